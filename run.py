@@ -26,14 +26,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
-ENVIRONMENT = ROOT / ".venv"
-STAMP_FILE = ENVIRONMENT / "installed"
-CONSTRAINTS = ROOT / "constraints.txt"
+ENVIRONMENT_DIRECTORY = ROOT / ".venv"
+STAMP_FILE = ENVIRONMENT_DIRECTORY / "installed"
+CONSTRAINTS_FILE = ROOT / "constraints.txt"
 """The exact version of every dependency for which pyproject.toml gives a range."""
 MINIMUM_PYTHON = (3, 11)
 MINIMUM_JAVA = 17
 CORES = min(4, os.cpu_count() or 1)
-PROCESSES = min(4, CORES + 1)
+TEST_PROCESSES = min(4, CORES + 1)
 """Number of test processes: one more than cores, because some tests wait for slow or stopped servers."""
 PARALLEL_OPTIONS = (
     *("--dist", "loadfile", "--no-loadscope-reorder"),
@@ -42,7 +42,7 @@ PARALLEL_OPTIONS = (
 )
 """Options of pytest that run test files in parallel. All test processes share one Spark.
 
-tests/plugin.py orders the tests. The longest begin first, so that no process is left alone with one.
+tests/plugin.py orders the tests. The longest begin first, so that none of them runs on after all others.
 """
 QUICK_OPTION = "--quick"
 REST_OPTION = "--rest"
@@ -65,86 +65,86 @@ def main() -> int:
         )
     command, *arguments = sys.argv[1:] or ["--help"]
     if command == "demo":
-        return _demo(arguments) if _prepare_environment() else 1
+        return _run_demo(arguments) if _prepare_environment() else 1
     if command == "test":
-        return _test(arguments) if _prepare_environment("dev") else 1
+        return _run_tests(arguments) if _prepare_environment("dev") else 1
     print(__doc__)
     return 0 if command in ("-h", "--help") else 2
 
 
-def _demo(arguments: list[str]) -> int:
-    """Run the demonstration; print the PATH for the commands in its report if the shell lacks bkaudit."""
-    code = _run("bkaudit", "demo", *arguments)
+def _run_demo(arguments: list[str]) -> int:
+    """Run the demonstration. If the shell does not find bkaudit, print the PATH with which it does."""
+    exit_code = _run("bkaudit", "demo", *arguments)
     if shutil.which("bkaudit") is None:
-        _print_message(f'so that the shell finds bkaudit: PATH="{_scripts()}{os.pathsep}$PATH"')
-    return code
+        _print_message(f'so that the shell finds bkaudit: PATH="{_scripts_directory()}{os.pathsep}$PATH"')
+    return exit_code
 
 
-def _test(arguments: list[str]) -> int:
+def _run_tests(arguments: list[str]) -> int:
     """Run ruff, then the tests and mypy at the same time; return the first exit code that is not 0."""
     option = arguments[0] if arguments and arguments[0] in TEST_OPTIONS else ""
     if option or not arguments:
-        # Tests that start nothing wait for nothing: another process would only collect them once more.
-        processes = CORES if option == QUICK_OPTION else PROCESSES
+        # Quick tests start no servers, so that no core idles. One more process would only collect them again.
+        processes = CORES if option == QUICK_OPTION else TEST_PROCESSES
         arguments = ["-n", str(processes), *PARALLEL_OPTIONS, *TEST_OPTIONS[option], *arguments[1:]]
-    # Before the rest, `run.py test` has run the linters. They would take as long as the quick tests.
+    # --rest follows `run.py test`, which runs the linters. They would take as long as the quick tests.
     if option in (REST_OPTION, QUICK_OPTION):
         return _run("pytest", *arguments)
-    for tool in (["ruff", "check", "."], ["ruff", "format", "--check", "."]):
-        code = _run(*tool)
-        if code:
-            return _print_message(f"{' '.join(tool)} failed", code)
+    for linter_command in (["ruff", "check", "."], ["ruff", "format", "--check", "."]):
+        exit_code = _run(*linter_command)
+        if exit_code:
+            return _print_message(f"{' '.join(linter_command)} failed", exit_code)
     # mypy needs one core for half a minute, in which pytest collects the tests. It prints its errors at once.
-    with ThreadPoolExecutor(1) as executor:
-        types_run = executor.submit(_run, "mypy", "--no-error-summary")
-        tests_code = _run("pytest", *arguments)
-        types_code = types_run.result()
-    if types_code:
+    with ThreadPoolExecutor(1) as thread_pool:
+        mypy_run = thread_pool.submit(_run, "mypy", "--no-error-summary")
+        pytest_exit_code = _run("pytest", *arguments)
+        mypy_exit_code = mypy_run.result()
+    if mypy_exit_code:
         _print_message("mypy failed; see what it said above, beside the tests")
-    return types_code or tests_code
+    return mypy_exit_code or pytest_exit_code
 
 
 def _prepare_environment(*extras: str) -> bool:
     """Install the project with these extras into the environment if needed; return False if that failed."""
-    names = {*extras, *(() if _has_java() else ("java",))}
+    extra_names = {*extras, *(() if _has_java() else ("java",))}
     stamp_lines = STAMP_FILE.read_text("utf-8").splitlines() if STAMP_FILE.exists() else []
-    if stamp_lines[:1] == [_inputs_digest()] and names <= set(stamp_lines[1:]):
+    if stamp_lines[:1] == [_inputs_digest()] and extra_names <= set(stamp_lines[1:]):
         return True
     # Extras of earlier commands stay, so that demo and test do not reinstall in turns.
-    names |= set(stamp_lines[1:]) if stamp_lines[:1] == [_inputs_digest()] else set()
-    if not _python().exists():
-        _print_message(f"making an environment in {ENVIRONMENT.name}")
-        venv.create(ENVIRONMENT, with_pip=True, clear=True)
+    extra_names |= set(stamp_lines[1:]) if stamp_lines[:1] == [_inputs_digest()] else set()
+    if not _python_path().exists():
+        _print_message(f"making an environment in {ENVIRONMENT_DIRECTORY.name}")
+        venv.create(ENVIRONMENT_DIRECTORY, with_pip=True, clear=True)
     _print_message("installing the project and what it needs; this happens once and takes a minute or two")
     STAMP_FILE.unlink(missing_ok=True)
-    extras_suffix = f"[{','.join(sorted(names))}]" if names else ""
+    extras_suffix = f"[{','.join(sorted(extra_names))}]" if extra_names else ""
     # Print only errors: an older pip warns about packages without a wheel, which the user cannot change.
-    pip = [str(_python()), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-    pip_options = ["--constraint", str(CONSTRAINTS)]
+    pip_command = [str(_python_path()), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+    pip_options = ["--constraint", str(CONSTRAINTS_FILE)]
     if not sys.dont_write_bytecode:
         # Python compiles modules on import. Fewer than a third of the installed ones are ever imported.
         pip_options.append("--no-compile")
-    code = subprocess.run(
-        [*pip, *pip_options, "--editable", f"{ROOT}{extras_suffix}"], check=False
+    exit_code = subprocess.run(
+        [*pip_command, *pip_options, "--editable", f"{ROOT}{extras_suffix}"], check=False
     ).returncode
-    if code:
+    if exit_code:
         _print_message("pip could not install it; see its message above")
         return False
-    STAMP_FILE.write_text("\n".join([_inputs_digest(), *sorted(names)]) + "\n", "utf-8")
+    STAMP_FILE.write_text("\n".join([_inputs_digest(), *sorted(extra_names)]) + "\n", "utf-8")
     return True
 
 
 def _inputs_digest() -> str:
     """Return a digest of the environment's inputs: declared dependencies, this Python, and this directory."""
-    declared_files = [(ROOT / "pyproject.toml").read_bytes(), CONSTRAINTS.read_bytes()]
+    declared_files = [(ROOT / "pyproject.toml").read_bytes(), CONSTRAINTS_FILE.read_bytes()]
     digest_parts = (*declared_files, sys.version.encode(), str(ROOT).encode())
     return hashlib.sha256(b"\0".join(digest_parts)).hexdigest()
 
 
 def _has_java() -> bool:
     """Return whether JAVA_HOME or the PATH has a Java that Spark can use."""
-    home = os.environ.get("JAVA_HOME")
-    for java in (str(Path(home) / "bin" / "java") if home else None, shutil.which("java")):
+    java_home = os.environ.get("JAVA_HOME")
+    for java in (str(Path(java_home) / "bin" / "java") if java_home else None, shutil.which("java")):
         if java is None:
             continue
         try:
@@ -153,41 +153,41 @@ def _has_java() -> bool:
             ).stderr
         except (OSError, subprocess.TimeoutExpired):
             continue
-        match = re.search(r'version "(?:1\.)?(\d+)', version_text)
-        if match and int(match[1]) >= MINIMUM_JAVA:
+        version_match = re.search(r'version "(?:1\.)?(\d+)', version_text)
+        if version_match and int(version_match[1]) >= MINIMUM_JAVA:
             return True
     return False
 
 
-def _python() -> Path:
-    return _scripts() / ("python.exe" if os.name == "nt" else "python")
+def _python_path() -> Path:
+    return _scripts_directory() / ("python.exe" if os.name == "nt" else "python")
 
 
-def _scripts() -> Path:
-    return ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin")
+def _scripts_directory() -> Path:
+    return ENVIRONMENT_DIRECTORY / ("Scripts" if os.name == "nt" else "bin")
 
 
 def _run(program: str, *arguments: str) -> int:
     """Run a program of the environment as if the environment were active; return its exit code."""
-    search_path = os.pathsep.join([str(_scripts()), os.environ.get("PATH", "")])
+    search_path = os.pathsep.join([str(_scripts_directory()), os.environ.get("PATH", "")])
     # With SPARK_HOME, the machine's own Spark would start with this environment's Python, which may not fit.
     inherited_environment = {
         name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONHOME")
     }
-    environment = {**inherited_environment, "PATH": search_path, "VIRTUAL_ENV": str(ENVIRONMENT)}
+    environment = {**inherited_environment, "PATH": search_path, "VIRTUAL_ENV": str(ENVIRONMENT_DIRECTORY)}
     if program == "pytest":
         # Each test process, and each command that it runs, would compile all modules again.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
     # The demonstration writes its run to the caller's directory. Tests run in the project's directory.
     directory = None if program == "bkaudit" else ROOT
     return subprocess.run(
-        [_scripts() / program, *arguments], env=environment, cwd=directory, check=False
+        [_scripts_directory() / program, *arguments], env=environment, cwd=directory, check=False
     ).returncode
 
 
-def _print_message(text: str, code: int = 0) -> int:
+def _print_message(text: str, exit_code: int = 0) -> int:
     print(f"run.py: {text}", file=sys.stderr, flush=True)
-    return code
+    return exit_code
 
 
 if __name__ == "__main__":

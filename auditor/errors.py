@@ -50,32 +50,32 @@ class AuditorError(Exception):
     """
 
     exit_code: ClassVar[int] = 4
-    _facts: tuple[tuple[Any, ...], dict[str, Any]]
+    _creation_arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         """Make the error, and keep the arguments that it was made from."""
         error = super().__new__(cls, *arguments)
-        error._facts = arguments, options
+        error._creation_arguments = arguments, options
         return error
 
     @property
     def __notes__(self) -> list[str]:  # type: ignore[override]
         """Lines below the message in a traceback; none outside of Spark's Python workers."""
-        is_in_worker = any(name.startswith(_WORKER_VARIABLES) for name in os.environ)
+        is_in_worker = any(name.startswith(_WORKER_VARIABLE_PREFIX) for name in os.environ)
         return [self.note()] if is_in_worker else []
 
     def note(self) -> str:
         """Return the line from which `error_in_traceback` makes the error again."""
-        arguments, options = self._facts
-        facts = {"type": type(self).__name__, "arguments": arguments, "options": options}
-        return f"{_NOTE}{json.dumps(facts, default=lambda _: None)}"
+        arguments, options = self._creation_arguments
+        note_fields = {"type": type(self).__name__, "arguments": arguments, "options": options}
+        return f"{_NOTE_PREFIX}{json.dumps(note_fields, default=lambda _: None)}"
 
 
-_WORKER_VARIABLES = "PYTHON_WORKER_FACTORY_"
-"""Prefix of the variables that Spark sets for Python processes of tasks, and of planners of data sources."""
+_WORKER_VARIABLE_PREFIX = "PYTHON_WORKER_FACTORY_"
+"""Prefix of environment variables that Spark sets for its Python workers, but not for the driver."""
 
-_NOTE = "auditor error: "
-_TRACEBACK = "Traceback (most recent call last):"
+_NOTE_PREFIX = "auditor error: "
+_TRACEBACK_START = "Traceback (most recent call last):"
 
 
 def error_in_traceback(text: str) -> AuditorError | None:
@@ -89,33 +89,38 @@ def error_in_traceback(text: str) -> AuditorError | None:
     >>> type(found).__name__, found.offset
     ('DamagedError', 7)
     """
-    last = text[text.rfind(_TRACEBACK) + 1 :]
-    notes = [line.strip() for line in last.splitlines() if line.strip().startswith(_NOTE)]
+    last_traceback = text[text.rfind(_TRACEBACK_START) + 1 :]
+    notes = [line.strip() for line in last_traceback.splitlines() if line.strip().startswith(_NOTE_PREFIX)]
     if not notes:
-        return _error_of_message(last)
+        return _error_of_message(last_traceback)
     try:
-        facts = json.loads(notes[-1].removeprefix(_NOTE))
-        kind = next(kind for kind in _kinds(AuditorError) if kind.__name__ == facts["type"])
-        return kind(*facts["arguments"], **facts["options"])
+        note_fields = json.loads(notes[-1].removeprefix(_NOTE_PREFIX))
+        error_class = next(
+            kind for kind in _error_classes(AuditorError) if kind.__name__ == note_fields["type"]
+        )
+        return error_class(*note_fields["arguments"], **note_fields["options"])
     except (ValueError, KeyError, TypeError, StopIteration):
         return None  # a line of data that looks like a note
 
 
 def _error_of_message(text: str) -> AuditorError | None:
     """Return the error of a traceback without a note; None if a message is not enough to make the error."""
-    for kind in _kinds(AuditorError):
-        pattern = rf"^(?:.*\s)?{__name__}\.{kind.__name__}: (.*)$"
-        found = re.search(pattern, text, re.MULTILINE)
-        if found is not None and kind.__init__ is Exception.__init__:
-            return kind(found[1].rstrip())
+    for error_class in _error_classes(AuditorError):
+        pattern = rf"^(?:.*\s)?{__name__}\.{error_class.__name__}: (.*)$"
+        message_match = re.search(pattern, text, re.MULTILINE)
+        if message_match is not None and error_class.__init__ is Exception.__init__:
+            return error_class(message_match[1].rstrip())
     return None
 
 
-def _kinds(kind: type[AuditorError]) -> list[type[AuditorError]]:
-    return [kind, *(below for child in kind.__subclasses__() for below in _kinds(child))]
+def _error_classes(error_class: type[AuditorError]) -> list[type[AuditorError]]:
+    return [
+        error_class,
+        *(descendant for subclass in error_class.__subclasses__() for descendant in _error_classes(subclass)),
+    ]
 
 
-WRONG_PATH = frozenset(
+WRONG_PATH_ERRNOS = frozenset(
     (
         *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG),
         *(errno.EINVAL, errno.EFBIG),  # `auditor.sources.regular_file`: no regular file, and a file too long
@@ -132,7 +137,7 @@ def path_error(error: OSError, message: str) -> UsageError | FileSystemError:
     >>> type(path_error(OSError(errno.ESTALE, "Stale file handle"), "--racks x: Stale file handle")).__name__
     'FileSystemError'
     """
-    return UsageError(message) if error.errno in WRONG_PATH else FileSystemError(message)
+    return UsageError(message) if error.errno in WRONG_PATH_ERRNOS else FileSystemError(message)
 
 
 def system_error_text(error: OSError) -> str:
@@ -144,8 +149,8 @@ def system_error_text(error: OSError) -> str:
     "Failed to open local file '/runs/1'"
     """
     paths = [str(path) for path in (error.filename, error.filename2) if path is not None]
-    words = error.strerror or str(error) or type(error).__name__
-    return f"{' to '.join(paths)}: {words}" if paths else words
+    error_text = error.strerror or str(error) or type(error).__name__
+    return f"{' to '.join(paths)}: {error_text}" if paths else error_text
 
 
 WRITE_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))
@@ -154,9 +159,10 @@ WRITE_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))
 
 @contextmanager
 def named_target(path: str | Path) -> Iterator[None]:
-    """Add the path of the written file to errors of a full disk; Python adds it only to errors of opening.
+    """Name the file that the block writes in errors of writing, such as that of a full disk.
 
-    Other errors may come from files that the block reads, and do not change.
+    Python names a file only in errors of opening it. Errors that may come from files that the block reads
+    do not change.
 
     >>> with named_target("/runs/1"):
     ...     raise OSError(28, "No space left on device")
@@ -191,7 +197,7 @@ class RunError(AuditorError):
 
 
 class RunUnreadableError(RunError):
-    """A part of a run that the file system does not let this process read; it need not be damaged.
+    """A part of a run that the file system does not let this process read. The part may be undamaged.
 
     >>> RunUnreadableError.exit_code
     4
@@ -205,8 +211,8 @@ class UnknownWordError(RunError, ValueError):
 
 
 class RunUsageError(RunError, UsageError):
-    """A run that is invalid: it is not there, another configuration or version wrote it, or what is
-    asked for is not in it.
+    """A run that cannot be used: it does not exist, lacks the requested part, or another configuration or
+    version wrote it.
 
     >>> RunError.exit_code, RunUsageError.exit_code, issubclass(RunUsageError, UsageError)
     (5, 2, True)

@@ -18,7 +18,7 @@ from auditor.codecs.availability.wire import expand
 from auditor.collect.collect import collect
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection
-from auditor.sources.bookies.collections.tables import AVAILABILITY, COMPRESSION, TAILS
+from auditor.sources.bookies.collections.tables import COMPRESSION, INDEX_SCHEMA, TAIL_SCHEMA
 from auditor.tables.judge_replicas import groups_of
 from benchmarks.cluster import INDEX_TIME_MS, Cluster, Longs, groups
 from benchmarks.cluster_disks import BookieHolding, holdings, write_bookies
@@ -61,7 +61,7 @@ def write_collection(
         output_file = Path(collection.base, path)
         piece = pieces[str(place)]
         with pq.ParquetWriter(
-            output_file, AVAILABILITY, compression=COMPRESSION, write_page_checksum=True
+            output_file, INDEX_SCHEMA, compression=COMPRESSION, write_page_checksum=True
         ) as writer:
             rows = 0
             for batch in batches(bookie_holdings, cluster.ids[number], str(place), piece):
@@ -76,7 +76,9 @@ def write_collection(
     if journal_rows:
         path = "journal_tails/unflushed.parquet"
         pq.write_table(
-            pa.Table.from_pylist(journal_rows, TAILS), Path(collection.base, path), write_page_checksum=True
+            pa.Table.from_pylist(journal_rows, TAIL_SCHEMA),
+            Path(collection.base, path),
+            write_page_checksum=True,
         )
         size = Path(collection.base, path).stat().st_size
         tables["journal_tails"] = (*tables["journal_tails"], CollectedFile(path, len(journal_rows), size))
@@ -92,7 +94,7 @@ def write_answers(cluster: Cluster, directory: Path, asked_bookies: int) -> Path
         listed_holdings = [
             holding for holding in bookie_holdings if holding.ids is not bookie_holdings[-1].ids
         ]  # an audit does not ask about orphans
-        rows = pa.Table.from_batches(batches(listed_holdings, cluster.ids[number], "", ""), AVAILABILITY)
+        rows = pa.Table.from_batches(batches(listed_holdings, cluster.ids[number], "", ""), INDEX_SCHEMA)
         constant_columns = {
             "storage": "rpc",
             "answered": INDEX_TIME_MS,
@@ -149,9 +151,9 @@ def batches(
             yield pa.RecordBatch.from_arrays(
                 [
                     columns.get(field.name, pa.nulls(count, field.type)).cast(field.type)
-                    for field in AVAILABILITY
+                    for field in INDEX_SCHEMA
                 ],
-                schema=AVAILABILITY,
+                schema=INDEX_SCHEMA,
             )
 
 

@@ -62,7 +62,7 @@ def _measure_many_logs(folder: Path, paths: list[Path]) -> Line:
     current.mkdir(parents=True)
     for number in range(MANY_LOGS):
         (current / f"{number * 64 + 1:x}.log").hardlink_to(paths[number % len(paths)])  # skips verified ids
-    part = LogPart("bk1", 0, str(current.parent), IndexDirectory.seen("", None).version_sha256)
+    part = LogPart("bk1", 0, str(current.parent), IndexDirectory.from_version("", None).version_sha256)
     offset_before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
     rows = sum(batch.num_rows for batch in read_logs_of(part))
     read_seconds = time.perf_counter() - started

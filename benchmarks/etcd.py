@@ -77,7 +77,7 @@ def _read_plainly(server: Etcd) -> list[tuple[bytes, bytes, int]]:
     """Read all ledgers in the most obvious way: request a page, then the page after its last key."""
     host, port = server.host.split(":")
     client = etcd3.client(host=host, port=int(port))
-    start, end = etcd.children(SCOPE, etcd.LEDGERS)
+    start, end = etcd.children(SCOPE, etcd.LEDGERS_KEY)
     revision = None
     records: list[tuple[bytes, bytes, int]] = []
     while True:

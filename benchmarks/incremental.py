@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 from rocksdict import Options, Rdict, WriteBatch
 
 from auditor.keys import index_path
-from auditor.sources.bookies.availability import RACY_NS
-from auditor.sources.bookies.earlier_rows import Earlier
+from auditor.sources.bookies.availability import MIN_STAMP_AGE_NS
+from auditor.sources.bookies.earlier_rows import EarlierTable
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, plan_parts
 from auditor.sources.bookies.reusable_parts import ReusablePart, read_reusable_part
@@ -51,7 +51,7 @@ def lines() -> Iterator[Line]:
         _write_files(small_files, SMALL_FILES, 1024)
         _write_files(large_files, LARGE_FILES, ENTRIES)
         _write_database(database)
-        time.sleep(RACY_NS / 1e9 + 0.1)  # an audit reads younger files again
+        time.sleep(MIN_STAMP_AGE_NS / 1e9 + 0.1)  # an audit reads younger files again
         for file_kind, count, directory, storage in (
             ("small index files", SMALL_FILES, small_files, "idx"),
             ("index files of 2 MB", LARGE_FILES, large_files, "idx"),
@@ -118,7 +118,7 @@ def _measure_many_tasks(run: Path, directory: Path) -> Line:
     names = [f"part-{number:05}.parquet" for number in range(TASKS)]
     for part, name in zip(parts, names, strict=True):
         pq.write_table(_read(part), run / name, write_page_checksum=True)
-    earlier = Earlier(str(run), tuple(names), time.time_ns() // 1_000_000 + DAY_MS)
+    earlier = EarlierTable(str(run), tuple(names), time.time_ns() // 1_000_000 + DAY_MS)
     reusable_parts = [ReusablePart(part, earlier) for part in parts]
     own_seconds, full_seconds = alternate(
         partial(_read_all, reusable_parts), partial(_read_all, parts), clock=time.process_time
@@ -142,7 +142,7 @@ def _read_all(parts: Sequence[IndexPart | ReusablePart]) -> None:
         _read(part)
 
 
-def _measure_cold(directory: Path, part: IndexPart, earlier: Earlier) -> Line:
+def _measure_cold(directory: Path, part: IndexPart, earlier: EarlierTable) -> Line:
     paths = list(directory.rglob("*.idx"))
     reusable_part = ReusablePart(part, earlier)
 
@@ -170,7 +170,9 @@ def _part(directory: Path, storage: str) -> IndexPart:
 
 
 def _parts(directory: Path, part_count: int, storage: str = "idx") -> list[IndexPart]:
-    return plan_parts([("bookie", [IndexDirectory.seen(str(directory), VERSION, storage)])], part_count)
+    return plan_parts(
+        [("bookie", [IndexDirectory.from_version(str(directory), VERSION, storage)])], part_count
+    )
 
 
 def _read(part: IndexPart | ReusablePart) -> pa.Table:
@@ -182,10 +184,10 @@ def _comparable_rows(table: pa.Table) -> pa.Table:
     return table.drop_columns(["stamp", "reused"]).sort_by("ledger_id").combine_chunks()
 
 
-def _write_earlier(run: Path, part: IndexPart) -> Earlier:
+def _write_earlier(run: Path, part: IndexPart) -> EarlierTable:
     run.mkdir()
     pq.write_table(_read(part), run / "part-00000.parquet", write_page_checksum=True)
-    return Earlier(str(run), ("part-00000.parquet",), time.time_ns() // 1_000_000 + DAY_MS)
+    return EarlierTable(str(run), ("part-00000.parquet",), time.time_ns() // 1_000_000 + DAY_MS)
 
 
 def _change_files(directory: Path, count: int) -> None:

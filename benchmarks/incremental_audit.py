@@ -39,12 +39,12 @@ from unittest.mock import patch
 import numpy as np
 
 from auditor import Audit, open_run
-from auditor.audit.earlier_run import REUSABLE
+from auditor.audit.earlier_run import REUSABLE_KEY
 from auditor.keys import index_path
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.model.run_facts import MANIFEST
-from auditor.sources.bookies.availability import RACY_NS
+from auditor.sources.bookies.availability import MIN_STAMP_AGE_NS
 from auditor.sources.bookies.earlier_rows import QUIET_MS
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
@@ -177,7 +177,7 @@ class _Trial:
         directories = write_bookies(cluster, self.bookies)
         add_index_files(cluster, directories)
         self.uri = write_snapshot(cluster, self._folder / "store-0")
-        time.sleep(RACY_NS / 1e9 + 0.1)  # an audit reads younger files again
+        time.sleep(MIN_STAMP_AGE_NS / 1e9 + 0.1)  # an audit reads younger files again
         self.audit(None)
         self._use_as_earlier()
         return directories
@@ -224,7 +224,7 @@ class _Trial:
         """Make the latest run the earlier run, and date it so that older directories need no new listing."""
         self._earlier = self._out
         manifest = json.loads(Path(self._earlier, MANIFEST).read_text())
-        manifest[REUSABLE]["availability"]["began"] = self._ended + QUIET_MS
+        manifest[REUSABLE_KEY]["availability"]["began"] = self._ended + QUIET_MS
         Path(self._earlier, MANIFEST).write_text(json.dumps(manifest))
 
 

@@ -53,7 +53,7 @@ def lines() -> Iterator[Line]:
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         previous_sides, current_sides = _tables(spark, folder)
-        QueryPlans(spark).fit(1 << 40, 3 * LEDGERS)
+        QueryPlans(spark).fit_to_tables(1 << 40, 3 * LEDGERS)
         parts: dict[str, float] = {}
 
         def materialize(name: str, rows: DataFrame) -> DataFrame:

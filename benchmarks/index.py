@@ -29,7 +29,7 @@ from auditor.codecs.availability.fold import fold_slots
 from auditor.keys import index_path
 from auditor.keys.index_path import ledger_ids
 from auditor.sources.bookies.availability import IndexFiles
-from auditor.sources.bookies.index_files.listing import PIECE_FILES
+from auditor.sources.bookies.index_files.listing import BATCH_FILES
 from auditor.sources.bookies.part_rows import RowBuilder, read_files, read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
 from benchmarks.measure import Line, alternate, drop_pages
@@ -159,7 +159,7 @@ def _write(directory: Path, ledger: int, content: bytes) -> bytes:
 
 
 def _parts(directory: Path, count: int) -> list[IndexPart]:
-    return plan_parts([("bookie", [IndexDirectory.seen(str(directory), VERSION)])], count)
+    return plan_parts([("bookie", [IndexDirectory.from_version(str(directory), VERSION)])], count)
 
 
 def _part(directory: Path) -> IndexPart:
@@ -173,7 +173,7 @@ def _rows(part: IndexPart) -> int:
 
 def _read_given_files(paths: list[bytes]) -> RowBuilder:
     """Read the listed files to rows, without the program's own listing."""
-    pieces = (paths[start : start + PIECE_FILES] for start in range(0, len(paths), PIECE_FILES))
+    pieces = (paths[start : start + BATCH_FILES] for start in range(0, len(paths), BATCH_FILES))
     rows = RowBuilder("bookie", "idx")
     for batch in read_files((IndexFiles(ledger_ids(piece), piece) for piece in pieces), 1):
         rows.add_files(batch)
@@ -214,7 +214,7 @@ def _check(directory: Path, paths: list[bytes]) -> None:
     expected = dict(zip(map(os.fsdecode, paths), _fold_one_by_one(paths), strict=True))
     batches = (
         list(read_part(_part(directory))),
-        [_read_given_files(paths).take()],
+        [_read_given_files(paths).take_batch()],
         [batch for part in _parts(directory, 2) for batch in read_part(part)],
     )
     for own_seconds in batches:

@@ -59,7 +59,9 @@ def join_again(run: Path, variants: Iterable[JoinVariant]) -> dict[JoinVariant, 
 def find_unequal_in_blocks(spark: SparkSession, tables: Path, replicas: int) -> DataFrame:
     """Join the tables ledgers and availability in the directory ``tables``; return the pairs that differ."""
     local = fs.LocalFileSystem()
-    ledgers, indexes = (TableFiles.of(local, str(tables / name)) for name in ("ledgers", "availability"))
+    ledgers, indexes = (
+        TableFiles.from_directory(local, str(tables / name)) for name in ("ledgers", "availability")
+    )
     run_files = [
         AccountFiles(Account.EXPECTED, ledgers, expected_replicas),
         AccountFiles(Account.INDEX, indexes, index_replicas),
@@ -84,7 +86,7 @@ def _measure_join(run: Path, variant: JoinVariant) -> JoinCost:
             ]
             size = sum(file.stat().st_size for file in files)
             replicas = finished_run.report.coverage.replicas.expected
-            QueryPlans(spark).fit(size, replicas)
+            QueryPlans(spark).fit_to_tables(size, replicas)
             join_sides = (spark.read.parquet(str(tables / name)) for name in ("ledgers", "availability"))
             watch.stage("join")
             if variant.joins_blocks:

@@ -77,7 +77,7 @@ class _TableBenchmark:
             LOCAL_FILES, self._path_of("availability")
         )
         replicas = sum(len(group.ids) * len(group.members) for group in cluster.groups_of_ledgers())
-        QueryPlans(self._spark).fit(1 << 40, replicas)
+        QueryPlans(self._spark).fit_to_tables(1 << 40, replicas)
         unequal_pairs = find_unequal_in_blocks(self._spark, work_directory, replicas)
         unequal_pairs.write.parquet(self._path_of("unequal"))
         # The questions need only the ids of judged ledgers, so the other columns have constants.
@@ -190,7 +190,7 @@ class _TableBenchmark:
         return str(self._work / name)
 
     def _files(self, name: str) -> TableFiles:
-        return TableFiles.of(LOCAL_FILES, self._path_of(name))
+        return TableFiles.from_directory(LOCAL_FILES, self._path_of(name))
 
     def _table(self, name: str) -> DataFrame:
         return self._spark.read.parquet(self._path_of(name))

@@ -220,14 +220,14 @@ class _ZooKeeperScans(_Scans):
 
     def moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
         assert isinstance(store, ZooKeeperStore)
-        ledger_changes = store.ledgers_moved()
+        ledger_changes = store.changed_ledgers()
         if ledger_changes.unknown:
             sys.exit(f"{self.name}: {ledger_changes.unknown}")
         first = pq.read_table(earlier, columns=LEDGERS_AGAIN.names)
         unchanged_rows = first.filter(
             pc.invert(pc.is_in(first["path"], pa.array(ledger_changes.paths, pa.string())))
         )
-        changed_rows = self.rows(store, store.parts_of(ledger_changes.paths, PARTS), LEDGERS_AGAIN)
+        changed_rows = self.rows(store, store.parts_of_paths(ledger_changes.paths, PARTS), LEDGERS_AGAIN)
         return pa.concat_tables([unchanged_rows, changed_rows])
 
 
@@ -272,7 +272,7 @@ def _measure_other_requests(server: EmbeddedZooKeeper, paths: list[str]) -> Iter
     """Yield lines for ZooKeeper's other requests, by processor time of this process and the server."""
     store = open_store(f"zk://{server.hosts}{made.ROOT}", UNLIMITED_OPTIONS)
     assert isinstance(store, ZooKeeperStore)
-    parts = store.parts_of(paths, 1)
+    parts = store.parts_of_paths(paths, 1)
     client = KazooClient(hosts=server.hosts)
     client.start()
     parents = sorted({path.rpartition("/")[0] for path in paths})

@@ -63,4 +63,4 @@ def _read_indexes(index_directories: Mapping[str, Path]) -> pa.Table:
 def _index_directory(path: Path) -> IndexDirectory:
     current = path / "current"
     storage = ROCKSDB if (current / "locations").is_dir() else IDX
-    return IndexDirectory.seen(str(path), (current / "VERSION").read_bytes(), storage)
+    return IndexDirectory.from_version(str(path), (current / "VERSION").read_bytes(), storage)

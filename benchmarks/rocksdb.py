@@ -104,7 +104,7 @@ def generate(root: Path, entries: int, ledger_entries: int) -> IndexDirectory:
         # DbLedgerStorageDataFormats.LedgerData: exists, not fenced, and a master key of 20 zeros.
         ledgers[ledger.to_bytes(8, "big")] = bytes.fromhex("080110001a14") + bytes(20)
     ledgers.close()
-    return IndexDirectory.seen(str(root), b"5\n", ROCKSDB)
+    return IndexDirectory.from_version(str(root), b"5\n", ROCKSDB)
 
 
 def _entries(ledger_entries: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:

@@ -116,7 +116,7 @@ def _measure_stages(cluster: Cluster) -> SampledCosts:
             watch.stage("join")
             replicas = sum(len(group.ids) * len(group.members) for group in cluster.groups_of_ledgers())
             size = sum(file.stat().st_size for file in work_directory.glob("*/*.parquet"))
-            QueryPlans(spark).fit(size, replicas)
+            QueryPlans(spark).fit_to_tables(size, replicas)
             unequal_pairs = find_unequal_in_blocks(spark, work_directory, replicas).count()
             watch.stage("end")
         if unequal_pairs != _planted_pairs(cluster):
@@ -145,7 +145,7 @@ def copied_files(spark: SparkSession, collection: Collection, tasks: int) -> Par
     }
     copied_rows = CopiedRows(owners)
     parts = shares([(collection, manifest)], owners, tasks)
-    return PartTable.of(spark, SCHEMA, copied_rows.read, parts)
+    return PartTable.from_parts(spark, SCHEMA, copied_rows.read, parts)
 
 
 def _planted_pairs(cluster: Cluster) -> int:

@@ -22,8 +22,8 @@ cores.
 
 _END = """\
 
-`python -m proofs > docs/proofs.md` writes this page from `proofs/programs.toml`. After a run of a whole
-program, enter its date and time in the program's entry of that file.
+`python -m proofs > docs/proofs.md` writes this page from `proofs/programs.toml`. After a complete run of a
+program, enter its date and duration in that file.
 """
 
 
@@ -55,7 +55,7 @@ def programs() -> list[Program]:
 
 def page() -> str:
     """Return the text of docs/proofs.md."""
-    head = ["program", "claim", "whole", "short form", "last whole run"]
+    head = ["program", "claim", "complete run", "short form", "last complete run"]
     lines = [
         f"| {' | '.join(head)} |",
         "| --- | --- | --- | --- | --- |",

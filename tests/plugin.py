@@ -299,7 +299,7 @@ def large_plans(spark: SparkSession) -> Callable[[], AbstractContextManager[None
             patch.setattr(query_plans, "SMALL_BYTES", -1)
             patch.setattr(query_plans, "TINY_BYTES", -1)
             patch.setattr(execution, "DRIVER_READ_BYTES", -1)
-            for key in query_plans.PLANNED_ONCE:
+            for key in query_plans.STATIC_PLAN_SETTINGS:
                 spark.conf.unset(key)
             yield
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 from pyspark.sql import SparkSession
 
-from auditor.audit.derived_tables import with_declared
+from auditor.audit.derived_tables import with_declared_tables
 from auditor.audit.run_store import RunStore
 from auditor.audit.table_cache import TableCache
 from auditor.checks import Basis, Need, TableCheck
@@ -59,7 +59,7 @@ def test_the_table_of_the_page_arrives_in_a_run(
     monkeypatch.setitem(TABLES, row.name, row)
     cache = TableCache(Execution(spark), RunStore(RunDirectory(run.path)), Silent())
     single = [ledger(1, "bk1", write_quorum=1, ensemble_size=1), ledger(2, "bk1", "bk2", write_quorum=2)]
-    asked = with_declared(cache, tables(spark, ledgers=single))
+    asked = with_declared_tables(cache, tables(spark, ledgers=single))
     rows = [{"scope_id": 0, "ledger_id": 1, "ensemble_size": 1}]
     assert [each.asDict() for each in asked.single_copies.collect()] == rows
     assert run.table(row.name).to_pylist() == rows
@@ -74,7 +74,7 @@ def test_a_check_is_not_asked_of_a_table_without_rows(spark: SparkSession, tmp_p
     cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path))), Silent())
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(TABLES, row.name, row)
-        assert row.name in with_declared(cache, tables(spark)).known_empty
+        assert row.name in with_declared_tables(cache, tables(spark)).known_empty
 
 
 def code_of(name: str) -> str:

@@ -38,7 +38,7 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory of runs as ``bkaudit demo`` leaves one."""
     runs = tmp_path_factory.mktemp("demo") / "runs"
     shown = show(str(runs / "20261121T050000Z"), AuditOptions(), Silent(), spark)
-    assert shown.as_known
+    assert shown.has_expected_findings
     return runs
 
 

@@ -101,7 +101,7 @@ def test_after_the_demonstration_its_commands_can_be_typed(
     monkeypatch.setattr("shutil.which", lambda _: found)
     monkeypatch.setattr("sys.argv", ["run.py", "demo", "--all"])
     assert (module.main(), ran) == (0, [("bkaudit", "demo", "--all")])
-    assert (f'PATH="{module._scripts()}' in capsys.readouterr().err) == (found is None)
+    assert (f'PATH="{module._scripts_directory()}' in capsys.readouterr().err) == (found is None)
 
 
 def test_the_first_command_and_the_rest_run_every_test(run: tuple[Any, list[tuple[str, ...]]]) -> None:

@@ -19,7 +19,7 @@ from auditor.errors import CompactedError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.runs.directory import RunDirectory
-from auditor.sources.metadata.store import RESTARTS, ClusterNodes
+from auditor.sources.metadata.store import MAX_RESTARTS, ClusterNodes
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.execution import Execution
 from auditor.spark.part_tables import PartTable
@@ -82,7 +82,7 @@ def test_a_scan_that_never_gets_to_its_end_says_so(
         running(tmp_path / "server", saved=True) as server,
         source_of(server, spark, tmp_path / "run") as source,
     ):
-        read, tries = metadata_scan._ledgers, []
+        read, tries = metadata_scan._ledger_table, []
 
         def lost(source: MetadataSource, earlier: EarlierRun, at: ClusterNodes) -> PartTable:
             tries.append(at.revision)
@@ -90,7 +90,7 @@ def test_a_scan_that_never_gets_to_its_end_says_so(
             server.compact(server.revision())
             return read(source, earlier, at)
 
-        monkeypatch.setattr(metadata_scan, "_ledgers", lost)
+        monkeypatch.setattr(metadata_scan, "_ledger_table", lost)
         with pytest.raises(CompactedError):
             scan_first(source, EVERYTHING)
-        assert len(tries) == RESTARTS + 1
+        assert len(tries) == MAX_RESTARTS + 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from auditor.audit.earlier_run import REUSABLE, EarlierRun
+from auditor.audit.earlier_run import REUSABLE_KEY, EarlierRun
 from auditor.audit.metadata_scan import FirstScan, open_metadata, scan_first
 from auditor.audit.run_store import RunStore
 from auditor.audit.table_cache import TableCache
@@ -58,7 +58,7 @@ def scan(server: Etcd, spark: SparkSession, out: Path, earlier: EarlierRun) -> I
 def since(run: Path) -> EarlierRun:
     manifest = RunDirectory(str(run)).read_json(MANIFEST)
     assert manifest is not None
-    return EarlierRun(str(run), manifest[REUSABLE], usable=True)
+    return EarlierRun(str(run), manifest[REUSABLE_KEY], is_usable=True)
 
 
 def test_an_earlier_table_is_used(server: Etcd, spark: SparkSession, first: Path, tmp_path: Path) -> None:

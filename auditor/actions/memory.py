@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from auditor.checks import ALL, GROUP_OF
-from auditor.findings.basis import STAGES
-from auditor.findings.table import ranks
+from auditor.findings.basis import TROUBLE_STAGES
+from auditor.findings.table import severity_ranks
 from auditor.model.columns import LEDGER
 from auditor.model.holds import FactReason, HoldObject, HoldTarget, Lift, bookie_source
 from auditor.model.states import FOUND, BookieRead, Change, LedgerClass, TailRead
@@ -79,11 +79,11 @@ def unseen_findings(changes: DataFrame) -> DataFrame:
     becomes below-ack-quorum if a bookie that lacks the entry cannot be read. The result then has one row for
     each stage.
     """
-    rank, known_rank = ranks(), ranks("known_severity")
+    rank, known_rank = severity_ranks(), severity_ranks("known_severity")
     is_milder = (rank > known_rank) | ((rank == known_rank) & (F.col("missing") < F.col("known_missing")))
     is_unseen = (F.col("change") == Change.UNSEEN) | (F.col("change").isin(*FOUND) & is_milder)
-    stage_ids = F.array(*map(F.lit, STAGES))
-    ids = F.when(F.col("id").isin(*STAGES), stage_ids).otherwise(F.array("id"))
+    stage_ids = F.array(*map(F.lit, TROUBLE_STAGES))
+    ids = F.when(F.col("id").isin(*TROUBLE_STAGES), stage_ids).otherwise(F.array("id"))
     return changes.where(is_unseen).select(F.explode(ids).alias("id"), "bookie_id", *LEDGER).distinct()
 
 

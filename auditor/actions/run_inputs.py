@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from auditor.checks import ALL, Basis
 from auditor.checks.needs import Need
-from auditor.findings.basis import STAGES
+from auditor.findings.basis import TROUBLE_STAGES
 from auditor.model.holds import FactReason
 
 
@@ -44,9 +44,9 @@ class RunInputs:
         reasons: set[str] = set()
         if self.entry_logs < earlier_inputs.entry_logs:
             reasons |= _ENTRY_LOG_REASONS
-            reasons |= {*STAGES} if earlier_inputs.gone_entries else set()
+            reasons |= {*TROUBLE_STAGES} if earlier_inputs.gone_entries else set()
         if self.answers < earlier_inputs.answers:
-            reasons |= {check.id for check in ALL if Need.WITNESS in check.all_needs}
+            reasons |= {check.id for check in ALL if Need.BOOKIE_ANSWERS in check.all_needs}
         if self._lacks_owner_stores(earlier_inputs):
             reasons |= {check.id for check in ALL if check.rests_on.way == Basis.OWNERS.way}
             reasons.add(FactReason.UNREAD_DISK)  # the missing ledgers may be those that an owner names

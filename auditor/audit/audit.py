@@ -2,10 +2,11 @@
 
 `auditor.audit.audit_stages` declares the stages.
 
-The program must know the size of an audit before it starts Java. An audit of some ten thousand ledgers runs
-most Java code only a few times, to plan queries. Java's second compiler and a garbage collector with its own
-threads would then take a quarter of the processor time without gain. For saved metadata, the program takes
-the size of the files. For a running store, it needs at most a few hundred reads.
+The program must know whether an audit is small before it starts Java, because the options of Java depend on
+it. A small audit, of some ten thousand ledgers, runs most Java code a few times, to plan queries. Java's
+second compiler and a garbage collector with its own threads would take a quarter of its processor time
+without gain. For saved metadata, the size of the files shows the size of the audit. For a running store, the
+program needs at most a few hundred reads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ from auditor.audit.earlier_run import check_since, find_earlier_run
 from auditor.audit.lock import run_lock
 from auditor.audit.metadata import ClusterMetadata, scan_marks, write_registry
 from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first
-from auditor.audit.offload_scan import check_listing
+from auditor.audit.offload_scan import check_inventory
 from auditor.audit.owner_scan import check_owners
 from auditor.audit.placement_scan import check_placement
 from auditor.audit.run_store import RunStore, resumption_of, run_identity
@@ -40,7 +41,7 @@ from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.rpc.access import read_access
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.clock import now_ms
-from auditor.sources.file_systems import absolute
+from auditor.sources.file_systems import absolute_path
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.stores import (
     check_reachable,
@@ -50,11 +51,11 @@ from auditor.sources.metadata.stores import (
     recognise,
     store_options,
 )
-from auditor.sources.metadata.uri import SAVED, MetadataUri, parse_metadata_uri
+from auditor.sources.metadata.uri import SAVED_SCHEMES, MetadataUri, parse_metadata_uri
 from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
-from auditor.spark.tasks import background_thread, run_errors
+from auditor.spark.tasks import background_thread, translate_run_errors
 from auditor.spark.types import SparkSession
 from auditor.tables.run_tables import TABLES
 
@@ -70,13 +71,19 @@ SMALL_LEDGERS = 30_000
 
 
 def is_small(uri: MetadataUri, options: AuditOptions) -> bool:
-    """Return whether the metadata has at most `SMALL_BYTES` or `SMALL_LEDGERS`. False if the size is unknown.
+    """Return whether the audit is small. Returns False if the size of the metadata is unknown.
+
+    Saved metadata is small up to `SMALL_BYTES`, a running store up to `SMALL_LEDGERS`.
 
     Raises:
         UsageError, StoreError: a running store does not answer, or its layout differs from the layout in the
         URI.
     """
-    return _is_saved_small(Path(uri.path)) if uri.scheme in SAVED else _runs_small(uri, options)
+    return (
+        _is_saved_small(Path(uri.path))
+        if uri.scheme in SAVED_SCHEMES
+        else _is_running_store_small(uri, options)
+    )
 
 
 def _is_saved_small(path: Path) -> bool:
@@ -87,21 +94,21 @@ def _is_saved_small(path: Path) -> bool:
         return False
 
 
-def _runs_small(uri: MetadataUri, options: AuditOptions) -> bool:
-    store_bounds = store_options(options)
-    with closing(open_store(uri, store_bounds)) as store:
+def _is_running_store_small(uri: MetadataUri, options: AuditOptions) -> bool:
+    store_limits = store_options(options)
+    with closing(open_store(uri, store_limits)) as store:
         layout, _ = choose_layout(store, store.cluster())
     try:
-        return count_ledgers(uri, layout, store_bounds).ledgers <= SMALL_LEDGERS
+        return count_ledgers(uri, layout, store_limits).ledgers <= SMALL_LEDGERS
     except StoreError:
-        return False  # it answered before: the scan begins anew where it must
+        return False  # the store answered before, so the scan may try again
 
 
 FINISHED_STAGE = "finished_stage"
 """Key in a run's manifest for the last stage that the run has finished."""
 
 
-def stage_named(name: str) -> AuditStage:
+def parse_stage(name: str) -> AuditStage:
     """Return the stage with this name.
 
     Raises:
@@ -120,16 +127,16 @@ def _finished_stage(cache: TableCache) -> AuditStage | None:
 
 @dataclass(frozen=True, slots=True)
 class StoppedRun:
-    """Result of an audit that stopped after ``stage``, before its report. ``tables`` names its tables."""
+    """Result of an audit that stopped after ``stage``, before its report. ``tables`` are table names."""
 
     stage: AuditStage
     tables: tuple[str, ...]
 
     @property
-    def place(self) -> str:
-        """Return the stage with its number, in words.
+    def stage_text(self) -> str:
+        """Return the name of the stage, and its position among all stages.
 
-        >>> StoppedRun(AuditStage.JUDGE, ()).place
+        >>> StoppedRun(AuditStage.JUDGE, ()).stage_text
         'judge, stage 7 of 15'
         """
         return f"{self.stage}, stage {list(AuditStage).index(self.stage) + 1} of {len(AuditStage)}"
@@ -162,8 +169,8 @@ class Audit:
         """Run the audit and return its report. The complete results are in the run directory.
 
         Raises:
-            UsageError: a source or option is invalid, the run directory is taken, or another run of this
-                cluster is already running.
+            UsageError: a source or option is invalid, the run directory has another run, or a run of this
+                cluster is in progress.
             StoreError: the metadata could not be read.
         """
         result = self.run_until(AuditStage.REPORT, spark, progress)
@@ -179,39 +186,43 @@ class Audit:
 
         Raises: the errors of `run`, and UsageError if there is no stage ``stage``.
         """
-        started, last = now_ms(), stage_named(stage)
+        start_time, last_stage = now_ms(), parse_stage(stage)
         uri = self._check_request()
         configuration = read_check_configuration(self.options)
         with (
             self._table_cache(uri, spark, progress or Silent(), "audit") as cache,
             open_metadata(cache, uri, self.options) as source,
         ):
-            values = self._conduct(source, started, configuration, last)
-            written = [name for name in cache.run.names("tables") if name in TABLES]
-        if last is AuditStage.REPORT:
-            report: Report = values["report"]
+            stage_values = self._run_stages_until(source, start_time, configuration, last_stage)
+            written_tables = [name for name in cache.run.names("tables") if name in TABLES]
+        if last_stage is AuditStage.REPORT:
+            report: Report = stage_values["report"]
             return report
-        return StoppedRun(last, tuple(written))
+        return StoppedRun(last_stage, tuple(written_tables))
 
-    def _conduct(
-        self, source: MetadataSource, started: int, configuration: CheckConfiguration, last: AuditStage
+    def _run_stages_until(
+        self,
+        source: MetadataSource,
+        start_time: int,
+        configuration: CheckConfiguration,
+        last_stage: AuditStage,
     ) -> dict[str, Any]:
-        """Run the stages up to ``last``, and return their values by name."""
+        """Run the stages up to ``last_stage``, and return their values by name."""
         cache = source.cache
-        values = {
+        stage_values = {
             "cache": cache,
             "source": source,
             "options": self.options,
             "configuration": configuration,
             "bookie_sources": self.bookies,
-            "started": started,
+            "started": start_time,
         }
 
         def save_finished(stage: AuditStage) -> None:
             cache.run.add_to_manifest({FINISHED_STAGE: stage})
 
-        finished_stages = _finished_stage(cache) if cache.run_store.resumed is not None else None
-        return run_stages(STAGES, values, cache.progress, last, finished_stages, save_finished)
+        resumed_stage = _finished_stage(cache) if cache.run_store.resumed is not None else None
+        return run_stages(STAGES, stage_values, cache.progress, last_stage, resumed_stage, save_finished)
 
     def scan(self, spark: SparkSession | None = None, progress: Progress | None = None) -> dict[str, int]:
         """Read only the metadata and write its tables. Return the number of rows by table.
@@ -224,9 +235,13 @@ class Audit:
             open_metadata(cache, uri, self.options) as source,
         ):
             progress.stage("reading the metadata")
-            first = scan_first(source, find_earlier_run(None, cache.run_store, source.cluster))
-            metadata = ClusterMetadata(first, scan_marks(first))
-            tables = {"ledgers": first.ledgers, "marks": metadata.second.marks, **write_registry(metadata)}
+            first_scan = scan_first(source, find_earlier_run(None, cache.run_store, source.cluster))
+            metadata = ClusterMetadata(first_scan, scan_marks(first_scan))
+            tables = {
+                "ledgers": first_scan.ledgers,
+                "marks": metadata.second.marks,
+                **write_registry(metadata),
+            }
             return {name: table.count() for name, table in tables.items()}
 
     def _check_request(self) -> MetadataUri:
@@ -238,31 +253,32 @@ class Audit:
         check_owners(self.options)
         collector_settings(self.options.bookie_conf)
         read_resolver_flag(self.options.bookie_conf)
-        check_listing(self.options.offload_listing)
+        check_inventory(self.options.offload_listing)
         check_placement(self.options)
         recognise(uri)
-        # For its errors: what counts is how the directories lie after M0, so that they are looked at again.
+        # Called for its errors alone. The audit lists the directories again after M0, the first metadata
+        # scan.
         find_places(split_sources(self.bookies).directories)
         return uri
 
     @contextmanager
     def _table_cache(
-        self, uri: MetadataUri, spark: SparkSession | None, progress: Progress, kind: str
+        self, uri: MetadataUri, spark: SparkSession | None, progress: Progress, run_kind: str
     ) -> Iterator[TableCache]:
-        run = RunDirectory(absolute(self.out))
-        identity = run_identity(kind, self.metadata, self.bookies, self.options)
-        with run_errors(run.path), run_lock(uri, run.path):
+        run = RunDirectory(absolute_path(self.out))
+        identity = run_identity(run_kind, self.metadata, self.bookies, self.options)
+        with translate_run_errors(run.path), run_lock(uri, run.path):
             check_reachable(uri)
-            with run.claimed(identity):
+            with run.claim_directory(identity):
                 run_store = RunStore(run, resumption_of(run, uri, self.options))
                 progress.stage("starting Spark")
-                log = None if "://" in run.path else Path(run.path, "spark.log")
+                log_path = None if "://" in run.path else Path(run.path, "spark.log")
                 session = build_session(
                     self.options.master,
                     driver_memory=self.options.driver_memory,
-                    log=log,
+                    log=log_path,
                     keep_classes=True,
-                    small=partial(is_small, uri, self.options),
+                    is_small_audit=partial(is_small, uri, self.options),
                     user_session=spark,
                 )
                 with query_plans(session) as plans, background_thread(session) as second_thread:

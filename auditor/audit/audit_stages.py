@@ -28,7 +28,7 @@ from auditor.audit.stage_functions import (
 from auditor.audit.stages import Stage, with_stages
 from auditor.model.audit_stage import AuditStage
 
-GIVEN = ("cache", "source", "options", "configuration", "bookie_sources", "started")
+GIVEN_VALUES = ("cache", "source", "options", "configuration", "bookie_sources", "started")
 """Names of the values that no stage makes. ``started`` is the start of the audit in ms."""
 
 STAGES = (

@@ -29,7 +29,7 @@ def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> di
     """
     bookies = indexes.bookies
     names = sorted({*filter(is_accepted, bookies.members), *bookies.attribution.bookies})
-    rows = (_row(indexes, name, None, answer_gaps) for name in names)
+    rows = (_bookie_row(indexes, name, None, answer_gaps) for name in names)
     return {
         row["bookie_id"]: BookieState(
             row["read"],
@@ -43,22 +43,31 @@ def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> di
 
 
 def bookie_rows(
-    indexes: Indexes, metadata: ClusterMetadata, marks: DataFrame, answer_gaps: Mapping[str, str | None]
+    indexes: Indexes, metadata: ClusterMetadata, mark_rows: DataFrame, answer_gaps: Mapping[str, str | None]
 ) -> list[dict[str, Any]]:
     """Return the table ``bookies``: a row for each known id. `bookie_states` explains ``answer_gaps``."""
-    # As many as bookies were ever lost.
-    ids = marks.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct()
-    marked = {row["bookie_id"] for row in ids.collect()}
+    # At most as many rows as bookies were ever lost.
+    marked_ids = mark_rows.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct()
+    marked_bookies = {row["bookie_id"] for row in marked_ids.collect()}
     cookies = {cookie.bookie_id for cookie in metadata.cookies()}
-    modes, registered_twice = metadata.modes(), metadata.registered_twice()
-    members = {name: row for name, row in indexes.bookies.members.items() if is_accepted(name)}
-    storage = _storage(indexes.counts)
+    registered_modes, registered_twice = metadata.modes(), metadata.registered_twice()
+    member_rows = {name: row for name, row in indexes.bookies.members.items() if is_accepted(name)}
+    storage_by_bookie = _index_storages(indexes.counts)
     return [
-        _row(indexes, name, members.get(name), answer_gaps)
-        | {"registered": modes.get(name), "has_cookie": name in cookies, "marked": name in marked}
-        | {"page_size": indexes.shapes.pages.get(name), "registered_twice": name in registered_twice}
-        | {"storage": storage.get(name)}
-        for name in sorted({*members, *cookies, *modes, *indexes.bookies.attribution.bookies, *marked})
+        _bookie_row(indexes, name, member_rows.get(name), answer_gaps)
+        | {
+            "registered": registered_modes.get(name),
+            "has_cookie": name in cookies,
+            "marked": name in marked_bookies,
+        }
+        | {
+            "page_size": indexes.shapes.page_size_by_bookie.get(name),
+            "registered_twice": name in registered_twice,
+        }
+        | {"storage": storage_by_bookie.get(name)}
+        for name in sorted(
+            {*member_rows, *cookies, *registered_modes, *indexes.bookies.attribution.bookies, *marked_bookies}
+        )
     ]
 
 
@@ -67,63 +76,66 @@ def start_rows(
 ) -> list[dict[str, Any]]:
     """Return the rows of the table ``starts``: whether each bookie would start now.
 
-    ``conf_path`` is the file of ``--bookie-conf``.
+    Returns no rows if it is unknown whether the cluster has an instance id. ``conf_path`` is the file of
+    ``--bookie-conf``.
     """
     instance_id = metadata.source.instance_id
     is_cluster_known = instance_id is not None or metadata.instance_id_missing()
     attribution = indexes.bookies.attribution
     if not is_cluster_known:
         return []
-    conf = None if conf_path is None else configured_bookie(read_properties("--bookie-conf", conf_path))
-    return starts(attribution.found, metadata.cookies(), instance_id, indexes.refused_replays(), conf)
+    bookie_conf = (
+        None if conf_path is None else configured_bookie(read_properties("--bookie-conf", conf_path))
+    )
+    return starts(attribution.found, metadata.cookies(), instance_id, indexes.refused_replays(), bookie_conf)
 
 
-def _row(
-    indexes: Indexes, name: str, member: Mapping[str, Any] | None, answer_gaps: Mapping[str, str | None]
+def _bookie_row(
+    indexes: Indexes, name: str, member_row: Mapping[str, Any] | None, answer_gaps: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    attributed = indexes.bookies.attribution.bookies.get(name)
-    read = attributed.read if attributed else BookieRead.UNREAD
+    attributed_bookie = indexes.bookies.attribution.bookies.get(name)
+    read_state = attributed_bookie.read if attributed_bookie else BookieRead.UNREAD
     sources = indexes.bookies.sources
-    no_place_reason = (
+    no_directory_reason = (
         "no --bookies source has a directory of this bookie" if sources else "no --bookies was given"
     )
-    reason = attributed.reason if attributed else no_place_reason
+    reason = attributed_bookie.reason if attributed_bookie else no_directory_reason
     if name in answer_gaps:
         reason = answer_gaps[name]
-        read = BookieRead.READ if reason is None else BookieRead.PARTIAL
-    if name in indexes.gaps and read == BookieRead.READ:
-        # An index that broke off while it was read was not read completely.
-        read, reason = BookieRead.PARTIAL, indexes.gaps[name]
-    if name in indexes.old and read == BookieRead.READ:
-        # An old index proves what was there, and not what is absent.
-        read, reason = BookieRead.PARTIAL, indexes.old[name]
-    tail, tail_reason = indexes.tail(name)
-    dated_index = indexes.date_bookie(name)
-    is_foreign = bool(attributed and attributed.foreign_instance)
+        read_state = BookieRead.READ if reason is None else BookieRead.PARTIAL
+    if name in indexes.gap_by_bookie and read_state == BookieRead.READ:
+        # Reading the index ended before its end.
+        read_state, reason = BookieRead.PARTIAL, indexes.gap_by_bookie[name]
+    if name in indexes.old_sources and read_state == BookieRead.READ:
+        # An index older than the metadata proves that entries existed, and never that entries are absent.
+        read_state, reason = BookieRead.PARTIAL, indexes.old_sources[name]
+    tail_state, tail_reason = indexes.tail(name)
+    dated_index = indexes.dated_index(name)
+    is_foreign = bool(attributed_bookie and attributed_bookie.foreign_instance)
     if is_foreign:
         reason = "all of its directories carry another cluster's instance id"
     return {
         "bookie_id": name,
-        "named": member is not None,
-        "ledgers": member["ledgers"] if member else 0,
-        "depending": member["depending"] if member else 0,
-        "replicas": member["replicas"] if member else 0,
-        "found": bool(attributed and attributed.found),
-        "read": BookieRead.UNREAD if is_foreign else read,
+        "named": member_row is not None,
+        "ledgers": member_row["ledgers"] if member_row else 0,
+        "depending": member_row["depending"] if member_row else 0,
+        "replicas": member_row["replicas"] if member_row else 0,
+        "found": bool(attributed_bookie and attributed_bookie.found),
+        "read": BookieRead.UNREAD if is_foreign else read_state,
         "reason": reason,
-        "absent_directories": list(attributed.absent_directories)
-        if attributed and reason == attributed.reason
+        "absent_directories": list(attributed_bookie.absent_directories)
+        if attributed_bookie and reason == attributed_bookie.reason
         else [],
-        "index_time": None if dated_index is None else dated_index.at,
+        "index_time": None if dated_index is None else dated_index.time_ms,
         "index_time_basis": None if dated_index is None else dated_index.basis,
-        "suspect": bool(attributed and attributed.suspect),
+        "suspect": bool(attributed_bookie and attributed_bookie.suspect),
         "foreign_instance": is_foreign,
-        "tail": tail,
+        "tail": tail_state,
         "tail_reason": tail_reason,
     }
 
 
-def _storage(counts: Iterable[IndexCount]) -> dict[str, str]:
+def _index_storages(index_counts: Iterable[IndexCount]) -> dict[str, str]:
     """Return the index storage of each bookie. Bookies whose rows have more than one kind are left out.
 
     >>> rest = (0, None, True, True, 1)
@@ -131,10 +143,13 @@ def _storage(counts: Iterable[IndexCount]) -> dict[str, str]:
     >>> _storage(IndexCount(bookie, "ok", storage, *rest) for bookie, storage in kinds)
     {'b1': 'idx', 'b2': 'rocksdb'}
     """
-    kinds: dict[str, set[str]] = {}
-    for count in counts:
-        if count.storage in (IDX, ROCKSDB):
-            kinds.setdefault(count.bookie_id, set()).add(count.storage)
+    kinds_by_bookie: dict[str, set[str]] = {}
+    for index_count in index_counts:
+        if index_count.storage in (IDX, ROCKSDB):
+            kinds_by_bookie.setdefault(index_count.bookie_id, set()).add(index_count.storage)
     return {
-        bookie: storage for bookie, storages in kinds.items() for storage in storages if len(storages) == 1
+        bookie: storage
+        for bookie, storage_kinds in kinds_by_bookie.items()
+        for storage in storage_kinds
+        if len(storage_kinds) == 1
     }

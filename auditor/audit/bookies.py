@@ -1,4 +1,4 @@
-"""The bookies of a cluster and the owner of each directory, as found before bookie data is read.
+"""The bookies of a cluster, and the bookie that owns each directory. Found before bookie data is read.
 
 A directory is on disk, or in a collection: tables that ``bkaudit collect`` made of a bookie's directories.
 """
@@ -37,11 +37,14 @@ if TYPE_CHECKING:
 class ClusterBookies:
     """The bookies of a cluster, and the places of their data.
 
-    ``sources`` are the ``--bookies`` sources. ``rpc`` is whether the audit may send requests to bookies.
-    ``members`` are the bookies in ensembles: rows of the table ``members`` by bookie id. ``registered`` has
-    the mode (writable, readonly or both) of each bookie at the first scan. ``attributed`` has the owner of
-    each directory. ``settled`` has the owners of directories on disk and of collected pieces of indexes.
-    ``tail_parts`` are the parts of journals to read, each from the journal's last mark (lastMark) on.
+    ``sources`` are the ``--bookies`` sources. ``rpc`` is whether one of them is ``rpc:``, so that the audit
+    may send requests to bookies. ``members`` are the bookies in ensembles: rows of the table ``members`` by
+    bookie id. ``registered`` has the mode (writable, readonly or both) of each bookie at the first scan.
+
+    ``collected`` are the collections among the sources. ``all_attribution`` has the owner of each directory,
+    on disk and in collections. ``directory_owners`` has the owners of index directories on disk, and
+    separately of collected pieces of indexes. ``tail_parts`` are the parts of journals to read, each from the
+    journal's last mark (lastMark) on.
     """
 
     sources: tuple[str, ...]
@@ -49,8 +52,8 @@ class ClusterBookies:
     members: Mapping[str, Mapping[str, Any]]
     registered: Mapping[str, str]
     collected: CollectedPlaces
-    attributed: Attribution
-    settled: SettledPlaces
+    all_attribution: Attribution
+    directory_owners: SettledPlaces
     tail_parts: Sequence[TailPart]
 
     @property
@@ -60,56 +63,69 @@ class ClusterBookies:
 
     @property
     def attribution(self) -> Attribution:
-        """Return the owners of the directories on disk."""
-        return self.settled.attribution
+        """Return the owners of the directories that the audit reads from disk."""
+        return self.directory_owners.attribution
 
     @property
-    def foreign(self) -> list[str]:
+    def foreign_bookies(self) -> list[str]:
         """Return bookies whose directories all carry another cluster's instance id."""
         return [name for name, bookie in self.attribution.bookies.items() if bookie.foreign_instance]
 
-    def unseen(self, bookie_id: str) -> bool:
+    def is_unseen(self, bookie_id: str) -> bool:
         """Return whether no directory and no collection has any part of a bookie's index."""
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie is None or bookie.read == BookieRead.UNREAD
 
-    def read_whole(self, bookie_id: str) -> bool:
-        """Return whether directories and collections contain all of a bookie's index."""
+    def is_read_completely(self, bookie_id: str) -> bool:
+        """Return whether directories and collections have the whole index of a bookie."""
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie is not None and bookie.read == BookieRead.READ
 
-    def without(self, damaged: Mapping[str, str]) -> ClusterBookies:
-        """Return a copy without the collections at the paths that are keys of ``damaged``."""
-        collected = without_collections(self.collected, damaged)
-        return replace(self, collected=collected, settled=settle_places(self.attributed, collected))
+    def without_damaged(self, damage_by_path: Mapping[str, str]) -> ClusterBookies:
+        """Return a copy without the damaged collections. The keys of ``damage_by_path`` are their paths."""
+        usable_collections = without_collections(self.collected, damage_by_path)
+        return replace(
+            self,
+            collected=usable_collections,
+            directory_owners=settle_places(self.all_attribution, usable_collections),
+        )
 
 
-def find_bookies(cache: TableCache, first: FirstScan, sources: Sequence[str]) -> ClusterBookies:
+def find_bookies(cache: TableCache, first_scan: FirstScan, sources: Sequence[str]) -> ClusterBookies:
     """Find the places of the bookies' data, and the owner of each place.
 
     Directories are listed after M0, the first scan of the metadata. The last mark (lastMark) of each journal
     is read before the indexes.
     """
     cache.progress.table("directories")
-    kinds = split_sources(sources)
-    collected = collected_places(kinds.collections)
-    places = [*find_places(kinds.directories), *collected.places]
+    source_kinds = split_sources(sources)
+    collected_sources = collected_places(source_kinds.collections)
+    bookie_places = [*find_places(source_kinds.directories), *collected_sources.places]
     members = {row["bookie_id"]: row.asDict() for row in _members(cache).collect()}
-    cookies = store_cookies(first.nodes)
-    registered = registered_modes(registrations(first.nodes))
-    attributed = bookie_owners.attribute(
-        places,
+    cookies = store_cookies(first_scan.nodes)
+    registered = registered_modes(registrations(first_scan.nodes))
+    attribution = bookie_owners.attribute(
+        bookie_places,
         {*members, *(cookie.bookie_id for cookie in cookies), *registered},
         {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None},
-        first.source.instance_id,
+        first_scan.source.instance_id,
     )
-    settled = settle_places(attributed, collected)
-    tail_parts = journal_scan.plan_tails(cache.run_store, settled.attribution.bookies, settled)
+    directory_owners = settle_places(attribution, collected_sources)
+    tail_parts = journal_scan.plan_tails(
+        cache.run_store, directory_owners.attribution.bookies, directory_owners
+    )
     return ClusterBookies(
-        tuple(sources), kinds.rpc, members, registered, collected, attributed, settled, tail_parts
+        tuple(sources),
+        source_kinds.rpc,
+        members,
+        registered,
+        collected_sources,
+        attribution,
+        directory_owners,
+        tail_parts,
     )
 
 
 def _members(cache: TableCache) -> DataFrame:
-    """Return the bookies in ensembles, one row each, without ids that a server would refuse as its own."""
+    """Write the table ``members``: the bookies in ensembles, without ids that no server accepts."""
     return cache.write_table("members", lambda: members(cache.execution, cache.files("ledgers")))

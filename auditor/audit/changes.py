@@ -1,10 +1,10 @@
 """Comparison of an audit with earlier runs, and with the suppressions file.
 
     previous   the newest earlier run. Changes are relative to this run. Findings of both runs are confirmed.
-    hour_ago   the newest run that ended an hour or more before the first scan; garbage was collected since
+    hour_ago   the newest run that ended an hour or more before the first scan: bookies collected since
 
-A run chooses both once, and keeps them if it is resumed. If suppressed findings explain why replicas are
-undecided, the replicas stay undecided in the report, but do not lead to exit code 3.
+A resumed run keeps the two runs that its first attempt chose. If suppressed findings explain why replicas
+are undecided, the replicas stay undecided in the report, but do not lead to exit code 3.
 """
 
 from collections import Counter
@@ -20,16 +20,16 @@ from auditor.audit.unread_parts import bookies_with_unread_logs, holders_of_unre
 from auditor.checks import GROUP_OF, Basis, check_order
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
-from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, healing_suspects
+from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, suspects_without_lasting_doubt
 from auditor.findings.suppress import (
-    Suppress,
+    SuppressionEntry,
     apply_suppressions,
     digests_by_fingerprint,
     find_refusals,
     read_suppressions,
     refusal_sentences,
 )
-from auditor.findings.table import FindingCount, order
+from auditor.findings.table import FindingCount, report_order
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.history import RunSummary
@@ -49,7 +49,7 @@ from auditor.model.run_facts import (
 )
 from auditor.model.states import FOUND, Change, LedgerClass
 from auditor.runs.directory import RunDirectory
-from auditor.runs.history import Previous, RunsBeside, comparable_run, runs_beside
+from auditor.runs.history import PreviousRun, SiblingRuns, comparable_run, find_sibling_runs
 from auditor.runs.reader import RunReader
 from auditor.runs.run_inputs import find_lost_inputs
 from auditor.runs.siblings import same_cluster
@@ -75,13 +75,13 @@ class RunChanges:
     counts: tuple[FindingCount, ...]
     previous: RunSummary | None
     notes: tuple[str, ...]
-    entries: tuple[Suppress, ...]
+    entries: tuple[SuppressionEntry, ...]
     finished: int  # ms; when the findings were complete
     changes: DataFrame
-    refused: int = 0  # findings of data loss that the suppressions name and cannot accept
-    refusals: tuple[str, ...] = ()  # why, a sentence for each entry
-    lost: frozenset[str] = frozenset()  # checks and reasons of holds that saw less than in the run before
-    lost_carried: frozenset[str] = frozenset()  # and those that saw less than in any run before
+    refused_count: int = 0  # findings of data loss that the suppressions name but cannot accept
+    refusals: tuple[str, ...] = ()  # why: a sentence for each entry of the suppressions
+    lost_inputs: frozenset[str] = frozenset()  # checks and hold reasons with less input than the previous run
+    lost_carried: frozenset[str] = frozenset()  # those with less input than the earlier runs had together
 
     def change_counts(self) -> Changes | None:
         """Return the number of findings by kind of change. Returns None if there is no earlier run."""
@@ -104,11 +104,10 @@ class RunChanges:
     def tally(self) -> list[Tally]:
         """Return the number of findings by urgency, severity, check id and confidence, in report order."""
         tallies: dict[tuple[str, str, str, str], Tally] = {}
-        for count in self.found():
+        for count in self.counts_of_this_run():
             key = count.urgency, count.severity, count.id, count.confidence
-            tally = tallies.setdefault(
-                key, empty_tally(count.id, count.urgency, count.severity, count.confidence)
-            )
+            new_tally = empty_tally(count.id, count.urgency, count.severity, count.confidence)
+            tally = tallies.setdefault(key, new_tally)
             tally["count"] += count.findings
             if count.suppression is not None:
                 tally["suppressed"] += count.findings
@@ -116,19 +115,18 @@ class RunChanges:
                 tally["new"] += count.findings
             elif self.previous is not None and count.change == Change.WORSE:
                 tally["worse"] += count.findings
-        ordered = sorted(tallies, key=lambda key: (check_order(*key[:3]), key[3]))
-        return [tallies[key] for key in ordered]
+        ordered_keys = sorted(tallies, key=lambda key: (check_order(*key[:3]), key[3]))
+        return [tallies[key] for key in ordered_keys]
 
-    def found(self) -> list[FindingCount]:
-        """Return the counts of findings of this run, without findings that only the earlier run has."""
+    def counts_of_this_run(self) -> list[FindingCount]:
+        """Return the counts of findings that this run has. Findings of the earlier run alone are left out."""
         return [count for count in self.counts if count.change in FOUND]
 
     def remarks(self) -> list[Remark]:
         """Return remarks about runs that were not compared and suppressions that were refused."""
         remarks = [remark_with_reason(RemarkKind.NOT_COMPARED, note) for note in self.notes]
-        if self.refused:
-            losses = plural(self.refused, "finding")
-            text = f"suppressions cannot accept {losses} of data loss"
+        if self.refused_count:
+            text = f"suppressions cannot accept {plural(self.refused_count, 'finding')} of data loss"
             remarks.append(remark(RemarkKind.NOT_ACCEPTED, text, *self.refusals))
         return remarks
 
@@ -142,7 +140,7 @@ class RunChanges:
                 reason=entry.reason,
                 until=entry.until.isoformat(),
                 count=counts[position],
-                expired=entry.expired(_day(self.finished)),
+                expired=entry.is_expired(_day(self.finished)),
             )
             for position, entry in enumerate(self.entries, 1)
         ]
@@ -153,31 +151,32 @@ def compare_with_previous(
     findings: DataFrame,
     tables: Tables,
     cluster: Cluster,
-    previous: Previous,
-    holes: bool,
+    previous: PreviousRun,
+    has_unread_metadata: bool,
     options: AuditOptions,
     finish_time: int,
-    not_run: Collection[str] = (),
-    inputs: RunInputs | None = None,
+    checks_not_run: Collection[str] = (),
+    run_inputs: RunInputs | None = None,
 ) -> RunChanges:
     """Write the table ``changes``.
 
     Args:
-        holes: Whether some metadata could not be read, or ledgers with certain ids may have been missed.
+        has_unread_metadata: Whether metadata could not be read, or the scan may have missed ledgers.
         finish_time: The time when the findings were complete, in ms.
-        not_run: Ids of the checks that did not run or had no input.
-        inputs: The inputs of this run. None means that no earlier run had further inputs.
+        checks_not_run: Ids of the checks that did not run or had no input.
+        run_inputs: The inputs of this run. None to assume that no earlier run had further inputs.
 
     Raises:
         UsageError: the suppressions file, or a baseline that it names, is invalid.
     """
     finished: int = cache.run_store.pin_fact("finished", finish_time)
-    lost, lost_carried = find_lost_inputs(cache.run, previous.run, inputs)
-    read_coverage = _coverage_of(tables, holes, {*not_run, *lost}, lost_carried)
+    lost, carried = find_lost_inputs(cache.run, previous.run, run_inputs)
+    run_coverage = _run_coverage(tables, has_unread_metadata, {*checks_not_run, *lost}, carried)
     day = _day(finished)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
-    pairs = digests_by_fingerprint(findings, entries)
-    digests = {} if pairs is None else {row["fingerprint"]: row["digest"] for row in pairs.collect()}
+    digest_frame = digests_by_fingerprint(findings, entries)
+    digest_rows = [] if digest_frame is None else digest_frame.collect()
+    digests = {row["fingerprint"]: row["digest"] for row in digest_rows}
     baselines = {
         path: cache.spark.read.parquet(f"{_open_baseline(path, options, cluster).path}/{CHANGED}")
         for path in _baselines(entries, day)
@@ -187,8 +186,8 @@ def compare_with_previous(
         earlier_findings = None
         if previous.run is not None:
             earlier_findings = cache.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
-        rows = findings_with_changes(findings, earlier_findings, read_coverage, cluster.instance_id, finished)
-        return apply_suppressions(rows, entries, baselines, digests, day).orderBy(*order())
+        rows = findings_with_changes(findings, earlier_findings, run_coverage, cluster.instance_id, finished)
+        return apply_suppressions(rows, entries, baselines, digests, day).orderBy(*report_order())
 
     rows = cache.write_table("changes", table)
     first_ledger = F.min(F.when(F.col("ledger_id").isNotNull(), F.struct(*LEDGER))).alias("first")
@@ -196,16 +195,16 @@ def compare_with_previous(
     counted_rows = counts_by_kind.select(*_COUNTED_COLUMNS, "count", "first.*").collect()
     counts = tuple(FindingCount(*row) for row in counted_rows)
     changes = RunChanges(
-        counts, previous.run, previous.notes, entries, finished, rows, lost=lost, lost_carried=lost_carried
+        counts, previous.run, previous.notes, entries, finished, rows, lost_inputs=lost, lost_carried=carried
     )
     if not any(is_unaccepted_loss(tally) for tally in changes.tally()):
         return changes
-    refused: dict[int, int] = {}
+    refused_counts: dict[int, int] = {}
     if entries:
         refusal_rows = find_refusals(rows, entries, baselines, digests, day)
-        refused = {row["place"]: row["count"] for row in refusal_rows.collect()}
-    sentences = tuple(refusal_sentences(entries, refused, digests, day))[:REFUSALS_SHOWN]
-    return replace(changes, refused=sum(refused.values()), refusals=sentences)
+        refused_counts = {row["place"]: row["count"] for row in refusal_rows.collect()}
+    sentences = tuple(refusal_sentences(entries, refused_counts, digests, day))[:REFUSALS_SHOWN]
+    return replace(changes, refused_count=sum(refused_counts.values()), refusals=sentences)
 
 
 def check_suppressions(options: AuditOptions) -> None:
@@ -215,37 +214,37 @@ def check_suppressions(options: AuditOptions) -> None:
             _open_baseline(path, options, None)
 
 
-def _baselines(entries: Sequence[Suppress], today: date) -> list[str]:
+def _baselines(entries: Sequence[SuppressionEntry], today: date) -> list[str]:
     """Return the paths of the baseline runs in unexpired suppressions."""
-    return [entry.baseline for entry in entries if entry.baseline is not None and not entry.expired(today)]
+    return [entry.baseline for entry in entries if entry.baseline is not None and not entry.is_expired(today)]
 
 
 def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) -> RunReader:
     """Open the run of a baseline. Raise `UsageError` if the run is of another cluster."""
-    where = f"{options.suppressions}: baseline: run"
+    prefix = f"{options.suppressions}: baseline: run"
     try:
         run = comparable_run(path if "://" in path else str(Path(path).absolute()))
     except RunError as error:
-        raise UsageError(f"{where}: {error}") from error
+        raise UsageError(f"{prefix}: {error}") from error
     baseline = run.report.cluster
     if cluster is not None and not same_cluster(baseline, cluster):
-        raise UsageError(f"{where}: {path} is of cluster {baseline.name}; this cluster is {cluster.name}")
+        raise UsageError(f"{prefix}: {path} is of cluster {baseline.name}; this cluster is {cluster.name}")
     return run
 
 
-def _coverage_of(
-    tables: Tables, holes: bool, not_run: Collection[str], lost_carried: Collection[str]
+def _run_coverage(
+    tables: Tables, has_unread_metadata: bool, checks_not_run: Collection[str], lost_carried: Collection[str]
 ) -> RunCoverage:
     counts = {"owners": (tables.ownership, ["count(*)", "count_if(fault = 'owner-unreadable')"])}
     owner_rows, unreadable_owners = aggregate_many(counts)["owners"]
     return RunCoverage(
         tables.verdicts,
         tables.bookies,
-        holes,
+        has_unread_metadata,
         bool(tables.roster.unread),
         owners=owner_rows > 0 and not unreadable_owners,
         asked_tables={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
-        not_run=frozenset(not_run),
+        skipped_checks=frozenset(checks_not_run),
         lost_carried=frozenset(lost_carried),
         unread_logs=bookies_with_unread_logs(tables),
         unread_records=holders_of_unread_records(tables) or frozenset(),
@@ -260,70 +259,70 @@ def _day(ms: int) -> date:
 class RunsBefore:
     """The earlier runs of the same cluster that an audit uses. A resumed run uses the same earlier runs."""
 
-    previous: Previous
-    hour_ago: RunSummary | None
-    siblings: RunsBeside
+    previous: PreviousRun
+    run_hour_ago: RunSummary | None
+    siblings: SiblingRuns
 
     def orphans(self, cache: TableCache) -> DataFrame | None:
-        """Return the table ``orphans`` of ``hour_ago``. None if there is no such run."""
-        if self.hour_ago is None:
-            return None
-        return cache.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
+        """Return the table ``orphans`` of ``run_hour_ago``. None if there is no such run."""
+        run = self.run_hour_ago
+        return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/orphans")
 
-    def ledgers_listed(self, cache: TableCache, since: int, scan_time: int) -> DataFrame | None:
-        """Return the ledgers of the newest run with a scan from ``since`` to ``scan_time`` (ms), or None."""
-        newest_run = self._newest_with("tables/ledgers", scan_time)
-        is_recent = newest_run is not None and newest_run.scan_time >= since
+    def recent_ledgers(self, cache: TableCache, min_scan_time: int, scan_time: int) -> DataFrame | None:
+        """Return the ledgers of the newest run with a scan in this range of times (ms), or None."""
+        newest_run = self._newest_run_with("tables/ledgers", scan_time)
+        is_recent = newest_run is not None and newest_run.scan_time >= min_scan_time
         run = _first_choice(cache.run_store, "ledgers_before", newest_run if is_recent else None)
         return None if run is None else scan_ids(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
-    def with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
+    def newest_run_with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
         """Return the newest run with a table ledgers and a scan until ``scan_time`` (ms), or None."""
-        return _first_choice(run_store, "ledgers_of", self._newest_with("tables/ledgers", scan_time))
+        return _first_choice(run_store, "ledgers_of", self._newest_run_with("tables/ledgers", scan_time))
 
-    def with_table(self, run_store: RunStore, name: str, scan_time: int) -> RunSummary | None:
+    def newest_run_with(self, run_store: RunStore, name: str, scan_time: int) -> RunSummary | None:
         """Return the newest run with a table ``name`` and a scan until ``scan_time`` (ms), or None."""
-        return _first_choice(run_store, f"{name}_before", self._newest_with(f"tables/{name}", scan_time))
+        return _first_choice(run_store, f"{name}_before", self._newest_run_with(f"tables/{name}", scan_time))
 
     def table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
-        """Return the table ``name`` of the run that `with_table` returns. None if there is no such run."""
-        run = self.with_table(cache.run_store, name, scan_time)
+        """Return the table ``name`` of the run that `newest_run_with` returns, or None."""
+        run = self.newest_run_with(cache.run_store, name, scan_time)
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/{name}")
 
-    def with_owners(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
+    def newest_run_with_owners(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
         """Return the newest run that read owners and has a scan until ``scan_time`` (ms), or None."""
-        return _first_choice(run_store, "owners_before", self._newest_with("tables/ownership", scan_time))
+        return _first_choice(run_store, "owners_before", self._newest_run_with("tables/ownership", scan_time))
 
-    def of_future(self, time: int) -> bool:
-        """Return whether a run ended after ``time``, in ms. The holds of such a run are not carried over."""
-        return bool(self.siblings.notes_of_future(time))
+    def has_later_run(self, current_time: int) -> bool:
+        """Return whether a run ended after ``current_time`` (ms). Its holds are not carried over."""
+        return bool(self.siblings.notes_on_later_runs(current_time))
 
-    def _newest_with(self, table: str, scan_time: int) -> RunSummary | None:
-        candidates = [run for run in self.siblings.runs if run.scan_time <= scan_time and _has(run, table)]
-        return max(candidates, key=lambda run: (run.scan_time, run.path), default=None)
+    def _newest_run_with(self, table: str, scan_time: int) -> RunSummary | None:
+        runs = [run for run in self.siblings.runs if run.scan_time <= scan_time and _has_table(run, table)]
+        return max(runs, key=lambda run: (run.scan_time, run.path), default=None)
 
-    def confirm(self, cache: TableCache, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
+    def confirm(self, cache: TableCache, findings: DataFrame, tables: Tables, grace_s: float) -> DataFrame:
         """Return the findings, and confirm the findings that the previous run has too."""
         run = self.previous.run
         if (
             run is None
             or tables.moved is None
-            or not _has(run, "findings")
-            or healing_suspects(findings).isEmpty()
+            or not _has_table(run, "findings")
+            or suspects_without_lasting_doubt(findings).isEmpty()
         ):
             return findings
         rows = cache.spark.read.parquet(f"{run.path}/findings")
-        earlier = EarlierFindings(rows, run.name, run.finished)
-        return confirm_by_two_runs(findings, earlier, tables.moved, tables.bookies, round(grace * 1000))
+        earlier_findings = EarlierFindings(rows, run.name, run.finished)
+        grace_ms = round(grace_s * 1000)
+        return confirm_by_two_runs(findings, earlier_findings, tables.moved, tables.bookies, grace_ms)
 
 
-def find_runs_before(run_store: RunStore, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
+def find_runs_before(run_store: RunStore, cluster: Cluster, is_live: bool, scan_time: int) -> RunsBefore:
     """Choose the earlier runs for a new run. ``scan_time`` is the time of its first scan, in ms."""
-    sibling_runs = runs_beside(run_store.directory.path, cluster, renew_index=True)
-    newest_run = sibling_runs.newest(time := now_ms())
-    notes = (*newest_run.notes, *sibling_runs.notes_of_future(time))
-    previous = Previous(_first_choice(run_store, "previous", newest_run.run), notes)
-    older_run = sibling_runs.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
+    sibling_runs = find_sibling_runs(run_store.directory.path, cluster, renew_index=True)
+    newest_run = sibling_runs.newest(current_time := now_ms())
+    notes = (*newest_run.notes, *sibling_runs.notes_on_later_runs(current_time))
+    previous = PreviousRun(_first_choice(run_store, "previous", newest_run.run), notes)
+    older_run = sibling_runs.newest(scan_time - COLLECTED_WITHIN_MS).run if is_live else None
     return RunsBefore(previous, _first_choice(run_store, "hour_ago", older_run), sibling_runs)
 
 
@@ -337,7 +336,7 @@ def _first_choice(run_store: RunStore, key: str, run: RunSummary | None) -> RunS
     )
 
 
-def _has(run: RunSummary, name: str) -> bool:
+def _has_table(run: RunSummary, name: str) -> bool:
     return RunDirectory(run.path).exists(f"{name}/{WHOLE}")
 
 
@@ -354,32 +353,33 @@ EXPLAINING_CHECKS = frozenset(
     }
     | {id for id, group in GROUP_OF.items() if group == "metadata"}
 )
-"""Checks that explain why replicas or ledgers are undecided. A suppressed finding of them accepts that."""
+"""Checks that explain why replicas or ledgers are undecided. A suppressed finding accepts the gap."""
 
 NO_ACCEPTED_GAPS: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 
 
-def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
+def find_accepted_gaps(changes: RunChanges, tables: Tables) -> AcceptedGaps:
     """Return the undecided bookies, ledgers and replicas that suppressed findings explain.
 
     A finding about a ledger explains all replicas of the ledger. A finding about a ledger and a bookie
     explains the ledger's replica on that bookie. A finding about a bookie alone explains all replicas on the
-    bookie. A ledger counts if all its unknown replicas are explained.
+    bookie. A ledger is counted if all its unknown replicas are explained.
     """
-    if not any(count.id in EXPLAINING_CHECKS and count.suppression is not None for count in compared.counts):
+    if not any(count.id in EXPLAINING_CHECKS and count.suppression is not None for count in changes.counts):
         return NO_ACCEPTED_GAPS
-    causes = compared.changes.where(F.col("suppression").isNotNull() & F.col("id").isin(*EXPLAINING_CHECKS))
+    causes = changes.changes.where(F.col("suppression").isNotNull() & F.col("id").isin(*EXPLAINING_CHECKS))
     rows = causes.where("ledger_id is null and bookie_id is not null").select("id", "bookie_id").collect()
     bookies = sorted({row["bookie_id"] for row in rows})
-    about = causes.where("ledger_id is not null").select(*LEDGER, F.col("bookie_id").alias("on")).distinct()
-    copies = _copies(tables.judged, bookies, about)
-    undecided = tables.verdicts.where(
+    ledger_causes = causes.where("ledger_id is not null")
+    explained_ledgers = ledger_causes.select(*LEDGER, F.col("bookie_id").alias("on")).distinct()
+    copies = _unknown_copies(tables.judged, bookies, explained_ledgers)
+    undecided_ledgers = tables.verdicts.where(
         f"class <> potential_class or class = '{LedgerClass.UNDECIDED}'"
     ).select(*LEDGER, (F.col("class") == LedgerClass.UNDECIDED).alias("unjudged"))
     accepted_ledgers = copies.groupBy(*LEDGER).agg(F.min("accepted").alias("accepted"))
-    named_ledgers = about.select(*LEDGER).distinct().withColumn("named", F.lit(True))
+    named_ledgers = explained_ledgers.select(*LEDGER).distinct().withColumn("named", F.lit(True))
     [ledgers] = (
-        undecided.join(accepted_ledgers, [*LEDGER], "left")
+        undecided_ledgers.join(accepted_ledgers, [*LEDGER], "left")
         .join(named_ledgers, [*LEDGER], "left")
         .agg(F.count_if(F.when(F.col("unjudged"), F.col("named")).otherwise(F.col("accepted"))))
         .collect()
@@ -389,14 +389,14 @@ def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
     return {"bookies": unread_bookies, "ledgers": ledgers[0], "replicas": replicas[0]}
 
 
-def _copies(judged: DataFrame, bookies: list[str], about: DataFrame) -> DataFrame:
-    """Return every replica with unknown entries, and whether a suppressed finding explains it."""
-    unknown = judged.select(*LEDGER, F.explode("unknown").alias("copy"))
-    replicas = unknown.select(*LEDGER, F.col("copy.bookie_id").alias("bookie_id"))
-    on_ledgers = about.groupBy(*LEDGER).agg(
+def _unknown_copies(judged_ledgers: DataFrame, bookies: list[str], explained_ledgers: DataFrame) -> DataFrame:
+    """Return every replica with unknown entries, and whether a suppressed finding explains the replica."""
+    unknown_copies = judged_ledgers.select(*LEDGER, F.explode("unknown").alias("copy"))
+    replicas = unknown_copies.select(*LEDGER, F.col("copy.bookie_id").alias("bookie_id"))
+    explanations = explained_ledgers.groupBy(*LEDGER).agg(
         F.max(F.col("on").isNull()).alias("anywhere"), F.collect_set("on").alias("places")
     )
-    joined_rows = replicas.join(on_ledgers, [*LEDGER], "left")
+    joined_rows = replicas.join(explanations, [*LEDGER], "left")
     is_accepted = F.col("bookie_id").isin(*bookies) if bookies else F.lit(False)
     is_named = F.col("anywhere") | F.array_contains("places", F.col("bookie_id"))
     return joined_rows.select(*LEDGER, (is_accepted | F.coalesce(is_named, F.lit(False))).alias("accepted"))

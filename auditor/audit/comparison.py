@@ -1,6 +1,6 @@
 """Comparison of the metadata with the indexes and answers of bookies, and the state of each ledger.
 
-The comparison needs only the first scan, and runs before the second one. If a ledger is deleted while
+The comparison uses the first metadata scan, and runs before the second scan. If a ledger is deleted while
 bookies are asked, the second scan therefore shows the deletion.
 
 With ``--bookies rpc:``, the audit first asks bookies for lists of their entries. A bookie without a readable
@@ -23,7 +23,7 @@ from auditor.audit.bookie_rows import bookie_states
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.index_scan import Indexes, gap_reasons
 from auditor.audit.metadata_scan import FirstScan
-from auditor.audit.table_cache import SCRATCH, TableCache, semi_join_scratch
+from auditor.audit.table_cache import SCRATCH_DIRECTORY, TableCache, semi_join_scratch
 from auditor.model.amounts import and_more, plural
 from auditor.model.columns import REPLICA
 from auditor.model.options import AuditOptions
@@ -42,67 +42,71 @@ from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.read_replies import READ_ERROR_TEXT
 from auditor.tables.registry import registered_modes, registrations
-from auditor.tables.rejudgement import candidates, rejudge, requests
+from auditor.tables.rejudgement import candidates, rejudge, select_reads
 from auditor.tables.replica_blocks import Account
 from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS
 from auditor.tables.unequal import AccountFiles, BookieTrust, find_unequal
 
-BOOKIES_NAMED = 5
-"""Largest number of bookies without an answer that a report names."""
+MAX_BOOKIES_NAMED = 5
+"""Largest number of bookies that did not answer, or refused reads, that a report names."""
 
 
 @dataclass(frozen=True)
 class Witness:
-    """The witness reads: ``rows`` is the table ``witness``, or None if no bookie was asked.
+    """The witness reads: requests to bookies for entries that seem to be missing.
 
-    ``reads`` is the limit on the number of reads (``--witness-reads``).
+    ``rows`` is the table ``witness``, or None if no bookie was asked. ``read_limit`` is the largest number of
+    reads (``--witness-reads``).
     """
 
     rows: DataFrame | None
-    reads: int
+    read_limit: int
 
     def summary(self) -> tuple[int, list[Remark]]:
         """Return the number of reads sent, and remarks for the report about the reads."""
         if self.rows is None:
             return 0, []
-        unknown, refused = (
-            F.col("answer") == kind for kind in (WitnessAnswer.UNKNOWN, WitnessAnswer.REFUSED)
+        is_unknown, is_refused = (
+            F.col("answer") == answer_kind for answer_kind in (WitnessAnswer.UNKNOWN, WitnessAnswer.REFUSED)
         )
         # An error of the bookie's disk is an answer: it cannot read the entry.
-        unknown &= ~F.coalesce(F.col("reason").endswith(READ_ERROR_TEXT), F.lit(False))
+        is_unknown &= ~F.coalesce(F.col("reason").endswith(READ_ERROR_TEXT), F.lit(False))
         counts_by_bookie = (
             self.rows.groupBy("bookie_id")
             .agg(
                 F.count("*").alias("entries"),
                 F.sum("requests").alias("requests"),
-                F.count_if(unknown).alias("unknown"),
-                F.count_if(refused).alias("refused"),
-                F.min(F.when(unknown | refused, F.col("reason"))).alias("reason"),
+                F.count_if(is_unknown).alias("unknown"),
+                F.count_if(is_refused).alias("refused"),
+                F.min(F.when(is_unknown | is_refused, F.col("reason"))).alias("reason"),
             )
             .orderBy("bookie_id")
             .collect()
         )
         remarks = []
         refusing_bookies = [
-            row["bookie_id"] for row in counts_by_bookie if row["entries"] >= max(1, self.reads // 2)
+            row["bookie_id"] for row in counts_by_bookie if row["entries"] >= max(1, self.read_limit // 2)
         ]
-        if refusing_bookies or sum(row["entries"] for row in counts_by_bookie) >= self.reads:
+        if refusing_bookies or sum(row["entries"] for row in counts_by_bookie) >= self.read_limit:
             text = "--witness-reads: the limit was reached; entries that were not read stay suspect"
             remarks.append(remark(RemarkKind.WITNESS_BOUND, text))
-        silent_rows = [row for row in counts_by_bookie if row["unknown"]]
-        if silent_rows:
-            entries = plural(sum(row["unknown"] for row in silent_rows), "entry")
+        unanswered_rows = [row for row in counts_by_bookie if row["unknown"]]
+        if unanswered_rows:
+            entries = plural(sum(row["unknown"] for row in unanswered_rows), "entry")
             text = (
-                f"no answer from {plural(len(silent_rows), 'bookie')} about {entries}: these entries "
+                f"no answer from {plural(len(unanswered_rows), 'bookie')} about {entries}: these entries "
                 "stay suspect"
             )
             examples = [
                 f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})"
-                for row in silent_rows[:BOOKIES_NAMED]
+                for row in unanswered_rows[:MAX_BOOKIES_NAMED]
             ]
             remarks.append(
                 remark(
-                    RemarkKind.WITNESS_SILENT, text, *examples, *and_more(len(silent_rows) - BOOKIES_NAMED)
+                    RemarkKind.WITNESS_SILENT,
+                    text,
+                    *examples,
+                    *and_more(len(unanswered_rows) - MAX_BOOKIES_NAMED),
                 )
             )
         refusing_rows = [row for row in counts_by_bookie if row["refused"]]
@@ -111,10 +115,13 @@ class Witness:
                 f"{plural(len(refusing_rows), 'bookie')} refused reads: only index and journal show which "
                 "entries they have"
             )
-            examples = [f"{row['bookie_id']} ({row['reason']})" for row in refusing_rows[:BOOKIES_NAMED]]
+            examples = [f"{row['bookie_id']} ({row['reason']})" for row in refusing_rows[:MAX_BOOKIES_NAMED]]
             remarks.append(
                 remark(
-                    RemarkKind.WITNESS_SILENT, text, *examples, *and_more(len(refusing_rows) - BOOKIES_NAMED)
+                    RemarkKind.WITNESS_SILENT,
+                    text,
+                    *examples,
+                    *and_more(len(refusing_rows) - MAX_BOOKIES_NAMED),
                 )
             )
         return sum(row["requests"] for row in counts_by_bookie), remarks
@@ -136,7 +143,7 @@ class UnequalPairs(NamedTuple):
     ``ledgers`` and ``indexes`` have at least the rows for the ledgers of these replicas.
     """
 
-    unequal: DataFrame
+    unequal_replicas: DataFrame
     states: Mapping[str, BookieState]
     ledgers: DataFrame
     indexes: Indexes
@@ -148,8 +155,8 @@ class SideComparison(NamedTuple):
     ``ledgers`` and ``indexes`` have at least the rows for the ledgers of the unequal pairs.
     """
 
-    unequal: DataFrame
-    judged: DataFrame
+    unequal_replicas: DataFrame
+    judged_ledgers: DataFrame
     states: Mapping[str, BookieState]
     witness: Witness
     ledgers: DataFrame
@@ -161,16 +168,16 @@ def judge_by_index(
 ) -> DataFrame:
     """Judge the unequal pairs by the indexes alone.
 
-    The result is the table ``judged`` if no bookie can be asked about missing entries. Otherwise it is the
-    table ``judged_by_index``, which `judge_with_witness` replaces.
+    If no bookie can be asked about missing entries, the result is the table ``judged``. Otherwise it is the
+    table ``judged_by_index``, which `judge_with_witness` replaces with ``judged``.
     """
 
     def judge() -> DataFrame:
         grace_ms = round(options.grace * 1000)
-        return judge_ledgers(pairs.ledgers, pairs.unequal, pairs.states, grace_ms)
+        return judge_ledgers(pairs.ledgers, pairs.unequal_replicas, pairs.states, grace_ms)
 
-    is_final = not _askable(first, pairs.indexes.bookies, options)
-    if is_final or cache.run.exists(f"tables/judged/{WHOLE}"):
+    is_final_judgement = not _find_askable_bookies(first, pairs.indexes.bookies, options)
+    if is_final_judgement or cache.run.exists(f"tables/judged/{WHOLE}"):
         return cache.write_table("judged", judge)
     return cache.write_table("judged_by_index", judge)
 
@@ -186,65 +193,74 @@ def judge_with_witness(
 
     If bookies are asked, their answers are the table ``witness``.
     """
-    judgement, witness = _judge_again(cache, first, pairs, judged_by_index, options)
+    judgement, witness = _judge_with_reads(cache, first, pairs, judged_by_index, options)
     judged = cache.broadcast("judged", judgement)
-    return SideComparison(pairs.unequal, judged, pairs.states, witness, pairs.ledgers, pairs.indexes)
+    return SideComparison(pairs.unequal_replicas, judged, pairs.states, witness, pairs.ledgers, pairs.indexes)
 
 
-def _judge_again(
-    cache: TableCache, first: FirstScan, pairs: UnequalPairs, by_indexes: DataFrame, options: AuditOptions
+def _judge_with_reads(
+    cache: TableCache,
+    first_scan: FirstScan,
+    pairs: UnequalPairs,
+    judged_by_index: DataFrame,
+    options: AuditOptions,
 ) -> tuple[DataFrame, Witness]:
-    """Return the table judged, and the witness reads whose answers are in the table."""
+    """Return the table ``judged`` after witness reads, and these reads."""
     if cache.run.exists(f"tables/judged/{WHOLE}"):
-        has_witness = cache.run.exists(f"tables/witness/{WHOLE}")
-        rows = cache.spark.read.parquet(cache.where("tables/witness")) if has_witness else None
-        return cache.write_table("judged", lambda: by_indexes), Witness(rows, options.witness_reads)
-    ledgers, states = first.ledgers, pairs.states
-    askable_bookies = _askable(first, pairs.indexes.bookies, options)
+        has_witness_table = cache.run.exists(f"tables/witness/{WHOLE}")
+        rows = cache.spark.read.parquet(cache.spark_path("tables/witness")) if has_witness_table else None
+        return cache.write_table("judged", lambda: judged_by_index), Witness(rows, options.witness_reads)
+    ledgers, states = first_scan.ledgers, pairs.states
+    askable_bookies = _find_askable_bookies(first_scan, pairs.indexes.bookies, options)
     rows = None
     if not cache.count("judged_by_index"):
         cache.run.remove("tables/judged_by_index")
         return cache.write_rows("judged", [], JUDGED), Witness(rows, options.witness_reads)
-    if not candidates(by_indexes, askable_bookies).isEmpty():
-        where = endpoints(registrations(first.nodes), askable_bookies)
+    if not candidates(judged_by_index, askable_bookies).isEmpty():
+        bookie_endpoints = endpoints(registrations(first_scan.nodes), askable_bookies)
         rows = cache.write_table(
             "witness",
             lambda: reads.witness(
-                requests(ledgers, by_indexes, askable_bookies, options.witness_reads),
-                where,
+                select_reads(ledgers, judged_by_index, askable_bookies, options.witness_reads),
+                bookie_endpoints,
                 rpc_limits(options),
             ),
         )
     grace_ms = round(options.grace * 1000)
-    taking_reads = askable_bookies if rows is None else bookies_taking_reads(rows, states, askable_bookies)
+    readable_bookies = (
+        askable_bookies if rows is None else bookies_taking_reads(rows, states, askable_bookies)
+    )
     judged = cache.write_table(
         "judged",
         lambda: (
-            by_indexes
+            judged_by_index
             if rows is None
-            else rejudge(ledgers, pairs.unequal, by_indexes, rows, states, taking_reads, grace_ms)
+            else rejudge(
+                ledgers, pairs.unequal_replicas, judged_by_index, rows, states, readable_bookies, grace_ms
+            )
         ),
     )
     cache.run.remove("tables/judged_by_index")
     return judged, Witness(rows, options.witness_reads)
 
 
-def _askable(first: FirstScan, bookies: ClusterBookies, options: AuditOptions) -> list[str]:
-    """Return the bookies that can be asked: registered in a live store, in an ensemble, of this cluster.
+def _find_askable_bookies(first_scan: FirstScan, bookies: ClusterBookies, options: AuditOptions) -> list[str]:
+    """Return the bookies that can be asked for entries.
 
-    The list is empty with ``--witness no``. It is also empty in an audit of metadata alone, because no copy
-    counts as missing if no index was read.
+    They are registered in a live store, are in an ensemble, and belong to this cluster. The list is empty
+    with ``--witness no``. It is also empty in an audit of metadata alone, where no copy counts as missing.
     """
-    if options.witness != "yes" or not first.source.live or not bookies.sources:
+    if options.witness != "yes" or not first_scan.source.live or not bookies.sources:
         return []
-    return sorted((bookies.registered.keys() & bookies.members.keys()) - set(bookies.foreign))
+    return sorted((bookies.registered.keys() & bookies.members.keys()) - set(bookies.foreign_bookies))
 
 
 @dataclass(frozen=True)
 class BookieAnswers:
     """The table ``answers``, and the bookies that were asked for all their entries.
 
-    ``bookies`` maps each of these bookies to the reason why its list of entries is incomplete, or to None.
+    ``bookies`` has, for each of these bookies, the reason why its list of entries is incomplete. The reason
+    is None if the list is complete.
     """
 
     rows: DataFrame
@@ -262,23 +278,27 @@ def query_bookies(
     bookies, ledgers = indexes.bookies, first.ledgers
     if not bookies.rpc:
         return None
-    registered = registrations(first.nodes)
-    registered_members = sorted(registered_modes(registered).keys() & bookies.members.keys())
-    unseen_bookies = [name for name in registered_members if bookies.unseen(name)]
-    with_source = [
-        name for name in registered_members if name not in unseen_bookies and name not in bookies.foreign
+    registration_rows = registrations(first.nodes)
+    registered_members = sorted(registered_modes(registration_rows).keys() & bookies.members.keys())
+    unseen_bookies = [name for name in registered_members if bookies.is_unseen(name)]
+    bookies_with_source = [
+        name
+        for name in registered_members
+        if name not in unseen_bookies and name not in bookies.foreign_bookies
     ]
     # A bookie with RocksDB indexes has DbLedgerStorage, which never answers.
-    can_list = [name for name in with_source if name not in indexes.in_databases]
+    listing_bookies = [name for name in bookies_with_source if name not in indexes.database_bookies]
 
     def answers() -> DataFrame:
         pairs = every_replica(ledgers.where("undecidable = false"), unseen_bookies)
-        if can_list:
-            unequal_rows = _compare(cache, indexes, BookieTrust(frozenset(bookies.foreign)))
-            asked_again_rows = cache.execution.frame(unequal_rows).where(F.col("bookie_id").isin(can_list))
+        if listing_bookies:
+            unequal_rows = _find_unequal_rows(cache, indexes, BookieTrust(frozenset(bookies.foreign_bookies)))
+            asked_again_rows = cache.execution.frame(unequal_rows).where(
+                F.col("bookie_id").isin(listing_bookies)
+            )
             pairs = pairs.unionByName(asked_again_rows.select(*REPLICA))
         return rpc_availability(
-            pairs, endpoints(registered, [*unseen_bookies, *with_source]), rpc_limits(options)
+            pairs, endpoints(registration_rows, [*unseen_bookies, *bookies_with_source]), rpc_limits(options)
         )
 
     rows = cache.write_table("answers", answers)
@@ -296,72 +316,83 @@ def compare_sides(
     """
     states = bookie_states(indexes, answers.bookies if answers else {})
     if has_gone:
-        states = _with_stopped(states, first)
-    words = BookieTrust(
-        frozenset(indexes.bookies.foreign),
-        frozenset(name for name in states if indexes.bookies.read_whole(name) and name not in indexes.old),
-        frozenset(name for name, state in states.items() if state.read != BookieRead.READ),
+        states = _mark_stopped_bookies(states, first)
+    bookie_trust = BookieTrust(
+        frozenset(indexes.bookies.foreign_bookies),
+        frozenset(
+            name
+            for name in states
+            if indexes.bookies.is_read_completely(name) and name not in indexes.old_sources
+        ),
+        frozenset(name for name, state in states.items() if state.read_state != BookieRead.READ),
     )
     cache.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replicas)
-    compare = partial(_compare, cache, indexes, words, answers is not None, has_gone)
-    unequal = cache.broadcast("unequal", cache.write_table("unequal", compare))
+    find_pairs = partial(_find_unequal_rows, cache, indexes, bookie_trust, answers is not None, has_gone)
+    unequal = cache.broadcast("unequal", cache.write_table("unequal", find_pairs))
     ledgers = semi_join_scratch(cache, "unequal", "ledgers", first.ledgers, COLUMNS_OF_LEDGERS)
     rows = semi_join_scratch(cache, "unequal", "availability", indexes.rows)
-    return UnequalPairs(unequal, states, ledgers, indexes.of_rows(rows))
+    return UnequalPairs(unequal, states, ledgers, indexes.with_rows(rows))
 
 
-def _with_stopped(states: Mapping[str, BookieState], first: FirstScan) -> dict[str, BookieState]:
+def _mark_stopped_bookies(states: Mapping[str, BookieState], first_scan: FirstScan) -> dict[str, BookieState]:
     """Return the states with ``stopped`` set for unregistered bookies, if the store shows registrations."""
-    running_bookies = registered_modes(registrations(first.nodes))
-    if not running_bookies and not first.source.live:
+    running_bookies = registered_modes(registrations(first_scan.nodes))
+    if not running_bookies and not first_scan.source.live:
         return dict(states)
-    return {name: replace(state, stopped=name not in running_bookies) for name, state in states.items()}
+    return {name: replace(state, is_stopped=name not in running_bookies) for name, state in states.items()}
 
 
-def _compare(
+def _find_unequal_rows(
     cache: TableCache,
     indexes: Indexes,
-    words: BookieTrust,
-    with_answers: bool = False,
-    has_gone: bool = False,
+    bookie_trust: BookieTrust,
+    has_answers: bool = False,
+    has_missing_logs: bool = False,
 ) -> Rows:
-    """Return the pairs of ledger and bookie whose expected entries differ from the present entries."""
-    tails, overlapping = indexes.tails, frozenset(indexes.overlapping)
-    table = cache.files
-    accounts = [
+    """Return the replicas whose expected entries differ from the entries that the bookie has."""
+    journal_tails, overlapping_bookies = indexes.journal_tails, frozenset(indexes.overlapping_bookies)
+    table_files = cache.files
+    evidence_files = [
         AccountFiles(
             Account.EXPECTED,
-            table("ledgers"),
-            partial(expected_replicas, all_members=tails.rows is not None),
+            table_files("ledgers"),
+            partial(expected_replicas, include_all_members=journal_tails.rows is not None),
         ),
         AccountFiles(
             Account.INDEX,
-            table("availability"),
-            partial(index_replicas, page_size_by_bookie=indexes.shapes.edges, excluded_bookies=overlapping),
+            table_files("availability"),
+            partial(
+                index_replicas,
+                page_size_by_bookie=indexes.shapes.page_size_of_cut_files,
+                excluded_bookies=overlapping_bookies,
+            ),
         ),
     ]
-    if indexes.pieces is not None:
-        pieces = indexes.pieces
-        cache.write_table("pieces", lambda: pieces, f"tables/{SCRATCH}")
-        accounts.append(AccountFiles(Account.INDEX, table(f"{SCRATCH}/pieces"), index_replicas))
-    if with_answers:
-        accounts.append(AccountFiles(Account.ANSWER, table("answers"), index_replicas))
-    if tails.rows is not None:
-        read = partial(tail_replicas, excluded_bookies=tails.elsewhere)
-        accounts.append(AccountFiles(Account.TAIL, table("journal_tails"), read))
-    if has_gone:
-        accounts.append(AccountFiles(Account.MISSING_LOGS, table("gone_entries"), gone_replicas))
-    return find_unequal(cache.execution, accounts, words, indexes.bookies.replicas)
+    if indexes.combined_pieces is not None:
+        combined_pieces = indexes.combined_pieces
+        cache.write_table("pieces", lambda: combined_pieces, f"tables/{SCRATCH_DIRECTORY}")
+        evidence_files.append(
+            AccountFiles(Account.INDEX, table_files(f"{SCRATCH_DIRECTORY}/pieces"), index_replicas)
+        )
+    if has_answers:
+        evidence_files.append(AccountFiles(Account.ANSWER, table_files("answers"), index_replicas))
+    if journal_tails.rows is not None:
+        tail_reader = partial(tail_replicas, excluded_bookies=journal_tails.mismatched_bookies)
+        evidence_files.append(AccountFiles(Account.TAIL, table_files("journal_tails"), tail_reader))
+    if has_missing_logs:
+        evidence_files.append(AccountFiles(Account.MISSING_LOGS, table_files("gone_entries"), gone_replicas))
+    return find_unequal(cache.execution, evidence_files, bookie_trust, indexes.bookies.replicas)
 
 
 def bookies_taking_reads(
     witness: DataFrame, bookies: Mapping[str, BookieState], askable_bookies: Sequence[str]
 ) -> list[str]:
-    """Return the askable bookies that do not refuse reads, or whose journals were not fully read.
+    """Return the askable bookies whose copies are judged with witness reads. Runs a query.
 
-    The copies on all other bookies are judged without witness reads. Runs a query.
+    A bookie is left out if it refuses reads and its journal was read completely. Its copies are judged by its
+    index and journal.
     """
     refusals = witness.where(F.col("answer") == WitnessAnswer.REFUSED).select("bookie_id").distinct()
     refusing_ids = {row["bookie_id"] for row in refusals.collect()}
-    settled_bookies = {name for name, state in bookies.items() if state.journal_read} & refusing_ids
-    return [name for name in askable_bookies if name not in settled_bookies]
+    unreadable_bookies = {name for name, state in bookies.items() if state.journal_read} & refusing_ids
+    return [name for name in askable_bookies if name not in unreadable_bookies]

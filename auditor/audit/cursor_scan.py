@@ -1,10 +1,10 @@
 """Compacted ledgers of topics whose ids are only in entries of cursor ledgers.
 
 While a topic is loaded, its compaction cursor stores its position and the id of the compacted ledger in
-entries of the cursor's own ledger. The cursor's znode is older than these entries. With saved metadata, whose
-bookies do not change, the audit reads the newest entry. All bookies in the ensembles of the cursor ledger
-must have been read completely, with their journals. No journal may have a later entry. Otherwise the
-compacted ledger stays unknown. Only the ledger id is taken from the entry.
+entries of the cursor's own ledger. The cursor's znode is older than these entries. With saved metadata, the
+audit reads the newest entry, because the bookies do not change. It takes the id of the compacted ledger from
+the entry, and nothing else. Two conditions must hold, or the compacted ledger stays unknown. All bookies in
+the ensembles of the cursor ledger were read completely, with their journals. No journal has a later entry.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,17 +25,17 @@ from auditor.tables.judge_replicas import groups_of
 CURSORS_LIMIT = 1000
 """Largest number of cursor ledgers read in one audit. Further compacted ledgers stay unknown."""
 
-COMPACTIONS = "path string, found boolean, compacted bigint"
+COMPACTION_COLUMNS = "path string, found boolean, compacted bigint"
 
 
 class Compaction(NamedTuple):
     """The compacted ledger that the newest entry of a cursor names, and the cursor's path.
 
-    ``compacted`` is None if the entry has no such ledger.
+    ``compacted_ledger`` is None if the entry has no such ledger.
     """
 
     path: str
-    compacted: int | None
+    compacted_ledger: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,18 @@ class _Copy:
     """A copy of a cursor ledger on one bookie, with its last entry and the index that has this entry."""
 
     bookie_id: str
-    last: int
+    last_entry: int
     index: str
     storage: str
 
 
-def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) -> list[Compaction]:
-    """Return the compacted ledgers from the newest cursor entries. Uncertain ledgers are left out."""
-    if first.source.live:
-        return []  # the cursor may have moved on while it was read
+def newest_compactions(owners: DataFrame, first_scan: FirstScan, indexes: Indexes) -> list[Compaction]:
+    """Return the compacted ledgers from the newest cursor entries. Empty with a live store.
+
+    Cursors whose newest entry is uncertain are left out.
+    """
+    if first_scan.source.live:
+        return []  # the cursor may move while it is read
     cursor_ledgers = owners.where("kind = 'cursor' and ledger_id is not null").select("path", "ledger_id")
     rows = (
         cursor_ledgers.join(owners.where("stale").select("path"), "path")
@@ -63,22 +66,22 @@ def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) ->
     if not cursors:
         return []
     ids = sorted(cursors)
-    copies_of = _holders(indexes, ids)
-    tail_ends = _tails(indexes, ids)
+    copies_by_ledger = _copies_by_ledger(indexes, ids)
+    journal_ends = _journal_ends(indexes, ids)
     fully_read_bookies = {name for name in indexes.bookies.members if _read_whole(indexes, name)}
     directories = _ledger_directories(indexes.bookies)
     compactions = []
-    for id, members, digest_type in _ledgers(first.ledgers, ids):
+    for id, members, digest_type in _cursor_ledgers(first_scan.ledgers, ids):
         if not set(members) <= fully_read_bookies or digest_type is None:
             continue
-        copies_on_members = [copy for copy in copies_of.get(id, ()) if copy.bookie_id in members]
-        last = max((copy.last for copy in copies_on_members), default=-1)
-        if last < 0 or tail_ends.get(id, -1) > last:
+        copies_on_members = [copy for copy in copies_by_ledger.get(id, ()) if copy.bookie_id in members]
+        last_entry = max((copy.last_entry for copy in copies_on_members), default=-1)
+        if last_entry < 0 or journal_ends.get(id, -1) > last_entry:
             continue
-        newest_copies = (copy for copy in copies_on_members if copy.last == last)
-        body = _first_body(newest_copies, id, digest_type, directories)
+        newest_copies = (copy for copy in copies_on_members if copy.last_entry == last_entry)
+        body = _read_first_body(newest_copies, id, digest_type, directories)
         if body is not None:
-            compactions += _compaction(cursors[id], body)
+            compactions += _decode_compaction(cursors[id], body)
     return compactions
 
 
@@ -86,8 +89,8 @@ def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> 
     """Return the owner rows with the ids of ``compactions``. These rows are no longer stale."""
     if not compactions:
         return owners
-    rows = [(compaction.path, True, compaction.compacted) for compaction in compactions]
-    resolved_rows = owners.sparkSession.createDataFrame(rows, COMPACTIONS)
+    rows = [(compaction.path, True, compaction.compacted_ledger) for compaction in compactions]
+    resolved_rows = owners.sparkSession.createDataFrame(rows, COMPACTION_COLUMNS)
     is_resolved = F.col("stale") & F.coalesce("found", F.lit(False))
     joined_rows = owners.join(F.broadcast(resolved_rows), "path", "left")
     joined_rows = joined_rows.withColumn(
@@ -96,41 +99,43 @@ def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> 
     return joined_rows.withColumn("stale", F.col("stale") & ~is_resolved).select(*owners.columns)
 
 
-def _compaction(path: str, body: bytes) -> list[Compaction]:
+def _decode_compaction(path: str, body: bytes) -> list[Compaction]:
     try:
         return [Compaction(path, decode_position(body).compacted_ledger)]
     except DecodeError:
-        return []  # whichever ledger it names stays unknown, and is said to be
+        return []  # the compacted ledger stays unknown, and the report says so
 
 
-def _holders(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]]:
+def _copies_by_ledger(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]]:
     ledger_rows = indexes.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
-    copies_of: dict[int, list[_Copy]] = {}
+    copies_by_ledger: dict[int, list[_Copy]] = {}
     for row in ledger_rows.select("bookie_id", "ledger_id", "groups", "state", "path", "storage").collect():
         if row["state"] == IndexState.OK and row["path"] is not None:
             copy = _Copy(row["bookie_id"], _last_entry(row["groups"]), row["path"], row["storage"])
-            copies_of.setdefault(row["ledger_id"], []).append(copy)
-    return copies_of
+            copies_by_ledger.setdefault(row["ledger_id"], []).append(copy)
+    return copies_by_ledger
 
 
-def _tails(indexes: Indexes, ids: list[int]) -> dict[int, int]:
-    """Return the id of the last entry in the journals, by ledger id."""
-    if indexes.tails.rows is None:
+def _journal_ends(indexes: Indexes, ids: list[int]) -> dict[int, int]:
+    """Return the largest entry id that journals have, by ledger id."""
+    if indexes.journal_tails.rows is None:
         return {}
-    ledger_rows = indexes.tails.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
-    last: dict[int, int] = {}
+    ledger_rows = indexes.journal_tails.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
+    last_entries: dict[int, int] = {}
     for row in ledger_rows.select("ledger_id", "groups").collect():
-        last[row["ledger_id"]] = max(_last_entry(row["groups"]), last.get(row["ledger_id"], -1))
-    return last
+        last_entries[row["ledger_id"]] = max(
+            _last_entry(row["groups"]), last_entries.get(row["ledger_id"], -1)
+        )
+    return last_entries
 
 
-def _last_entry(groups: bytes | None) -> int:
+def _last_entry(entry_groups: bytes | None) -> int:
     """Return the largest entry id of a set. -1 if the set is empty."""
-    runs = groups_of(groups)
-    return int((runs["last_start"] + runs["size"] - 1).max()) if len(runs) else -1
+    entry_runs = groups_of(entry_groups)
+    return int((entry_runs["last_start"] + entry_runs["size"] - 1).max()) if len(entry_runs) else -1
 
 
-def _ledgers(ledgers: DataFrame, ids: list[int]) -> Iterator[tuple[int, list[str], str | None]]:
+def _cursor_ledgers(ledgers: DataFrame, ids: list[int]) -> Iterator[tuple[int, list[str], str | None]]:
     """Yield each cursor ledger, with all bookies in its ensembles and its digest type."""
     cursor_ledger_rows = ledgers.where(
         (F.col("scope_id") == 0) & F.col("ledger_id").isin(ids) & (F.col("status") == "ok")
@@ -144,7 +149,7 @@ def _ledgers(ledgers: DataFrame, ids: list[int]) -> Iterator[tuple[int, list[str
 
 def _read_whole(indexes: Indexes, name: str) -> bool:
     tail_read_state, _ = indexes.tail(name)
-    return indexes.bookies.read_whole(name) and tail_read_state in (TailRead.READ, TailRead.STOPPED)
+    return indexes.bookies.is_read_completely(name) and tail_read_state in (TailRead.READ, TailRead.STOPPED)
 
 
 def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
@@ -156,16 +161,16 @@ def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
     return directories
 
 
-def _first_body(
+def _read_first_body(
     newest_copies: Iterator[_Copy], id: int, digest_type: str, directories: Mapping[str, list[str]]
 ) -> bytes | None:
     """Return the body of the last entry from the first readable copy. None if no copy is readable."""
     for copy in newest_copies:
         try:
-            location = find_location(copy.index, copy.storage, id, copy.last)
+            location = find_location(copy.index, copy.storage, id, copy.last_entry)
             if location is not None:
-                logs = directories.get(copy.bookie_id, [])
-                return read_body(logs, location, id, copy.last, digest_type)
+                log_directories = directories.get(copy.bookie_id, [])
+                return read_body(log_directories, location, id, copy.last_entry, digest_type)
         except (DecodeError, UnreadError):
-            continue  # another bookie has a copy; without any the ledger stays unknown, and is said to be
+            continue  # try the copy of another bookie
     return None

@@ -1,10 +1,13 @@
 """Reuse of unchanged rows of an earlier run of the same cluster (``--since``).
 
-A row is reused only if its source certainly has the same content now. That is certain for index files and
-databases with unchanged stamps (`auditor.sources.bookies.earlier_rows`), on bookies with unchanged
-directories. With a running etcd, it is also certain for unchanged ledgers
-(`auditor.sources.metadata.etcd.pinned_etcd`). All other data is read again. If a run cannot reuse any row, it
-reports the reason.
+A row is reused if its source certainly has the same content now. All other data is read again. Two kinds of
+sources qualify:
+
+    - index files and databases with unchanged stamps, on bookies with unchanged directories
+      (`auditor.sources.bookies.earlier_rows`)
+    - unchanged ledgers in a running etcd (`auditor.sources.metadata.etcd.pinned_etcd`)
+
+If a run cannot reuse any row, it reports the reason.
 
 For later runs, a run writes these facts to its manifest:
 
@@ -13,11 +16,11 @@ For later runs, a run writes these facts to its manifest:
                                   "bookies": {id: {"index_time", "directories"}}},
                  "ledgers": {"scope", "history": [...], "notes": [...], "files": {name: size}}}
 
-``began`` is the start of the run's index scan, in ms. ``directories`` are the bookie's directories, as the
-tasks got them. ``files`` are the files of the table: they show whether one is lost or truncated. ``ledgers``
-exists if the ledgers were read from a running etcd. ``history`` is a `History` with the revision of the
-table. ``notes`` say why the run itself reused no ledgers. The size of the facts is bounded by the number of
-bookies and tasks.
+``began`` is the start of the run's index scan, in ms. ``directories`` are the index directories of the
+bookie. ``files`` are the files of the table, which later show whether one is lost or truncated. ``ledgers``
+exists if the ledgers were read from a running etcd. ``scope`` is the root of the cluster in etcd. ``history``
+is a `History` with the revision of the table. ``notes`` say why this run reused no ledgers. The number of
+bookies and tasks limits the size of these facts.
 """
 
 import hashlib
@@ -40,113 +43,126 @@ from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster, siblings
 from auditor.sources.bookies.availability import SCHEMA
-from auditor.sources.bookies.earlier_rows import Earlier
+from auditor.sources.bookies.earlier_rows import EarlierTable
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.bookies.reusable_parts import ReusablePart
 from auditor.sources.clock import now_ms
-from auditor.sources.file_systems import absolute, open_earlier_file, run_files
+from auditor.sources.file_systems import absolute_path, open_earlier_file, run_files
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, find_ledgers
 from auditor.sources.metadata.store import History
 from auditor.tables.run_tables import to_json
 
-REUSABLE = "reusable"
+REUSABLE_KEY = "reusable"
 
 
-def writer() -> dict[str, Any]:
-    """Return the identity of the writer of tables: the program's version, and a digest of the columns."""
+def writer_identity() -> dict[str, Any]:
+    """Return the identity of the program that writes tables: its version, and a digest of all columns."""
     return {"version": program_version(), "schemas": hashlib.sha256(to_json().encode()).hexdigest()}
 
 
-def note_indexes(run_store: RunStore, bookies: Mapping[str, AttributedBookie]) -> None:
+def save_index_facts(run_store: RunStore, bookies: Mapping[str, AttributedBookie]) -> None:
     """Save the bookies' directories in the manifest before the table ``availability`` is read.
 
     Nothing is saved if the table already exists.
     """
     if not run_store.directory.exists(f"tables/availability/{WHOLE}"):
-        read = {name: bookie_facts(bookie) for name, bookie in bookies.items() if bookie.index_directories}
-        _note(run_store, "availability", {"began": now_ms(), "bookies": read})
+        read_bookies = {
+            name: bookie_facts(bookie) for name, bookie in bookies.items() if bookie.index_directories
+        }
+        _save_facts(run_store, "availability", {"began": now_ms(), "bookies": read_bookies})
 
 
-def note_ledgers(run_store: RunStore, scope: str, history: History | None, notes: Sequence[str]) -> None:
-    """Save the identity and the revision of the etcd in the manifest before the table ledgers is read.
+def save_ledger_facts(
+    run_store: RunStore, store_root: str, history: History | None, notes: Sequence[str]
+) -> None:
+    """Save the root and the history of an etcd in the manifest before the table ``ledgers`` is read.
 
-    ``history`` is None if the revision is unknown.
+    ``history`` is None if it is unknown. ``notes`` say why no ledgers were reused.
     """
     history_point = None if history is None else list(history)
-    _note(run_store, "ledgers", {"scope": scope, "history": history_point, "notes": list(notes)})
+    _save_facts(run_store, "ledgers", {"scope": store_root, "history": history_point, "notes": list(notes)})
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
-    """Return the facts of a bookie that must not change for reuse. Only ``index_time`` may become later."""
+    """Return facts that must not change if rows of a bookie are reused. ``index_time`` may become later."""
     return {
         "index_time": bookie.index_time,
         "directories": [asdict(directory) for directory in bookie.index_directories],
     }
 
 
-def note_files(run_store: RunStore, table: str = "availability") -> None:
-    """Save the files of a written table in the manifest, if the manifest has facts about the table."""
+def save_file_sizes(run_store: RunStore, table: str = "availability") -> None:
+    """Save the file sizes of a written table in the manifest, if the manifest has facts about the table."""
     facts = reusable_facts(run_store, table)
     if facts and "files" not in facts:
-        _note(run_store, table, {**facts, "files": files_of(f"{run_store.directory.path}/tables/{table}")})
+        _save_facts(
+            run_store,
+            table,
+            {**facts, "files": table_file_sizes(f"{run_store.directory.path}/tables/{table}")},
+        )
 
 
 def reusable_facts(run_store: RunStore, table: str) -> dict[str, Any]:
     """Return the facts that this run saved about a table, or an empty dict."""
-    facts: dict[str, Any] = run_store.directory.read_manifest().get(REUSABLE, {}).get(table, {})
+    facts: dict[str, Any] = run_store.directory.read_manifest().get(REUSABLE_KEY, {}).get(table, {})
     return facts
 
 
-def files_of(table: str) -> dict[str, int]:
+def table_file_sizes(table: str) -> dict[str, int]:
     """Return the Parquet files of a table by name, with their sizes in bytes.
 
     Raises:
         RunError: there is no such directory, or it cannot be listed.
     """
-    files, base = run_files(table)
+    files, table_path = run_files(table)
     try:
-        infos = files.get_file_info(fs.FileSelector(base))
+        file_infos = files.get_file_info(fs.FileSelector(table_path))
     except (OSError, pa.ArrowException) as error:
         raise RunError(f"{table}: {error}") from error
-    return {info.base_name: info.size for info in infos if info.base_name.endswith(".parquet")}
+    return {
+        file_info.base_name: file_info.size
+        for file_info in file_infos
+        if file_info.base_name.endswith(".parquet")
+    }
 
 
-def _note(run_store: RunStore, table: str, facts: dict[str, Any]) -> None:
+def _save_facts(run_store: RunStore, table: str, facts: dict[str, Any]) -> None:
     manifest = run_store.directory.read_manifest()
-    reusable_facts_by_table = {**manifest.get(REUSABLE, {}), **writer(), table: facts}
-    run_store.directory.add_to_manifest({REUSABLE: reusable_facts_by_table})
+    reusable_facts_by_table = {**manifest.get(REUSABLE_KEY, {}), **writer_identity(), table: facts}
+    run_store.directory.add_to_manifest({REUSABLE_KEY: reusable_facts_by_table})
 
 
 _REUSED_TABLES = ("availability", "ledgers")
 """Tables whose rows can be reused."""
 
-_BOOKIES_NAMED = 5
-_FILES_AT_ONCE = 16
+_MAX_BOOKIES_NAMED = 5
+_MAX_OPEN_FILES = 16
 
 
 class _File(NamedTuple):
     """A file of the table ``availability``, and the lowest and highest bookie id in it.
 
-    Both ids are None if the file has no rows. Such a file counts as a file that may have any bookie.
+    Both ids are None if the file has no rows. Such a file is treated as if it might have any bookie.
     """
 
     name: str
-    lowest: str | None
-    highest: str | None
+    lowest_id: str | None
+    highest_id: str | None
 
-    def may_have(self, bookie_id: str) -> bool:
-        return self.lowest is None or self.highest is None or self.lowest <= bookie_id <= self.highest
+    def may_contain(self, bookie_id: str) -> bool:
+        lowest, highest = self.lowest_id, self.highest_id
+        return lowest is None or highest is None or lowest <= bookie_id <= highest
 
 
 class IndexPlan(NamedTuple):
-    """The parts of the indexes to read from the disk, and the parts whose rows the earlier run has.
+    """The parts of the indexes to read from the disk, and the parts whose rows an earlier run has.
 
-    ``notes`` say why bookies have no reusable parts.
+    ``notes`` say why the rows of some bookies are not reused.
     """
 
     parts: Sequence[IndexPart]
-    reusable: Sequence[ReusablePart] = ()
+    reusable_parts: Sequence[ReusablePart] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -154,14 +170,14 @@ class IndexPlan(NamedTuple):
 class EarlierRun:
     """The earlier run whose rows may be reused, at ``path``. ``path`` is None if there is no such run.
 
-    ``facts`` are the facts about reuse in the manifest of that run (`auditor.audit.earlier_run`). ``usable``
-    is whether the rows of that run may be reused. If not, ``notes`` have the reasons.
+    ``facts`` are the facts about reuse in the manifest of that run (`auditor.audit.earlier_run`).
+    ``is_usable`` is whether the rows of that run may be reused. If not, ``notes`` have the reasons.
     """
 
     path: str | None
     facts: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    usable: bool = False
+    is_usable: bool = False
 
     @property
     def name(self) -> str:
@@ -170,47 +186,49 @@ class EarlierRun:
 
     def plan(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> IndexPlan:
         """Divide parts of the indexes into parts to read, and parts with reusable earlier rows."""
-        if not self.usable:
+        if not self.is_usable:
             return IndexPlan(parts)
         table = f"{self.path}/tables/availability"
         try:
             facts = self.facts["availability"]
             earlier_facts, start_time = facts["bookies"], int(facts["began"])
             reasons_by_bookie = {
-                name: why
+                name: reason
                 for name, bookie in bookies.items()
-                if (why := _why_not_reusable(earlier_facts.get(name), bookie))
+                if (reason := _why_not_reusable(earlier_facts.get(name), bookie))
             }
             files = _intact_files(table, facts["files"])
         except RunError as error:
-            return self.plan_without(parts, str(error))
+            return self.plan_without_reuse(parts, str(error))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            why = f"the manifest of that run does not say what the run read: {type(error).__name__}: {error}"
-            return self.plan_without(parts, why)
-        reusable_facts_by_table = [
+            reason = (
+                f"the manifest of that run does not say what the run read: {type(error).__name__}: {error}"
+            )
+            return self.plan_without_reuse(parts, reason)
+        reusable_parts = [
             ReusablePart(part, _earlier_rows(table, files, part.bookie_id, start_time))
             for part in parts
             if part.bookie_id not in reasons_by_bookie
         ]
         changed_parts = [part for part in parts if part.bookie_id in reasons_by_bookie]
-        return IndexPlan(changed_parts, reusable_facts_by_table, _bookie_notes(reasons_by_bookie))
+        return IndexPlan(changed_parts, reusable_parts, _bookie_notes(reasons_by_bookie))
 
-    def plan_without(self, parts: Sequence[IndexPart], why: str) -> IndexPlan:
-        """Return a plan that reads all ``parts`` and reuses no rows. The report shows the reason ``why``."""
-        return IndexPlan(parts, notes=(f"no index was reused from run {self.name}: {why}",))
+    def plan_without_reuse(self, parts: Sequence[IndexPart], reason: str) -> IndexPlan:
+        """Return a plan that reads all ``parts`` and reuses no rows. The report shows the ``reason``."""
+        return IndexPlan(parts, notes=(f"no index was reused from run {self.name}: {reason}",))
 
-    def ledgers(self, scope: str, history: History) -> EarlierLedgers | None:
-        """Return the earlier rows of ledgers for an etcd that now has ``history``. None if not ``usable``.
+    def ledgers(self, store_root: str, history: History) -> EarlierLedgers | None:
+        """Return the earlier rows of ledgers for an etcd that now has ``history``. None if unusable.
 
         Raises:
             RunError: no row can be reused. The message says why.
         """
-        if not self.usable:
+        if not self.is_usable:
             return None
-        return earlier_ledgers(f"{self.path}/tables/ledgers", self.facts.get("ledgers"), scope, history)
+        return earlier_ledgers(f"{self.path}/tables/ledgers", self.facts.get("ledgers"), store_root, history)
 
-    def reused(self, indexes: ReuseCount, ledgers: ReuseCount, notes: Sequence[str]) -> Reuse | None:
-        """Return the facts about reuse for the report. ``notes`` are the notes of the scans."""
+    def reuse_facts(self, indexes: ReuseCount, ledgers: ReuseCount, notes: Sequence[str]) -> Reuse | None:
+        """Return the facts about reuse for the report. None without an earlier run."""
         if self.path is None:
             return None
         return Reuse(run=self.name, indexes=indexes, ledgers=ledgers, notes=[*self.notes, *notes])
@@ -218,14 +236,15 @@ class EarlierRun:
 
 def _bookie_notes(reasons_by_bookie: Mapping[str, str]) -> tuple[str, ...]:
     notes = [
-        f"{name} was read again: {why}" for name, why in sorted(reasons_by_bookie.items())[:_BOOKIES_NAMED]
+        f"{name} was read again: {reason}"
+        for name, reason in sorted(reasons_by_bookie.items())[:_MAX_BOOKIES_NAMED]
     ]
     if (further_count := len(reasons_by_bookie) - len(notes)) > 0:
         notes.append(f"{further_count:,} more bookies were read again for similar reasons")
     return tuple(notes)
 
 
-def earlier_ledgers(table: str, facts: Any, scope: str, history: History) -> EarlierLedgers:
+def earlier_ledgers(table: str, facts: Any, store_root: str, history: History) -> EarlierLedgers:
     """Return the earlier rows of the table ledgers at the path ``table``. The etcd now has ``history``.
 
     ``facts`` are the facts that the earlier run saved about the table.
@@ -234,144 +253,148 @@ def earlier_ledgers(table: str, facts: Any, scope: str, history: History) -> Ear
         RunError: no row can be reused. The message says why.
     """
     try:
-        cluster, revision, is_ahead = facts["history"]
-        earlier_history = History(int(cluster), int(revision), (int(is_ahead[0]), int(is_ahead[1])))
-        same_scope, files = facts["scope"] == scope, dict(facts["files"])
+        cluster, revision, log_lead = facts["history"]
+        earlier_history = History(int(cluster), int(revision), (int(log_lead[0]), int(log_lead[1])))
+        has_same_root, files = facts["scope"] == store_root, dict(facts["files"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        why = f"the manifest of that run does not say when ledgers were read: {type(error).__name__}: {error}"
-        raise RunError(why) from error
-    if not same_scope or earlier_history.cluster != history.cluster:
-        raise RunError("that run read another etcd, or another scope of this etcd")
+        reason = (
+            f"the manifest of that run does not say when ledgers were read: {type(error).__name__}: {error}"
+        )
+        raise RunError(reason) from error
+    if not has_same_root or earlier_history.cluster != history.cluster:
+        raise RunError("that run read another etcd, or another root in this etcd")
     if not history.continues(earlier_history):
         raise RunError(f"etcd was restored after that run read it at revision {earlier_history.revision}")
     _check_files(table, files)
     return find_ledgers(table, list(files))
 
 
-def check_since(option: str | None) -> None:
-    """Raise an error if ``option`` names no finished run. Call it before anything is started.
+def check_since(since_option: str | None) -> None:
+    """Raise an error if ``since_option`` names no finished run. Call it before anything is started.
 
     Raises:
         RunError: the errors of `auditor.runs.reader.RunReader`.
     """
-    if option not in (None, LAST):
-        RunReader(option)
+    if since_option not in (None, LAST):
+        RunReader(since_option)
 
 
-def find_earlier_run(option: str | None, run_store: RunStore, cluster: Cluster) -> EarlierRun:
-    """Return the earlier run that ``option`` (``--since``) selects. A resumed run keeps its choice.
+def find_earlier_run(since_option: str | None, run_store: RunStore, cluster: Cluster) -> EarlierRun:
+    """Return the earlier run that ``since_option`` (``--since``) selects. A resumed run keeps its choice.
 
     Raises:
         UsageError: the selected run is of another cluster.
         RunError: the selected run is not finished, or cannot be read.
     """
-    if option is None:
+    if since_option is None:
         return EarlierRun(None)
     path = run_store.pin_fact(
-        "since", _newest_run(run_store.directory.path, cluster) if option == LAST else option
+        "since", _newest_run(run_store.directory.path, cluster) if since_option == LAST else since_option
     )
     if path is None:
-        why = "all data was read: the parent directory has no complete run of this cluster"
-        return EarlierRun(None, notes=(why,))
-    run = RunDirectory(absolute(path))
+        reason = "all data was read: the parent directory has no complete run of this cluster"
+        return EarlierRun(None, notes=(reason,))
+    run = RunDirectory(absolute_path(path))
     report = RunReader(run.path).report
     if not same_cluster(report.cluster, cluster):
         raise UsageError(
-            f"--since {option}: that is a run of another cluster, {report.cluster.name}; this "
+            f"--since {since_option}: that is a run of another cluster, {report.cluster.name}; this "
             f"cluster is {cluster.name}"
         )
     try:
-        facts = run.read_manifest().get(REUSABLE, {})
-        same_version = {name: facts.get(name) for name in writer()} == writer()
+        facts = run.read_manifest().get(REUSABLE_KEY, {})
+        is_same_version = {name: facts.get(name) for name in writer_identity()} == writer_identity()
     except RunError as error:
-        return _unusable(run.path, f"the manifest of that run cannot be read: {error}")
-    if not same_version:
-        return _unusable(run.path, "another version of this program wrote it")
-    return EarlierRun(run.path, facts, usable=True)
+        return _unusable_run(run.path, f"the manifest of that run cannot be read: {error}")
+    if not is_same_version:
+        return _unusable_run(run.path, "another version of this program wrote it")
+    return EarlierRun(run.path, facts, is_usable=True)
 
 
-def _unusable(path: str, why: str) -> EarlierRun:
+def _unusable_run(path: str, reason: str) -> EarlierRun:
     run = EarlierRun(path)
-    return replace(run, notes=(f"nothing was reused from run {run.name}: {why}",))
+    return replace(run, notes=(f"nothing was reused from run {run.name}: {reason}",))
 
 
 def _newest_run(out: str, cluster: Cluster) -> str | None:
-    """Return the newest run beside ``out`` with unchanged tables, or else the newest complete run.
+    """Return the newest run in the directory of ``out`` that has unchanged tables.
 
-    A run with unchanged tables need not be complete. Data that it could not read has no rows to reuse, and is
-    read now.
+    If there is none, return the newest complete run, or None. A run with unchanged tables may be incomplete:
+    data that it could not read has no rows, and is read now.
     """
     runs = sorted(
         (summary.finished, path, summary.complete)
         for path, summary in siblings(out, cluster, renew_index=True)
         if isinstance(summary, RunSummary) and path != out
     )
-    whole_runs = (path for _, path, _ in reversed(runs) if _are_tables_intact(path))
-    return next(whole_runs, next((path for _, path, complete in reversed(runs) if complete), None))
+    intact_runs = (path for _, path, _ in reversed(runs) if _are_tables_intact(path))
+    return next(intact_runs, next((path for _, path, is_complete in reversed(runs) if is_complete), None))
 
 
 def _are_tables_intact(path: str) -> bool:
-    """Return whether this version of the program wrote the run, and the reusable tables are unchanged."""
+    """Return whether this version of the program wrote the run, and its reusable tables are unchanged."""
     try:
-        facts = RunDirectory(path).read_manifest().get(REUSABLE, {})
-        if {name: facts.get(name) for name in writer()} != writer():
+        facts = RunDirectory(path).read_manifest().get(REUSABLE_KEY, {})
+        if {name: facts.get(name) for name in writer_identity()} != writer_identity():
             return False
-        noted_files = {
+        saved_files = {
             name: facts[name]["files"] for name in _REUSED_TABLES if "files" in facts.get(name, {})
         }
-        return bool(noted_files) and all(
-            files_of(f"{path}/tables/{name}") == noted_files[name] for name in noted_files
+        return bool(saved_files) and all(
+            table_file_sizes(f"{path}/tables/{name}") == saved_files[name] for name in saved_files
         )
     except (OSError, ValueError, AttributeError, TypeError, RunError):
         return False
 
 
 def _why_not_reusable(earlier_facts: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
-    """Return the reason why no index of a bookie may be reused. None if indexes may be reused."""
+    """Return the reason why no index of a bookie may be reused. None if there is no such reason."""
     if not bookie.index_directories:
         return None  # nothing to read
     if earlier_facts is None:
         return "that run did not read this bookie"
     facts = bookie_facts(bookie)
     if earlier_facts["directories"] != facts["directories"]:
-        return "its index directories or their VERSION changed"
+        return "its index directories or their VERSION files changed"
     earlier_time, current_time = earlier_facts["index_time"], facts["index_time"]
     if earlier_time is not None and (current_time is None or current_time < earlier_time):
         return "its index is older than in that run: a disk was restored"
     return None
 
 
-def _intact_files(table: str, noted_files: Mapping[str, int]) -> list[_File]:
-    """Return the files of a table. ``noted_files`` has the size of each file when it was written.
+def _intact_files(table: str, saved_files: Mapping[str, int]) -> list[_File]:
+    """Return the files of a table, each with its range of bookie ids.
+
+    ``saved_files`` has the size of each file when it was written.
 
     Raises:
         RunError: files are missing or changed, or one of them cannot be opened.
     """
-    _check_files(table, noted_files)
-    with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
-        return list(pool.map(lambda name: _file(table, name), sorted(noted_files)))
+    _check_files(table, saved_files)
+    with ThreadPoolExecutor(_MAX_OPEN_FILES) as pool:
+        return list(pool.map(lambda name: _read_id_range(table, name), sorted(saved_files)))
 
 
-def _check_files(table: str, noted_files: Mapping[str, int]) -> None:
-    if files_of(table) != dict(noted_files):
+def _check_files(table: str, saved_files: Mapping[str, int]) -> None:
+    if table_file_sizes(table) != dict(saved_files):
         raise RunError(f"{table}: its files changed after the run wrote them")
 
 
-def _file(table: str, name: str) -> _File:
-    """Find the lowest and the highest bookie id of a file.
+def _read_id_range(table: str, name: str) -> _File:
+    """Return a file with its lowest and highest bookie id.
 
-    The function reads the column, because Arrow aborts on damaged column statistics.
+    The function reads the whole column, because Arrow crashes on damaged column statistics.
     """
-    lowest: list[str] = []
-    highest: list[str] = []
+    lowest_ids: list[str] = []
+    highest_ids: list[str] = []
     with open_earlier_file(table, name, SCHEMA) as file:
         for batch in file.iter_batches(columns=["bookie_id"], use_threads=False):
             bookie_id_range = pc.min_max(batch["bookie_id"]).as_py()
             if bookie_id_range["min"] is not None:
-                lowest.append(bookie_id_range["min"])
-                highest.append(bookie_id_range["max"])
-    return _File(name, min(lowest, default=None), max(highest, default=None))
+                lowest_ids.append(bookie_id_range["min"])
+                highest_ids.append(bookie_id_range["max"])
+    return _File(name, min(lowest_ids, default=None), max(highest_ids, default=None))
 
 
-def _earlier_rows(table: str, files: Sequence[_File], bookie_id: str, start_time: int) -> Earlier:
-    return Earlier(table, tuple(file.name for file in files if file.may_have(bookie_id)), start_time)
+def _earlier_rows(table: str, files: Sequence[_File], bookie_id: str, start_time: int) -> EarlierTable:
+    return EarlierTable(table, tuple(file.name for file in files if file.may_contain(bookie_id)), start_time)

@@ -1,8 +1,9 @@
 """Read of the entry logs (``--entry-logs``) after the indexes, from disks and from collections.
 
-The scan reads index locations before the logs. If compaction moves entries in between, the scan finds the
-entries in their new log. A collection made with --entry-logs has the same tables as the scan. With
-``--deep``, the audit compares sampled entries with their digests, and the copies of an entry with each other.
+The scan reads the locations of entries from the indexes before it reads the logs. If compaction moves entries
+in between, the scan finds the entries in their new log. A collection made with --entry-logs has the same
+tables as the scan. With ``--deep``, the audit compares sampled entries with their digests, and the copies of
+an entry with each other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,8 +13,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from auditor.audit.bookies import ClusterBookies
-from auditor.audit.table_cache import SCRATCH, TableCache
-from auditor.checks.needs import ENTRIES_WHOLE
+from auditor.audit.table_cache import SCRATCH_DIRECTORY, TableCache
+from auditor.checks.needs import WHOLE_ENTRIES_OPERATION
 from auditor.model.amounts import first_names, plural
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import Remark, RemarkKind, remark
@@ -21,9 +22,9 @@ from auditor.model.states import DigestState, NotChecked
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.tables import (
-    DISKS,
-    LOCATIONS,
-    LOGS,
+    DISK_SCHEMA,
+    LOCATION_SCHEMA,
+    LOG_SCHEMA,
     SPACE_TABLES,
     DirectoryOwner,
     collected_rows,
@@ -44,10 +45,10 @@ from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables import Tables
 from auditor.tables.gone_entries import GONE_ENTRIES, entries_in_no_log, gone_entries
 
-BOOKIES_NAMED = 5
+MAX_BOOKIES_NAMED = 5
 """Largest number of bookies that a note names."""
 
-_WHY = {
+_UNCHECKED_REASONS = {
     NotChecked.BUDGET: "beyond the budget of bytes (--digest-budget)",
     NotChecked.LOG: "in a log that could not be read",
     NotChecked.OTHER: "with other data at their location (entry-log-missing)",
@@ -69,52 +70,56 @@ def whole_entries(
 
     Tasks read the entries when a query uses the frame.
     """
-    sample = EntrySample(options.digest_entries, options.digest_percent, options.digest_budget * 1_000_000)
-    whole_entry_reader = WholeEntryReader(
-        indexes, ledger_directories, sample, credentials_file(options.credentials)
+    entry_sample = EntrySample(
+        options.digest_entries, options.digest_percent, options.digest_budget * 1_000_000
     )
-    return PartTable.of(spark, WHOLE_ENTRIES, whole_entry_reader, indexes).frame()
+    whole_entry_reader = WholeEntryReader(
+        indexes, ledger_directories, entry_sample, credentials_file(options.credentials)
+    )
+    return PartTable.from_parts(spark, WHOLE_ENTRIES, whole_entry_reader, indexes).frame()
 
 
-def entries_whole(tables: Tables) -> dict[str, int]:
-    """Return the number of entries that were read with their payload, by kind of operation.
+def count_whole_entries(tables: Tables) -> dict[str, int]:
+    """Return the number of entries that were read with their payload. Empty without --deep.
 
-    The result is empty without --deep.
+    The key is the name of this kind of operation in the report.
     """
     if "digests" not in tables.frames:
         return {}
-    return {ENTRIES_WHOLE: tables.digests.where(F.col("ledger_id").isNotNull()).count()}
+    return {WHOLE_ENTRIES_OPERATION: tables.digests.where(F.col("ledger_id").isNotNull()).count()}
 
 
-def digest_remarks(digests: DataFrame, collected: Sequence[str] = ()) -> list[Remark]:
+def digest_remarks(digests: DataFrame, collected_bookies: Sequence[str] = ()) -> list[Remark]:
     """Return remarks with the numbers of checked and unchecked sampled entries, and the reasons.
 
-    ``collected`` are bookies whose index is in a collection. A collection has no entries to check.
+    ``collected_bookies`` are bookies whose index is in a collection. A collection has no entries to check.
     """
-    counts = {
+    entry_counts = {
         (row["state"], row["reason"]): row["entries"]
         for row in digests.groupBy("state", "reason").agg(F.sum("entries").alias("entries")).collect()
     }
-    checked_count = sum(count for (state, _), count in counts.items() if state != DigestState.NOT_CHECKED)
+    checked_count = sum(
+        count for (state, _), count in entry_counts.items() if state != DigestState.NOT_CHECKED
+    )
     text = f"digests: {plural(checked_count, 'copy')} of sampled entries compared with their digests"
     remarks = [remark(RemarkKind.DIGESTS, text)]
-    unchecked = [
-        f"{counts[DigestState.NOT_CHECKED, reason]:,} {why}"
-        for reason, why in _WHY.items()
-        if counts.get((DigestState.NOT_CHECKED, reason))
+    unchecked_texts = [
+        f"{entry_counts[DigestState.NOT_CHECKED, reason]:,} {reason_text}"
+        for reason, reason_text in _UNCHECKED_REASONS.items()
+        if entry_counts.get((DigestState.NOT_CHECKED, reason))
     ]
-    if unchecked:
+    if unchecked_texts:
         remarks.append(
-            remark(RemarkKind.DIGESTS, "digests: some copies of entries were not checked", *unchecked)
+            remark(RemarkKind.DIGESTS, "digests: some copies of entries were not checked", *unchecked_texts)
         )
-    if collected:
+    if collected_bookies:
         text = "digests: collections have no entries to check"
-        remarks.append(remark(RemarkKind.DIGESTS, text, first_names(collected, BOOKIES_NAMED)))
+        remarks.append(remark(RemarkKind.DIGESTS, text, first_names(collected_bookies, MAX_BOOKIES_NAMED)))
     return remarks
 
 
-NOT_COLLECTED = "its collection was made without --entry-logs"
-HAVE_LOGS = ("ledger", "unknown")
+NO_LOGS_REASON = "its collection was made without --entry-logs"
+ROLES_WITH_LOGS = ("ledger", "unknown")
 """Roles of directories that may have entry logs."""
 
 
@@ -122,153 +127,171 @@ class EntryLogScan(NamedTuple):
     """The tables ``entry_logs``, ``locations``, ``disks`` and ``gone_entries``.
 
     ``whole_entries`` is a frame of the sampled entries, which tasks read when it is used. It is None without
-    --deep. ``collected`` are the bookies whose indexes are in collections.
+    --deep. ``collected_bookies`` are the bookies whose indexes are in collections.
     """
 
     entry_logs: DataFrame
     locations: DataFrame
     disks: DataFrame
     whole_entries: DataFrame | None
-    collected: Sequence[str]
+    collected_bookies: Sequence[str]
     gone_entries: DataFrame
 
 
 def read_entry_logs(
     cache: TableCache, bookies: ClusterBookies, ledgers: DataFrame, options: AuditOptions
 ) -> EntryLogScan | None:
-    """Read the index locations, the logs and the files beside them. Return None without --entry-logs.
+    """Read entry locations, the entry logs and the files beside them. Return None without --entry-logs.
 
-    Index entries of ``ledgers`` that point to a missing log are read a second time, at the end.
+    If indexes of ``ledgers`` point to a missing log, the scan reads these indexes a second time, at the end.
     """
     if not options.entry_logs:
         return None
     spark = cache.spark
     part_count = spark.sparkContext.defaultParallelism * options.parts_per_core
-    indexed = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
+    indexed_bookies = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
     indexes = index_parts.plan_parts(
-        [(bookie.bookie_id, bookie.index_directories) for bookie in indexed], part_count
+        [(bookie.bookie_id, bookie.index_directories) for bookie in indexed_bookies], part_count
     )
     directories_by_bookie = {
-        bookie.bookie_id: bookies.attribution.ledger_directories(bookie.bookie_id) for bookie in indexed
+        bookie.bookie_id: bookies.attribution.ledger_directories(bookie.bookie_id)
+        for bookie in indexed_bookies
     }
-    directories = _Directories(bookies)
+    directories = _CurrentDirectories(bookies)
 
     def locations() -> DataFrame:
-        disk_locations = PartTable.of(
+        disk_locations = PartTable.from_parts(
             spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), indexes
         ).frame()
-        owners = bookies.settled.owner_of_piece
-        rows = collected_rows(spark, "locations", LOCATIONS, directories.collections, owners)
+        owners = bookies.directory_owners.owner_of_piece
+        rows = collected_rows(spark, "locations", LOCATION_SCHEMA, directories.collections, owners)
         return (
             disk_locations if rows is None else disk_locations.unionByName(rows.select(*LOCATION_ROWS.names))
         )
 
     def entry_logs() -> DataFrame:
         parts = slice_parts(directories.log_parts(options.deep), part_count)
-        disk_locations = PartTable.of(spark, ENTRY_LOGS, read_logs_of, parts).frame()
-        return directories.with_collected(disk_locations, "entry_logs", LOGS, ENTRY_LOGS)
+        disk_locations = PartTable.from_parts(spark, ENTRY_LOGS, read_logs_of, parts).frame()
+        return directories.with_collected_rows(disk_locations, "entry_logs", LOG_SCHEMA, ENTRY_LOGS)
 
-    where = cache.write_table("locations", locations)
-    logs = cache.write_table("entry_logs", entry_logs)
+    location_rows = cache.write_table("locations", locations)
+    log_rows = cache.write_table("entry_logs", entry_logs)
     disks = cache.write_table("disks", lambda: directories.disks(spark))
     sampled_rows = whole_entries(spark, indexes, directories_by_bookie, options) if options.deep else None
-    collected = sorted({owner.bookie_id for owner in bookies.settled.owner_of_piece.values()})
-    entries_not_in_log = entries_in_no_log(where, ledgers)
-    # As many as there are bookies.
-    lacking = {row["bookie_id"] for row in entries_not_in_log.select("bookie_id").distinct().collect()}
-    parts = [part for part in indexes if part.bookie_id in lacking]
-    second_reading = None
+    collected_bookies = sorted(
+        {owner.bookie_id for owner in bookies.directory_owners.owner_of_piece.values()}
+    )
+    entries_not_in_log = entries_in_no_log(location_rows, ledgers)
+    # At most one row per bookie.
+    bookies_with_missing_logs = {
+        row["bookie_id"] for row in entries_not_in_log.select("bookie_id").distinct().collect()
+    }
+    parts = [part for part in indexes if part.bookie_id in bookies_with_missing_logs]
+    second_locations = None
     if parts:
-        second_part_table = PartTable.of(
+        second_part_table = PartTable.from_parts(
             spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), parts
         )
-        second_reading = cache.write_table("locations_again", second_part_table.frame, f"tables/{SCRATCH}")
+        second_locations = cache.write_table(
+            "locations_again", second_part_table.frame, f"tables/{SCRATCH_DIRECTORY}"
+        )
     lost_entries = cache.write_or_empty(
-        bool(lacking), "gone_entries", GONE_ENTRIES, lambda: gone_entries(entries_not_in_log, second_reading)
+        bool(bookies_with_missing_logs),
+        "gone_entries",
+        GONE_ENTRIES,
+        lambda: gone_entries(entries_not_in_log, second_locations),
     )
-    return EntryLogScan(logs, where, disks, sampled_rows, collected, lost_entries)
+    return EntryLogScan(log_rows, location_rows, disks, sampled_rows, collected_bookies, lost_entries)
 
 
-class _Directories:
+class _CurrentDirectories:
     """Every directory ``current`` of the sources, on disk or in a collection, with or without an owner."""
 
     def __init__(self, bookies: ClusterBookies) -> None:
         self._bookies = bookies
         self._in_rocksdb = {
             name: any(directory.storage == ROCKSDB for directory in bookie.index_directories)
-            for name, bookie in bookies.attributed.bookies.items()
+            for name, bookie in bookies.all_attribution.bookies.items()
         }
-        directory_by_path = {directory.found.path: directory.found for directory in bookies.attributed.found}
+        directory_by_path = {
+            directory.found.path: directory.found for directory in bookies.all_attribution.found
+        }
         self._current = [
             (row, found_directory)
-            for row in bookies.attributed.directories
+            for row in bookies.all_attribution.directories
             if (found_directory := directory_by_path.get(row.path)) is not None
             and found_directory.has_current
         ]
         place_by_path = {
-            name: place for name, place in bookies.collected.directories.items() if place.trouble is None
+            name: collected_place
+            for name, collected_place in bookies.collected.directories.items()
+            if collected_place.trouble is None
         }
         self._collected = place_by_path
         self.collections: list[tuple[Collection, CollectionManifest]] = [
             collection
-            for collection in bookies.collected.whole
+            for collection in bookies.collected.readable_collections
             if all(name in collection[1].tables for name in SPACE_TABLES)
         ]
         self._ids = {collection.path: manifest.id for collection, manifest in self.collections}
 
-    def _logger(self, row: AttributedDirectory) -> int | None:
+    def _logger_number(self, row: AttributedDirectory) -> int | None:
         """Return the number of the entry logger that writes to a directory. None if it is unknown."""
         if row.owner is not None and not self._in_rocksdb.get(row.owner):
             return 0
-        owner_directories = self._bookies.attributed.ledger_directories(row.owner) if row.owner else []
+        owner_directories = self._bookies.all_attribution.ledger_directories(row.owner) if row.owner else []
         return owner_directories.index(row.path) if row.path in owner_directories else None
 
-    def _cache(self, row: AttributedDirectory) -> str | None:
+    def _cache_directory(self, row: AttributedDirectory) -> str | None:
         """Return the directory with the garbage collector's metadata cache. None with RocksDB."""
         if row.owner is None or self._in_rocksdb.get(row.owner):
             return None
-        return next(iter(self._bookies.attributed.ledger_directories(row.owner)), None) or None
+        return next(iter(self._bookies.all_attribution.ledger_directories(row.owner)), None) or None
 
     def log_parts(self, verify: bool) -> list[LogPart]:
-        """Return the parts on disk that may have entry logs."""
+        """Return the directories on disk that may have entry logs, as parts for tasks."""
         return [
             LogPart(
                 row.owner,
-                self._logger(row),
+                self._logger_number(row),
                 row.path,
-                IndexDirectory.seen(row.path, directory.version).version_sha256,
+                IndexDirectory.from_version(row.path, directory.version).version_sha256,
                 verify=verify,
-                cache=self._cache(row),
+                cache=self._cache_directory(row),
             )
             for row, directory in self._current
-            if row.role in HAVE_LOGS and row.path not in self._bookies.collected.directories
+            if row.role in ROLES_WITH_LOGS and row.path not in self._bookies.collected.directories
         ]
 
     def disks(self, spark: SparkSession) -> DataFrame:
-        """Return the sizes of the files in the directories, without entry logs."""
+        """Return the sizes of the files beside the entry logs, by directory."""
         rows = [row for row, _ in self._current if row.path not in self._bookies.collected.directories]
         owners = {row.path: row.owner for row in rows}
-        bookie_of = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
-        sizes = PartTable.of(spark, SIZES, read_sizes, sorted(owners)).frame().join(bookie_of, "directory")
-        return self.with_collected(sizes.select(*DISK_ROWS.names), "disks", DISKS, DISK_ROWS)
+        owner_rows = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
+        sizes = (
+            PartTable.from_parts(spark, SIZES, read_sizes, sorted(owners))
+            .frame()
+            .join(owner_rows, "directory")
+        )
+        return self.with_collected_rows(sizes.select(*DISK_ROWS.names), "disks", DISK_SCHEMA, DISK_ROWS)
 
-    def with_collected(
-        self, disk_locations: DataFrame, table: str, collected: pa.Schema, schema: pa.Schema
+    def with_collected_rows(
+        self, disk_locations: DataFrame, table: str, collected_schema: pa.Schema, schema: pa.Schema
     ) -> DataFrame:
         """Return the rows of a table from disk (``disk_locations``) and collections.
 
-        Each directory whose collection lacks the table has a row that says so.
+        If a directory's collection lacks the table, the result has a row with the reason.
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
         rows = disk_locations.select(*schema.names)
         if owners := list(self._owners()):
-            from_collections = rows_of_directories(
-                disk_locations.sparkSession, table, collected, self.collections, owners
+            rows_from_collections = rows_of_directories(
+                disk_locations.sparkSession, table, collected_schema, self.collections, owners
             )
-            rows = rows.unionByName(from_collections.select(*schema.names))
-        if lacking := list(self._lacking(table)):
-            unread_rows = pa.Table.from_pylist(lacking, schema=schema)
+            rows = rows.unionByName(rows_from_collections.select(*schema.names))
+        if uncollected_rows := list(self._uncollected_rows(table)):
+            unread_rows = pa.Table.from_pylist(uncollected_rows, schema=schema)
             rows = rows.unionByName(
                 disk_locations.sparkSession.createDataFrame(unread_rows, from_arrow_schema(schema))
             )
@@ -276,20 +299,28 @@ class _Directories:
 
     def _owners(self) -> Iterator[DirectoryOwner]:
         for row, _ in self._current:
-            place = self._collected.get(row.path)
-            if place is not None and place.collection in self._ids:
-                logger = self._logger(row)
-                yield DirectoryOwner(self._ids[place.collection], place.path, row.path, row.owner, logger)
+            collected_place = self._collected.get(row.path)
+            if collected_place is not None and collected_place.collection in self._ids:
+                logger_number = self._logger_number(row)
+                yield DirectoryOwner(
+                    self._ids[collected_place.collection],
+                    collected_place.path,
+                    row.path,
+                    row.owner,
+                    logger_number,
+                )
 
-    def _lacking(self, table: str) -> Iterator[dict[str, Any]]:
-        """Return a row for each directory whose collection lacks the table."""
+    def _uncollected_rows(self, table: str) -> Iterator[dict[str, Any]]:
+        """Yield a row with the reason for each directory whose collection lacks the table."""
         for row, _ in self._current:
-            place = self._bookies.collected.directories.get(row.path)
-            if place is None or (place.trouble is None and place.collection in self._ids):
+            collected_place = self._bookies.collected.directories.get(row.path)
+            if collected_place is None or (
+                collected_place.trouble is None and collected_place.collection in self._ids
+            ):
                 continue
-            reason = place.trouble or NOT_COLLECTED
+            reason = collected_place.trouble or NO_LOGS_REASON
             if table != "entry_logs":
                 yield {"bookie_id": row.owner, "directory": row.path, "reason": reason}
-            elif row.role in HAVE_LOGS:
+            elif row.role in ROLES_WITH_LOGS:
                 unlisted_log = unlisted_row(row.path, OSError(reason))
-                yield {"bookie_id": row.owner, "logger": self._logger(row), **unlisted_log}
+                yield {"bookie_id": row.owner, "logger": self._logger_number(row), **unlisted_log}

@@ -52,7 +52,7 @@ from auditor.audit.unread_parts import (
     holders_of_unread_records,
     unread_log_holds,
 )
-from auditor.checks.check import MUST_HOLD
+from auditor.checks.check import URGENCIES_WITH_HOLDS
 from auditor.checks.configuration import kinds_without_holds
 from auditor.model.action_facts import HoldFacts
 from auditor.model.columns import LEDGER
@@ -69,23 +69,23 @@ from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.holds import HOLDS
 
-_NEW = pa.schema([HOLDS.field(name) for name in NEW_COLUMNS])
+_NEW_HOLD_SCHEMA = pa.schema([HOLDS.field(name) for name in NEW_COLUMNS])
 
 
 class RunScope(NamedTuple):
     """The extent and age of a run's data.
 
     ``metadata_whole`` is whether all metadata was read and the scan cannot have missed a ledger id.
-    ``owners_read`` is whether an owner store was read. ``as_of`` and ``newest`` are the times of the oldest
-    and newest data of the run, in ms. ``unheld`` are checks without complete input, so that holds may be
-    missing.
+    ``owners_read`` is whether an owner store was read. ``oldest_data_time`` and ``newest_data_time`` are the
+    times of the oldest and newest data of the run, in ms. ``checks_without_input`` are checks without
+    complete input. Holds from their findings may be missing.
     """
 
     metadata_whole: bool
     owners_read: bool
-    as_of: int
-    newest: int
-    unheld: tuple[str, ...] = ()
+    oldest_data_time: int
+    newest_data_time: int
+    checks_without_input: tuple[str, ...] = ()
 
 
 def write_holds(
@@ -93,8 +93,8 @@ def write_holds(
     findings: DataFrame,
     changes: RunChanges,
     tables: Tables,
-    before: RunsBefore,
-    scope: RunScope,
+    earlier_runs: RunsBefore,
+    run_scope: RunScope,
 ) -> tuple[HoldFacts, ActionList]:
     """Write the table ``holds``. Return its counts, and the ordered list of actions.
 
@@ -103,75 +103,86 @@ def write_holds(
         findings: The table ``findings``.
         changes: The changes of findings since the run before, and the suppressed findings.
         tables: The tables that checks query.
-        before: The earlier runs. Holds of the previous run are carried over.
-        scope: The extent and age of the run's data.
+        earlier_runs: The earlier runs. Holds of the previous run are carried over.
+        run_scope: The extent and age of the run's data.
     """
-    counts: Counter[str] = Counter()
-    for count in changes.found():
-        counts[count.id] += count.findings
-    missing = _is_anything_missing(counts, tables, scope.unheld)
-    run = before.previous.run
+    finding_counts: Counter[str] = Counter()
+    for count in changes.counts_of_this_run():
+        finding_counts[count.id] += count.findings
+    is_anything_missing = _is_anything_missing(finding_counts, tables, run_scope.checks_without_input)
+    run = earlier_runs.previous.run
     earlier_holds = None
     if run is not None and RunDirectory(run.path).exists(f"{HOLDS_TABLE_PATH}/{WHOLE}"):
         earlier_holds = cache.spark.read.parquet(f"{run.path}/{HOLDS_TABLE_PATH}")
-    # What an earlier run did not look for is not known to be absent: it counts as no run with holds.
-    was_unheld = run is not None and bool(RunReader(run.path).report.run.unheld)
+    # If a check of the earlier run lacked input, that run does not prove that a hold is new.
+    earlier_lacked_input = run is not None and bool(RunReader(run.path).report.run.unheld)
 
-    def make() -> DataFrame:
-        unlocated_count = unlocated_ledgers(findings, tables).count() if counts["owner-dangling"] else 0
-        facts = _rows_of_facts(cache, tables, missing, scope.owners_read, unlocated_count)
-        parts = [arrow_frame(cache.spark, pa.Table.from_pylist(facts, _NEW))]
-        parts += holds_of_findings(findings, changes.changes, tables, counts)
-        if (unreachable := unreachable_ledgers(tables)) is not None:
-            parts.append(unreachable)
-        unseen_parts: list[Any] = []
+    def derive_rows() -> DataFrame:
+        unlocated_count = (
+            unlocated_ledgers(findings, tables).count() if finding_counts["owner-dangling"] else 0
+        )
+        facts = _rows_of_facts(cache, tables, is_anything_missing, run_scope.owners_read, unlocated_count)
+        hold_frames = [arrow_frame(cache.spark, pa.Table.from_pylist(facts, _NEW_HOLD_SCHEMA))]
+        hold_frames += holds_of_findings(findings, changes.changes, tables, finding_counts)
+        if (unreachable_holds := unreachable_ledgers(tables)) is not None:
+            hold_frames.append(unreachable_holds)
+        unseen_rows: list[Any] = []
         unread_records = None if earlier_holds is None else holders_of_unread_records(tables)
         doubted_bookies = doubted_by_cookies(tables.roster.every_cookie)
         if earlier_holds is not None:
             doubted_bookies |= doubted_by_answers(tables, earlier_holds) | doubted_by_foresight(
                 tables, unread_records or ()
             )
-            unseen_parts = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
-        holders = [] if earlier_holds is None else collect_query(holders_of_weak_ledgers, tables)
-        bookies_at_risk = frozenset(row["bookie_id"] for row in holders)
-        sight = Seen(
-            metadata_whole=scope.metadata_whole,
+            unseen_rows = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
+        weak_ledger_holders = [] if earlier_holds is None else collect_query(holders_of_weak_ledgers, tables)
+        bookies_at_risk = frozenset(row["bookie_id"] for row in weak_ledger_holders)
+        seen_data = Seen(
+            metadata_whole=run_scope.metadata_whole,
             registrations_whole=tables.cluster.bookies_listed,
             bookies_read=read_bookies(tables) - bookies_with_unread_index(tables),
             needed=needed_bookies(facts) | bookies_at_risk,
-            anything_missing=missing,
-            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen_parts) | doubted_bookies,
-            found=frozenset(id for id, count in counts.items() if count),
-            lost_reasons=changes.lost,
+            anything_missing=is_anything_missing,
+            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen_rows) | doubted_bookies,
+            found=frozenset(id for id, count in finding_counts.items() if count),
+            lost_reasons=changes.lost_inputs,
             lost_carried=changes.lost_carried,
             unread_records=unread_records,
             unread_logs=frozenset() if earlier_holds is None else unread_log_holds(tables, earlier_holds),
         )
-        undecided = None if earlier_holds is None else undecided_ledgers(tables)
+        undecided_rows = None if earlier_holds is None else undecided_ledgers(tables)
         rows = with_memory(
-            union_frames(parts), earlier_holds, changes.changes, sight, changes.finished, undecided
+            union_frames(hold_frames),
+            earlier_holds,
+            changes.changes,
+            seen_data,
+            changes.finished,
+            undecided_rows,
         )
         return rows.orderBy("object", "key", "reason")
 
-    holds = cache.write_table("holds", make)
-    is_urgent = F.col("urgency").isin(*map(str, MUST_HOLD)) & ~F.col("accepted")
+    holds = cache.write_table("holds", derive_rows)
+    is_urgent = F.col("urgency").isin(*map(str, URGENCIES_WITH_HOLDS)) & ~F.col("accepted")
     [row] = holds.agg(F.count("*"), F.count_if(is_urgent), F.count_if("carried")).collect()
-    has_earlier = earlier_holds is not None and not was_unheld and not before.of_future(changes.finished)
+    has_earlier_holds = (
+        earlier_holds is not None
+        and not earlier_lacked_input
+        and not earlier_runs.has_later_run(changes.finished)
+    )
     facts = HoldFacts(
         total=row[0],
         urgent=row[1],
         carried=row[2],
-        earlier_run=run.name if run is not None and has_earlier else None,
+        earlier_run=run.name if run is not None and has_earlier_holds else None,
     )
-    return facts, _list_actions(cache, findings, changes, facts, scope, tables)
+    return facts, _list_actions(cache, findings, changes, facts, run_scope, tables)
 
 
 def _rows_of_facts(
-    cache: TableCache, tables: Tables, missing: bool, owners_read: bool, unlocated_count: int
+    cache: TableCache, tables: Tables, is_anything_missing: bool, owners_read: bool, unlocated_count: int
 ) -> list[dict[str, Any]]:
     """Return the holds from facts on bookies, entry logs and sources. An object has at most a few holds."""
 
-    def rows_of(query: TableQuery[Tables]) -> list[Any]:
+    def collect_rows(query: TableQuery[Tables]) -> list[Any]:
         ordered_query = TableQuery[Tables](
             query.asks, lambda asked_tables: query(asked_tables).orderBy("bookie_id")
         )
@@ -184,14 +195,14 @@ def _rows_of_facts(
     ]
     return [
         *exposure_rows(exposures),
-        *unread_disk_rows(tables, missing),
+        *unread_disk_rows(tables, is_anything_missing),
         *unread_log_rows(
             tables, unlocated_count, bookies_with_unread_logs(tables) if unlocated_count else ()
         ),
-        *damaged_database_rows(rows_of(damaged_databases)),
-        *foreign_copy_rows(rows_of(foreign_copies)),
-        *rows_past_end(rows_of(copies_past_end)),
-        *unindexed_byte_rows(rows_of(unindexed_bytes)),
+        *damaged_database_rows(collect_rows(damaged_databases)),
+        *foreign_copy_rows(collect_rows(foreign_copies)),
+        *rows_past_end(collect_rows(copies_past_end)),
+        *unindexed_byte_rows(collect_rows(unindexed_bytes)),
         *rows_of_old_sources(old_sources),
         *unread_owner_rows(owners_read),
     ]
@@ -207,21 +218,21 @@ def permitted_ledgers(
         changes: The changes and suppressions of findings. Suppressed findings need no action.
         holds: The table ``holds``.
     """
-    check_ids = {count.id for count in changes.found()}
+    check_ids = {count.id for count in changes.counts_of_this_run()}
     actions = [(id, kind) for id, kind in LEDGER_ACTIONS if id in check_ids]
     if not actions:
         return {}
-    names = [F.lit(part) for id, kind in actions for part in (id, str(kind))]
+    kind_names = [F.lit(part) for id, kind in actions for part in (id, str(kind))]
     rows = findings.where(F.col("id").isin(*(id for id, _ in actions)) & F.col("ledger_id").isNotNull())
-    accepted = changes.changes.where("suppression is not null").select("fingerprint")
-    rows = rows.join(accepted, "fingerprint", "left_anti").withColumn(
-        "kind", F.create_map(*names)[F.col("id")]
+    suppressed_findings = changes.changes.where("suppression is not null").select("fingerprint")
+    rows = rows.join(suppressed_findings, "fingerprint", "left_anti").withColumn(
+        "kind", F.create_map(*kind_names)[F.col("id")]
     )
     held_ledgers = holds.where(F.col("object") == HoldObject.LEDGER)
     held_ledgers = held_ledgers.select(*LEDGER, F.explode("forbids").alias("kind")).distinct()
     permitted_rows = rows.join(held_ledgers, [*LEDGER, "kind"], "left_anti")
-    first = F.min(F.struct(*LEDGER)).alias("first")
-    count_rows = permitted_rows.groupBy("id").agg(F.count("*").alias("count"), first).collect()
+    first_ledger = F.min(F.struct(*LEDGER)).alias("first")
+    count_rows = permitted_rows.groupBy("id").agg(F.count("*").alias("count"), first_ledger).collect()
     return {row["id"]: PermittedLedgers(row["count"], *row["first"]) for row in count_rows}
 
 
@@ -230,44 +241,52 @@ def _list_actions(
     findings: DataFrame,
     changes: RunChanges,
     facts: HoldFacts,
-    scope: RunScope,
+    run_scope: RunScope,
     tables: Tables,
 ) -> ActionList:
     """Return the ordered list of actions of the run. The table ``holds`` must be written."""
-    book = HoldBook(
+    hold_book = HoldBook(
         cache.run.batches,
         exists=True,
-        as_of=scope.as_of,
-        newest_data_time=scope.newest,
+        as_of=run_scope.oldest_data_time,
+        newest_data_time=run_scope.newest_data_time,
         has_earlier=facts["earlier_run"] is not None,
         logs_read="entry_logs" in tables.frames,
         now=changes.finished,
-        unheld=kinds_without_holds(scope.unheld),
+        unheld=kinds_without_holds(run_scope.checks_without_input),
     )
-    permitted = permitted_ledgers(findings, changes, cache.frames["holds"])
+    permitted_by_check = permitted_ledgers(findings, changes, cache.frames["holds"])
     are_bookies_listed = tables.cluster.bookies_listed
     return build_action_list(
-        HoldsOfRun(book),
-        changes.found(),
-        permitted,
-        _writable(tables),
+        HoldsOfRun(hold_book),
+        changes.counts_of_this_run(),
+        permitted_by_check,
+        _writable_bookies(tables),
         lambda bookies: find_joint_holders(cache.run, are_bookies_listed, bookies),
     )
 
 
-def _writable(tables: Tables) -> frozenset[str] | None:
+def _writable_bookies(tables: Tables) -> frozenset[str] | None:
     """Return the bookies that take writes. None if registrations are missing or incomplete."""
-    modes = {row["bookie_id"]: row["registered"] for row in tables.roster.bookies}
-    if not tables.cluster.bookies_listed or not any(modes.values()):
+    modes_by_bookie = {row["bookie_id"]: row["registered"] for row in tables.roster.bookies}
+    if not tables.cluster.bookies_listed or not any(modes_by_bookie.values()):
         return None
-    return frozenset(name for name, mode in modes.items() if mode in TAKES_WRITES)
+    return frozenset(
+        name for name, registered_mode in modes_by_bookie.items() if registered_mode in TAKES_WRITES
+    )
 
 
-def _is_anything_missing(counts: Counter[str], tables: Tables, unheld: Collection[str]) -> bool:
+def _is_anything_missing(
+    finding_counts: Counter[str], tables: Tables, checks_without_input: Collection[str]
+) -> bool:
     """Return whether an entry, or the metadata record of a ledger with an owner, is or may be missing.
 
-    ``unheld`` are checks without complete input. If owner-dangling is one of them, any record may be missing.
+    If owner-dangling is one of the ``checks_without_input``, a record may be missing.
     """
-    if "owner-dangling" in unheld or counts["entry-lost"] or counts["owner-dangling"]:
+    if (
+        "owner-dangling" in checks_without_input
+        or finding_counts["entry-lost"]
+        or finding_counts["owner-dangling"]
+    ):
         return True
     return not tables.verdicts.where(F.col("potential_class") == LedgerClass.ENTRY_LOST).isEmpty()

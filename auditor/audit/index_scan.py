@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from auditor.audit import journal_scan
 from auditor.audit.bookies import ClusterBookies
-from auditor.audit.earlier_run import EarlierRun, IndexPlan, note_files, note_indexes
+from auditor.audit.earlier_run import EarlierRun, IndexPlan, save_file_sizes, save_index_facts
 from auditor.audit.journal_scan import Tails
 from auditor.audit.metadata_scan import FirstScan
 from auditor.audit.table_cache import TableCache
@@ -44,147 +44,151 @@ from auditor.tables.index_counts import (
 
 MAX_AUDIT_MS = 24 * 3_600_000
 """Longest duration that an audit is assumed to take, in ms."""
-NOTHING_REUSED = ReuseCount(reused=0, read=0)
+NO_REUSE = ReuseCount(reused=0, read=0)
 
 
 @dataclass(frozen=True)
 class Indexes:
-    """The entries that the bookies hold, as read from their indexes and journals.
+    """The entries that the bookies hold, as read from their indexes and journals. Times are in ms.
 
     ``bookies`` are the bookies that were read, without damaged collections. ``rows`` is the table
     ``availability``. ``counts`` has the number of its rows by kind, and ``shapes`` has page sizes and other
-    properties of all indexes. ``by_state`` has the same rows, with the state ``cut`` for truncated index
-    files. Only queries for a few rows use ``by_state``.
+    properties of all indexes. ``rows_by_state`` has the rows of ``availability``, with the state ``cut`` for
+    truncated index files. Only queries of a few rows use it.
 
-    ``overlapping`` are the bookies where a ledger may have more than one row. ``pieces`` has one row for each
-    replica on these bookies. It is None if there is no such bookie. ``tails`` has the entries in the journals
-    after the marks.
+    ``overlapping_bookies`` are the bookies where a ledger may have more than one row. ``combined_pieces`` has
+    one row for each replica on these bookies, or is None if there are none. ``journal_tails`` has the entries
+    that journals have after their last marks.
 
-    ``gaps`` are the bookies with data that could not be listed, and the reasons. ``old`` are the bookies
-    whose data is older than the metadata (`auditor.audit.source_age`). ``reused`` counts the indexes taken
-    from an earlier run. ``earlier_notes`` say why other indexes were not reused. ``index_option`` is the time
-    that ``--index-time`` gives to all indexes, in ms. ``read_at`` is when reading ended, in ms.
+    ``gap_by_bookie`` has the reason for each bookie with data that could not be listed. ``old_sources`` has
+    the reason for each bookie whose data is older than the metadata (`auditor.audit.source_age`).
+    ``reuse_count`` counts the indexes taken from an earlier run, and ``earlier_notes`` say why others were
+    not taken. ``index_option`` is the time of all indexes by ``--index-time``. ``read_end`` is the end of the
+    reading.
     """
 
     bookies: ClusterBookies
     rows: DataFrame
     counts: Sequence[IndexCount]
     shapes: IndexShapes
-    by_state: DataFrame
-    overlapping: Sequence[str]
-    pieces: DataFrame | None
-    tails: Tails
-    gaps: Mapping[str, str]
-    reused: ReuseCount
+    rows_by_state: DataFrame
+    overlapping_bookies: Sequence[str]
+    combined_pieces: DataFrame | None
+    journal_tails: Tails
+    gap_by_bookie: Mapping[str, str]
+    reuse_count: ReuseCount
     earlier_notes: tuple[str, ...]
     live: bool
     scan_time: int
     index_option: int | None
-    read_at: int
-    old: Mapping[str, str] = field(default_factory=dict)
+    read_end: int
+    old_sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def whole(self) -> bool:
+    def has_complete_rows(self) -> bool:
         """Return whether a replica's row in the table availability always has all its known entries.
 
         False if index files are truncated, indexes overlap, or journals have entries after the marks.
         """
-        return not self.shapes.cut and not self.overlapping and self.tails.rows is None
+        return (
+            not self.shapes.bookies_with_cut_files
+            and not self.overlapping_bookies
+            and self.journal_tails.rows is None
+        )
 
     @property
-    def in_databases(self) -> list[str]:
+    def database_bookies(self) -> list[str]:
         """Return the bookies with an index in RocksDB (DbLedgerStorage)."""
         return sorted({count.bookie_id for count in self.counts if count.storage == index_parts.ROCKSDB})
 
-    def of_rows(self, rows: DataFrame) -> Indexes:
+    def with_rows(self, rows: DataFrame) -> Indexes:
         """Return a copy of these indexes with ``rows`` as the table ``availability``."""
         return replace(self, rows=rows)
 
     def tail(self, bookie_id: str) -> tuple[str | None, str | None]:
-        """Return how much of the journal after the mark was read, and why not all of it.
-
-        Both are None if they do not apply.
-        """
+        """Return how much of a bookie's journal tail was read, and why not all of it (`tail_state`)."""
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None, None
         return journal_scan.tail_state(
-            bookie, self.tails.by_bookie.get(bookie_id), self._is_running(bookie_id)
+            bookie, self.journal_tails.tail_by_bookie.get(bookie_id), self._is_running(bookie_id)
         )
 
-    def date_bookie(self, bookie_id: str) -> DatedIndex | None:
+    def dated_index(self, bookie_id: str) -> DatedIndex | None:
         """Return the lower bound of the bookie's index time, and its basis. None if it is unknown."""
         if self.index_option is not None:
             return DatedIndex(self.index_option, TimeBasis.OPTION)
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None
-        tail, is_running = self.tails.by_bookie.get(bookie_id), self._is_running(bookie_id)
-        return journal_scan.date_bookie(bookie, tail, is_running, self._latest_time)
+        tail, is_running = self.journal_tails.tail_by_bookie.get(bookie_id), self._is_running(bookie_id)
+        return journal_scan.index_date(bookie, tail, is_running, self._latest_time)
 
     def index_time(self, bookie_id: str) -> int | None:
         """Return the lower bound of the bookie's index time, in ms. None if it is unknown."""
-        date = self.date_bookie(bookie_id)
-        return None if date is None else date.at
+        index_date = self.dated_index(bookie_id)
+        return None if index_date is None else index_date.time_ms
 
     @property
     def _latest_time(self) -> int:
         """Upper bound of all times in a bookie's data, in ms.
 
-        Bookies are read after the first scan of the metadata, whose time is by the store's own clock if the
-        store is running. No audit takes longer than `MAX_AUDIT_MS`. Saved data may have files that are newer
-        than the metadata, but none that is newer than the time at which it was read. If the clock of this
-        machine is behind that of the cluster, the time of the metadata scan gives the bound.
+        No file can be newer than the end of the reading. The audit takes at most `MAX_AUDIT_MS` after the
+        first metadata scan, whose time is by the clock of a running store. For a running store, both bounds
+        hold. For saved data, the later one counts: files may be newer than the metadata, and the clock of
+        this machine may be behind the clock of the cluster.
         """
-        after_scan = self.scan_time + MAX_AUDIT_MS
-        return min(self.read_at, after_scan) if self.live else max(self.read_at, after_scan)
+        latest_audit_end = self.scan_time + MAX_AUDIT_MS
+        return min(self.read_end, latest_audit_end) if self.live else max(self.read_end, latest_audit_end)
 
-    def newest(self, bookie_id: str) -> int | None:
+    def newest_file_time(self, bookie_id: str) -> int | None:
         """Return the upper bound of the times of the bookie's index files, in ms. None if it is unknown."""
         if self.index_option is not None:
             return self.index_option
-        bookie, tail = self.bookies.attribution.bookies.get(bookie_id), self.tails.by_bookie.get(bookie_id)
-        if bookie is None or bookie.journals.marked is None:
+        bookie = self.bookies.attribution.bookies.get(bookie_id)
+        tail = self.journal_tails.tail_by_bookie.get(bookie_id)
+        if bookie is None or bookie.journals.mark_ms is None:
             return None
-        return max(bookie.journals.marked, (tail.modified if tail else None) or 0)
+        return max(bookie.journals.mark_ms, (tail.last_write if tail else None) or 0)
 
     def dated_replicas(self) -> DataFrame:
-        """Return one row for each replica, with file times only on rows that can show the age of an orphan.
+        """Return one row for each replica. Only rows that can show the age of an orphan have file times.
 
-        Rows of collections keep their times. If the store is saved and an index may be newer than its
-        scan, all rows keep their times.
+        These are the rows of collections. If the store is saved, and an index may be newer than the metadata
+        scan, these are all rows.
         """
         replicas = self.rows.where(F.col("state").isin(*OF_REPLICAS))
-        if self.pieces is not None:
-            not_overlapping = replicas.where(~F.col("bookie_id").isin(list(self.overlapping)))
-            replicas = not_overlapping.unionByName(self.pieces)
-        times = [self.newest(bookie_id) for bookie_id in self.bookies.attribution.bookies]
+        if self.combined_pieces is not None:
+            other_replicas = replicas.where(~F.col("bookie_id").isin(list(self.overlapping_bookies)))
+            replicas = other_replicas.unionByName(self.combined_pieces)
+        times = [self.newest_file_time(bookie_id) for bookie_id in self.bookies.attribution.bookies]
         if not self.live and any(time is None or time > self.scan_time for time in times):
             return replicas
-        collected = sorted({owner.bookie_id for owner in self.bookies.settled.owner_of_piece.values()})
-        return replicas.withColumn("mtime", F.when(F.col("bookie_id").isin(collected), F.col("mtime")))
+        piece_owners = self.bookies.directory_owners.owner_of_piece.values()
+        is_collected = F.col("bookie_id").isin(sorted({owner.bookie_id for owner in piece_owners}))
+        return replicas.withColumn("mtime", F.when(is_collected, F.col("mtime")))
 
     def refused_replays(self) -> dict[str, Refusal]:
         """Return the bookies that would not start because they cannot replay their journals."""
-        running_bookies = {name for name in self.tails.by_bookie if self._is_running(name)}
-        return journal_scan.refused_replays(self.tails.by_bookie, running_bookies)
+        running_bookies = {name for name in self.journal_tails.tail_by_bookie if self._is_running(name)}
+        return journal_scan.refused_replays(self.journal_tails.tail_by_bookie, running_bookies)
 
     def remarks(self) -> list[Remark]:
-        """Return remarks for the report about the bookie sources."""
-        collected = self.bookies.collected
-        unmarked = [
+        """Return remarks for the report about collections, journals and last marks."""
+        collections = self.bookies.collected
+        unmarked_texts = [
             f"{name} ({path})"
             for name, bookie in self.bookies.attribution.bookies.items()
-            for path in bookie.journals.unmarked
+            for path in bookie.journals.directories_without_mark
         ]
         return [
             *(
                 remark(RemarkKind.COLLECTION_UNUSED, f"collection {path} was not used", reason)
-                for path, reason in collected.broken
+                for path, reason in collections.unreadable_collections
             ),
-            *(remark(RemarkKind.COLLECTION_CHOICE, note) for note in collected.notes),
+            *(remark(RemarkKind.COLLECTION_CHOICE, note) for note in collections.notes),
             *journal_scan.unread_remark(self._unread_tails()),
-            *journal_scan.unmarked_remark(unmarked),
+            *journal_scan.unmarked_remark(unmarked_texts),
         ]
 
     def _unread_tails(self) -> list[tuple[str, str | None]]:
@@ -201,48 +205,56 @@ class Indexes:
 
 
 def read_indexes(
-    cache: TableCache, first: FirstScan, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
+    cache: TableCache,
+    first_scan: FirstScan,
+    bookies: ClusterBookies,
+    earlier_run: EarlierRun,
+    options: AuditOptions,
 ) -> Indexes:
     """Read all indexes, then the journals from their marks on. Write the tables of both.
 
-    Indexes that have not changed since the run ``earlier`` are taken from that run.
+    Indexes that have not changed since the run ``earlier_run`` are taken from that run.
     """
-    bookies, rows, notes = _availability(cache, bookies, earlier, options)
-    tails = journal_scan.write_tails(
-        cache, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.settled
+    bookies, rows, notes = _availability(cache, bookies, earlier_run, options)
+    tails_of_journals = journal_scan.write_tails(
+        cache, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.directory_owners
     )
     counts = index_counts(cache.execution, cache.files("availability"))
-    shapes, overlapping = _shapes(counts), _overlapping(bookies, counts)
-    pieces = combine_index_pieces(replicas_in_pieces(rows, shapes, overlapping)) if overlapping else None
+    shapes, overlapping_ids = _count_shapes(counts), _find_overlapping_bookies(bookies, counts)
+    piece_rows = (
+        combine_index_pieces(replicas_in_pieces(rows, shapes, overlapping_ids)) if overlapping_ids else None
+    )
     index_time = options.index_time
     return Indexes(
         bookies,
         rows,
         counts,
         shapes,
-        journal_scan.without_served(union_by_state(rows, shapes, pieces, overlapping), tails),
-        overlapping,
-        pieces,
-        tails,
+        journal_scan.without_journal_ledgers(
+            union_by_state(rows, shapes, piece_rows, overlapping_ids), tails_of_journals
+        ),
+        overlapping_ids,
+        piece_rows,
+        tails_of_journals,
         gap_reasons(rows) if shapes.states & {IndexState.GAP, IndexState.DAMAGED} else {},
-        _reuse_of(rows) if earlier.path is not None else NOTHING_REUSED,
+        _count_reuse(rows) if earlier_run.path is not None else NO_REUSE,
         notes,
-        first.source.live,
-        first.source.scan_time,
+        first_scan.source.live,
+        first_scan.source.scan_time,
         None if index_time is None else parse_moment(index_time),
         now_ms(),
     )
 
 
 def gap_reasons(availability: DataFrame) -> dict[str, str]:
-    """Return the bookies with an index part that could not be listed or is damaged, each with one reason."""
-    gaps = availability.where("state in ('gap', 'damaged')").groupBy("bookie_id")
-    rows = gaps.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
+    """Return a reason for each bookie with an index part that is damaged or could not be listed."""
+    gap_rows = availability.where("state in ('gap', 'damaged')").groupBy("bookie_id")
+    rows = gap_rows.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
     return {row["bookie_id"]: row["reason"] for row in rows}
 
 
 def _availability(
-    cache: TableCache, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
+    cache: TableCache, bookies: ClusterBookies, earlier_run: EarlierRun, options: AuditOptions
 ) -> tuple[ClusterBookies, DataFrame, tuple[str, ...]]:
     """Write the table ``availability``: the entries on each bookie with a readable directory.
 
@@ -255,19 +267,19 @@ def _availability(
         part_count,
         threads=options.threads,
     )
-    note_indexes(cache.run_store, bookies.attribution.bookies)
-    plan = earlier.plan(parts, bookies.attribution.bookies)
+    save_index_facts(cache.run_store, bookies.attribution.bookies)
+    plan = earlier_run.plan(parts, bookies.attribution.bookies)
     try:
         bookies, rows = _write_indexes(cache, bookies, part_count, plan)
     except RunError as error:
-        if not plan.reusable:
+        if not plan.reusable_parts:
             raise
-        # An earlier run's table turned out to be damaged while it was read: this one does without it.
+        # The table of the earlier run is damaged, which showed only while it was read: reuse no rows.
         notes = plan.notes
-        plan = earlier.plan_without(parts, str(error))
+        plan = earlier_run.plan_without_reuse(parts, str(error))
         plan = plan._replace(notes=(*notes, *plan.notes))
         bookies, rows = _write_indexes(cache, bookies, part_count, plan)
-    note_files(cache.run_store)
+    save_file_sizes(cache.run_store)
     return bookies, rows, plan.notes
 
 
@@ -282,19 +294,19 @@ def _write_indexes(
     from pyspark.errors import PySparkException
 
     try:
-        return bookies, cache.write_table("availability", partial(_read, cache, bookies, part_count, plan))
+        make_table = partial(_availability_table, cache, bookies, part_count, plan)
+        return bookies, cache.write_table("availability", make_table)
     except (Py4JError, PySparkException, OSError, pa.ArrowException):
-        damaged = _damaged_collections(cache.spark, bookies)
-        if not damaged:
+        damage_by_path = _damaged_collections(cache.spark, bookies)
+        if not damage_by_path:
             raise
-        undamaged_bookies = bookies.without(damaged)
-        return undamaged_bookies, cache.write_table(
-            "availability", partial(_read, cache, undamaged_bookies, part_count, plan)
-        )
+        undamaged_bookies = bookies.without_damaged(damage_by_path)
+        make_table = partial(_availability_table, cache, undamaged_bookies, part_count, plan)
+        return undamaged_bookies, cache.write_table("availability", make_table)
 
 
-DAMAGED = "its table availability is damaged and cannot be read completely"
-UNSEEN = (
+DAMAGED_REASON = "its table availability is damaged and cannot be read completely"
+UNSEEN_REASON = (
     "tasks found no file of its table availability; executors must see the collection at "
     "the same path as the driver"
 )
@@ -305,26 +317,28 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    owners, reasons = bookies.settled.owner_of_piece, {}
-    for collection, manifest in bookies.collected.whole:
+    owners, reasons = bookies.directory_owners.owner_of_piece, {}
+    for collection, manifest in bookies.collected.readable_collections:
         parts = shares([(collection, manifest)], owners, 1)
         try:
-            rows = PartTable.of(spark, SCHEMA, CopiedRows(owners).read, parts).frame()
+            rows = PartTable.from_parts(spark, SCHEMA, CopiedRows(owners).read, parts).frame()
             rows.write.format("noop").mode("overwrite").save()
         except (Py4JError, PySparkException) as error:
-            reasons[collection.path] = UNSEEN if "FileNotFoundError" in str(error) else DAMAGED
+            reasons[collection.path] = UNSEEN_REASON if "FileNotFoundError" in str(error) else DAMAGED_REASON
     return reasons
 
 
-def _read(cache: TableCache, bookies: ClusterBookies, part_count: int, plan: IndexPlan) -> PartTable:
-    all_parts = [*plan.parts, *(reusable.part for reusable in plan.reusable)]
+def _availability_table(
+    cache: TableCache, bookies: ClusterBookies, part_count: int, plan: IndexPlan
+) -> PartTable:
+    all_parts = [*plan.parts, *(reusable_part.part for reusable_part in plan.reusable_parts)]
     cost = index_cost(all_parts, bookies.replicas)
-    table = PartTable.of(cache.spark, SCHEMA, read_part, plan.parts, cost)
-    table = table.with_parts(((read_reusable_part, part) for part in plan.reusable), ReadCost())
-    whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
+    table = PartTable.from_parts(cache.spark, SCHEMA, read_part, plan.parts, cost)
+    table = table.with_parts(((read_reusable_part, part) for part in plan.reusable_parts), ReadCost())
+    collections, owners = bookies.collected.readable_collections, bookies.directory_owners.owner_of_piece
     copied_rows = CopiedRows(owners)
-    copied_parts = ((copied_rows.read, share) for share in shares(whole, owners, part_count))
-    return table.with_parts(copied_parts, ReadCost(copied_bytes(whole) * _COPIED_BYTE_SECONDS))
+    copied_parts = ((copied_rows.read, part) for part in shares(collections, owners, part_count))
+    return table.with_parts(copied_parts, ReadCost(copied_bytes(collections) * _COPIED_BYTE_SECONDS))
 
 
 _INDEX_FILE_SECONDS = 20e-6
@@ -348,42 +362,42 @@ def index_cost(parts: Iterable[index_parts.IndexPart], replicas: int) -> ReadCos
     )
 
 
-def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[str]:
+def _find_overlapping_bookies(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[str]:
     """Return the bookies where a ledger may have more than one row.
 
     The index of such a bookie came in several pieces, or one of its databases has a ledger that belongs to
     another of its databases.
     """
-    has_several_shapes = any(
-        directory.storage == index_parts.ROCKSDB and directory.of > 1
+    has_split_databases = any(
+        directory.storage == index_parts.ROCKSDB and directory.directory_count > 1
         for bookie in bookies.attribution.bookies.values()
         for directory in bookie.index_directories
     )
-    if not has_several_shapes and not bookies.collected.whole:
-        return sorted(bookies.settled.overlapping)
-    misplaced_counts = {
+    if not has_split_databases and not bookies.collected.readable_collections:
+        return sorted(bookies.directory_owners.overlapping)
+    misplaced_bookies = {
         count.bookie_id
         for count in counts
         if count.state in (IndexState.UNREADABLE, IndexState.WRONG_DIRECTORY)
         and count.storage == index_parts.ROCKSDB
     }
-    return sorted(misplaced_counts.union(bookies.settled.overlapping))
+    return sorted(misplaced_bookies.union(bookies.directory_owners.overlapping))
 
 
-def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:
+def _count_shapes(counts: Sequence[IndexCount]) -> IndexShapes:
     """Return the page sizes of the bookies' indexes, and other properties that queries need."""
-    numbers: Counter[tuple[str, str, int]] = Counter()
+    counts_by_shape: Counter[tuple[str, str, int]] = Counter()
     for count in counts:
-        numbers[count.bookie_id, count.state, count.length] += count.number
-    return index_shapes((*kind, number) for kind, number in numbers.items())
+        counts_by_shape[count.bookie_id, count.state, count.length] += count.number
+    return index_shapes((*shape, shape_count) for shape, shape_count in counts_by_shape.items())
 
 
-REUSED_AND_READ = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")
+REUSE_COUNT_SQL = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")
 """SQL aggregates: the number of rows taken from an earlier run, and the number of rows read."""
 
 
-def _reuse_of(availability: DataFrame) -> ReuseCount:
+def _count_reuse(availability: DataFrame) -> ReuseCount:
     """Return the number of indexes taken from an earlier run, and the number read."""
-    counts = aggregate_many({"indexes": (availability.where("path is not null"), REUSED_AND_READ)})
-    reused, read = counts["indexes"]
-    return ReuseCount(reused=reused, read=read)
+    counts = aggregate_many({"indexes": (availability.where("path is not null"), REUSE_COUNT_SQL)})
+    reused_count, read_count = counts["indexes"]
+    return ReuseCount(reused=reused_count, read=read_count)

@@ -1,7 +1,8 @@
-"""Reader of the bookies' journals from the last marks (lastMark) on, which reports incomplete journals.
+"""Reader of the bookies' journals from the last marks (lastMark) on. It reports incomplete journals.
 
-The marks are read before the indexes. A flush in between may move entries from the journal into an index that
-was already read. The journal still has these entries after the earlier mark.
+The marks are read before the indexes, and the journals after them. While the audit reads, a bookie may flush
+entries into an index that was already read, and move its mark. The journal still has these entries after the
+mark that was read.
 
 The entries after a bookie's mark are called the tail of its journal.
 """
@@ -33,7 +34,7 @@ from auditor.spark.types import DataFrame
 
 TAILS_TABLE = "journal_tails"
 
-_BOOKIES_NAMED = 3  # bookies that a note names
+_MAX_BOOKIES_NAMED = 3  # by a remark
 
 SEVERAL_SOURCES_REASON = "its directories come from more than one source"
 NOT_COLLECTED_REASON = "its collection has no journals: an older version of this program made it"
@@ -45,28 +46,29 @@ BROADCAST_BYTES = 32 << 20
 
 
 class LostJournal(NamedTuple):
-    """A journal directory that lacks the file of its mark, with the numbers of older and newer files."""
+    """A journal directory without the file that its mark names, and the numbers of older and newer files."""
 
     path: str
     file_id: int
-    older: int
-    newer: int
+    older_files: int
+    newer_files: int
 
 
 class Tail(NamedTuple):
     """Facts about one bookie's journal after its last mark. Times are in ms.
 
-    ``reason`` is why the journal was not read completely, or None. ``modified`` is the time of the
-    last write to the journal. ``files`` is the number of journal files. ``lost`` are the directories without
-    the file of their mark. ``failed`` are the places at which the bookie's own replay would fail.
+    ``reason`` is why the journal was not read completely, or None. ``last_write`` is the time of the
+    last write to the journal. ``files`` is the number of journal files. ``lost_journals`` are the directories
+    without the file that their mark names. ``failed_replays`` are the places at which the bookie's own replay
+    would fail.
     """
 
     reason: str | None
-    read_at: int
-    modified: int | None
+    read_time: int
+    last_write: int | None
     files: int = 0
-    lost: tuple[LostJournal, ...] = ()
-    failed: tuple[FailedReplay, ...] = ()
+    lost_journals: tuple[LostJournal, ...] = ()
+    failed_replays: tuple[FailedReplay, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,27 +76,27 @@ class Tails:
     """The entries that journals have after the marks, and facts about each bookie's tail by bookie id.
 
     ``rows`` has scope_id, ledger_id, bookie_id and groups, one row per pair of ledger and bookie. It is None
-    if there are no entries. It leaves out the bookies ``elsewhere``, whose journals were collected from
-    another mark.
+    if there are no entries. ``mismatched_bookies`` are left out of ``rows``: the journals in their
+    collections start at another mark than their indexes.
     """
 
     rows: DataFrame | None
-    by_bookie: Mapping[str, Tail]
-    elsewhere: frozenset[str] = frozenset()
+    tail_by_bookie: Mapping[str, Tail]
+    mismatched_bookies: frozenset[str] = frozenset()
 
 
 def plan_tails(
-    run_store: RunStore, bookies: Mapping[str, AttributedBookie], settled_places: SettledPlaces
+    run_store: RunStore, bookies: Mapping[str, AttributedBookie], directory_owners: SettledPlaces
 ) -> list[TailPart]:
     """Return the parts of journals on disk to read, from their current marks.
 
     A resumed run keeps the marks of its first attempt, because its index may be as old as that attempt.
     """
-    pieces = {owner.bookie_id for owner in settled_places.owner_of_piece.values()}
+    collected_bookies = {owner.bookie_id for owner in directory_owners.owner_of_piece.values()}
     parts = [
         TailPart(name, bookie.journals.directories, bookie.journals.trouble)
         for name, bookie in bookies.items()
-        if bookie.index_directories and name not in pieces
+        if bookie.index_directories and name not in collected_bookies
     ]
     return from_json(run_store.pin_fact("journals", to_json(parts)))
 
@@ -110,62 +112,66 @@ def write_tails(
     parts: Sequence[TailPart],
     bookies: Mapping[str, AttributedBookie],
     collected: CollectedPlaces,
-    settled_places: SettledPlaces,
+    directory_owners: SettledPlaces,
 ) -> Tails:
-    """Read the journals after the indexes. The result covers every bookie whose index was read."""
+    """Read the journals of every bookie whose index was read. Call it after the indexes were read."""
     spark = cache.spark
 
-    def read() -> Rows:
-        table = PartTable.of(spark, SCHEMA, read_tail, parts, journal_cost(parts))
-        whole_collections = [
-            collection for collection in collected.whole if TAILS_TABLE in collection[1].tables
+    def make_table() -> Rows:
+        table = PartTable.from_parts(spark, SCHEMA, read_tail, parts, journal_cost(parts))
+        collections_with_tails = [
+            collection for collection in collected.readable_collections if TAILS_TABLE in collection[1].tables
         ]
-        if not whole_collections:
+        if not collections_with_tails:
             return table
         return cache.execution.frame(table).unionByName(
-            collected_tails(spark, whole_collections, single_pieces)
+            collected_tails(spark, collections_with_tails, single_piece_owners)
         )
 
-    pieces = Counter(owner.bookie_id for owner in settled_places.owner_of_piece.values())
-    single_pieces = {
+    piece_counts = Counter(owner.bookie_id for owner in directory_owners.owner_of_piece.values())
+    single_piece_owners = {
         piece: owner
-        for piece, owner in settled_places.owner_of_piece.items()
-        if pieces[owner.bookie_id] == 1 and not bookies[owner.bookie_id].index_directories
+        for piece, owner in directory_owners.owner_of_piece.items()
+        if piece_counts[owner.bookie_id] == 1 and not bookies[owner.bookie_id].index_directories
     }
-    table = cache.write_table(TAILS_TABLE, read)
+    table = cache.write_table(TAILS_TABLE, make_table)
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in table.where("ledger_id is null").drop("groups").collect():
         rows.setdefault(row["bookie_id"], []).append(row.asDict())
-    on_disk = {
-        name: _tail(tail_rows) for name, tail_rows in rows.items() if name in bookies and name not in pieces
+    disk_tails = {
+        name: _disk_tail(tail_rows)
+        for name, tail_rows in rows.items()
+        if name in bookies and name not in piece_counts
     }
-    from_pieces = {name: _collected_tail(bookies[name], rows.get(name, [])) for name in pieces}
-    for name in pieces.keys() - {owner.bookie_id for owner in single_pieces.values()}:
-        from_pieces[name] = Tail(SEVERAL_SOURCES_REASON, 0, None)
-    mismatched_bookies = [name for name, tail in from_pieces.items() if tail.reason == OTHER_MARK_REASON]
+    piece_tails = {name: _collected_tail(bookies[name], rows.get(name, [])) for name in piece_counts}
+    for name in piece_counts.keys() - {owner.bookie_id for owner in single_piece_owners.values()}:
+        piece_tails[name] = Tail(SEVERAL_SOURCES_REASON, 0, None)
+    mismatched_bookies = [name for name, tail in piece_tails.items() if tail.reason == OTHER_MARK_REASON]
     return Tails(
-        _beside(cache, table, mismatched_bookies), {**on_disk, **from_pieces}, frozenset(mismatched_bookies)
+        _tail_pairs(cache, table, mismatched_bookies),
+        {**disk_tails, **piece_tails},
+        frozenset(mismatched_bookies),
     )
 
 
-def _beside(cache: TableCache, table: DataFrame, mismatched_bookies: Sequence[str]) -> DataFrame | None:
-    of_ledgers = table.where("ledger_id is not null").where(
+def _tail_pairs(cache: TableCache, table: DataFrame, mismatched_bookies: Sequence[str]) -> DataFrame | None:
+    ledger_rows = table.where("ledger_id is not null").where(
         ~F.col("bookie_id").isin(list(mismatched_bookies))
     )
-    pairs = of_ledgers.select(*REPLICA, "groups")
+    pairs = ledger_rows.select(*REPLICA, "groups")
     if pairs.isEmpty():
         return None
     return cache.execution.broadcast(pairs, cache.files(TAILS_TABLE), BROADCAST_BYTES)
 
 
-def _tail(rows: Sequence[dict[str, Any]]) -> Tail:
+def _disk_tail(rows: Sequence[dict[str, Any]]) -> Tail:
     """Return the tail of a bookie. ``rows`` has one row for each of its journal directories."""
     reasons = [_gap_reason(row) for row in rows if row["state"] != TailState.OK]
-    modified = [row["modified"] for row in rows if row["modified"] is not None]
+    last_writes = [row["modified"] for row in rows if row["modified"] is not None]
     return Tail(
         "; ".join(dict.fromkeys(reasons)) or None,
         min(row["read_at"] for row in rows),
-        max(modified, default=None),
+        max(last_writes, default=None),
         sum((row["files"] or 0) + (row["files_below"] or 0) for row in rows),
         tuple(
             LostJournal(row["path"], row["mark_file_id"], row["files_below"], row["files"])
@@ -183,13 +189,13 @@ def _tail(rows: Sequence[dict[str, Any]]) -> Tail:
 def _collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) -> Tail:
     if not rows:
         return Tail(NOT_COLLECTED_REASON, 0, None)
-    tail = _tail(rows)
+    tail = _disk_tail(rows)
     if bookie.journals.trouble is not None:
-        return tail._replace(reason=bookie.journals.trouble, lost=(), failed=())
+        return tail._replace(reason=bookie.journals.trouble, lost_journals=(), failed_replays=())
     marks = {(directory.mark_file_id, directory.mark_offset) for directory in bookie.journals.directories}
     has_same_mark = {(row["mark_file_id"], row["mark_offset"]) for row in rows} == marks
     if not has_same_mark:
-        return tail._replace(reason=tail.reason or OTHER_MARK_REASON, lost=(), failed=())
+        return tail._replace(reason=tail.reason or OTHER_MARK_REASON, lost_journals=(), failed_replays=())
     return tail
 
 
@@ -202,92 +208,101 @@ def _gap_reason(row: Mapping[str, Any]) -> str:
     )
 
 
-def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tuple[str | None, str | None]:
-    """Return how much of a bookie's tail was read, and why not all of it. Both may be None.
+def tail_state(
+    bookie: AttributedBookie, tail: Tail | None, is_running: bool
+) -> tuple[str | None, str | None]:
+    """Return how much of a bookie's tail was read, and why not all of it.
 
-    ``running`` is whether the bookie is registered now.
+    Both are None if the bookie has no tail. ``is_running`` is whether the bookie is registered now.
     """
     if tail is None:
         return None, None
     if tail.reason is None:
         return TailRead.READ, None
-    # DIRTY is what a running bookie has, and those before 4.15 do not: who is registered may be running.
-    is_stopped = bookie.journals.stopped is not None and not running
+    # A running bookie has a file DIRTY, but only from 4.15 on. So a registered bookie never counts as
+    # stopped.
+    is_stopped = bookie.journals.clean_stop_ms is not None and not is_running
     return (TailRead.STOPPED if is_stopped else TailRead.UNREAD), tail.reason
 
 
-def date_bookie(
-    bookie: AttributedBookie, tail: Tail | None, running: bool, latest_time: int
+def index_date(
+    bookie: AttributedBookie, tail: Tail | None, is_running: bool, latest_time: int
 ) -> DatedIndex | None:
     """Return the time up to which a bookie's data is certainly complete, and the basis of that time.
 
-    None if the time is unknown.
+    All changes of the bookie up to that time are in the data. None if the time is unknown.
 
-    All changes of the bookie up to that time are in the data. For a running bookie whose journal was read, it
-    is the time at which the journal was read. For a stopped bookie or a saved copy, it is the last write to
-    the journal or its mark. A bookie that stopped cleanly had all entries in its index when it wrote its last
-    mark.
+    If the journal of a running bookie was read, it is the time of that read. If the journal of a stopped
+    bookie or of a saved copy was read, it is the last write to the journal or its mark. A bookie that stopped
+    cleanly had all entries in its index when it wrote its last mark, so the time of that mark counts.
 
-    If the journal was not read, the mark gives the bound. The time at which the mark was written is no bound:
-    a flush may take minutes, and only entries from before its start are certain to be in the index. Index
-    files that are older than the mark lower the bound. A time after ``latest_time`` (the end of reading) is
-    not used, because a clock was ahead.
+    Otherwise the position of the mark gives the time (`auditor.sources.bookies.mark_times`). The time at
+    which the mark was written is too late: a flush may take minutes, and entries that arrive meanwhile may be
+    missing in the index. Index files that are older than the mark make the time earlier. A time after
+    ``latest_time`` (the end of reading) is not used, because a clock was ahead.
     """
-    state, _ = tail_state(bookie, tail, running)
-    if state == TailRead.READ and tail is not None and running:
-        return bookie.journals.bound(DatedIndex(min(tail.read_at, latest_time), TimeBasis.JOURNAL_READ))
-    if state == TailRead.READ and tail is not None:
-        times = [moment for moment in (bookie.journals.marked, tail.modified) if moment is not None]
-        date = DatedIndex(max(times), TimeBasis.LAST_WRITE) if times else None
-    elif state == TailRead.STOPPED and bookie.journals.stopped is not None:
-        date = DatedIndex(bookie.journals.stopped, TimeBasis.CLEAN_STOP)
+    read_state, _ = tail_state(bookie, tail, is_running)
+    if read_state == TailRead.READ and tail is not None and is_running:
+        return bookie.journals.limit_by_index(
+            DatedIndex(min(tail.read_time, latest_time), TimeBasis.JOURNAL_READ)
+        )
+    if read_state == TailRead.READ and tail is not None:
+        write_times = [
+            write_time for write_time in (bookie.journals.mark_ms, tail.last_write) if write_time is not None
+        ]
+        date_of_index = DatedIndex(max(write_times), TimeBasis.LAST_WRITE) if write_times else None
+    elif read_state == TailRead.STOPPED and bookie.journals.clean_stop_ms is not None:
+        date_of_index = DatedIndex(bookie.journals.clean_stop_ms, TimeBasis.CLEAN_STOP)
     else:
-        date = bookie.journals.dated
-    date = bookie.journals.bound(date)
-    return None if date is None or date.at > latest_time else date
+        date_of_index = bookie.journals.index_date
+    date_of_index = bookie.journals.limit_by_index(date_of_index)
+    return None if date_of_index is None or date_of_index.time_ms > latest_time else date_of_index
 
 
-def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict[str, Refusal]:
+def refused_replays(tails: Mapping[str, Tail], running_bookies: Collection[str]) -> dict[str, Refusal]:
     """Return the bookies that would not start because they cannot replay their journals from their marks.
 
-    Either the file of a mark is gone, or the replay fails at a record or a file. Copies of disks often lack
-    journals, also next to a running cluster. So nothing is reported if no bookie has a journal file. A
-    refusal is uncertain in three cases:
+    Either the file that a mark names is missing, or the replay fails at a record or a file. Copies of disks
+    often lack journals, also next to a running cluster. If no bookie has a journal file, the result is
+    therefore empty. A refusal is uncertain in three cases:
 
-        - A bookie has no journal files, but other bookies do: it may not have lost them.
-        - A running bookie has newer files: its mark may have moved to one of them since it was read.
-        - A running bookie has a bad record: if it stops cleanly, its mark moves past the record.
+        - The bookie has no journal file at all: the files may be missing only in the copy of its disks.
+        - The bookie is running and has newer journal files: its mark may have moved to one of them meanwhile.
+        - The bookie is running and has a bad record: if it stops cleanly, its mark moves past the record.
     """
     refusals: dict[str, Refusal] = {}
     if not any(tail.files for tail in tails.values()):
         return refusals
     for name, tail in tails.items():
-        if tail.lost:
-            has_moved = name in running and any(journal.newer for journal in tail.lost)
-            files = [(journal.path, LastMark(journal.file_id, 0).file_name) for journal in tail.lost]
+        if tail.lost_journals:
+            has_moved = name in running_bookies and any(journal.newer_files for journal in tail.lost_journals)
+            files = [(journal.path, LastMark(journal.file_id, 0).file_name) for journal in tail.lost_journals]
             refusals[name] = missing_journals_refusal(files, tail.files > 0 and not has_moved)
-        elif tail.failed:
-            refusals[name] = failed_replay_refusal(tail.failed, name not in running)
+        elif tail.failed_replays:
+            refusals[name] = failed_replay_refusal(tail.failed_replays, name not in running_bookies)
     return refusals
 
 
 def unread_remark(reasons: Sequence[tuple[str, str | None]]) -> list[Remark]:
-    """Return one remark about bookies with incompletely read journals, or none.
+    """Return one remark about bookies whose journals were not read completely. Empty if there are none.
 
     ``reasons`` has pairs of bookie id and reason.
     """
     if not reasons:
         return []
-    text = f"{plural(len(reasons), 'journal')} incomplete: losses after the last mark are suspect"
+    journals_text = plural(len(reasons), "journal")
+    text = f"{journals_text} incomplete: data losses after the last mark are suspected, not confirmed"
     return [
         remark(
-            RemarkKind.JOURNAL_INCOMPLETE, text, *_first_names([f"{name} ({why})" for name, why in reasons])
+            RemarkKind.JOURNAL_INCOMPLETE,
+            text,
+            *_first_names([f"{name} ({reason})" for name, reason in reasons]),
         )
     ]
 
 
 def unmarked_remark(directories: Sequence[str]) -> list[Remark]:
-    """Return one remark about ledger directories whose lastMark cannot be read, or none.
+    """Return one remark about ledger directories whose lastMark cannot be read. Empty if there are none.
 
     >>> unmarked_remark(["bk1 (/l1)"])[0]["text"]
     '1 lastMark cannot be read: journals are read from another mark, or in full'
@@ -300,18 +315,18 @@ def unmarked_remark(directories: Sequence[str]) -> list[Remark]:
 
 
 def _first_names(names: Sequence[str]) -> list[str]:
-    return [*names[:_BOOKIES_NAMED], *and_more(len(names) - _BOOKIES_NAMED)]
+    return [*names[:_MAX_BOOKIES_NAMED], *and_more(len(names) - _MAX_BOOKIES_NAMED)]
 
 
-def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:
-    """Return the index rows, without ledgers that the ledger list lacks only until the journal is replayed.
+def without_journal_ledgers(indexes: DataFrame, tails: Tails) -> DataFrame:
+    """Return the index rows. Rows ``not-indexed`` of ledgers with entries in a journal tail are left out.
 
     A bookie adds a ledger to its list of ledgers with the ledger's first entry. If that entry is still in the
-    journal, the list lacks the ledger until the bookie replays the journal.
+    journal, the list lacks the ledger until the bookie replays the journal. That is no fault.
     """
     if tails.rows is None:
         return indexes
-    unserved_rows = indexes.where(f"state = '{IndexState.NOT_INDEXED}'").join(
+    unlisted_rows = indexes.where(f"state = '{IndexState.NOT_INDEXED}'").join(
         tails.rows, [*REPLICA], "left_anti"
     )
-    return indexes.where(f"state <> '{IndexState.NOT_INDEXED}'").unionByName(unserved_rows)
+    return indexes.where(f"state <> '{IndexState.NOT_INDEXED}'").unionByName(unlisted_rows)

@@ -1,14 +1,13 @@
-"""Lock that keeps runs of one cluster in the same directory from overlapping.
+"""Lock that prevents two runs of one cluster at the same time, if both are in the same directory.
 
-Two audits of one cluster at the same time read its store at twice the configured rate, and a comparison with
-an unfinished run means little. A run therefore holds ``flock`` on a hidden file beside its directory, one
-file per cluster. The kernel releases the lock when the process ends, also after a crash. The file names the
-process that holds the lock, and is deleted when the lock is released. After a kill the file stays for the
-next run, or for `bkaudit prune`.
+Two audits at the same time would read the cluster's store at twice the configured rate. Neither could compare
+its findings with the other. A run therefore holds ``flock`` on a hidden file next to its run directory. Each
+cluster has its own file. The kernel releases the lock when the process ends, also after a crash. The file
+names the process that holds the lock. The run deletes the file when it releases the lock. If the run was
+killed, the next run or `bkaudit prune` deletes the file.
 
-Only local paths, including NFS mounts, can be locked. On a URI of another file system, or if the kernel has
-no locks, runs can overlap. The scheduler must prevent that (``concurrencyPolicy: Forbid``, or
-``max_active_runs=1``).
+Local paths and NFS mounts can be locked. On a URI of another file system, or if the kernel has no locks, runs
+can overlap. The scheduler must then prevent that (``concurrencyPolicy: Forbid``, or ``max_active_runs=1``).
 """
 
 import errno
@@ -28,8 +27,8 @@ from auditor.sources.clock import now_ms
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.sources.regular_file import NotRegularError, open_descriptor
 
-NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-"""Numbers of the errors that a file system without locks returns."""
+NO_LOCK_ERRNOS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+"""Error numbers of file systems that support no locks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +45,14 @@ class Holder:
         >>> str(Holder(42, "audits.example", 1795244400000, "/runs/today"))
         'process 42 on audits.example, since 2026-11-21T07:00:00Z, into /runs/today'
         """
-        since = datetime.fromtimestamp(self.since / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return f"process {self.pid} on {self.host}, since {since}, into {self.run}"
+        start_text = datetime.fromtimestamp(self.since / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return f"process {self.pid} on {self.host}, since {start_text}, into {self.run}"
 
 
 def lock_file(metadata: str | MetadataUri, out: str) -> Path | None:
-    """Return the lock file for runs of this cluster beside ``out``. None if nothing can be locked.
+    """Return the lock file of this cluster in the parent directory of ``out``. None if ``out`` is a URI.
 
-    The order of the hosts in a URI and its layout suffix make no difference.
+    Neither the order of the hosts in the metadata URI nor its layout suffix changes the file.
 
     >>> one = lock_file("zk://h1:2181;h2:2181/ledgers", "/runs/today")
     >>> other = lock_file("zk+flat://h2:2181,h1:2181/ledgers", "/runs/tomorrow")
@@ -65,8 +64,8 @@ def lock_file(metadata: str | MetadataUri, out: str) -> Path | None:
     if "://" in out:
         return None
     parsed_uri = parse_metadata_uri(metadata)
-    cluster = json.dumps([parsed_uri.scheme, sorted(parsed_uri.hosts), parsed_uri.path, parsed_uri.root])
-    name = hashlib.sha256(cluster.encode()).hexdigest()[:16]
+    cluster_json = json.dumps([parsed_uri.scheme, sorted(parsed_uri.hosts), parsed_uri.path, parsed_uri.root])
+    name = hashlib.sha256(cluster_json.encode()).hexdigest()[:16]
     return Path(out).absolute().parent.resolve() / f".bkaudit-{name}.lock"
 
 
@@ -82,13 +81,13 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
     if path is None:
         yield
         return
-    descriptor = _open_locked(path, out)
+    descriptor = _open_and_lock(path, out)
     try:
-        _write(descriptor, Holder(os.getpid(), socket.gethostname(), now_ms(), out))
+        _write_holder(descriptor, Holder(os.getpid(), socket.gethostname(), now_ms(), out))
         try:
             yield
         finally:
-            with suppress(OSError):  # whoever may write no more leaves it to `bkaudit prune`
+            with suppress(OSError):  # without write permission, the file stays until `bkaudit prune`
                 path.unlink()
     finally:
         os.close(descriptor)
@@ -108,70 +107,76 @@ def holder(metadata: str | MetadataUri, out: str) -> Holder | None:
     except (FileNotFoundError, PermissionError, NotRegularError):
         return None
     try:
-        return None if _lock(descriptor, fcntl.LOCK_SH) else _read_holder(descriptor)
+        return None if _try_lock(descriptor, fcntl.LOCK_SH) else _read_holder(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _open_locked(path: Path, out: str) -> int:
-    """Open and lock the lock file. The caller closes it. If an error is raised, the file is closed."""
+def _open_and_lock(path: Path, out: str) -> int:
+    """Open and lock the lock file, and return its descriptor. The caller closes it.
+
+    Raises:
+        LockedError: another run holds the lock.
+    """
     while True:
-        descriptor = _open_lock(path, out)
+        descriptor = _open_lock_file(path, out)
         try:
-            if not _lock(descriptor, fcntl.LOCK_EX):
+            if not _try_lock(descriptor, fcntl.LOCK_EX):
                 raise LockedError(
                     f"--out {out}: another run of this cluster is already running "
-                    f"({_read_holder(descriptor) or path}). Wait for it, or end it. The lock ends with "
-                    "that run. The command of that run, started again, resumes from the tables of that "
-                    "run"
+                    f"({_read_holder(descriptor) or path}). Wait until it ends, or end it. If you "
+                    "end it, the same command resumes it later from its finished tables"
                 )
-            if _is_at(descriptor, path):
+            if _is_still_at(descriptor, path):
                 return descriptor
         except BaseException:
             os.close(descriptor)
             raise
-        # Its run ended, or `bkaudit prune` took it away, in between: the next run would lock another one.
+        # The file was deleted before the lock was taken. The next run would lock a new file: try again.
         os.close(descriptor)
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Return whether ``path`` still names the open file."""
+def _is_still_at(descriptor: int, path: Path) -> bool:
+    """Return whether the open file is still at ``path``."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except (FileNotFoundError, NotADirectoryError):
         return False
 
 
-def _open_lock(path: Path, out: str) -> int:
+def _open_lock_file(path: Path, out: str) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        where = error.filename or path
+        failed_path = error.filename or path
         raise path_error(
-            error, f"--out {out}: {where} cannot be made or written: {error.strerror}"
+            error, f"--out {out}: {failed_path} cannot be made or written: {error.strerror}"
         ) from error
 
 
-def _lock(descriptor: int, kind: int) -> bool:
-    """Return whether the lock was taken. Also True on a file system without locks."""
+def _try_lock(descriptor: int, lock_kind: int) -> bool:
+    """Take the lock without waiting. Return False if another process holds it.
+
+    Returns True without a lock on a file system that supports no locks.
+    """
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, lock_kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:
-        if error.errno not in NO_LOCKS:
+        if error.errno not in NO_LOCK_ERRNOS:
             raise
     return True
 
 
-def _write(descriptor: int, own_holder: Holder) -> None:
+def _write_holder(descriptor: int, own_holder: Holder) -> None:
     os.truncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps(asdict(own_holder)).encode(), 0)
 
 
 def _read_holder(descriptor: int) -> Holder | None:
-    """Return the holder that the file names. None if the holder has not written it yet."""
+    """Return the holder that the file names. None if the holder has not written its name yet."""
     try:
         return Holder(**json.loads(os.pread(descriptor, 65536, 0)))
     except (ValueError, TypeError):

@@ -1,15 +1,15 @@
 """The second scan of a cluster's metadata, M1, and the comparison of both scans.
 
 A saved store is scanned once, and that scan counts as both. A live store is scanned again after the bookies
-were read. A finding about something that changed in between is never confirmed.
+were read. A finding about an object that changed between the scans is never confirmed.
 
 If the store can list changes, only the changed ledgers are read again, and the others are taken from the
 first scan. etcd tells which keys have a newer revision, and how many keys there are. ZooKeeper is watched,
 beginning before the first scan. Oxia keeps its changes for some time. If the store cannot list changes, all
 ledgers are read again, and the report has the reason.
 
-An object seen in either scan exists. An object is absent only if both scans lack it. A truncated source, or
-one with a gap at the object's place, does not prove that the object is absent.
+An object that either scan has exists. An object is absent only if both scans lack it. A scan does not prove
+that an object is absent if the source was truncated, or unreadable where the object would be.
 """
 
 from dataclasses import dataclass
@@ -55,10 +55,11 @@ from auditor.tables.scans import DOUBTFUL_IDS, STATUSES_WITH_OPEN_IDS, doubtful_
 
 @dataclass(frozen=True)
 class SecondScan:
-    """M1: the cluster's nodes, the table ``ledgers_again``, and the table ``marks``, which is read last.
+    """M1: the cluster's nodes, the table ``ledgers_again``, and the table ``marks``, read in this order.
 
-    ``ledgers`` has id, version and standing of every ledger. It is None if the first scan counts as both.
-    ``marks_listed`` is whether all under-replication marks were seen.
+    ``ledgers`` is the table ``ledgers_again``, or None if the first scan counts as both. ``marks_listed`` is
+    whether all under-replication marks were seen. ``restarts`` is the number of times that the scan began
+    again. ``notes`` say why the scan read all ledgers again.
     """
 
     nodes: ClusterNodes
@@ -71,68 +72,69 @@ class SecondScan:
 
 def watch_ledgers(source: MetadataSource) -> None:
     """Start watching the ledgers before the first scan, if the store supports it."""
-    # A table that is there was read before this moment, and nobody knows what has moved since.
+    # A resumed run already has the table. Changes between that read and now are unknown.
     is_written = source.cache.run.exists(f"tables/ledgers/{WHOLE}")
     if isinstance(source.store, WatchableStore) and not is_written:
         source.store.watch_ledgers()
 
 
-def scan_second(first: FirstScan) -> SecondScan:
+def scan_second(first_scan: FirstScan) -> SecondScan:
     """Scan a live store again: write the table ``ledgers_again``, then the table ``marks``."""
-    source = first.source
+    source = first_scan.source
     if not source.live:
-        return _with_marks(first, first.nodes)
-    nodes, rescan = source.store.cluster(), _Rescan(first)
+        return _with_marks(first_scan, first_scan.nodes)
+    nodes, rescan = source.store.cluster(), _Rescan(first_scan)
     try:
-        scan = scan_ledgers(source, "ledgers_again", nodes, rescan.rows)
+        ledger_scan = scan_ledgers(source, "ledgers_again", nodes, rescan.rows)
     except (RunError, StoreError) as error:
-        if not rescan.takes:
+        if not rescan.has_reused_rows:
             raise
         # The first scan's table is damaged, or the store could not list the changes: read all ledgers.
-        rescan.take_nothing(error)
-        scan = scan_ledgers(source, "ledgers_again", nodes, rescan.rows)
-    return _with_marks(first, scan.nodes, scan.rows, scan.restarts, rescan.notes)
+        rescan.take_no_rows(error)
+        ledger_scan = scan_ledgers(source, "ledgers_again", nodes, rescan.rows)
+    return _with_marks(first_scan, ledger_scan.nodes, ledger_scan.rows, ledger_scan.restarts, rescan.notes)
 
 
-def scan_marks(first: FirstScan) -> SecondScan:
-    """Return nodes and marks for an audit that reads ledgers only once."""
-    return _with_marks(first, first.source.store.cluster() if first.source.live else first.nodes)
+def scan_marks(first_scan: FirstScan) -> SecondScan:
+    """Return a second scan without ledgers, for an audit that reads ledgers once."""
+    source = first_scan.source
+    return _with_marks(first_scan, source.store.cluster() if source.live else first_scan.nodes)
 
 
 class _Rescan:
-    """The second read of the ledgers: only changed ones if the store can list them, else all.
+    """The second read of the ledgers. If the store can list changes, only changed ledgers are read.
 
-    ``takes`` is whether rows were taken from the first scan. If not, ``notes`` have the reasons. The method
-    `rows` sets both.
+    ``has_reused_rows`` is whether rows were taken from the first scan. If an error prevented that, ``notes``
+    have the error. The method `rows` sets both.
     """
 
-    def __init__(self, first: FirstScan) -> None:
-        self._first = first
-        self.takes = False
+    def __init__(self, first_scan: FirstScan) -> None:
+        self._first = first_scan
+        self.has_reused_rows = False
         self.notes: tuple[str, ...] = ()
 
     def rows(self, nodes: ClusterNodes) -> Rows:
-        """Return the table ``ledgers_again``. It includes all changes until the call, so call it late."""
+        """Return the rows of ``ledgers_again``, with all changes until this call."""
         if not self.notes:
             try:
                 if (rows := self._moved_ledgers(nodes)) is not None:
-                    self.takes = True
+                    self.has_reused_rows = True
                     return rows
             except (RunError, StoreError) as error:
-                self.take_nothing(error)
+                self.take_no_rows(error)
         return self._first.source.table(LedgerAgainSource, nodes)
 
-    def take_nothing(self, why: Exception) -> None:
-        """Take no rows from the first scan, so that `rows` reads all ledgers. ``why`` is the reason."""
-        self.takes = False
-        self.notes = (f"the second scan read all ledgers: {why}",)
+    def take_no_rows(self, reason: Exception) -> None:
+        """Make `rows` read all ledgers. ``reason`` is the reason why no row of the first scan is taken."""
+        self.has_reused_rows = False
+        self.notes = (f"the second scan read all ledgers: {reason}",)
 
     def _moved_ledgers(self, nodes: ClusterNodes) -> Rows | None:
         source = self._first.source
         if isinstance(source.store, WatchableStore):
             return _moved_rows(self._first, _moved_paths(self._first, source.store), nodes)
         if isinstance(source.store, ComparableStore):
-            return source.table(LedgerAgainSource, nodes, earlier=_earlier_rows(source, source.store))
+            return source.table(LedgerAgainSource, nodes, earlier_read=_earlier_rows(source, source.store))
         return None
 
 
@@ -142,51 +144,55 @@ def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
     Raises:
         RunError, StoreError: the first scan has no such facts. The message says why.
     """
-    table, facts = source.cache.where("tables/ledgers"), reusable_facts(source.cache.run_store, "ledgers")
-    return earlier_ledgers(table, facts, source.store.root, store.history()).to_json()
+    table_path = source.cache.spark_path("tables/ledgers")
+    facts = reusable_facts(source.cache.run_store, "ledgers")
+    return earlier_ledgers(table_path, facts, source.store.root, store.history()).to_json()
 
 
-def _moved_paths(first: FirstScan, store: WatchableStore) -> tuple[str, ...]:
+def _moved_paths(first_scan: FirstScan, store: WatchableStore) -> tuple[str, ...]:
     """Return the paths of ledgers that changed since the watch began, before the first scan.
 
     Raises:
         StoreError: the changed paths are unknown. The message says why.
     """
-    ledger_moves = store.ledgers_moved()
+    ledger_moves = store.changed_ledgers()
     if ledger_moves.unknown is not None:
         raise StoreError(ledger_moves.unknown)
-    if not first.ledgers.where("status = 'gap'").isEmpty():
+    if not first_scan.ledgers.where("status = 'gap'").isEmpty():
         raise StoreError("the first scan could not read all ledgers")
     return ledger_moves.paths
 
 
-def _moved_rows(first: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -> DataFrame:
+def _moved_rows(first_scan: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -> DataFrame:
     """Return the rows of the first scan, except that the rows at ``paths`` are read again."""
     names = LEDGERS_AGAIN.names
-    rows = first.ledgers.withColumn("reused", F.lit(True)).select(*names)
+    rows = first_scan.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:
         return rows
-    moved = arrow_frame(first.source.cache.spark, pa.table({"path": pa.array(paths, pa.string())}))
-    unmoved = rows.join(F.broadcast(moved), "path", "left_anti").select(*names)
-    return unmoved.unionByName(first.source.rows_at(LedgerAgainSource, paths, nodes))
+    moved_paths = arrow_frame(first_scan.source.cache.spark, pa.table({"path": pa.array(paths, pa.string())}))
+    unchanged_rows = rows.join(F.broadcast(moved_paths), "path", "left_anti").select(*names)
+    return unchanged_rows.unionByName(first_scan.source.rows_at_paths(LedgerAgainSource, paths, nodes))
 
 
 def _with_marks(
-    first: FirstScan,
+    first_scan: FirstScan,
     nodes: ClusterNodes,
     ledgers: DataFrame | None = None,
     restarts: int = 0,
     notes: tuple[str, ...] = (),
 ) -> SecondScan:
     """Read under-replication marks and locks last, because they show which repairs run at this moment."""
-    source = first.source
+    source = first_scan.source
     marks = source.cache.write_table("marks", lambda: source.table(MarkSource, nodes))
-    can_be_complete = source.store.keeps_marks and first.cut is None
-    listed = can_be_complete and marks.where("kind = 'gap'").isEmpty()
-    return SecondScan(nodes, ledgers, marks, listed, restarts, notes)
+    can_be_complete = source.store.keeps_marks and first_scan.cut is None
+    are_marks_listed = can_be_complete and marks.where("kind = 'gap'").isEmpty()
+    return SecondScan(nodes, ledgers, marks, are_marks_listed, restarts, notes)
 
 
-_LISTS = ("cookies", "available", "available/readonly", "bookies", "bookies/writable", "bookies/readonly")
+_BOOKIE_LISTS = (
+    *("cookies", "available", "available/readonly"),
+    *("bookies", "bookies/writable", "bookies/readonly"),
+)
 """Paths below the root where ZooKeeper and etcd list bookies."""
 
 
@@ -216,9 +222,9 @@ class ClusterMetadata:
         return {**first_modes, **second_modes}
 
     def registered_twice(self) -> set[str]:
-        """Return bookies that every scan saw registered both as writable and as read-only.
+        """Return the bookies that are registered both as writable and as read-only in each scan.
 
-        A bookie that changes its mode is in this state briefly.
+        While a bookie changes its mode, it has both registrations for a moment.
         """
         first_modes, second_modes = self._modes()
         return {
@@ -234,22 +240,22 @@ class ClusterMetadata:
         """Return whether all cookies and registrations were read. If not, their absence proves nothing."""
         return self._hidden_bookies() is None
 
-    def bookies_seen(self) -> BookiesListed:
+    def bookie_list_gaps(self) -> BookiesListed:
         """Return the cookies and registrations that could not be read, and why, for the report."""
-        hidden_place = self._hidden_bookies()
-        why = None if hidden_place is None else ": ".join(hidden_place)
-        return {"hidden": why, "unclear": sorted(self.unclear_bookies())}
+        hidden_path = self._hidden_bookies()
+        reason = None if hidden_path is None else ": ".join(hidden_path)
+        return {"hidden": reason, "unclear": sorted(self.unclear_bookies())}
 
     def unclear_bookies(self) -> dict[str, str]:
         """Return the bookies whose cookie or registration could not be read, each with its path."""
-        unclear_bookies = ((self._bookie_of(path), path) for path, _ in self.gaps())
+        unclear_bookies = ((self._bookie_at(path), path) for path, _ in self.gaps())
         return {name: path for name, path in unclear_bookies if name is not None}
 
-    def ids_drawn(self) -> tuple[IdRange, ...]:
+    def issued_id_ranges(self) -> tuple[IdRange, ...]:
         """Return the id range and the next id of each ledger id generator, as of the last scan."""
         return ids_drawn(self.second.nodes, self.source.layout)
 
-    def bare(self) -> bool:
+    def lacks_layout_and_generator(self) -> bool:
         """Return whether the store certainly has neither LAYOUT nor id generator, but should have one.
 
         A Pulsar store that lists ledgers may have neither. Pulsar's driver writes no LAYOUT, and creates the
@@ -263,38 +269,38 @@ class ClusterMetadata:
             and is_unused_store(self.second.nodes)
         )
 
-    def layout_known(self, tree_elsewhere: str | None) -> bool:
+    def is_layout_known(self, tree_elsewhere: str | None) -> bool:
         """Return whether the layout is certain, because the store records it or no other layout is possible.
 
-        ``tree_elsewhere`` is that of `ScanDifference`. Pulsar's driver has one layout only. If there is a
-        ledger tree of another layout, the store is not one of Pulsar's driver, and its layout is not certain.
+        ``tree_elsewhere`` is the field of `ScanDifference`. Pulsar's driver writes no LAYOUT and has a single
+        layout. If the store has a ledger tree of another layout, its layout is therefore not certain.
         """
         if self.source.pulsar_layout:
             return tree_elsewhere is None
         return self.source.layout is LayoutKind.ETCD or "LAYOUT" in self.first.nodes.nodes
 
     def is_used(self) -> bool:
-        """Return whether the store was listed without a gap and has issued `NEW_CLUSTER_IDS` or more ids."""
-        ids = self.ids_drawn()
-        is_new = bool(ids) and sum(generator.next - generator.low for generator in ids) < NEW_CLUSTER_IDS
+        """Return whether all of the store was read, and no id generator shows that the cluster is new."""
+        id_ranges = self.issued_id_ranges()
+        is_new = bool(id_ranges) and sum(ids.next - ids.low for ids in id_ranges) < NEW_CLUSTER_IDS
         return not self.gaps() and not is_new
 
     def gaps(self) -> list[tuple[str, str]]:
-        """Return the cluster's own znodes that could not be read, each with its reason."""
-        first = self.first.nodes
-        incomplete_lists = [(self.source.store.root, first.cut)] if first.cut else []
-        return sorted({*first.gaps, *self.second.nodes.gaps, *incomplete_lists})
+        """Return the paths of the cluster itself that could not be read, each with its reason."""
+        first_nodes = self.first.nodes
+        incomplete_lists = [(self.source.store.root, first_nodes.cut)] if first_nodes.cut else []
+        return sorted({*first_nodes.gaps, *self.second.nodes.gaps, *incomplete_lists})
 
     def positions(self) -> list[str]:
         """Return the store's position at each scan: ZooKeeper zxids, etcd revisions or Oxia versions."""
-        first, second = self.first.nodes.position, self.second.nodes.position
-        return [first, second] if self.source.live else [first]
+        first_position, second_position = self.first.nodes.position, self.second.nodes.position
+        return [first_position, second_position] if self.source.live else [first_position]
 
     def remarks(self) -> list[Remark]:
         """Return remarks for the report about how the metadata was read."""
-        first, second = self.first.nodes, self.second.nodes
+        first_nodes, second_nodes = self.first.nodes, self.second.nodes
         remarks = [remark_with_reason(RemarkKind.RESUMED, note) for note in self.source.cache.run_store.notes]
-        if "LAYOUT" not in first.nodes and not self.source.pulsar_layout:
+        if "LAYOUT" not in first_nodes.nodes and not self.source.pulsar_layout:
             remarks.append(remark(RemarkKind.LAYOUT_ASSUMED, self.source.layout_note))
         if not self.source.live:
             remarks.append(
@@ -305,10 +311,10 @@ class ClusterMetadata:
             text = f"{loss_text} during the scan: {restarts} scans restarted"
             remarks.append(remark(RemarkKind.SCAN_RESTARTED, text))
         remarks += [remark_with_reason(RemarkKind.SECOND_SCAN_WHOLE, note) for note in self.second.notes]
-        of_store = RemarkKind.SCAN_RESTARTED if self.source.live else RemarkKind.SAVED_FILE
-        for note in dict.fromkeys((*first.notes, *second.notes)):
-            kind = RemarkKind.STORE_LIMIT if note in (NO_MARKS_NOTE, NO_TIMES_NOTE, OXIA_NOTE) else of_store
-            remarks.append(remark_with_reason(kind, note))
+        store_kind = RemarkKind.SCAN_RESTARTED if self.source.live else RemarkKind.SAVED_FILE
+        for note in dict.fromkeys((*first_nodes.notes, *second_nodes.notes)):
+            is_store_limit = note in (NO_MARKS_NOTE, NO_TIMES_NOTE, OXIA_NOTE)
+            remarks.append(remark_with_reason(RemarkKind.STORE_LIMIT if is_store_limit else store_kind, note))
         return remarks
 
     def cluster_rows(self) -> list[dict[str, Any]]:
@@ -318,71 +324,69 @@ class ClusterMetadata:
 
     def registration_rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table ``registrations``: the registered bookies."""
-        # The etcd driver keeps no endpoints, and its clients look for none (as of 4.17).
-        reads = self.source.layout is not LayoutKind.ETCD
-        return registrations(self.second.nodes, reads_registrations=reads)
+        # BookKeeper's etcd driver stores no endpoints, and its clients read none (as of 4.17).
+        reads_registrations = self.source.layout is not LayoutKind.ETCD
+        return registrations(self.second.nodes, reads_registrations=reads_registrations)
 
     def _modes(self) -> tuple[dict[str, str], dict[str, str]]:
-        first, second = registrations(self.first.nodes), registrations(self.second.nodes)
-        return registered_modes(first), registered_modes(second)
+        first_rows, second_rows = registrations(self.first.nodes), registrations(self.second.nodes)
+        return registered_modes(first_rows), registered_modes(second_rows)
 
     def _hidden_bookies(self) -> tuple[str, str] | None:
-        """Return an unreadable path below which any bookie's cookie or registration may be, and the reason.
+        """Return an unreadable list of bookies: its path and the reason. Any bookie may be in it.
 
-        None if there is no such path.
+        None if all lists of cookies and registrations were read.
         """
         root = self.source.store.root
-        lists = [f"{root}/{name}" for name in _LISTS]
-        list_prefixes = tuple(f"{place}/" for place in lists)
+        list_paths = [f"{root}/{name}" for name in _BOOKIE_LISTS]
+        list_prefixes = tuple(f"{list_path}/" for list_path in list_paths)
         for path, reason in self.gaps():
-            is_in_list = path in (root, *lists) or path.startswith(list_prefixes)
-            if is_in_list and self._bookie_of(path) is None:
+            is_in_list = path in (root, *list_paths) or path.startswith(list_prefixes)
+            if is_in_list and self._bookie_at(path) is None:
                 return path, reason
         return None
 
-    def _bookie_of(self, path: str) -> str | None:
+    def _bookie_at(self, path: str) -> str | None:
         """Return the bookie whose cookie or registration is at ``path``. None for any other path."""
         parent, _, name = path.removeprefix(f"{self.source.store.root}/").rpartition("/")
-        return name if parent in _LISTS and f"{parent}/{name}" not in _LISTS and name else None
+        return name if parent in _BOOKIE_LISTS and f"{parent}/{name}" not in _BOOKIE_LISTS and name else None
 
 
 class ScanDifference(NamedTuple):
-    """The differences between both scans. ``moved`` is None if there was one scan.
+    """The differences between both scans.
 
-    ``moved`` has the ledgers that were created, deleted or changed between the scans. ``doubtful_ids`` are
-    ledger ids that a scan may have missed.
+    ``moved`` has the ledgers that were created, deleted or changed between the scans. It is None if there was
+    one scan. ``doubtful_ids`` are ledger ids that a scan may have missed.
     """
 
     moved: DataFrame | None
     doubtful_ids: DataFrame
     tree_elsewhere: str | None
-    """Sentence that the ledgers are not at the paths that the store's LAYOUT gives.
-
-    None if they are there.
-    """
+    """A sentence if the ledgers are at paths of another layout than the store's LAYOUT names, else None."""
 
 
 def write_difference(metadata: ClusterMetadata) -> ScanDifference:
     """Compare both scans, and write the tables ``doubtful_ids`` and ``moved``."""
-    first, second_scan, cache = metadata.first, metadata.second.ledgers, metadata.source.cache
-    names = ("ledgers",) if second_scan is None else ("ledgers", "ledgers_again")
-    statuses = [cache.values(name, "status") for name in names]
-    misplaced = LedgerStatus.MISPLACED in statuses[0]
-    tree_elsewhere = whole_tree_elsewhere(first.ledgers, metadata.source.layout_note) if misplaced else None
-    any_id_reason = first.cut or tree_elsewhere
-    may_miss_ids = first.cut is not None or not frozenset().union(*statuses).isdisjoint(
+    first_scan, second_ledgers, cache = metadata.first, metadata.second.ledgers, metadata.source.cache
+    names = ("ledgers",) if second_ledgers is None else ("ledgers", "ledgers_again")
+    statuses = [cache.distinct_values(name, "status") for name in names]
+    has_misplaced = LedgerStatus.MISPLACED in statuses[0]
+    layout_note = metadata.source.layout_note
+    tree_elsewhere = whole_tree_elsewhere(first_scan.ledgers, layout_note) if has_misplaced else None
+    any_id_reason = first_scan.cut or tree_elsewhere
+    may_miss_ids = first_scan.cut is not None or not frozenset().union(*statuses).isdisjoint(
         STATUSES_WITH_OPEN_IDS
     )
     doubtful = cache.write_or_empty(
         may_miss_ids,
         "doubtful_ids",
         DOUBTFUL_IDS,
-        lambda: doubtful_ids(first.ledgers, second_scan, any_id_reason),
+        lambda: doubtful_ids(first_scan.ledgers, second_ledgers, any_id_reason),
     )
-    if second_scan is None:
+    if second_ledgers is None:
         return ScanDifference(None, doubtful, tree_elsewhere)
-    ledger_moves = cache.write_table("moved", lambda: find_moves(first.ledgers, second_scan, doubtful))
-    return ScanDifference(ledger_moves, doubtful, tree_elsewhere)
+    moves = cache.write_table("moved", lambda: find_moves(first_scan.ledgers, second_ledgers, doubtful))
+    return ScanDifference(moves, doubtful, tree_elsewhere)
 
 
 def write_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:

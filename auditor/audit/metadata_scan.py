@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from auditor.audit.earlier_run import EarlierRun, note_files, note_ledgers, reusable_facts
+from auditor.audit.earlier_run import EarlierRun, reusable_facts, save_file_sizes, save_ledger_facts
 from auditor.audit.table_cache import TableCache
 from auditor.errors import RunError, StoreError
 from auditor.model.amounts import plural
@@ -22,7 +22,7 @@ from auditor.sources.metadata.earlier_ledgers import ComparableStore
 from auditor.sources.metadata.ledger_rows import PATH_OF_LAYOUT
 from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
 from auditor.sources.metadata.spark_source import LedgerSource, StoreSource
-from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore, WatchableStore
+from auditor.sources.metadata.store import MAX_RESTARTS, ClusterNodes, MetadataStore, WatchableStore
 from auditor.sources.metadata.stores import choose_layout, open_store, source_options, store_options
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.spark import functions as F
@@ -30,10 +30,17 @@ from auditor.spark.batches import Rows
 from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.types import DataFrame
 from auditor.tables.registry import instance_id
-from auditor.tables.scans import IS_IN_ANOTHER_LAYOUT, WIDE_NUMBER_TYPE, lost_elsewhere, unseen_ranges
+from auditor.tables.scans import (
+    IS_IN_ANOTHER_LAYOUT,
+    WIDE_NUMBER_TYPE,
+    records_in_other_layouts,
+    unseen_ranges,
+)
 
-_PATHS_A_TASK = 2_000
-"""Number of paths for each task that reads ledgers at given paths. For fewer paths a task does not pay off.
+_PATHS_PER_TASK = 2_000
+"""Largest number of paths for each task that reads ledgers at given paths.
+
+With fewer paths, the start of a further task takes longer than it saves.
 """
 
 
@@ -41,9 +48,9 @@ _PATHS_A_TASK = 2_000
 class MetadataSource:
     """An open metadata store, with its cluster and ledger layout.
 
-    ``nodes`` are the cluster's own znodes or keys when the store was opened. ``scan_time`` is the time from
-    which ages count, in ms. ``layout_note`` says where the layout was taken from. ``pulsar_layout`` is
-    whether the store has no LAYOUT because Pulsar's driver made it (`has_pulsar_layout`).
+    ``nodes`` are the znodes or keys of the cluster itself when the store was opened. ``scan_time`` is the
+    time to which ages refer, in ms. ``layout_note`` names the source of the layout. ``pulsar_layout`` is
+    whether the store has no LAYOUT because Pulsar's driver made the store (`has_pulsar_layout`).
     """
 
     cache: TableCache
@@ -68,34 +75,37 @@ class MetadataSource:
         return Cluster(self.instance_id, self.uri.text, self.layout.value)
 
     def table(
-        self, source: type[StoreSource], nodes: ClusterNodes, *, earlier: str | None = None
+        self, source: type[StoreSource], nodes: ClusterNodes, *, earlier_read: str | None = None
     ) -> PartTable:
         """Return a table of the store, if possible as it was at the time of ``nodes``.
 
-        ``earlier`` describes an earlier read of the table, in the form of `StoreSource`. None to read all
-        rows.
+        ``earlier_read`` describes an earlier read of the table whose rows may be reused (`StoreSource`). None
+        to read all rows.
         """
         spark = self.cache.spark
-        parameters = {"metadata": self.uri.text, "layout": self.layout.value, "earlier": earlier}
+        parameters = {"metadata": self.uri.text, "layout": self.layout.value, "earlier": earlier_read}
         table_source = source(source_options(spark, self.options, parameters, nodes))
-        # A saved store is open, and a large file is passed over once.
+        # A saved store is already open. If its parts come from it, a large file is read through once, not
+        # twice.
         parts = None if self.live else table_source.reader(table_source.schema()).partitions_of(self.store)
         return part_table(spark, table_source, parts)
 
-    def rows_at(self, source: type[StoreSource], paths: Sequence[str], nodes: ClusterNodes) -> DataFrame:
-        """Return the rows of a table at exactly these paths, from a `WatchableStore`."""
+    def rows_at_paths(
+        self, source: type[StoreSource], paths: Sequence[str], nodes: ClusterNodes
+    ) -> DataFrame:
+        """Return the rows of a table at these paths. The store must be a `WatchableStore`."""
         assert isinstance(self.store, WatchableStore)
         spark = self.cache.spark
         table_source = source(source_options(spark, self.options, {"metadata": self.uri.text}, nodes))
-        part_count = min(spark.sparkContext.defaultParallelism, -(-len(paths) // _PATHS_A_TASK))
+        part_count = min(spark.sparkContext.defaultParallelism, -(-len(paths) // _PATHS_PER_TASK))
         reader = table_source.reader(table_source.schema())
-        parts = reader.shares(self.store.parts_of(paths, part_count), self.layout)
+        parts = reader.partitions_of_parts(self.store.parts_of_paths(paths, part_count), self.layout)
         return self.cache.execution.frame(part_table(spark, table_source, parts))
 
 
 @dataclass(frozen=True)
 class FirstScan:
-    """M0: the table ``ledgers``, and the cluster's own nodes at that time.
+    """M0: the table ``ledgers``, and the nodes of the cluster itself at that time.
 
     ``restarts`` is the number of times that the scan began again. ``notes`` say why no ledgers were taken
     from an earlier run.
@@ -121,7 +131,7 @@ def open_metadata(cache: TableCache, uri: MetadataUri, options: AuditOptions) ->
         UsageError: the layout in the URI differs from the layout of the store.
         StoreError: the store cannot be read.
     """
-    # Closed whatever comes: a live store that nobody holds would go on connecting.
+    # The store must be closed in any case: the client of an abandoned live store would reconnect forever.
     with closing(open_store(uri, store_options(options))) as store:
         cache.progress.stage("opening the metadata")
         nodes = store.cluster()
@@ -142,23 +152,26 @@ def open_metadata(cache: TableCache, uri: MetadataUri, options: AuditOptions) ->
         )
 
 
-def scan_first(source: MetadataSource, earlier: EarlierRun) -> FirstScan:
+def scan_first(source: MetadataSource, earlier_run: EarlierRun) -> FirstScan:
     """Write the table of all decoded ledgers, with the entries that each bookie should hold (M0).
 
-    Ledgers that did not change since the run ``earlier`` are taken from it, if the store can list changes.
+    Ledgers that did not change since the run ``earlier_run`` are taken from it, if the store can list
+    changes.
     """
-    read = partial(_ledgers, source, earlier)
-    may_take = earlier.usable and isinstance(source.store, ComparableStore)
+    table_reader = partial(_ledger_table, source, earlier_run)
+    may_reuse = earlier_run.is_usable and isinstance(source.store, ComparableStore)
     try:
-        scan = scan_ledgers(source, "ledgers", source.nodes, read)
+        ledger_scan = scan_ledgers(source, "ledgers", source.nodes, table_reader)
     except RunError as error:
-        if not may_take:
+        if not may_reuse:
             raise
-        # The earlier table turned out to be damaged while it was read: this scan does without it.
-        scan = scan_ledgers(source, "ledgers", source.nodes, partial(read, unusable=str(error)))
-    note_files(source.cache.run_store, "ledgers")
+        # The table of the earlier run is damaged, which showed only while it was read: reuse no rows.
+        ledger_scan = scan_ledgers(
+            source, "ledgers", source.nodes, partial(table_reader, unusable=str(error))
+        )
+    save_file_sizes(source.cache.run_store, "ledgers")
     notes = tuple(reusable_facts(source.cache.run_store, "ledgers").get("notes", ()))
-    return FirstScan(source, scan.nodes, scan.rows, scan.restarts, notes)
+    return FirstScan(source, ledger_scan.nodes, ledger_scan.rows, ledger_scan.restarts, notes)
 
 
 class LedgerScan(NamedTuple):
@@ -169,88 +182,102 @@ class LedgerScan(NamedTuple):
     restarts: int
 
 
-def _ledgers(
-    source: MetadataSource, earlier: EarlierRun, nodes: ClusterNodes, unusable_reason: str | None = None
+def _ledger_table(
+    source: MetadataSource, earlier_run: EarlierRun, nodes: ClusterNodes, unusable_reason: str | None = None
 ) -> PartTable:
-    """Return all ledgers. If ``unusable_reason`` gives a reason, reuse no rows of the earlier run."""
+    """Return the table of all ledgers. ``unusable_reason`` is why no rows of the earlier run are reused.
+
+    It is None if rows may be reused.
+    """
     store = source.store
     if not isinstance(store, ComparableStore):
         return source.table(LedgerSource, nodes)
     history, earlier_ledgers = None, None
     try:
         history = store.history()
-        earlier_ledgers = earlier.ledgers(store.root, history) if unusable_reason is None else None
+        earlier_ledgers = earlier_run.ledgers(store.root, history) if unusable_reason is None else None
     except (RunError, StoreError) as error:
-        unusable_reason = str(error)  # if the store is at fault, it is for reading to find out
-    has_note = unusable_reason is not None and earlier.path is not None
-    notes = [f"no ledger was reused from run {earlier.name}: {unusable_reason}"] if has_note else []
-    note_ledgers(source.cache.run_store, store.root, history, notes)
+        unusable_reason = str(error)  # if the store does not answer, the scan itself reports that
+    has_note = unusable_reason is not None and earlier_run.path is not None
+    notes = [f"no ledger was reused from run {earlier_run.name}: {unusable_reason}"] if has_note else []
+    save_ledger_facts(source.cache.run_store, store.root, history, notes)
     if earlier_ledgers is None:
         return source.table(LedgerSource, nodes)
-    return source.table(LedgerSource, nodes, earlier=earlier_ledgers.to_json())
+    return source.table(LedgerSource, nodes, earlier_read=earlier_ledgers.to_json())
 
 
 def scan_ledgers(
     source: MetadataSource,
     name: str,
     nodes: ClusterNodes,
-    read: Callable[[ClusterNodes], Rows],
+    table_reader: Callable[[ClusterNodes], Rows],
 ) -> LedgerScan:
     """Write all ledgers as of one time.
 
-    If the store no longer has the state of that time, use a newer time.
+    If the store no longer has the state of that time, the scan starts again with a newer time.
     """
-    for restarts in range(RESTARTS):
+    for restarts in range(MAX_RESTARTS):
         try:
-            return LedgerScan(source.cache.write_table(name, partial(read, nodes)), nodes, restarts)
+            return LedgerScan(source.cache.write_table(name, partial(table_reader, nodes)), nodes, restarts)
         except StoreError:
-            if not source.store.moment_lost():
+            if not source.store.has_lost_moment():
                 raise
             nodes = source.store.cluster()
-    return LedgerScan(source.cache.write_table(name, partial(read, nodes)), nodes, RESTARTS)
+    return LedgerScan(source.cache.write_table(name, partial(table_reader, nodes)), nodes, MAX_RESTARTS)
 
 
-REASONS = 5
+MAX_REASONS = 5
 """Largest number of reasons that a report gives for ledger ids in doubt."""
 
 MAX_LEDGERS_ELSEWHERE = 10_000
 """Largest number of ledgers at paths of another layout that may count as single misplaced ledgers.
 
-More ledgers always count as a whole ledger tree. Otherwise each of them would add a range of ids in doubt.
+More ledgers always count as a whole ledger tree. Each misplaced ledger would add a range of ids in doubt.
 """
 
-_LAYOUT = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
+_FOUND_LAYOUT_SQL = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
 
 
-def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
-    """Return the number of ledger ids in doubt, which the scan may have missed, and the reasons. None if 0.
+def count_ids_in_doubt(doubtful_id_rows: DataFrame) -> InDoubt | None:
+    """Return the number of ledger ids in doubt, and the reasons. None if there are no such ids.
 
-    Runs up to two queries.
+    The scan may have missed a ledger with one of these ids. Runs up to two queries.
     """
-    distinct_ranges = unseen_ranges(doubtful)
+    doubtful_ranges = unseen_ranges(doubtful_id_rows)
     range_width = F.col("high").cast(WIDE_NUMBER_TYPE) - F.col("low") + 1
-    is_any = F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
-    row = distinct_ranges.agg(F.sum(range_width).alias("ids"), F.max(is_any).alias("every")).first()
+    is_whole_range = (
+        F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
+    )
+    row = doubtful_ranges.agg(F.sum(range_width).alias("ids"), F.max(is_whole_range).alias("every")).first()
     if row is None or row["ids"] is None:
         return None
-    # The widest ranges say most of what is not known.
-    widest_ranges = distinct_ranges.orderBy(range_width.desc(), "why").limit(REASONS).select("why").collect()
+    # The widest ranges have the most ids in doubt, so their reasons are the most important.
+    widest_ranges = (
+        doubtful_ranges.orderBy(range_width.desc(), "why").limit(MAX_REASONS).select("why").collect()
+    )
     return InDoubt(
-        ids=None if row["every"] else str(row["ids"]), reasons=[gap["why"] for gap in widest_ranges]
+        ids=None if row["every"] else str(row["ids"]),
+        reasons=[range_row["why"] for range_row in widest_ranges],
     )
 
 
 def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
     """Return a sentence if a whole ledger tree is at paths of other layouts, else None.
 
-    A tree has at least half of the ledgers, or more than `MAX_LEDGERS_ELSEWHERE`. ``layout_note`` names the
-    source of the store's layout. Runs a query or two.
+    Ledgers at such paths count as a whole tree in two cases: they are at least as many as the ledgers of the
+    store's own layout, or more than `MAX_LEDGERS_ELSEWHERE`. ``layout_note`` names the source of the store's
+    layout. Runs up to two queries.
     """
     if ledgers.where(IS_IN_ANOTHER_LAYOUT).isEmpty():
         return None
-    layouts = F.array_sort(F.collect_set(F.expr(_LAYOUT))).alias("layouts")
+    layouts = F.array_sort(F.collect_set(F.expr(_FOUND_LAYOUT_SQL))).alias("layouts")
     listed_count = ledgers.where(F.col("status").isin(*LISTED)).agg(F.count("*").alias("own"))
-    [row] = lost_elsewhere(ledgers).agg(F.count("*").alias("lost"), layouts).crossJoin(listed_count).collect()
+    [row] = (
+        records_in_other_layouts(ledgers)
+        .agg(F.count("*").alias("lost"), layouts)
+        .crossJoin(listed_count)
+        .collect()
+    )
     if not row["lost"] or (row["lost"] < row["own"] and row["lost"] <= MAX_LEDGERS_ELSEWHERE):
         return None
     ledgers_text = plural(row["lost"], "ledger is", "ledgers are")

@@ -4,8 +4,7 @@
     "bucket","pulsar/UUID-ledger-7","1048576"     CSV without a header, as S3 Inventory writes it
     Parquet with these columns
 
-Other columns are ignored. The program does not access the bucket. Somebody with permission to list the
-bucket makes the inventory.
+Other columns are ignored. The program does not access the bucket: the user makes the inventory.
 """
 
 from pathlib import Path
@@ -22,56 +21,63 @@ from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables import Tables
 from auditor.tables.offload_objects import offload_objects
 
-NAMES, SIZES = ("name", "key", "object"), ("size", "bytes")
+NAME_HEADERS, SIZE_HEADERS = ("name", "key", "object"), ("size", "bytes")
 """Accepted headers of the columns for names and for sizes, in upper or lower case."""
 
-_CSV = (".csv", ".csv.gz", ".txt")
-_INVENTORY = 3
-"""Number of columns of S3 Inventory: bucket, key, size. An inventory of two columns has name and size."""
+_CSV_SUFFIXES = (".csv", ".csv.gz", ".txt")
+_INVENTORY_COLUMNS = 3
+"""Number of columns of S3 Inventory: bucket, key, size. A file with two columns has name and size."""
 
 
-def check_listing(path: str | None) -> None:
+def check_inventory(path: str | None) -> None:
     """Check the path of ``--offload-listing`` before anything is read. None means no such option.
 
     Raises:
         UsageError: there is no such file or directory.
     """
-    if path and "://" not in path and not any(mark in path for mark in "*?[") and not Path(path).exists():
+    if (
+        path
+        and "://" not in path
+        and not any(wildcard in path for wildcard in "*?[")
+        and not Path(path).exists()
+    ):
         raise UsageError(f"--offload-listing {path}: there is no such file")
 
 
-def listing_rows(spark: SparkSession, path: str) -> DataFrame:
-    """Return columns ``name`` and ``bytes`` of an inventory. ``bytes`` is null if it is no number.
+def inventory_rows(spark: SparkSession, path: str) -> DataFrame:
+    """Return the columns ``name`` and ``bytes`` of an inventory. ``bytes`` is null if the size is no number.
 
     Raises:
         UsageError: no column has the names of objects.
     """
-    where = path if "://" in path else str(Path(path).absolute())
-    if where.lower().endswith(_CSV):
-        rows = spark.read.option("header", True).csv(where)
-        if _column_of(rows, NAMES) is None:
-            rows = spark.read.csv(where)
-            if len(rows.columns) < _INVENTORY - 1:
+    inventory_path = path if "://" in path else str(Path(path).absolute())
+    if inventory_path.lower().endswith(_CSV_SUFFIXES):
+        rows = spark.read.option("header", True).csv(inventory_path)
+        if _find_column(rows, NAME_HEADERS) is None:
+            rows = spark.read.csv(inventory_path)
+            if len(rows.columns) < _INVENTORY_COLUMNS - 1:
                 raise UsageError(
                     f"--offload-listing {path}: the file has one column; names and sizes of objects are "
                     "needed"
                 )
-            first_column = 1 if len(rows.columns) >= _INVENTORY else 0
+            first_column = 1 if len(rows.columns) >= _INVENTORY_COLUMNS else 0
             rows = rows.toDF(*(f"_{column_number}" for column_number in range(len(rows.columns))))
             rows = rows.withColumnsRenamed({f"_{first_column}": "name", f"_{first_column + 1}": "size"})
     else:
-        rows = spark.read.parquet(where)
-    name, size = _column_of(rows, NAMES), _column_of(rows, SIZES)
-    if name is None:
+        rows = spark.read.parquet(inventory_path)
+    name_column, size_header = _find_column(rows, NAME_HEADERS), _find_column(rows, SIZE_HEADERS)
+    if name_column is None:
         raise UsageError(
-            f"--offload-listing {path}: no column has one of the names {', '.join(NAMES)}; its "
+            f"--offload-listing {path}: no column has one of the names {', '.join(NAME_HEADERS)}; its "
             f"columns are {', '.join(rows.columns)}"
         )
-    number = F.lit(None) if size is None else F.expr(f"try_cast(`{size}` as bigint)")
-    return rows.select(F.col(f"`{name}`").cast("string").alias("name"), number.cast("bigint").alias("bytes"))
+    size_column = F.lit(None) if size_header is None else F.expr(f"try_cast(`{size_header}` as bigint)")
+    return rows.select(
+        F.col(f"`{name_column}`").cast("string").alias("name"), size_column.cast("bigint").alias("bytes")
+    )
 
 
-def _column_of(rows: DataFrame, names: tuple[str, ...]) -> str | None:
+def _find_column(rows: DataFrame, names: tuple[str, ...]) -> str | None:
     return next((name for name in rows.columns if name.strip().lower() in names), None)
 
 
@@ -81,27 +87,30 @@ def with_offloads(cache: TableCache, owners: Owners, tables: Tables, options: Au
     Raises:
         UsageError: no owners were read, or the inventory has no names.
     """
-    listing, rows = options.offload_listing, owners.rows
-    if listing is None:
+    inventory, rows = options.offload_listing, owners.rows
+    if inventory is None:
         return tables
     if rows is None:
         raise UsageError(
-            f"--offload-listing {listing}: no owners were found; pass the URI of their store with --owners"
+            f"--offload-listing {inventory}: no owners were found; pass the URI of their store with --owners"
         )
     grace_ms = round(options.owner_grace * 1000)
     objects = cache.write_table(
-        "offload_objects", lambda: offload_objects(listing_rows(cache.spark, listing), rows, grace_ms)
+        "offload_objects", lambda: offload_objects(inventory_rows(cache.spark, inventory), rows, grace_ms)
     )
     return tables.add(offload_objects=objects)
 
 
 def offload_remarks(tables: Tables) -> list[Remark]:
-    """Return a remark if a topic has offloaded ledgers and no inventory was given."""
+    """Return a remark if topics have offloaded ledgers and no inventory was given. Otherwise empty."""
     if "offload_objects" in tables.frames:
         return []
-    is_offloaded = "offload in ('complete', 'deleted') and not borrowed"
-    [offloaded] = aggregate_many({"owners": (tables.ownership, [f"count_if({is_offloaded})"])})["owners"]
-    if not offloaded:
+    offloaded_sql = "offload in ('complete', 'deleted') and not borrowed"
+    [offloaded_count] = aggregate_many({"owners": (tables.ownership, [f"count_if({offloaded_sql})"])})[
+        "owners"
+    ]
+    if not offloaded_count:
         return []
-    text = f"{plural(offloaded, 'offloaded ledger')}: their objects were not checked; pass --offload-listing"
+    ledgers_text = plural(offloaded_count, "offloaded ledger")
+    text = f"{ledgers_text}: their objects were not checked; pass --offload-listing"
     return [remark(RemarkKind.OFFLOADED, text)]

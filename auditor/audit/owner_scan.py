@@ -1,8 +1,8 @@
 """Reader of the owners that refer to ledgers, between both scans of the metadata.
 
 An owner is an object of an application, such as a topic of Pulsar. The owners of all stores form one table
-``owners``. If ``--owners`` names no store, the audit looks for an application beside BookKeeper's root in the
-metadata store. Without owners, nothing is read or written, and the checks of owners do not run.
+``owners``. If ``--owners`` names no store, the audit looks for an application next to BookKeeper's root in
+the metadata store. If there is none, no table is written, and the checks of owners do not run.
 """
 
 from collections.abc import Sequence
@@ -53,22 +53,23 @@ from auditor.tables.owner_stores import (
 )
 from auditor.tables.ownership import UNREADABLE_FAULT, ReadTimes, ownership
 
-_OPEN = {
+_UNKNOWN_REASONS = {
     "young": "younger than --owner-grace",
     "unknown": "whose owner could not be read",
     "foreign": "of other applications, or of namespaces that no store has",
     "unnamed": "without custom metadata",
 }
-"""Reasons why a ledger without an owner does not count as unowned, with words for the report."""
+"""Reasons why a ledger without an owner does not count as unowned, each with its text in the report."""
 
-NOTHING_MATCHED = StoreMatches({}, {}, {})
+NO_MATCHES = StoreMatches({}, {}, {})
 
 
 def check_owners(options: AuditOptions) -> None:
     """Check ``--owners`` and ``--owners-complete`` before anything is read.
 
     Raises:
-        UsageError: a value names no application, its URI is invalid, or NOBODY is given beside a store.
+        UsageError: a value names no application, its URI is invalid, or NOBODY is given together with a
+        store.
     """
     named_stores(options)
     declared_stores(options)
@@ -76,17 +77,18 @@ def check_owners(options: AuditOptions) -> None:
 
 @dataclass(frozen=True)
 class Owners:
-    """The owners that an audit read: the table ``rows`` of all stores, or None if there are none.
+    """The owners that an audit read. ``rows`` is the table of all stores, or None if there are no owners.
 
-    ``own`` is whether the owners come from the metadata store because ``--owners`` named no store.
-    ``matches`` says which stores are the same, in this run and in the earlier one.
+    ``is_own`` is whether the owners come from the metadata store itself, because ``--owners`` named no store.
+    ``notes`` say why owners were not read. ``matches`` has the names of this run and of the earlier run that
+    stand for the same store.
     """
 
     stores: tuple[OwnersUri, ...]
     rows: DataFrame | None
-    own: bool
+    is_own: bool
     notes: tuple[str, ...]
-    matches: StoreMatches = NOTHING_MATCHED
+    matches: StoreMatches = NO_MATCHES
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,25 +109,25 @@ def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
     """
     named_uris = named_stores(options)
     is_own = named_uris is None
-    stores, notes = _find_own(source) if named_uris is None else (named_uris, ())
+    stores, notes = _find_neighbour_store(source) if named_uris is None else (named_uris, ())
     if not stores:
         return Owners((), None, is_own, notes)
     try:
-        rows = source.cache.write_table("owners", partial(_read, source, stores, options))
+        rows = source.cache.write_table("owners", partial(_read_owner_table, source, stores, options))
     except StoreError as error:
         if not is_own:
             raise
         source.cache.run.remove("tables/owners")
-        why = f"owners could not be read from {stores[0].text}: {error}"
-        return Owners((), None, True, (*notes, why))
+        reason = f"owners could not be read from {stores[0].text}: {error}"
+        return Owners((), None, True, (*notes, reason))
     if not is_own:
         _require_owners(source, stores)
     return Owners(stores, rows, is_own, notes)
 
 
 def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri]) -> None:
-    """Raise StoreError if a store that ``--owners`` names has no row."""
-    store_names = source.cache.values("owners", "store")
+    """Raise StoreError if a store that ``--owners`` names has no row in the table ``owners``."""
+    store_names = source.cache.distinct_values("owners", "store")
     for store in stores:
         if store.text not in store_names:
             first_tree = APPLICATIONS[store.application].trees[0]
@@ -135,82 +137,82 @@ def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri]) -> None
             )
 
 
-def resolve_cursors(owners: Owners, first: FirstScan, indexes: Indexes) -> Owners:
-    """Add compacted ledgers whose ids only cursor ledgers contain (`auditor.audit.cursor_scan`)."""
-    run = first.source.cache.run
+def resolve_cursors(owners: Owners, first_scan: FirstScan, indexes: Indexes) -> Owners:
+    """Return ``owners`` with the compacted ledgers that cursor ledgers name (`auditor.audit.cursor_scan`)."""
+    run = first_scan.source.cache.run
     if owners.rows is None or run.exists(f"tables/ownership/{WHOLE}"):
         return owners
     return replace(
-        owners, rows=resolve_references(owners.rows, newest_compactions(owners.rows, first, indexes))
+        owners, rows=resolve_references(owners.rows, newest_compactions(owners.rows, first_scan, indexes))
     )
 
 
 def shared_references(owners: DataFrame, previous_ownership: DataFrame | None) -> StoreReferences:
     """Find the owner stores in which the same paths refer to the same ledgers. Runs up to three queries.
 
-    BookKeeper gives out each ledger id once, so two different stores share no reference to a ledger. Two
-    names with shared references stand for one store, or for copies of one store from two times.
+    BookKeeper gives out each ledger id once, so two different stores share no reference to a ledger. Names of
+    stores that share a reference therefore stand for one store, or for copies of it from two times.
 
     Args:
         owners: The table ``owners`` of this run.
         previous_ownership: The table ``ownership`` of the earlier run. None if there is none.
     """
-    is_own = (F.col("status") == "ok") & F.col("ledger_id").isNotNull()
-    references = owners.where(is_own & ~F.coalesce("borrowed", F.lit(False)))
+    has_own_ledger = (F.col("status") == "ok") & F.col("ledger_id").isNotNull()
+    references = owners.where(has_own_ledger & ~F.coalesce("borrowed", F.lit(False)))
     references = references.select("store", "path", "ledger_id").distinct()
     first_ledger_rows = references.groupBy("store").agg(F.min("ledger_id").alias("first")).collect()
-    first = {row["store"]: row["first"] for row in first_ledger_rows}
+    first_ledgers = {row["store"]: row["first"] for row in first_ledger_rows}
     stores_of_same_identity: list[tuple[str, str]] = []
-    if len(first) > 1:
-        pairs = references.join(references.withColumnRenamed("store", "other"), ["path", "ledger_id"])
-        pairs = pairs.where("store < other").select("store", "other").distinct()
-        stores_of_same_identity = [(row["store"], row["other"]) for row in pairs.collect()]
+    if len(first_ledgers) > 1:
+        store_pairs = references.join(references.withColumnRenamed("store", "other"), ["path", "ledger_id"])
+        store_pairs = store_pairs.where("store < other").select("store", "other").distinct()
+        stores_of_same_identity = [(row["store"], row["other"]) for row in store_pairs.collect()]
     if previous_ownership is None or "store" not in previous_ownership.columns:  # of an earlier release
-        return StoreReferences(first, stores_of_same_identity, {})
+        return StoreReferences(first_ledgers, stores_of_same_identity, {})
     earlier_references = previous_ownership.where(
         "path is not null and store is not null and not coalesce(borrowed, false)"
     )
     earlier_rows = earlier_references.select(F.col("store").alias("then"), "path", "ledger_id").distinct()
     counts = references.join(earlier_rows, ["path", "ledger_id"]).groupBy("store", "then").count().collect()
     return StoreReferences(
-        first, stores_of_same_identity, {(row["store"], row["then"]): row["count"] for row in counts}
+        first_ledgers, stores_of_same_identity, {(row["store"], row["then"]): row["count"] for row in counts}
     )
 
 
 def match_owner_stores(owners: Owners, source: MetadataSource, earlier_run: RunsBefore) -> Owners:
-    """Find out which stores of owners are the same, in this run and in the earlier one."""
+    """Return ``owners`` with its ``matches``: the names of this and the earlier run for the same store."""
     if owners.rows is None:
         return owners
-    run = earlier_run.with_table(source.cache.run_store, "ownership", source.scan_time)
+    run = earlier_run.newest_run_with(source.cache.run_store, "ownership", source.scan_time)
     previous_ownership = (
         None if run is None else earlier_run.table(source.cache, "ownership", source.scan_time)
     )
-    earlier: dict[str, str | None] = {}
+    earlier_identities: dict[str, str | None] = {}
     if run is not None and RunDirectory(run.path).exists(f"tables/owner_stores/{WHOLE}"):
         rows = RunDirectory(run.path).read("tables/owner_stores").to_pylist()
-        earlier = {row["source"]: row.get("identity") for row in rows}
+        earlier_identities = {row["source"]: row.get("identity") for row in rows}
     references = shared_references(owners.rows, previous_ownership)
-    return replace(owners, matches=match_stores(owners.names, references, earlier))
+    return replace(owners, matches=match_stores(owners.names, references, earlier_identities))
 
 
 def _with_current_stores(previous_ownership: DataFrame | None, owners: Owners) -> DataFrame | None:
     """Return the earlier run's table ``ownership``, with the name that each store has in this run."""
     if previous_ownership is None or "store" not in previous_ownership.columns:
         return previous_ownership
-    # As many as there are stores.
+    # One row per store.
     names = [
         row["store"]
         for row in previous_ownership.select("store").distinct().collect()
         if row["store"] is not None
     ]
-    stores = [store for store in owners.names if store not in owners.matches.same]
-    store_by_name = {name: current_store(name, stores, owners.matches.current) for name in names}
+    stores = [store for store in owners.names if store not in owners.matches.first_names]
+    store_by_name = {name: current_store(name, stores, owners.matches.current_names) for name in names}
     renamed_stores = {name: store for name, store in store_by_name.items() if name != store}
     if not renamed_stores:
         return previous_ownership
-    pairs = [F.lit(part) for store_pair in renamed_stores.items() for part in store_pair]
+    name_pairs = [F.lit(part) for store_pair in renamed_stores.items() for part in store_pair]
     return previous_ownership.withColumn(
-        "store", F.coalesce(F.create_map(*pairs)[F.col("store")], F.col("store"))
+        "store", F.coalesce(F.create_map(*name_pairs)[F.col("store")], F.col("store"))
     )
 
 
@@ -227,21 +229,27 @@ def write_ownership(
     if rows is None:
         return None
     grace_ms = round(options.owner_grace * 1000)
-    earlier = earlier_run.with_owners(cache.run_store, source.scan_time - max(grace_ms, ROLLOVER_MS))
+    run_before_grace = earlier_run.newest_run_with_owners(
+        cache.run_store, source.scan_time - max(grace_ms, ROLLOVER_MS)
+    )
     newest_rows = _with_current_stores(earlier_run.table(cache, "ownership", source.scan_time), owners)
-    moments = ReadTimes(
+    read_times = ReadTimes(
         source.scan_time,
         grace_ms,
         {store.text: store.chroot for store in owners.stores},
-        _zxid(metadata.first) if owners.own else None,
-        metadata.first.nodes.scan_time if _read_apart(source, owners) else None,
+        _zxid(metadata.first) if owners.is_own else None,
+        metadata.first.nodes.scan_time if _are_read_apart(source, owners) else None,
         next(filter(None, (_difference_reason(owners, store, source) for store in owners.stores)), None),
     )
 
     def table() -> DataFrame:
-        earlier_ownership = cache.spark.read.parquet(f"{earlier.path}/tables/ownership") if earlier else None
-        of_scans = (metadata.first.ledgers, rows, difference.moved, difference.doubtful_ids)
-        return ownership(*of_scans, earlier_ownership, newest_rows, owners.applications, moments)
+        earlier_ownership = (
+            cache.spark.read.parquet(f"{run_before_grace.path}/tables/ownership")
+            if run_before_grace
+            else None
+        )
+        scan_tables = (metadata.first.ledgers, rows, difference.moved, difference.doubtful_ids)
+        return ownership(*scan_tables, earlier_ownership, newest_rows, owners.applications, read_times)
 
     return cache.write_table("ownership", table)
 
@@ -249,37 +257,37 @@ def write_ownership(
 def write_owner_stores(
     owners: Owners, ownership: DataFrame | None, source: MetadataSource, options: AuditOptions
 ) -> list[SourceScope]:
-    """Write the table ``owner_stores``, and return the proved scope of each store. Empty if none was read."""
+    """Write the table ``owner_stores``, and return the proved scope of each store. Empty without stores."""
     cache, rows = source.cache, []
     if (
         ownership is not None
         and owners.rows is not None
         and not cache.run.exists(f"tables/owner_stores/{WHOLE}")
     ):
-        counts = _count(owners, owners.rows, ownership, source.scan_time)
-        as_of = {
+        counts = _count_owners(owners, owners.rows, ownership, source.scan_time)
+        times_by_store = {
             store.text: source.scan_time
             if _difference_reason(owners, store, source) is None
             else counts.facts[store.text].newest_time
             for store in owners.stores
             if store.text in counts.facts
         }
-        rows = owner_store_rows(counts, owners.names, declared_stores(options), as_of)
+        rows = owner_store_rows(counts, owners.names, declared_stores(options), times_by_store)
     cache.write_rows("owner_stores", rows, OWNER_STORES)
     names = [field.name for field in fields(SourceScope)]
     stores = cache.run.read("tables/owner_stores", names).to_pylist()
     return [SourceScope(**store) for store in stores]
 
 
-def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int) -> OwnerCounts:
-    """Count the rows of ``owners`` (``rows``) and of ``ownership`` by store."""
+def _count_owners(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int) -> OwnerCounts:
+    """Return counts of the tables ``owners`` (``rows``) and ``ownership``, some of them by store."""
     counts = list_counts(ownership, owners.applications, scan_time).collect()
     counts_by_store: dict[str, ListCounts] = {}
     for row in counts:
         store = owners.names[0] if row["store"] is None else row["store"]  # of an earlier release
-        sums = counts_by_store.get(store, ListCounts())
+        store_counts = counts_by_store.get(store, ListCounts())
         counts_by_store[store] = ListCounts(
-            sums.listed_before + row["listed_before"], sums.dropped + row["dropped"]
+            store_counts.listed_before + row["listed_before"], store_counts.dropped + row["dropped"]
         )
     return OwnerCounts(
         claims=sum(row["claims"] for row in counts),
@@ -287,7 +295,7 @@ def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int
         unowned=sum(row["unowned"] for row in counts),
         lists=counts_by_store,
         facts={row["store"]: StoreFacts(row["gaps"], row["newest"]) for row in store_facts(rows).collect()},
-        first_names=owners.matches.same,
+        first_names=owners.matches.first_names,
         identities=owners.matches.identities,
     )
 
@@ -295,14 +303,14 @@ def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int
 def named_ledgers(rows: DataFrame) -> DataFrame | None:
     """Return the rows of the table ``ownership`` in which an owner names a ledger. Runs a query.
 
-    None if a missing row proves nothing, because an owner could not be read or no owner names any ledger.
+    None if an owner could not be read, or no owner names any ledger. A missing row would then prove nothing.
     """
-    names_ledger = F.col("ledger_id").isNotNull() & F.col("path").isNotNull()
+    has_ledger = F.col("ledger_id").isNotNull() & F.col("path").isNotNull()
     [row] = rows.agg(
-        F.count_if(names_ledger).alias("named"),
+        F.count_if(has_ledger).alias("named"),
         F.count_if(F.col("fault") == UNREADABLE_FAULT).alias("unreadable"),
     ).collect()
-    return rows.where(names_ledger) if row["named"] and not row["unreadable"] else None
+    return rows.where(has_ledger) if row["named"] and not row["unreadable"] else None
 
 
 def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
@@ -313,56 +321,58 @@ def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
     unread_remarks = [remark_with_reason(RemarkKind.OWNERS_UNREAD, note) for note in owners.notes]
     if not owners.stores:
         return unread_remarks
-    open_rows = rows.where(rows.standing.isin(*_OPEN)).groupBy("standing").count().collect()
-    counts = {row["standing"]: row["count"] for row in open_rows}
+    unknown_rows = rows.where(rows.standing.isin(*_UNKNOWN_REASONS)).groupBy("standing").count().collect()
+    counts = {row["standing"]: row["count"] for row in unknown_rows}
     parts = [
-        f"{plural(counts[name], 'ledger', 'ledgers')} {words}"
-        for name, words in _OPEN.items()
+        f"{plural(counts[name], 'ledger', 'ledgers')} {reason_text}"
+        for name, reason_text in _UNKNOWN_REASONS.items()
         if name in counts
     ]
     text = f"{plural(sum(counts.values()), 'ledger')}: owner unknown, not counted as unowned"
-    open_remarks = [remark(RemarkKind.OWNERS, text, *parts)] if parts else []
-    return [*unread_remarks, remark(RemarkKind.OWNERS, "owners were read", *owners.names), *open_remarks]
+    unknown_remarks = [remark(RemarkKind.OWNERS, text, *parts)] if parts else []
+    return [*unread_remarks, remark(RemarkKind.OWNERS, "owners were read", *owners.names), *unknown_remarks]
 
 
-def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str, ...]]:
-    """Return the store of owners beside BookKeeper's root, and notes on applications not searched."""
+def _find_neighbour_store(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str, ...]]:
+    """Return the owner store next to BookKeeper's root, or nothing. Notes name applications not searched."""
     notes: tuple[str, ...] = ()
     for name, application in APPLICATIONS.items():
         try:
             store = source.store
-            if isinstance(store, NeighbourStore) and store.has_beside(application.trees[0]):
+            if isinstance(store, NeighbourStore) and store.has_neighbour(application.trees[0]):
                 return (sibling_tree_uri(name, source.uri),), notes
         except StoreError as error:
             notes += (f"{name}: unknown whether this application owns ledgers here: {error}",)
     return (), notes
 
 
-def _read(source: MetadataSource, stores: Sequence[OwnersUri], options: AuditOptions) -> PartTable:
+def _read_owner_table(
+    source: MetadataSource, stores: Sequence[OwnersUri], options: AuditOptions
+) -> PartTable:
     spark = source.cache.spark
     parameters = {"owners": OWNERS_SEPARATOR.join(store.text for store in stores)}
     return part_table(spark, OwnerSource(source_options(spark, options, parameters)))
 
 
-def _zxid(first: FirstScan) -> int | None:
+def _zxid(first_scan: FirstScan) -> int | None:
     """Return the zxid of a running ZooKeeper at the first scan. None for other stores."""
-    return int(first.nodes.position, 16) if first.source.uri.scheme == "zk" else None
+    return int(first_scan.nodes.position, 16) if first_scan.source.uri.scheme == "zk" else None
 
 
-def _read_apart(source: MetadataSource, owners: Owners) -> bool:
+def _are_read_apart(source: MetadataSource, owners: Owners) -> bool:
     """Return whether owners and ledgers were read from live stores without a common order of changes.
 
-    Only clocks then tell which read came first. That is so for two different running stores, and for Oxia,
-    whose versions belong to one shard.
+    Clocks must then show which read came first. That is the case for two different running stores. It is also
+    the case for Oxia, because each shard has its own versions.
     """
-    return source.live and (not owners.own or source.uri.scheme == OXIA)
+    return source.live and (not owners.is_own or source.uri.scheme == OXIA)
 
 
 def _difference_reason(owners: Owners, uri: OwnersUri, source: MetadataSource) -> str | None:
-    """Return why owners and ledgers may come from different times. None if both come from the same time."""
+    """Return why owners and ledgers may come from different times. None if they come from the same time."""
     first_tree = APPLICATIONS[uri.application].trees[0]
-    if owners.own or (source.live and is_live(uri.tree(first_tree))):
+    if owners.is_own or (source.live and is_live(uri.tree(first_tree))):
         return None
     if uri.store.partition("?")[0] == source.uri.text.partition("?")[0]:
-        return None  # one file, or one server's files
+        return None  # both are in one file, or in the files of one server
     return "owners and ledgers were not saved together"

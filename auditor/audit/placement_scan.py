@@ -1,15 +1,15 @@
 """Racks and placement policy of the bookies, with their origin: the table ``bookie_locations``.
 
 The mapping from bookies to racks comes from ``--racks``, else from ``--rack-script``, else from Pulsar's
-``/bookies`` beside BookKeeper's root. The policy comes from ``--placement``, which brokers and other writers
-follow. Without it the policy comes from ``--bookie-conf``, which AutoRecovery follows, or is the default of
-bookies and brokers.
+``/bookies`` next to BookKeeper's root. The policy comes from ``--placement``, which brokers and other writers
+follow. Without this option, the policy comes from ``--bookie-conf``, which AutoRecovery follows. Without both
+options, it is the default of bookies and brokers.
 
-Without a mapping and without ``--placement``, placement is not judged. Otherwise every ledger of a cluster
-without racks would break a policy that nobody chose.
+Without a mapping and without ``--placement``, placement is not judged. In a cluster without racks, every
+ledger would break a policy that nobody chose.
 
-If both configuration files are given, they are compared. AutoRecovery with another policy or mapping undoes
-the placement of the brokers.
+If ``--placement`` and ``--bookie-conf`` are files, they are compared. If AutoRecovery has another policy or
+mapping than the brokers, it undoes their placement.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,16 +34,23 @@ from auditor.model.placement import (
     Policy,
 )
 from auditor.model.run_facts import Remark, RemarkKind, remark
-from auditor.sources.metadata.store import MetadataStore, value_beside
+from auditor.sources.metadata.store import MetadataStore, neighbour_value
 from auditor.sources.metadata.uri import METADATA_STORE, MetadataUri, parse_metadata_uri, redact
-from auditor.sources.racks import PULSAR_MAPPING, RackMapping, ask_script, locate_all, of_pulsar, read_racks
+from auditor.sources.racks import (
+    PULSAR_MAPPING,
+    RackMapping,
+    ask_script,
+    locate_all,
+    mapping_of_pulsar,
+    read_racks,
+)
 from auditor.sources.regular_file import read_regular
 from auditor.tables import Tables
 from auditor.tables.placement import BOOKIE_LOCATIONS, PlacementJudge, placement
 
-DEFAULT_POLICY = "the default of bookies and brokers"
-RESOLVER = "reppDnsResolverClass"
-PULSAR_RESOLVER = "BookieRackAffinityMapping"
+DEFAULT_POLICY_ORIGIN = "the default of bookies and brokers"
+RESOLVER_KEY = "reppDnsResolverClass"
+PULSAR_RESOLVER_SUFFIX = "BookieRackAffinityMapping"
 """Suffix of the class names of Pulsar's rack resolvers, old and new."""
 
 
@@ -57,109 +64,119 @@ def check_placement(options: AuditOptions) -> PlacementSettings:
         raise UsageError("--racks and --rack-script: give one mapping, not two")
     if options.racks is not None:
         read_racks(options.racks)
-    settings_differences(options, pulsar=False)
+    settings_differences(options, uses_pulsar_mapping=False)
     placement_option = options.placement
     if placement_option is not None:
-        return chosen_settings(placement_option)
+        return parse_placement(placement_option)
     if options.bookie_conf is not None:
         properties = read_properties("--bookie-conf", options.bookie_conf)
         if {*properties} & {*SETTING_KEYS, *POLICY_KEYS}:
-            return _settings(properties, f"--bookie-conf {options.bookie_conf}")
-    return PlacementSettings(Policy.RACK, origin=DEFAULT_POLICY)
+            return _parse_settings(properties, f"--bookie-conf {options.bookie_conf}")
+    return PlacementSettings(Policy.RACK, origin=DEFAULT_POLICY_ORIGIN)
 
 
-def chosen_settings(text: str) -> PlacementSettings:
-    """Return the settings of ``--placement``: a policy with server settings, or a configuration file.
+def parse_placement(text: str) -> PlacementSettings:
+    """Return the settings that ``--placement`` gives: a policy with server settings, or a file.
 
     >>> chosen_settings("rack,minNumRacksPerWriteQuorum=3,isolationBookieGroups=a,b").isolation_groups
     ('a', 'b')
 
     Raises:
-        UsageError: the text is neither a policy nor a file, or has a setting that no server has.
+        UsageError: the text is neither a policy nor a file, or has a setting that servers do not have.
     """
-    policy_name, *parts = text.split(",")
+    policy_name, *setting_texts = text.split(",")
     if policy_name not in [*Policy]:
         if not Path(text).exists():
             raise UsageError(
                 f"--placement {text}: must be one of {', '.join(Policy)}, or a configuration file such "
                 f"as broker.conf"
             )
-        return _settings(read_properties("--placement", text), f"--placement {text}")
+        return _parse_settings(read_properties("--placement", text), f"--placement {text}")
     properties: dict[str, str] = {}
     key = ""
-    for part in parts:
-        name, separator, value = part.partition("=")
+    for setting_text in setting_texts:
+        name, separator, value = setting_text.partition("=")
         if not separator and key:
-            properties[key] += f",{part}"  # a list, as isolationBookieGroups
+            properties[key] += f",{setting_text}"  # a list, as isolationBookieGroups
             continue
         key = name.strip()
         if key not in SETTING_KEYS:
             known_keys = ", ".join(sorted(SETTING_KEYS))
             raise UsageError(f"--placement {text}: {key!r} is no setting; it must be one of {known_keys}")
         properties[key] = value
-    return _settings(properties, f"--placement {text}", Policy(policy_name))
+    return _parse_settings(properties, f"--placement {text}", Policy(policy_name))
 
 
-def settings_differences(options: AuditOptions, *, pulsar: bool) -> tuple[str, ...]:
+def settings_differences(options: AuditOptions, *, uses_pulsar_mapping: bool) -> tuple[str, ...]:
     """Return the differences between the configurations of AutoRecovery and brokers, as sentences.
 
-    Empty unless both configuration files are given. ``pulsar`` is whether Pulsar's own mapping is used.
+    Empty if one of the two configuration files is not given. ``uses_pulsar_mapping`` is whether the racks
+    come from Pulsar's own mapping.
     """
     placement = options.placement
     if placement is None or placement.split(",")[0] in [*Policy] or options.bookie_conf is None:
         return ()
     broker_properties = read_properties("--placement", placement)
-    bookie = read_properties("--bookie-conf", options.bookie_conf)
-    return tuple(_differences(broker_properties, bookie, options, pulsar))
+    bookie_properties = read_properties("--bookie-conf", options.bookie_conf)
+    return tuple(_differences(broker_properties, bookie_properties, options, uses_pulsar_mapping))
 
 
 def _differences(
-    broker_properties: Mapping[str, str], bookie: Mapping[str, str], options: AuditOptions, pulsar: bool
+    broker_properties: Mapping[str, str],
+    bookie_properties: Mapping[str, str],
+    options: AuditOptions,
+    uses_pulsar_mapping: bool,
 ) -> Iterator[str]:
     broker_settings, bookie_settings = (
-        _settings(properties, f"{option} {path}")
+        _parse_settings(properties, f"{option} {path}")
         for option, path, properties in (
             ("--placement", options.placement, broker_properties),
-            ("--bookie-conf", options.bookie_conf, bookie),
+            ("--bookie-conf", options.bookie_conf, bookie_properties),
         )
     )
     if broker_settings.policy is not bookie_settings.policy:
-        yield f"AutoRecovery has policy {bookie_settings.policy}, brokers {broker_settings.policy}"
+        yield f"AutoRecovery has policy {bookie_settings.policy}, and brokers have {broker_settings.policy}"
     values = broker_settings.to_json()
     for name, value in bookie_settings.to_json().items():
         if value != values[name]:
-            bookie_side, broker_side = (
+            bookie_text, broker_text = (
                 "not set" if setting is None else setting for setting in (value, values[name])
             )
-            yield f"{name} is {bookie_side} for AutoRecovery, {broker_side} for brokers"
-    resolver = bookie.get(RESOLVER, "").strip()
-    if pulsar and not resolver.endswith(PULSAR_RESOLVER):
-        yield f"{RESOLVER} is {resolver or 'not set'}, which does not read Pulsar's mapping"
-    uri = bookie.get("metadataServiceUri", "").strip()
+            yield f"{name} is {bookie_text} for AutoRecovery, and {broker_text} for brokers"
+    resolver = bookie_properties.get(RESOLVER_KEY, "").strip()
+    if uses_pulsar_mapping and not resolver.endswith(PULSAR_RESOLVER_SUFFIX):
+        yield f"{RESOLVER_KEY} is {resolver or 'not set'}, which does not read Pulsar's mapping"
+    uri = bookie_properties.get("metadataServiceUri", "").strip()
     store = broker_properties.get("metadataStoreUrl", "").strip()
-    if store and not store.startswith(_KINDS):
+    if store and not store.startswith(_STORE_PREFIXES):
         store = f"zk:{store}"
-    bookie_side, broker_side = _mapping_place(uri), _mapping_place(f"{METADATA_STORE}{store}")
-    if bookie_side and broker_side and bookie_side != broker_side:
-        yield f"AutoRecovery reads the mapping in {redact(uri)}, brokers in {redact(store)}"
-    if pulsar and uri and not uri.startswith(METADATA_STORE):
+    bookie_text, broker_text = _mapping_place(uri), _mapping_place(f"{METADATA_STORE}{store}")
+    if bookie_text and broker_text and bookie_text != broker_text:
+        yield f"AutoRecovery reads the mapping in {redact(uri)}, and brokers read it in {redact(store)}"
+    if uses_pulsar_mapping and uri and not uri.startswith(METADATA_STORE):
         yield f"metadataServiceUri is {redact(uri)}, but Pulsar's resolver reads {METADATA_STORE} URIs only"
 
 
-_KINDS = ("zk:", "etcd:", "oxia:", "rocksdb:", "memory:")
+_STORE_PREFIXES = ("zk:", "etcd:", "oxia:", "rocksdb:", "memory:")
 """Prefixes of the URLs of Pulsar's metadata stores. Other URLs are ZooKeeper hosts."""
 
 
 def _mapping_place(uri: str) -> tuple[str, frozenset[str], str] | None:
-    """Return kind, hosts and parent path of the store that has the mapping. None if it is unknown."""
+    """Return kind, hosts and parent path of the store with the rack mapping. None if ``uri`` is invalid."""
     try:
-        parsed = parse_metadata_uri(uri)
+        parsed_uri = parse_metadata_uri(uri)
     except UsageError:
         return None
-    return parsed.scheme.removeprefix(METADATA_STORE), frozenset(parsed.hosts), parsed.root.rpartition("/")[0]
+    return (
+        parsed_uri.scheme.removeprefix(METADATA_STORE),
+        frozenset(parsed_uri.hosts),
+        parsed_uri.root.rpartition("/")[0],
+    )
 
 
-def _settings(properties: Mapping[str, str], origin: str, policy: Policy | None = None) -> PlacementSettings:
+def _parse_settings(
+    properties: Mapping[str, str], origin: str, policy: Policy | None = None
+) -> PlacementSettings:
     try:
         return PlacementSettings.from_properties(properties, origin, policy)
     except ValueError as error:
@@ -178,40 +195,44 @@ def read_properties(option: str, path: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Placement:
-    """The placement policy and mapping of a run, before any bookie is looked up.
+    """The placement policy and the rack mapping of a run, before bookies are looked up in the mapping.
 
     ``mapping`` has locations by bookie or host, or is None if the script of ``--rack-script`` has not been
-    run yet. ``origin`` names the source of the mapping, or is None without a mapping. ``chosen`` is whether
-    ``--placement`` chose the policy. ``differences`` are the sentences of `settings_differences`.
+    run yet. ``origin`` names the source of the mapping, or is None without a mapping. ``is_chosen`` is
+    whether ``--placement`` chose the policy. ``differences`` are the sentences of `settings_differences`.
     """
 
     settings: PlacementSettings
     mapping: RackMapping | None
     origin: str | None
-    chosen: bool
+    is_chosen: bool
     remarks: tuple[Remark, ...] = ()
     differences: tuple[str, ...] = ()
 
     @property
     def settings_in_use(self) -> PlacementSettings | None:
         """Return the settings to judge by. None if no mapping was given and no policy was chosen."""
-        return self.settings if self.chosen or self.origin is not None else None
+        return self.settings if self.is_chosen or self.origin is not None else None
 
 
 def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions) -> Placement:
-    """Find the placement policy and the rack mapping, after M0, the first scan of the metadata."""
-    with_mapping = _find_mapping(uri, store, options)
-    reads_pulsar = with_mapping.origin is not None and options.racks is None and options.rack_script is None
-    return replace(with_mapping, differences=settings_differences(options, pulsar=reads_pulsar))
+    """Find the placement policy and the rack mapping. Call it after the first metadata scan (M0)."""
+    found_placement = _find_mapping(uri, store, options)
+    reads_pulsar = (
+        found_placement.origin is not None and options.racks is None and options.rack_script is None
+    )
+    return replace(
+        found_placement, differences=settings_differences(options, uses_pulsar_mapping=reads_pulsar)
+    )
 
 
-def _hidden_mapping(where: str) -> Remark:
-    """Return the remark for a missing rack mapping below a chroot. ``where`` is its path and store."""
+def _hidden_mapping(mapping_source: str) -> Remark:
+    """Return the remark for a missing rack mapping below a chroot. ``mapping_source`` names it."""
     advice = (
         "if the brokers use another root, save the value of that znode there and pass it "
         "with --racks FILE.json"
     )
-    return remark(RemarkKind.PLACEMENT, "no racks were found", f"{where} does not exist", advice)
+    return remark(RemarkKind.PLACEMENT, "no racks were found", f"{mapping_source} does not exist", advice)
 
 
 def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions) -> Placement:
@@ -221,20 +242,25 @@ def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions)
     if options.rack_script is not None:
         return Placement(settings, None, f"--rack-script {options.rack_script}", placement_option)
     path = f"{store.root.rpartition('/')[0]}/{PULSAR_MAPPING}"
-    where = f"{path} of {uri.text}"
+    mapping_source = f"{path} of {uri.text}"
     try:
-        data = value_beside(store, PULSAR_MAPPING)
-        entries = bookie_racks.decode(data) if data is not None else []
+        mapping_bytes = neighbour_value(store, PULSAR_MAPPING)
+        entries = bookie_racks.decode(mapping_bytes) if mapping_bytes is not None else []
     except (StoreError, DecodeError) as error:
-        unread = remark(
-            RemarkKind.LOCATIONS_UNREAD, "the racks of Pulsar could not be read", f"{where}: {error}"
+        unread_remark = remark(
+            RemarkKind.LOCATIONS_UNREAD, "the racks of Pulsar could not be read", f"{mapping_source}: {error}"
         )
-        return Placement(settings, {}, None, placement_option, (unread,))
+        return Placement(settings, {}, None, placement_option, (unread_remark,))
     if entries:
-        return Placement(settings, of_pulsar(entries, where), where, placement_option)
-    # At the top nothing is hidden; below a chroot the brokers' own root may be another one.
+        return Placement(
+            settings, mapping_of_pulsar(entries, mapping_source), mapping_source, placement_option
+        )
+    # Below a chroot, brokers may use another root, which the audit does not see. Without a chroot, they
+    # cannot.
     is_hidden = path != f"/{PULSAR_MAPPING}"
-    return Placement(settings, {}, None, placement_option, (_hidden_mapping(where),) if is_hidden else ())
+    return Placement(
+        settings, {}, None, placement_option, (_hidden_mapping(mapping_source),) if is_hidden else ()
+    )
 
 
 def write_locations(
@@ -255,7 +281,7 @@ def write_locations(
         assert options.rack_script is not None
         mapping = ask_script(options.rack_script, [host for host in hosts.values() if host])
     locations = locate_all({row["bookie_id"]: hosts.get(row["bookie_id"]) for row in bookies}, mapping)
-    # Pulsar's policy counts all that its groups name, bookies that went long ago too.
+    # Pulsar's policy counts all bookies that its groups name, also bookies that no longer exist.
     used_locations = {id(location) for location in locations.values()}
     locations |= {
         name: replace(location, path=None)
@@ -276,28 +302,30 @@ def write_locations(
 
 
 def with_placement(cache: TableCache, tables: Tables) -> Tables:
-    """Return ``tables`` with the table ``placement``, or unchanged if there is no policy to judge by.
+    """Return ``tables`` with the table ``placement``, or unchanged if placement cannot be judged.
 
-    The table is also left out if no bookie has a location, because every ledger would break the policy. The
-    check bookie-without-location reports that once.
+    Placement cannot be judged without a policy. It is also not judged if no bookie has a location, because
+    every ledger would break the policy. The check bookie-without-location reports that once.
     """
     settings, roster = tables.cluster.placement, tables.roster
     if settings is None or settings.policy is Policy.NONE or not roster.locations.has_known_location:
         return tables
     names = sorted(row["bookie_id"] for row in roster.bookies)
-    modes = {row["bookie_id"]: row["registered"] for row in roster.bookies if row["registered"]}
-    writable = [name for name, mode in modes.items() if mode != "readonly"]
-    judge = PlacementJudge.of(settings, roster.locations, names, writable, modes)
+    mode_by_bookie = {row["bookie_id"]: row["registered"] for row in roster.bookies if row["registered"]}
+    writable_bookies = [name for name, mode in mode_by_bookie.items() if mode != "readonly"]
+    judge = PlacementJudge.for_cluster(settings, roster.locations, names, writable_bookies, mode_by_bookie)
     rows = cache.write_table("placement", lambda: placement(cache.spark, cache.files("ledgers"), judge))
     return tables.add(placement=rows)
 
 
 def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> list[Remark]:
-    """Return remarks about the policy and the locations by which ledgers were judged, with their origin."""
+    """Return remarks about the policy and the locations by which ledgers were judged, and their sources."""
     if facts is None:
         return list(placement.remarks)
-    number = facts["located"] + facts["unlocated"]
-    located_text = f"locations of {facts['located']} of {number} bookies are from {facts['mapping_origin']}"
+    bookie_count = facts["located"] + facts["unlocated"]
+    located_text = (
+        f"locations of {facts['located']} of {bookie_count} bookies are from {facts['mapping_origin']}"
+    )
     policy = f"policy {rule_sentence(placement.settings)}, from {facts['policy_origin']}"
     mapping = located_text if facts["mapping_origin"] else "no mapping was found"
     policy_remark = remark(RemarkKind.PLACEMENT, "placement is judged", policy, mapping)
@@ -305,16 +333,16 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
 
 
 def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Iterator[Remark]:
-    """Return remarks about isolation groups in the configuration, and about ledgers with own groups."""
+    """Yield remarks about isolation groups in the configuration, and about ledgers with their own policy."""
     if settings.groups is not None:
         groups_text = f"{settings.groups.text}, from {settings.origin}"
         yield remark(RemarkKind.PLACEMENT, "isolation groups are in force", groups_text)
     if facts["own_groups"]:
         own_text = plural(facts["own_groups"], "ledger")
-        text = f"{own_text} with a placement policy of its own" if facts["own_groups"] == 1 else ""
+        groups_remark = f"{own_text} with a placement policy of its own" if facts["own_groups"] == 1 else ""
         yield remark(
             RemarkKind.PLACEMENT,
-            text or f"{own_text} with placement policies of their own",
+            groups_remark or f"{own_text} with placement policies of their own",
             f"{KEY} in custom metadata",
         )
 

@@ -1,7 +1,7 @@
 """State of AutoRecovery: its processes, the waiting ledgers, and the ledgers that can be read now.
 
-The state is that of the metadata scans. A table is queried only if it can contain an answer. A cluster with
-all bookies registered and no under-replication marks therefore costs no query here.
+The state is the state at the metadata scans. Tables are queried if they can have relevant rows. In a cluster
+with all bookies registered and no under-replication marks, no table can.
 """
 
 from collections.abc import Collection
@@ -18,13 +18,13 @@ from auditor.model.states import DECODED, Reach
 from auditor.simulate.reachability import reachability_rows
 from auditor.spark import functions as F
 from auditor.spark.batches import from_files
-from auditor.spark.table_queries import aggregate_many, derived
+from auditor.spark.table_queries import aggregate_many, derive_frame
 from auditor.spark.types import DataFrame
 from auditor.tables import Roster
 from auditor.tables.cluster_state import autorecovery_facts
 from auditor.tables.reachability import REACHABILITY
 
-_RECENT_MS = 7 * DAY_MS
+_MAX_CLOSED_AGE_MS = 7 * DAY_MS
 """Largest age of a closed ledger that shows which ensemble sizes are in use, in ms.
 
 Open ledgers always count.
@@ -32,17 +32,20 @@ Open ledgers always count.
 
 
 def write_reachability(cache: TableCache, roster: Roster) -> DataFrame:
-    """Write the ledgers that registered bookies cannot fully serve. Empty if no bookie is proved down."""
+    """Write the table of ledgers that registered bookies cannot fully serve.
+
+    The table is empty if no bookie is certainly down.
+    """
     down_bookies = [row["bookie_id"] for row in roster.unregistered if row["depending"]]
     bookies = sorted(row["bookie_id"] for row in roster.bookies)
-    read = partial(
+    reachability_reader = partial(
         reachability_rows, run=cache.run.path, bookies=bookies, down_bookies=frozenset(down_bookies)
     )
     return cache.write_or_empty(
         bool(down_bookies) and _knows_registrations(roster),
         "reachability",
         REACHABILITY,
-        lambda: from_files(cache.spark, REACHABILITY, cache.files("ledgers"), read),
+        lambda: from_files(cache.spark, REACHABILITY, cache.files("ledgers"), reachability_reader),
     )
 
 
@@ -55,7 +58,7 @@ def _knows_registrations(roster: Roster) -> bool:
 
 
 class QueueTables(NamedTuple):
-    """Tables to count ledgers that wait for re-replication. ``marks`` are those of the first scan."""
+    """Tables to count ledgers that wait for re-replication. ``marks`` has ledgers of the first scan alone."""
 
     ledgers: DataFrame
     marks: DataFrame
@@ -68,11 +71,11 @@ def with_repair_state(
     metadata: ClusterMetadata,
     roster: Roster,
     tables: QueueTables,
-    previous: RunSummary | None,
+    previous_run: RunSummary | None,
 ) -> Roster:
     """Return the roster with the state of AutoRecovery, and the number of ledgers that wait for it.
 
-    ``previous`` is the run before. Marks made since that run are counted. None if there is no earlier run.
+    Marks that were made since ``previous_run`` are counted. It is None if there is no earlier run.
     """
     cluster, bookies = roster.cluster, roster.bookies
     knows_registrations = _knows_registrations(roster)
@@ -81,22 +84,22 @@ def with_repair_state(
         if knows_registrations
         else []
     )
-    registered = [row["registered"] for row in bookies if row["registered"] is not None]
-    writable = sum(mode != "readonly" for mode in registered)
-    # A cluster with as many writable bookies as ensembles name can place any ensemble that it has placed.
-    asks_sizes = knows_registrations and writable < sum(bool(row["named"]) for row in bookies)
-    questions = _questions(tables, down_bookies, previous.scan_time if previous else None)
-    if asks_sizes:
-        questions["ensembles"] = _ensemble_question(tables.ledgers, cluster.scan_time)
-    state = RepairState(
+    registered_modes = [row["registered"] for row in bookies if row["registered"] is not None]
+    writable_count = sum(registered_mode != "readonly" for registered_mode in registered_modes)
+    # With at least as many writable bookies as ensembles name, every ensemble size in use can be placed.
+    needs_ensemble_sizes = knows_registrations and writable_count < sum(bool(row["named"]) for row in bookies)
+    queries = _count_queries(tables, down_bookies, previous_run.scan_time if previous_run else None)
+    if needs_ensemble_sizes:
+        queries["ensembles"] = _ensemble_size_query(tables.ledgers, cluster.scan_time)
+    repair_state = RepairState(
         **_autorecovery(metadata, roster, knows_registrations),
-        registered=len(registered),
-        writable=writable,
+        registered=len(registered_modes),
+        writable=writable_count,
         knows_registrations=knows_registrations,
         down=tuple(down_bookies),
-        **_numbers(aggregate_many(questions)),
+        **_repair_counts(aggregate_many(queries)),
     )
-    return replace(roster, cluster=replace(cluster, repair=state))
+    return replace(roster, cluster=replace(cluster, repair=repair_state))
 
 
 def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations: bool) -> dict[str, Any]:
@@ -108,75 +111,81 @@ def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations
     if not (knows_registrations and cluster.has_marks and cluster.bookies_listed):
         return {}
     scans = (metadata.first.nodes, metadata.second.nodes)
-    # A vote of an id without a cookie is that of an AutoRecovery process without a bookie.
+    # An AutoRecovery process without a bookie votes with an id that has no cookie. Such an id is not down.
     down_bookies = {
         row["bookie_id"] for row in roster.clear_bookies if row["has_cookie"] and not row["registered"]
     }
     return autorecovery_facts(scans, cluster.scan_time, down_bookies)
 
 
-_Questions = dict[str, tuple[DataFrame, list[str]]]
+_Queries = dict[str, tuple[DataFrame, list[str]]]
 
 
-def _questions(tables: QueueTables, down_bookies: Collection[str], previous_scan: int | None) -> _Questions:
+def _count_queries(
+    tables: QueueTables, down_bookies: Collection[str], previous_scan_time: int | None
+) -> _Queries:
     """Return the queries for the numbers of `RepairState`, by name."""
-    later_count_sql = "0" if previous_scan is None else f"count_if(coalesce(ctime, mtime) > {previous_scan})"
-    marked_ledgers = derived(tables.marks.where("not misplaced"), tables.marks)
-    questions: _Questions = {
-        "queue": (marked_ledgers, ["count(*)", "min(coalesce(ctime, mtime))", later_count_sql]),
+    new_mark_sql = (
+        "0" if previous_scan_time is None else f"count_if(coalesce(ctime, mtime) > {previous_scan_time})"
+    )
+    marked_ledgers = derive_frame(tables.marks.where("not misplaced"), tables.marks)
+    queries: _Queries = {
+        "queue": (marked_ledgers, ["count(*)", "min(coalesce(ctime, mtime))", new_mark_sql]),
         "locks": (tables.locks, ["count(*)"]),
-        "reach": (tables.reachability, [f"count_if(reach = '{reach_class}')" for reach_class in Reach]),
+        "reach": (tables.reachability, [f"count_if(reach = '{reach}')" for reach in Reach]),
     }
     if down_bookies:
-        questions |= _waiting_questions(tables.ledgers, marked_ledgers, down_bookies)
-    return questions
+        queries |= _waiting_queries(tables.ledgers, marked_ledgers, down_bookies)
+    return queries
 
 
-def _waiting_questions(
+def _waiting_queries(
     ledgers: DataFrame, marked_ledgers: DataFrame, down_bookies: Collection[str]
-) -> _Questions:
-    """Return queries for ledgers that depend on a down bookie, and for further ledgers with a mark."""
-    ids = F.array(*map(F.lit, sorted(down_bookies)))
-    copies_on_down_bookies = F.exists(
-        "replicas", lambda copy: copy["depends"] & F.array_contains(ids, copy["bookie_id"])
+) -> _Queries:
+    """Return queries for ledgers that depend on a down bookie, and for other ledgers with a mark."""
+    down_ids = F.array(*map(F.lit, sorted(down_bookies)))
+    is_on_down_bookie = F.exists(
+        "replicas", lambda replica: replica["depends"] & F.array_contains(down_ids, replica["bookie_id"])
     )
-    keys = ["scope_id", "ledger_id"]
+    ledger_columns = ["scope_id", "ledger_id"]
     depending_ledgers = (
-        ledgers.where(F.col("status").isin(*DECODED)).where(copies_on_down_bookies).select(*keys)
+        ledgers.where(F.col("status").isin(*DECODED)).where(is_on_down_bookie).select(*ledger_columns)
     )
-    # Marks are few beside ledgers: those of other ledgers are what has to be added.
-    marked_ids = marked_ledgers.where("ledger_id is not null").select(*keys)
-    marked_only = derived(marked_ids.join(depending_ledgers, keys, "left_anti"), marked_ledgers)
-    return {"depending": (depending_ledgers, ["count(*)"]), "marked_only": (marked_only, ["count(*)"])}
+    # Marks are few compared with ledgers, so the marks are filtered, and their number is added.
+    marked_ids = marked_ledgers.where("ledger_id is not null").select(*ledger_columns)
+    marked_independent = derive_frame(
+        marked_ids.join(depending_ledgers, ledger_columns, "left_anti"), marked_ledgers
+    )
+    return {"depending": (depending_ledgers, ["count(*)"]), "marked_only": (marked_independent, ["count(*)"])}
 
 
-def _ensemble_question(ledgers: DataFrame, scan_time: int) -> tuple[DataFrame, list[str]]:
+def _ensemble_size_query(ledgers: DataFrame, scan_time: int) -> tuple[DataFrame, list[str]]:
     sized_ledgers = ledgers.where(
         F.col("status").isin(*DECODED) & ~F.col("undecidable") & (F.col("ensemble_size") > 0)
     )
-    in_use = f"(state != '{LedgerState.CLOSED}' OR ctime > {scan_time - _RECENT_MS})"
+    in_use_sql = f"(state != '{LedgerState.CLOSED}' OR ctime > {scan_time - _MAX_CLOSED_AGE_MS})"
     return sized_ledgers, [
-        f"coalesce(min(CASE WHEN {in_use} THEN ensemble_size END), min(ensemble_size))",
-        f"coalesce(max(CASE WHEN {in_use} THEN ensemble_size END), max(ensemble_size))",
+        f"coalesce(min(CASE WHEN {in_use_sql} THEN ensemble_size END), min(ensemble_size))",
+        f"coalesce(max(CASE WHEN {in_use_sql} THEN ensemble_size END), max(ensemble_size))",
     ]
 
 
-def _numbers(counts: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    queued_count, oldest, queued_since = counts["queue"]
+def _repair_counts(counts: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+    queued_count, oldest_mark_time, new_mark_count = counts["queue"]
     [depending_count] = counts.get("depending", (0,))
-    [marked_only] = counts.get("marked_only", (queued_count if not depending_count else 0,))
-    smallest, largest = counts.get("ensembles", (0, 0))
-    unavailable, unrecoverable, single_copy = counts["reach"]
+    [marked_independent] = counts.get("marked_only", (queued_count if not depending_count else 0,))
+    smallest_ensemble, largest_ensemble = counts.get("ensembles", (0, 0))
+    unavailable_count, unrecoverable_count, single_copy_count = counts["reach"]
     return {
         "queued": queued_count,
-        "oldest": oldest or None,
-        "queued_since": queued_since,
+        "oldest": oldest_mark_time or None,
+        "queued_since": new_mark_count,
         "locked": counts["locks"][0],
         "depending": depending_count,
-        "waiting": depending_count + marked_only,
-        "smallest_ensemble": smallest,
-        "largest_ensemble": largest,
-        "unavailable": unavailable,
-        "unrecoverable": unrecoverable,
-        "single_copy": single_copy,
+        "waiting": depending_count + marked_independent,
+        "smallest_ensemble": smallest_ensemble,
+        "largest_ensemble": largest_ensemble,
+        "unavailable": unavailable_count,
+        "unrecoverable": unrecoverable_count,
+        "single_copy": single_copy_count,
     }

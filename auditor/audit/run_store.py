@@ -1,9 +1,9 @@
-"""The directory of a run while the run is made: its facts, its report, and how an interrupted run is resumed.
+"""The directory of a run in progress: its facts, its report, and how an interrupted run is resumed.
 
-A table is complete once its _SUCCESS file is written. A resumed run does not read such a table from its
-source again, unless the store is live and the table too old. The tables of a run describe one time: metadata,
-then indexes, then metadata again. If a run were resumed much later, older changes would look as if they had
-happened during the audit, and damage in between would not be seen.
+A table is complete once its _SUCCESS file is written. A resumed run does not read a complete table from its
+source again, unless the store is live and the table is too old. The tables of a run must describe about one
+time: metadata, then indexes, then metadata again. If a run were resumed much later, changes since the first
+attempt would look as if they had happened during the audit.
 """
 
 import json
@@ -30,11 +30,11 @@ from auditor.tables.run_tables import TABLES
 class Resumption:
     """The tables that a run took over from an interrupted run.
 
-    ``since`` is the time when the oldest of these tables was written, in ms, or None if there are none.
+    ``oldest_table_time`` is the time when the oldest of these tables was written, in ms. None without tables.
     ``notes`` are texts for the report on how the run was resumed.
     """
 
-    since: int | None = None
+    oldest_table_time: int | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -44,13 +44,13 @@ class RunStore:
     def __init__(self, directory: RunDirectory, resumption: Resumption | None = None) -> None:
         resumption = resumption or Resumption()
         self.directory = directory
-        self.resumed = resumption.since
+        self.resumed = resumption.oldest_table_time
         """Time of the oldest table that an interrupted run had left, in ms. None if there is none."""
         self.notes = resumption.notes
         """Notes for the report on how the run was resumed."""
 
     def pin_fact(self, key: str, value: Any) -> Any:
-        """Return the value of a fact in the run's manifest. Save ``value`` first if there is none.
+        """Return a fact from the run's manifest. If the manifest has no such fact, save ``value`` first.
 
         A resumed run therefore keeps the value of its first attempt.
         """
@@ -61,7 +61,7 @@ class RunStore:
         return manifest[key]
 
     def finish(self, report: Report) -> None:
-        """Write the report. It comes last, because a run with a report counts as complete."""
+        """Write the report. The report is written last, because a run with a report counts as complete."""
         self.directory.add_to_manifest(
             {
                 "run": asdict(report.run),
@@ -78,66 +78,71 @@ def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: Audit
 
     Tables of saved metadata are never too old, because saved metadata does not change.
     """
-    oldest = run.oldest_table()
-    if oldest is None:
+    oldest_time = run.oldest_table()
+    if oldest_time is None:
         return Resumption()
-    age = max(0, now_ms() - oldest) / 1000
-    since = format_time(oldest)
-    if is_live(metadata) and age > options.resume_within:
-        run.forget()
+    age_seconds = max(0, now_ms() - oldest_time) / 1000
+    since_text = format_time(oldest_time)
+    if is_live(metadata) and age_seconds > options.resume_within:
+        run.delete_tables()
         return Resumption(
             None,
             (
-                f"an interrupted run was started from the beginning: its tables, from {since} on, "
+                f"an interrupted run was started from the beginning: its tables, from {since_text} on, "
                 "were too old to resume",
             ),
         )
     return Resumption(
-        oldest, (f"this run was resumed: it reuses the tables of an interrupted run, from {since} on",)
+        oldest_time,
+        (f"this run was resumed: it reuses the tables of an interrupted run, from {since_text} on",),
     )
 
 
-def run_identity(kind: str, metadata: str, bookies: Sequence[str], options: AuditOptions) -> dict[str, Any]:
+def run_identity(
+    run_kind: str, metadata: str, bookies: Sequence[str], options: AuditOptions
+) -> dict[str, Any]:
     """Return the identity of a run for its manifest. Only a run with the same identity resumes it.
 
     Raises:
         UsageError: the settings of the checks are wrong (`read_check_configuration`).
     """
     identity = {
-        "kind": kind,
+        "kind": run_kind,
         "version": program_version(),
         "metadata": metadata,
         "bookies": list(bookies),
         "options": asdict(options),
         "checks": read_check_configuration(options).identity,
     }
-    # As JSON has it, where a tuple is a list: an unfinished run's manifest is compared with it.
-    as_json: dict[str, Any] = json.loads(json.dumps(identity))
-    return as_json
+    # As read from a manifest, where a tuple becomes a list: the two must compare equal.
+    json_identity: dict[str, Any] = json.loads(json.dumps(identity))
+    return json_identity
 
 
-def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | None:
+def unfinished_run(runs: str, identity: dict[str, Any], max_age_seconds: float) -> str | None:
     """Return the newest interrupted run directly below ``runs`` with this identity. None if there is none.
 
-    A run of a live store does not count if its oldest table is older than ``within`` seconds. Such a run
-    would start anew. Directories that are not runs of this program are skipped.
+    A run of a live store is skipped if its oldest table is older than ``max_age_seconds``, because it would
+    start from the beginning. Directories that are not runs of this program are skipped too.
 
     Raises:
         RunError: ``runs`` exists and cannot be listed.
     """
-    live = is_live(identity["metadata"])
-    unfinished: list[tuple[int, str]] = []
+    is_live_store = is_live(identity["metadata"])
+    unfinished_runs: list[tuple[int, str]] = []
     for path in directories_with(MANIFEST, runs, may_be_missing=True):
         run = RunDirectory(path)
         try:
             if run.exists(REPORT):
                 continue
-            same = run.read_manifest().get("identity") == identity
-            oldest = run.oldest_table()
+            has_same_identity = run.read_manifest().get("identity") == identity
+            oldest_time = run.oldest_table()
             files, manifest = run.place(MANIFEST)
-            begun = files.get_file_info(manifest).mtime_ns
+            start_time = files.get_file_info(manifest).mtime_ns
         except (OSError, ValueError, AttributeError, RunError):
             continue
-        if same and not (live and oldest is not None and time.time() - oldest / 1000 > within):
-            unfinished.append((begun, path))
-    return max(unfinished)[1] if unfinished else None
+        if has_same_identity and not (
+            is_live_store and oldest_time is not None and time.time() - oldest_time / 1000 > max_age_seconds
+        ):
+            unfinished_runs.append((start_time, path))
+    return max(unfinished_runs)[1] if unfinished_runs else None

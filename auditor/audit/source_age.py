@@ -1,9 +1,9 @@
 """Age of the bookies' data relative to the metadata, and data of another time or cluster.
 
-File times alone prove nothing: the index of an idle bookie is old. A bookie's directories are older than the
-metadata if two facts hold. The metadata has ledgers whose entries went to the bookie more than
-`MAX_SOURCE_AGE_MS` after the bookie's newest file. The bookie's index has none of these ledgers. A collection
-is as old as the time recorded in it.
+File times alone prove nothing: an idle bookie has an old index that is up to date. A bookie's directories
+count as older than the metadata if two facts are true. The metadata has ledgers whose entries went to the
+bookie more than `MAX_SOURCE_AGE_MS` after the bookie's newest file. The bookie's index has none of these
+ledgers. The age of a collection is recorded in the collection.
 """
 
 from collections.abc import Mapping
@@ -22,18 +22,18 @@ MAX_SOURCE_AGE_MS = 3_600_000
 """Largest age of bookie data relative to the metadata at which the data still proves absence, in ms."""
 
 
-def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
+def find_old_sources(first_scan: FirstScan, indexes: Indexes) -> dict[str, str]:
     """Return bookies whose data is older than the metadata, each with the reason.
 
-    Collections from the future are included, because their age is unknown. Runs up to two queries, and only
-    if files of a bookie are old.
+    Bookies with collections from the future are included, because the age of their data is unknown. If files
+    of a bookie are old, the function runs up to two queries.
     """
-    scan_time, audit_time = first.source.scan_time, now_ms()
+    scan_time, audit_time = first_scan.source.scan_time, now_ms()
     reasons = {
-        name: f"its collection was made {format_time(made_at)}, after this audit; a clock was wrong, "
+        name: f"its collection was made {format_time(collection_time)}, after this audit; a clock was wrong, "
         "and the age of the collection is unknown"
-        for name, made_at in collection_times(indexes.bookies).items()
-        if made_at > audit_time + MAX_SOURCE_AGE_MS
+        for name, collection_time in collection_times(indexes.bookies).items()
+        if collection_time > audit_time + MAX_SOURCE_AGE_MS
     }
     reasons |= {
         name: f"its collection was made {format_time(made_at)}, {_describe_age(made_at, scan_time)}"
@@ -43,77 +43,86 @@ def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
     last_writes = {
         name: last_write
         for name in indexes.bookies.members
-        if name not in reasons and not indexes.bookies.unseen(name)
-        if (last_write := indexes.newest(name)) is not None and last_write + MAX_SOURCE_AGE_MS < scan_time
+        if name not in reasons and not indexes.bookies.is_unseen(name)
+        if (last_write := indexes.newest_file_time(name)) is not None
+        and last_write + MAX_SOURCE_AGE_MS < scan_time
     }
-    for name, ledgers in _count_later_ledgers(first, indexes, last_writes).items():
+    for name, ledgers in _count_later_ledgers(first_scan, indexes, last_writes).items():
         last_write = last_writes[name]
         reasons[name] = (
             f"its newest file is of {format_time(last_write)}, "
             f"{_describe_age(last_write, scan_time)}; its index lacks {plural(ledgers, 'ledger')} "
-            "of which the bookie received entries later"
+            "whose entries the bookie received later"
         )
     return reasons
 
 
-def _describe_age(time: int, scan_time: int) -> str:
-    return f"{duration((scan_time - time) / 1000)} before the metadata"
+def _describe_age(data_time: int, scan_time: int) -> str:
+    return f"{duration((scan_time - data_time) / 1000)} before the metadata"
 
 
 def collection_times(bookies: ClusterBookies) -> dict[str, int]:
-    """Return the time of each bookie's oldest collection with an index, in ms."""
-    times_by_id = {manifest.id: manifest.made for _, manifest in bookies.collected.whole}
-    times: dict[str, int] = {}
-    for collection_piece, owner in bookies.settled.owner_of_piece.items():
-        collection = times_by_id.get(collection_piece.rpartition(":")[0])
-        if collection is not None:
-            times[owner.bookie_id] = min(collection, times.get(owner.bookie_id, collection))
-    return times
+    """Return the time of each bookie's oldest collection with an index, in ms, by bookie id."""
+    time_by_collection = {
+        manifest.id: manifest.made for _, manifest in bookies.collected.readable_collections
+    }
+    oldest_times: dict[str, int] = {}
+    for piece_id, owner in bookies.directory_owners.owner_of_piece.items():
+        collection_time = time_by_collection.get(piece_id.rpartition(":")[0])
+        if collection_time is not None:
+            oldest_times[owner.bookie_id] = min(
+                collection_time, oldest_times.get(owner.bookie_id, collection_time)
+            )
+    return oldest_times
 
 
-def find_foreign_sources(first: FirstScan, bookies: ClusterBookies) -> dict[str, str]:
+def find_foreign_sources(first_scan: FirstScan, bookies: ClusterBookies) -> dict[str, str]:
     """Return a reason for each bookie if all directories belong to another cluster, else an empty dict.
 
-    If only some bookies' directories are foreign, their disks were exchanged. That is a fault of the bookies,
-    not of the source. The dict is also empty if a bookie has no cookie with the store's own instance id: the
-    store may have been formatted while the bookies ran.
+    If the directories of some bookies belong to this cluster, the source is right, and disks of other bookies
+    were exchanged. The dict is therefore empty. It is also empty if the store has no cookie of a bookie with
+    the instance id of the store: the store may have been formatted while the bookies ran.
     """
     bookie_ids = [name for name, bookie in bookies.attribution.bookies.items() if bookie.found]
     own_instance_bookies = {
         cookie.bookie_id
-        for cookie in store_cookies(first.nodes)
-        if cookie.cookie is not None and cookie.cookie.instance_id == first.source.instance_id
+        for cookie in store_cookies(first_scan.nodes)
+        if cookie.cookie is not None and cookie.cookie.instance_id == first_scan.source.instance_id
     }
-    if len(bookie_ids) < 2 or not {*bookie_ids} <= {*bookies.foreign} & own_instance_bookies:
+    if len(bookie_ids) < 2 or not {*bookie_ids} <= {*bookies.foreign_bookies} & own_instance_bookies:
         return {}
     reason = "the directories of all bookies that were found carry another cluster's instance id"
     return dict.fromkeys(bookie_ids, reason)
 
 
 def _count_later_ledgers(
-    first: FirstScan, indexes: Indexes, last_writes: Mapping[str, int]
+    first_scan: FirstScan, indexes: Indexes, last_writes: Mapping[str, int]
 ) -> dict[str, int]:
-    """Count, for each bookie, the ledgers that sent entries to the bookie after its last write to disk.
+    """Return, for each bookie, the number of ledgers whose entries went to it after its last write to disk.
 
-    Bookies with any of these ledgers in their index are left out. A ledger does not count while its entries
-    may still be in flight (`auditor.tables.accounts`).
+    Bookies with one of these ledgers in their index are left out. So are ledgers whose entries may still be
+    on their way to the bookie (`auditor.tables.accounts`).
     """
     if not last_writes:
         return {}
-    latest_allowed_times = {name: last_write + MAX_SOURCE_AGE_MS for name, last_write in last_writes.items()}
-    limits = [F.lit(limit_part) for pair in latest_allowed_times.items() for limit_part in pair]
-    replica, limit = F.col("replica"), F.create_map(*limits)[F.col("bookie_id")]
+    last_allowed_times = {name: last_write + MAX_SOURCE_AGE_MS for name, last_write in last_writes.items()}
+    limit_entries = [
+        F.lit(map_part) for time_by_bookie in last_allowed_times.items() for map_part in time_by_bookie
+    ]
+    replica, time_limit = F.col("replica"), F.create_map(*limit_entries)[F.col("bookie_id")]
     later_ledgers = (
-        first.ledgers.where((F.col("ctime") > min(latest_allowed_times.values())) & ~F.col("undecidable"))
+        first_scan.ledgers.where((F.col("ctime") > min(last_allowed_times.values())) & ~F.col("undecidable"))
         .where(F.col("status") == LedgerStatus.OK)
         .select(*LEDGER, "ctime", F.explode("replicas").alias("replica"))
         .where(F.length(replica["groups"]) > 0)
         .select(*LEDGER, "ctime", replica["bookie_id"].alias("bookie_id"))
-        .where(F.col("ctime") > limit)
+        .where(F.col("ctime") > time_limit)
     )
-    indexed = indexes.rows.where(F.col("state").isin(*ON_DISK)).select(*REPLICA, F.lit(True).alias("indexed"))
+    indexed_replicas = indexes.rows.where(F.col("state").isin(*ON_DISK)).select(
+        *REPLICA, F.lit(True).alias("indexed")
+    )
     counts = (
-        later_ledgers.join(indexed.distinct(), [*REPLICA], "left")
+        later_ledgers.join(indexed_replicas.distinct(), [*REPLICA], "left")
         .groupBy("bookie_id")
         .agg(F.count("*").alias("ledgers"), F.count("indexed").alias("indexed"))
         .where("indexed = 0")

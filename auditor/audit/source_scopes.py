@@ -1,10 +1,14 @@
 """The table ``sources``: the scope that each source claims to cover, and the scope that the audit proved.
 
-An object that a source lacks counts as absent only within the proved scope. The metadata covers every ledger
-of its cluster if four conditions are true. The metadata was listed without a gap. Bookies carry the instance
-id of the metadata. The id generator of the metadata is beyond every id in use. No bookie and no part of the
-ledger tree lost more than a fifth of its ledgers without explanation. Cookies, registrations and ensembles
-together show which bookies exist.
+If a source lacks an object, the object counts as absent within the proved scope, and as unknown outside it.
+The metadata covers every ledger of its cluster if four conditions are true:
+
+    - The metadata was listed without a gap.
+    - Bookies carry the instance id of the metadata.
+    - The id generator of the metadata is beyond every id in use.
+    - No bookie and no part of the ledger tree lost more than a fifth of its ledgers without explanation.
+
+Cookies, registrations and ensembles together show which bookies exist.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,11 +31,11 @@ from auditor.tables import Tables
 from auditor.tables.scans import shrunken_leaves
 from auditor.tables.sources import SOURCES, rows_of_scopes
 
-NAMES_SHOWN = 5
+MAX_NAMES_SHOWN = 5
 PROOF_SETTINGS = CheckSettings()
-"""Settings by which scopes are proved. They do not depend on the run's settings of the checks."""
-EVERY_BOOKIE = "every bookie that exists"
-PROVED_NOTHING = "nothing"
+"""Settings for the proof of scopes: the defaults of the checks, whatever the run's own settings are."""
+EVERY_BOOKIE_SCOPE = "every bookie that exists"
+NO_SCOPE = "nothing"
 
 
 def write_sources(
@@ -39,48 +43,51 @@ def write_sources(
     metadata: ClusterMetadata,
     indexes: Indexes,
     tables: Tables,
-    before: RunsBefore,
-    owners: Iterable[SourceScope] = (),
+    earlier_runs: RunsBefore,
+    owner_scopes: Iterable[SourceScope] = (),
 ) -> list[SourceScope]:
-    """Write the table ``sources`` once per run, and return its rows.
+    """Write the table ``sources``, and return its rows.
 
     Args:
         cache: Writer of the run.
         metadata: Both scans.
         indexes: The data read from bookies.
         tables: The tables that checks query.
-        before: The earlier runs of the cluster.
-        owners: The rows of owner stores.
+        earlier_runs: The earlier runs of the cluster.
+        owner_scopes: The rows of owner stores.
     """
     bookies = tables.roster.bookies
     scopes = [
-        _metadata_scope(metadata, indexes.bookies, tables, before),
+        _metadata_scope(metadata, indexes.bookies, tables, earlier_runs),
         *_listing_scopes(metadata),
         *(_bookie_scope(row, metadata, indexes, tables) for row in bookies if row["named"] or row["found"]),
-        *owners,
+        *owner_scopes,
     ]
     cache.write_rows("sources", rows_of_scopes(scopes), SOURCES)
     cache.run.add_to_manifest({DATA_AS_OF: oldest_as_of(scopes)})
     return scopes
 
 
-def _as_of(metadata: ClusterMetadata, time: int | None) -> int | None:
-    """Return the time of data: ``time``, or in a resumed run the time of its oldest table if that is earlier.
+def _data_time(metadata: ClusterMetadata, data_time: int | None) -> int | None:
+    """Return ``data_time``, or None if it is None. Times are in ms.
 
-    None if ``time`` is None.
+    In a resumed run, return the time of the run's oldest table if that is earlier.
     """
-    resumed = metadata.source.cache.run_store.resumed
-    return time if time is None or resumed is None else min(time, resumed)
+    oldest_table_time = metadata.source.cache.run_store.resumed
+    return data_time if data_time is None or oldest_table_time is None else min(data_time, oldest_table_time)
 
 
 def _metadata_scope(
-    metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables, before: RunsBefore
+    metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables, earlier_runs: RunsBefore
 ) -> SourceScope:
     source = metadata.source
     cluster_name = source.instance_id or "without an instance id"
     claimed_scope = f"every ledger of cluster {cluster_name}"
-    faults = [*_metadata_faults(metadata, bookies, tables), *_losses(metadata, tables, before)]
-    proofs = [
+    faults = [
+        *_metadata_faults(metadata, bookies, tables),
+        *_lost_ledger_faults(metadata, tables, earlier_runs),
+    ]
+    proof_texts = [
         "listed without a gap",
         "bookies have the instance id of the metadata",
         "the id generator is above every id",
@@ -90,56 +97,58 @@ def _metadata_scope(
         SourceKind.METADATA,
         claimed_scope,
         "the ledgers that the metadata lists" if faults else claimed_scope,
-        "the records of these ledgers were read" if faults else ", ".join(proofs),
-        _as_of(metadata, source.scan_time),
+        "the records of these ledgers were read" if faults else ", ".join(proof_texts),
+        _data_time(metadata, source.scan_time),
         "; ".join(faults) or None,
     )
 
 
 def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables) -> Iterator[str]:
-    """Return reasons why the metadata may be incomplete. Unknown facts count as reasons."""
+    """Yield reasons why the metadata may be incomplete. A fact that is unknown is a reason too."""
     source = metadata.source
     if metadata.gaps() or source.cache.count("doubtful_ids"):
         yield "not all metadata could be read"
     yield from _instance_faults(source.instance_id, bookies)
-    generators = tables.id_generators.agg(
+    generator_counts = tables.id_generators.agg(
         F.expr("count(*) AS generators"), F.expr("count_if(listed > 0 or held > 0) AS behind")
     ).first()
-    assert generators is not None
-    if not generators["generators"]:
+    assert generator_counts is not None
+    if not generator_counts["generators"]:
         yield "the id generator could not be compared with the ids in use"
-    elif generators["behind"]:
+    elif generator_counts["behind"]:
         yield "the id generator is behind an id in use"
-    holders = tables.holdings.where(large_orphan_share(PROOF_SETTINGS)).select("bookie_id").collect()
-    if holders:
-        names = sorted(row["bookie_id"] for row in holders)
-        yield f"more than 20 % of the ledgers on {first_names(names, NAMES_SHOWN)} have no metadata"
+    suspicious_bookies = (
+        tables.holdings.where(large_orphan_share(PROOF_SETTINGS)).select("bookie_id").collect()
+    )
+    if suspicious_bookies:
+        names = sorted(row["bookie_id"] for row in suspicious_bookies)
+        yield f"more than 20 % of the ledgers on {first_names(names, MAX_NAMES_SHOWN)} have no metadata"
 
 
-def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> Iterator[str]:
-    """Return a reason if parts of the ledger tree lost ledgers since the last run without explanation."""
+def _lost_ledger_faults(metadata: ClusterMetadata, tables: Tables, earlier_runs: RunsBefore) -> Iterator[str]:
+    """Yield a reason if parts of the ledger tree lost ledgers without explanation since an earlier run."""
     source = metadata.source
-    earlier = before.with_ledgers(source.cache.run_store, source.scan_time)
-    if earlier is None:
+    earlier_run = earlier_runs.newest_run_with_ledgers(source.cache.run_store, source.scan_time)
+    if earlier_run is None:
         return
-    ledgers = source.cache.spark.read.parquet(f"{earlier.path}/tables/ledgers")
+    earlier_ledgers = source.cache.spark.read.parquet(f"{earlier_run.path}/tables/ledgers")
     shrunken_leaf_rows = shrunken_leaves(
-        ledgers,
+        earlier_ledgers,
         metadata.first.ledgers,
         100 // PROOF_SETTINGS.large_orphan_share_percent,
         PROOF_SETTINGS.least_unexplained,
     )
     [row] = shrunken_leaf_rows.agg(F.expr("count(*) AS leaves"), F.expr("sum(lost) AS lost")).collect()
-    if row["leaves"] and not _owners_agree(tables):
-        parts = plural(row["leaves"], "part")
+    if row["leaves"] and not _do_owners_agree(tables):
+        part_text = plural(row["leaves"], "part")
         yield (
-            f"{parts} of the ledger tree lost more than 20 % of the ledgers since the run of "
-            f"{format_time(earlier.finished)}, {row['lost']:,} in all; owners do not show that "
+            f"{part_text} of the ledger tree lost more than 20 % of their ledgers since the run of "
+            f"{format_time(earlier_run.finished)}, {row['lost']:,} in all; owners do not show that "
             "these ledgers were dropped"
         )
 
 
-def _owners_agree(tables: Tables) -> bool:
+def _do_owners_agree(tables: Tables) -> bool:
     """Return whether owners were read without a gap and name no ledger that the metadata lacks."""
     ownership = tables.ownership
     if named_ledgers(ownership) is None:
@@ -148,7 +157,7 @@ def _owners_agree(tables: Tables) -> bool:
 
 
 def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterator[str]:
-    """Return reasons why instance ids do not prove that bookies and metadata belong together."""
+    """Yield reasons why instance ids do not prove that bookies and metadata belong to one cluster."""
     directories = bookies.attribution.directories
     instance_ids = {directory.instance_id for directory in directories if directory.instance_id is not None}
     if instance_id is None:
@@ -156,31 +165,36 @@ def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterat
     elif not instance_ids:
         yield "the instance id was not compared: no cookie on a bookie's disks was read"
     elif instance_ids != {instance_id}:
-        yield f"bookies carry instance id {first_names(sorted(instance_ids - {instance_id}), NAMES_SHOWN)}"
+        other_ids = first_names(sorted(instance_ids - {instance_id}), MAX_NAMES_SHOWN)
+        yield f"bookies carry instance id {other_ids}"
 
 
 def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
-    """Return the scopes of the lists that show which bookies exist: cookies, registrations and ensembles."""
-    time = _as_of(metadata, metadata.source.scan_time)
+    """Yield the scopes of the lists that show which bookies exist: cookies, registrations and ensembles."""
+    data_time = _data_time(metadata, metadata.source.scan_time)
     gaps = [(path, reason) for path, reason in metadata.gaps()]
     root = metadata.source.store.root
     root_faults = [f"{path}: {reason}" for path, reason in gaps if path == root]
-    for name, places in (("cookies", ("cookies",)), ("registrations", ("available", "bookies"))):
-        path_prefixes = tuple(f"{root}/{place}" for place in places)
+    for name, list_names in (("cookies", ("cookies",)), ("registrations", ("available", "bookies"))):
+        path_prefixes = tuple(f"{root}/{list_name}" for list_name in list_names)
         hidden_faults = root_faults + [
             f"{path}: {reason}" for path, reason in gaps if path.startswith(path_prefixes)
         ]
-        yield _listing(name, time, hidden_faults[0] if hidden_faults else None)
-    hidden_ids = metadata.source.cache.count("doubtful_ids")
-    scope_fault = "a part of the ledgers could not be read" if hidden_ids else None
-    yield _listing("ensembles", time, scope_fault)
+        yield _listing_scope(name, data_time, hidden_faults[0] if hidden_faults else None)
+    doubtful_count = metadata.source.cache.count("doubtful_ids")
+    scope_fault = "a part of the ledgers could not be read" if doubtful_count else None
+    yield _listing_scope("ensembles", data_time, scope_fault)
 
 
-def _listing(name: str, time: int | None, reason: str | None) -> SourceScope:
-    proved, proof = (
-        (EVERY_BOOKIE, "listed without a gap") if reason is None else ("the bookies that were listed", "")
+def _listing_scope(name: str, data_time: int | None, reason: str | None) -> SourceScope:
+    proved_scope, proof_text = (
+        (EVERY_BOOKIE_SCOPE, "listed without a gap")
+        if reason is None
+        else ("the bookies that were listed", "")
     )
-    return SourceScope(name, SourceKind.BOOKIES, EVERY_BOOKIE, proved, proof, time, reason)
+    return SourceScope(
+        name, SourceKind.BOOKIES, EVERY_BOOKIE_SCOPE, proved_scope, proof_text, data_time, reason
+    )
 
 
 def _bookie_scope(
@@ -190,20 +204,18 @@ def _bookie_scope(
     claimed_scope = "every ledger on this bookie"
     reason = tables.cluster.unproved_bookies.get(name) or row["reason"]
     if row["read"] == BookieRead.UNREAD:
-        return SourceScope(
-            name, SourceKind.BOOKIE, claimed_scope, PROVED_NOTHING, "", None, reason or "not read"
-        )
-    time = _as_of(metadata, _bookie_time(name, row, metadata, indexes))
+        return SourceScope(name, SourceKind.BOOKIE, claimed_scope, NO_SCOPE, "", None, reason or "not read")
+    data_time = _data_time(metadata, _bookie_time(name, row, metadata, indexes))
     if row["read"] == BookieRead.PARTIAL or row["suspect"]:
-        proof = "entries in the bookie's index exist"
+        proof_text = "entries in the bookie's index exist"
         scope_fault = reason or "one of the bookie's directories is at the path of another bookie"
         return SourceScope(
             name,
             SourceKind.BOOKIE,
             claimed_scope,
             "the ledgers in the bookie's index",
-            proof,
-            time,
+            proof_text,
+            data_time,
             scope_fault,
         )
     return SourceScope(
@@ -212,7 +224,7 @@ def _bookie_scope(
         claimed_scope,
         claimed_scope,
         "all index directories of the bookie were read",
-        time,
+        data_time,
         None,
     )
 
@@ -222,14 +234,15 @@ def _bookie_time(
 ) -> int | None:
     """Return the time of a bookie's data in ms. None if it is unknown.
 
-    Directories that are not older than the metadata count as equally new: an idle bookie writes nothing.
+    Directories that are not proved older than the metadata get the time of the metadata scan, because an idle
+    bookie writes nothing.
     """
     scan_time = metadata.source.scan_time
-    collected = collection_times(indexes.bookies).get(name)
-    if collected is not None:
-        return min(collected, scan_time)
-    newest_time = indexes.newest(name)
+    collection_time = collection_times(indexes.bookies).get(name)
+    if collection_time is not None:
+        return min(collection_time, scan_time)
+    newest_time = indexes.newest_file_time(name)
     is_dated = metadata.source.store.keeps_times or (metadata.source.live and row["registered"] is not None)
-    if name in indexes.old or not is_dated:
+    if name in indexes.old_sources or not is_dated:
         return newest_time
     return scan_time

@@ -16,7 +16,7 @@ from auditor.audit.comparison import (
     BookieAnswers,
     SideComparison,
 )
-from auditor.audit.derived_tables import derive_tables, with_declared
+from auditor.audit.derived_tables import derive_tables, with_declared_tables
 from auditor.audit.earlier_run import EarlierRun, find_earlier_run
 from auditor.audit.entry_log_scan import EntryLogScan, read_entry_logs
 from auditor.audit.hold_stage import RunScope, write_holds
@@ -48,8 +48,8 @@ from auditor.audit.summary import (
     ReportNumbers,
     count_for_report,
     find_holes,
-    inputs_of,
-    sight_of,
+    run_inputs,
+    run_sight,
     summarise,
 )
 from auditor.audit.table_cache import TableCache, drop_scratch_tables
@@ -66,7 +66,7 @@ from auditor.tables import Tables
 
 
 class MetadataRead(NamedTuple):
-    """The run that ``--since`` names, and the first scan."""
+    """The earlier run that ``--since`` selects, and the first metadata scan."""
 
     earlier: EarlierRun
     first: FirstScan
@@ -92,7 +92,7 @@ def read_owners_and_racks(source: MetadataSource, options: AuditOptions) -> Owne
 
 
 class IndexesRead(NamedTuple):
-    """The indexes of all bookies, and the owners with the ledgers that only cursors in these indexes name."""
+    """The indexes of all bookies, and the owners with the ledgers that cursor ledgers name."""
 
     indexes: Indexes
     resolved_owners: Owners
@@ -109,12 +109,12 @@ def read_all_bookies(
     """Read last mark, index and journal of every bookie."""
     bookies = find_bookies(cache, first, bookie_sources)
     indexes = read_indexes(cache, first, bookies, earlier, options)
-    indexes = replace(indexes, old=find_old_sources(first, indexes))
+    indexes = replace(indexes, old_sources=find_old_sources(first, indexes))
     return IndexesRead(indexes, resolve_cursors(owner_lists, first, indexes))
 
 
 class EntryLogsRead(NamedTuple):
-    """The scan of entry logs, or None, and whether an index locates entries in logs that do not exist."""
+    """The scan of entry logs, or None. ``has_gone`` is whether an index points to logs that do not exist."""
 
     entry_logs: EntryLogScan | None
     has_gone: bool
@@ -123,7 +123,7 @@ class EntryLogsRead(NamedTuple):
 def scan_entry_logs(
     cache: TableCache, first: FirstScan, indexes: Indexes, options: AuditOptions
 ) -> EntryLogsRead:
-    """Read the entry logs with ``--entry-logs``."""
+    """Read the entry logs if ``--entry-logs`` is given."""
     entry_logs = read_entry_logs(cache, indexes.bookies, first.ledgers, options)
     return EntryLogsRead(entry_logs, entry_logs is not None and cache.count("gone_entries") > 0)
 
@@ -177,13 +177,13 @@ def derive_for_checks(
         tables = with_space(cache, entry_logs, indexes.rows, tables, before, options.bookie_conf)
     tables = with_foresight(metadata, tables, before, options.bookie_conf)
     tables = with_placement(cache, tables)
-    tables = with_declared(cache, with_offloads(cache, owners, tables, options))
+    tables = with_declared_tables(cache, with_offloads(cache, owners, tables, options))
     sources = write_sources(cache, metadata, indexes, tables, before, owner_stores)
     return DerivedTables(before, owners, tables, sources)
 
 
 class CheckedTables(NamedTuple):
-    """The unsorted rows of all checks, their causes, and the metadata that could not be read."""
+    """The findings of all checks before confirmation, their causes, and the unreadable metadata."""
 
     unconfirmed: DataFrame
     claims: list[Claim]
@@ -197,7 +197,7 @@ def check_tables(
     tables: Tables,
     configuration: CheckConfiguration,
 ) -> CheckedTables:
-    """Run every check, and count the metadata that could not be read."""
+    """Run every check, and find the metadata that could not be read."""
     (unconfirmed, claims), holes = cache.execution.run_concurrently(
         [
             partial(run_checks, cache, tables, configuration.not_run),
@@ -221,13 +221,13 @@ def compare_runs(
     configuration: CheckConfiguration,
     options: AuditOptions,
 ) -> RunChanges:
-    """Compare the findings with the run before, and apply suppressions."""
+    """Compare the findings with the previous run, and apply suppressions."""
     bookies_asked = source.live and options.witness == "yes"
-    sight = sight_of(metadata, indexes, tables, owners, bookies_asked, configuration.not_run)
-    not_seen = {*configuration.not_run, *checks_without_sight(sight)}
+    seen_inputs = run_sight(metadata, indexes, tables, owners, bookies_asked, configuration.not_run)
+    checks_without_input = {*configuration.not_run, *checks_without_sight(seen_inputs)}
     return compare_with_previous(
-        cache, findings, tables, source.cluster, before.previous, any(holes), options, now_ms(), not_seen,
-        inputs_of(sight, tables, has_gone),
+        cache, findings, tables, source.cluster, before.previous, any(holes), options, now_ms(),
+        checks_without_input, run_inputs(seen_inputs, tables, has_gone),
     )  # fmt: skip
 
 
@@ -256,13 +256,19 @@ def make_holds(
     configuration: CheckConfiguration,
     options: AuditOptions,
 ) -> HoldsMade:
-    """Derive holds and actions, and query large tables for the numbers of the report."""
-    as_of = oldest_as_of(sources) or source.scan_time
-    newest = newest_as_of(sources, source.scan_time)
-    scope = RunScope(not any(holes), owners.rows is not None, as_of, newest, configuration.unheld)
+    """Derive holds and actions, and count the numbers of the report."""
+    oldest_data_time = oldest_as_of(sources) or source.scan_time
+    newest_data_time = newest_as_of(sources, source.scan_time)
+    run_scope = RunScope(
+        not any(holes),
+        owners.rows is not None,
+        oldest_data_time,
+        newest_data_time,
+        configuration.unheld_checks,
+    )
     (holds, actions), numbers = cache.execution.run_concurrently(
         [
-            partial(write_holds, cache, findings, changes, tables, before, scope),
+            partial(write_holds, cache, findings, changes, tables, before, run_scope),
             partial(count_for_report, tables, metadata, indexes, answers, findings, claims, options.samples),
         ]
     )
@@ -289,7 +295,7 @@ def write_report(
     actions: ActionList,
     numbers: ReportNumbers,
 ) -> Report:
-    """Write the report. Delete the tables that only a resumed run would read again."""
+    """Write the report, and delete the tables that nothing needs after the report."""
     report = summarise(
         Audited(
             started=started, configuration=configuration, metadata=metadata, earlier=earlier, indexes=indexes,

@@ -1,8 +1,8 @@
 """Stages of an audit: their declaration, the loop that runs them, and their table for the documents.
 
-A stage is a function of values of earlier stages, and returns new values. The values have names. A stage
-declares the names of its inputs and outputs. A test can thus prove that every value exists when a stage needs
-the value, and has the type that the function expects.
+A stage is a function that takes values of earlier stages, and returns new values. A stage declares the names
+of its inputs and outputs. A test can thus prove two facts: when a stage runs, each of its inputs exists, and
+has the type that the function expects.
 """
 
 import inspect
@@ -31,53 +31,51 @@ class Stage:
         inputs: Names of the values that the function takes, which are its parameters.
         outputs: Names of the values that the function returns. If there are several, it returns a named tuple
             with these fields.
-        function: The work of the stage. It writes the tables of the stage, or finds them written.
+        function: The work of the stage. It writes the tables of the stage that do not exist yet.
     """
 
     name: AuditStage
-    does: str
+    description: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     function: Callable[..., Any]
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the outputs of the stage by name. ``values`` has at least its inputs."""
-        product = self.function(**{name: values[name] for name in self.inputs})
-        products = (product,) if len(self.outputs) == 1 else product
-        return dict(zip(self.outputs, products, strict=True))
+        """Run the stage, and return its outputs by name. ``values`` has at least its inputs."""
+        output = self.function(**{name: values[name] for name in self.inputs})
+        outputs = (output,) if len(self.outputs) == 1 else output
+        return dict(zip(self.outputs, outputs, strict=True))
 
 
 def run_stages(
     stages: Sequence[Stage],
     values: Mapping[str, Any],
     progress: Progress,
-    last: AuditStage,
-    finished_before: AuditStage | None,
+    last_stage: AuditStage,
+    finished_stage: AuditStage | None,
     save_finished: Callable[[AuditStage], object],
 ) -> dict[str, Any]:
-    """Run the stages up to ``last``, and return all values by name.
+    """Run the stages up to ``last_stage``, and return all values by name.
 
     Args:
-        stages: All stages, in order.
-        values: The values that no stage makes.
-        progress: Gets the number and name of each stage when it begins.
-        last: The last stage to run.
-        finished_before: The last stage that an interrupted run finished. The tables of this stage exist. None
-            if the run is new.
+        stages: All stages, in order. values: The values that no stage makes. progress: Gets the number and
+        name of each stage when it begins. last_stage: The last stage to run. finished_stage: The last stage
+        that an interrupted run finished, whose tables exist. None if the run is
+            new.
         save_finished: Called after each stage that the interrupted run had not finished.
     """
     names = [stage.name for stage in stages]
-    finished_count = 0 if finished_before is None else names.index(finished_before) + 1
-    if 0 < finished_count <= names.index(last):
-        place = f"stage {finished_count + 1} of {len(stages)}: {names[finished_count]}"
-        progress.note(f"the tables of an interrupted run are kept; it continues with {place}")
+    finished_count = 0 if finished_stage is None else names.index(finished_stage) + 1
+    if 0 < finished_count <= names.index(last_stage):
+        next_stage_text = f"stage {finished_count + 1} of {len(stages)}: {names[finished_count]}"
+        progress.note(f"the tables of an interrupted run are kept; it continues with {next_stage_text}")
     values = dict(values)
-    for number, stage in enumerate(stages, 1):
-        progress.stage(stage.name, number, len(stages))
+    for stage_number, stage in enumerate(stages, 1):
+        progress.stage(stage.name, stage_number, len(stages))
         values |= stage.run(values)
-        if number > finished_count:
+        if stage_number > finished_count:
             save_finished(stage.name)
-        if stage.name == last:
+        if stage.name == last_stage:
             break
     return values
 
@@ -85,15 +83,15 @@ def run_stages(
 def stage_table(stages: Sequence[Stage]) -> str:
     """Return the table in docs/architecture.md, with the values and modules of each stage."""
     rows = (
-        f"| {number} | `{stage.name}` | {stage.does} | {_words(stage.outputs)} "
-        f"| {_words(modules_of(stage))} |\n"
-        for number, stage in enumerate(stages, 1)
+        f"| {stage_number} | `{stage.name}` | {stage.description} | {_join_names(stage.outputs)} "
+        f"| {_join_names(modules_of(stage))} |\n"
+        for stage_number, stage in enumerate(stages, 1)
     )
     return "| | stage | what it does | gives | modules |\n| --- | --- | --- | --- | --- |\n" + "".join(rows)
 
 
 def with_stages(page: str, stages: Sequence[Stage]) -> str:
-    """Return a page in which the table of stages is up to date.
+    """Return the text of a page, with its table of stages brought up to date.
 
     >>> with_stages("<!-- stages -->\\n\\n| old |\\n\\nEnd.\\n", []).splitlines()[2]
     '| | stage | what it does | gives | modules |'
@@ -102,19 +100,25 @@ def with_stages(page: str, stages: Sequence[Stage]) -> str:
 
 
 def modules_of(stage: Stage) -> list[str]:
-    """Return the modules of auditor/audit that do the work of a stage.
+    """Return the names of the modules of auditor/audit that do the work of a stage.
 
-    For a function of `STAGE_FUNCTIONS`, these are the modules of the functions that it calls. For any other
-    function, it is the function's own module.
+    If the stage's function is in `STAGE_FUNCTIONS`, these are the modules of the functions that it calls.
+    Otherwise it is the module of the function.
     """
-    home = stage.function.__module__
-    if home != STAGE_FUNCTIONS:
-        return [home.rpartition(".")[2]]
-    names = vars(sys.modules[home])
+    module_name = stage.function.__module__
+    if module_name != STAGE_FUNCTIONS:
+        return [module_name.rpartition(".")[2]]
+    names = vars(sys.modules[module_name])
     called_functions = [names.get(name) for name in stage.function.__code__.co_names]
-    homes = [function.__module__ for function in called_functions if inspect.isfunction(function)]
-    return list(dict.fromkeys(home.rpartition(".")[2] for home in homes if home.startswith("auditor.audit.")))
+    module_names = [function.__module__ for function in called_functions if inspect.isfunction(function)]
+    return list(
+        dict.fromkeys(
+            stage_module.rpartition(".")[2]
+            for stage_module in module_names
+            if stage_module.startswith("auditor.audit.")
+        )
+    )
 
 
-def _words(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names)

@@ -12,8 +12,8 @@ from auditor.audit.changes import RunChanges, find_accepted_gaps
 from auditor.audit.check_stage import count_causes
 from auditor.audit.comparison import BookieAnswers, Witness
 from auditor.audit.earlier_run import EarlierRun
-from auditor.audit.entry_log_scan import EntryLogScan, entries_whole
-from auditor.audit.index_scan import REUSED_AND_READ, Indexes
+from auditor.audit.entry_log_scan import EntryLogScan, count_whole_entries
+from auditor.audit.index_scan import REUSE_COUNT_SQL, Indexes
 from auditor.audit.metadata import ClusterMetadata
 from auditor.audit.metadata_scan import FirstScan, count_ids_in_doubt
 from auditor.audit.offload_scan import offload_remarks
@@ -23,10 +23,10 @@ from auditor.audit.space_scan import foresight_remarks, space_remarks
 from auditor.checks import ALL, TABLE_CHECKS
 from auditor.checks.check import Need
 from auditor.checks.configuration import CheckConfiguration
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.codecs.pulsar.placement_config import KEY
 from auditor.findings.causes import Claim
-from auditor.findings.table import next_steps, order
+from auditor.findings.table import next_steps, report_order
 from auditor.model.action_facts import HoldFacts
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
@@ -49,7 +49,7 @@ from auditor.model.run_facts import (
 )
 from auditor.model.states import BookieRead, LedgerStatus, MarkRow
 from auditor.reports.blind_spots import checks_without_input
-from auditor.reports.simulation import near_loss_sentences, possible_loss_words
+from auditor.reports.simulation import near_loss_sentences, possible_loss_sentences
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.run_inputs import owner_identities
@@ -62,17 +62,16 @@ from auditor.tables import Tables
 from auditor.tables.placement import locations_of
 from auditor.tables.verdicts import IS_WITHOUT_ENTRIES
 
-ON_ABSENCE = frozenset(
+CHECKS_OF_ABSENCE = frozenset(
     {check.id for check in ALL if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
     | {check.id for check in TABLE_CHECKS if check.asks in ("orphans", "ownership", "offload_objects")}
 )
-"""Checks whose findings say that the metadata lacks an object."""
+"""Checks with findings about objects that the metadata lacks."""
 
-GAPS_SHOWN = 20
-"""Largest number of metadata gaps that a report names. A single gap makes the report incomplete."""
+MAX_GAPS_SHOWN = 20
+"""Largest number of metadata gaps in a report."""
 
-
-OWN_GROUPS = "own groups"
+OWN_PLACEMENT_COUNT = "own groups"
 """Key of the count of ledgers that have a placement policy of their own."""
 
 
@@ -80,8 +79,8 @@ OWN_GROUPS = "own groups"
 class Audited:
     """All results of an audit that its report needs. Times are in ms.
 
-    ``answers`` and ``entry_logs`` are None if they were not requested. ``may_ask`` is whether ``--witness``
-    allows reads from bookies.
+    ``answers`` is None if no bookie was asked for a list of entries. ``entry_logs`` is None without
+    ``--entry-logs``. ``may_ask`` is whether ``--witness`` allows reads from bookies.
     """
 
     started: int
@@ -117,16 +116,18 @@ class ReportNumbers(NamedTuple):
 
 
 def summarise(audited: Audited) -> Report:
-    """Return the report of an audit after its findings were written."""
+    """Return the report of an audit. The findings must be written before."""
     metadata, indexes, earlier = audited.metadata, audited.indexes, audited.earlier
     source, tables, changes, counts = metadata.source, audited.tables, audited.changes, audited.numbers.counts
     witness_reads, witness_remarks = audited.witness.summary()
-    reused, read = counts["ledgers"]
+    reused_count, read_count = counts["ledgers"]
+    ledger_reuse = ReuseCount(reused=reused_count, read=read_count)
     scan_notes = (*metadata.first.notes, *indexes.earlier_notes)
     locations = locations_of(tables.roster.bookie_locations, audited.placement.origin)
     bookies = [row["bookie_id"] for row in tables.roster.bookies]
-    placement_report = placement_facts(audited.placement, locations, bookies, sum(counts.get(OWN_GROUPS, ())))
-    run = RunFacts(
+    own_policies = sum(counts.get(OWN_PLACEMENT_COUNT, ()))
+    placement_report = placement_facts(audited.placement, locations, bookies, own_policies)
+    run_facts = RunFacts(
         version=program_version(),
         started=audited.started,
         finished=changes.finished,
@@ -137,7 +138,7 @@ def summarise(audited: Audited) -> Report:
         entry_logs=audited.entry_logs is not None,
         owners=audited.owners.rows is not None,
         offload_listing="offload_objects" in tables.frames,
-        operations=_operations(metadata, indexes, counts, witness_reads) | entries_whole(tables),
+        operations=_count_operations(metadata, indexes, counts, witness_reads) | count_whole_entries(tables),
         gaps=audited.holes.gaps,
         in_doubt=audited.holes.in_doubt,
         remarks=[
@@ -150,8 +151,8 @@ def summarise(audited: Audited) -> Report:
             *(space_remarks(audited.entry_logs, tables) if audited.entry_logs else []),
             *foresight_remarks(tables),
             *changes.remarks(),
-            *_end_unknown(metadata.first, changes.tally()),
-            *_near_loss(source.cache.run, locations, tables.cluster.repair, bool(indexes.bookies.sources)),
+            *_possible_cut_remarks(metadata.first, changes.tally()),
+            *_loss_remarks(source.cache.run, locations, tables.cluster.repair, bool(indexes.bookies.sources)),
             *(remark_with_reason(RemarkKind.REUSE, note) for note in earlier.notes if not earlier.path),
         ],
         resumed=source.cache.run_store.resumed,
@@ -160,15 +161,15 @@ def summarise(audited: Audited) -> Report:
         changes=changes.change_counts(),
         suppressions=changes.suppressions(),
         accepted=find_accepted_gaps(changes, tables),
-        reused=earlier.reused(indexes.reused, ReuseCount(reused=reused, read=read), scan_notes),
+        reused=earlier.reuse_facts(indexes.reuse_count, ledger_reuse, scan_notes),
         keeps_marks=source.store.keeps_marks,
         keeps_times=source.store.keeps_times,
         marks_listed=metadata.second.marks_listed,
-        bookies_listed=metadata.bookies_seen(),
+        bookies_listed=metadata.bookie_list_gaps(),
         directories_read=len(indexes.bookies.attribution.directories),
         witness_asked=source.live and audited.may_ask,
         placement=placement_report,
-        steps=next_steps(changes.found(), audited.actions.texts),
+        steps=next_steps(changes.counts_of_this_run(), audited.actions.texts),
         causes=audited.numbers.causes,
         holds=audited.holds,
         actions=list(audited.actions.actions),
@@ -176,21 +177,21 @@ def summarise(audited: Audited) -> Report:
         repair=repair_facts(tables.cluster.repair, source.scan_time, _previous_repair(changes)),
         checks=audited.configuration.facts(),
     )
-    report = Report.make(run, source.cluster, audited.numbers.coverage, audited.numbers.samples)
-    return replace(report, run=replace(run, blind=list(checks_without_input(report))))
+    report = Report.make(run_facts, source.cluster, audited.numbers.coverage, audited.numbers.samples)
+    return replace(report, run=replace(run_facts, blind=list(checks_without_input(report))))
 
 
-def _near_loss(
+def _loss_remarks(
     run: RunDirectory, locations: Locations, repair: RepairState, has_sources: bool
 ) -> list[Remark]:
     """Return remarks about ledgers one failure from data loss and ledgers with one reachable copy.
 
-    ``has_sources`` is whether bookie sources were given. Without sources, every copy is unknown, and every
-    ledger would be a possible loss. Possible losses are then left out.
+    ``has_sources`` is whether bookie sources were given. Without them every copy is unknown, and every ledger
+    would be a possible loss. Remarks about possible losses are therefore left out.
     """
     levels = near_loss(run, locations, repair.down)
-    words = [*near_loss_sentences(levels), *(possible_loss_words(levels) if has_sources else [])]
-    remarks = [remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *words)] if words else []
+    texts = [*near_loss_sentences(levels), *(possible_loss_sentences(levels) if has_sources else [])]
+    remarks = [remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *texts)] if texts else []
     if repair.single_copy:
         remarks.append(remark(RemarkKind.ONE_REACHABLE, single_copy_text(repair)))
     return remarks
@@ -200,8 +201,8 @@ def _previous_repair(changes: RunChanges) -> tuple[RepairFacts, int] | None:
     """Return the repair facts of the previous run and its scan time in ms. None if there are none."""
     if changes.previous is None:
         return None
-    facts = RunReader(changes.previous.path).report.run
-    return None if facts.repair is None else (facts.repair, facts.scan_time)
+    previous_facts = RunReader(changes.previous.path).report.run
+    return None if previous_facts.repair is None else (previous_facts.repair, previous_facts.scan_time)
 
 
 def count_for_report(
@@ -211,34 +212,33 @@ def count_for_report(
     answers: BookieAnswers | None,
     findings: DataFrame,
     claims: Sequence[Claim],
-    samples: int,
+    max_samples: int,
 ) -> ReportNumbers:
-    """Query the tables for the numbers of a report, with at most ``samples`` findings of each check."""
-    counts = _counts(tables, metadata, indexes, answers)
+    """Query the tables for the numbers of a report, with at most ``max_samples`` findings of each check."""
+    counts = _count_large_tables(tables, metadata, indexes, answers)
     return ReportNumbers(
         counts,
-        _coverage(tables, counts),
-        impact(findings, tables.ledgers),
-        _samples(findings, samples),
+        _count_coverage(tables, counts),
+        count_impact(findings, tables.ledgers),
+        _sample_findings(findings, max_samples),
         count_causes(findings, claims),
     )
 
 
-def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[Remark]:
+def _possible_cut_remarks(first_scan: FirstScan, tally: list[Tally]) -> list[Remark]:
     """Return a remark if confirmed findings depend on missing records of a dump that may be truncated."""
-    if first.nodes.proves_absence or first.cut:
-        return []  # what may be missing of a dump that is known to be cut is said otherwise
-    resting_count = sum(
-        row["count"] for row in tally if row["id"] in ON_ABSENCE and row["confidence"] == Confidence.CONFIRMED
-    )
-    if not resting_count:
+    if first_scan.nodes.proves_absence or first_scan.cut:
+        return []  # other remarks report a dump that is known to be cut
+    absence_rows = (row for row in tally if row["id"] in CHECKS_OF_ABSENCE)
+    dependent_count = sum(row["count"] for row in absence_rows if row["confidence"] == Confidence.CONFIRMED)
+    if not dependent_count:
         return []
-    resting_findings = plural(resting_count, "finding depends", "findings depend")
-    text = f"the dump may be cut: {resting_findings} on records that are missing"
+    finding_text = plural(dependent_count, "finding depends", "findings depend")
+    text = f"the dump may be cut: {finding_text} on records that are missing"
     return [remark(RemarkKind.END_UNKNOWN, text, "make the dump with bkaudit dump, which writes an end mark")]
 
 
-def _counts(
+def _count_large_tables(
     tables: Tables, metadata: ClusterMetadata, indexes: Indexes, answers: BookieAnswers | None
 ) -> dict[str, tuple[int, ...]]:
     """Return the counts of large tables that a report contains, by query name."""
@@ -246,49 +246,51 @@ def _counts(
     queries: dict[str, tuple[DataFrame, Sequence[str]]] = {
         "verdicts": (tables.verdicts, ("count(*)", decided_sql)),
         "judged": (tables.judged, ("sum(size(unknown))",)),
-        "ledgers": (tables.ledgers.where("status != 'gap'"), REUSED_AND_READ),
+        "ledgers": (tables.ledgers.where("status != 'gap'"), REUSE_COUNT_SQL),
         "open": (tables.ledgers, (f"count_if({IS_WITHOUT_ENTRIES})",)),
         "marks": (metadata.second.marks.where("kind in ('mark', 'lock')"), ("count(*)",)),
     }
-    if not indexes.whole:
+    if not indexes.has_complete_rows:
         queries["availability"] = (tables.availability, ("count_if(path is not null)",))
     if (second_ledgers := metadata.second.ledgers) is not None:
-        queries["ledgers_again"] = (second_ledgers.where("status != 'gap'"), REUSED_AND_READ)
+        queries["ledgers_again"] = (second_ledgers.where("status != 'gap'"), REUSE_COUNT_SQL)
     if tables.cluster.placement is not None:
-        queries[OWN_GROUPS] = (tables.ledgers, (f"count_if(map_contains_key(custom_metadata, '{KEY}'))",))
+        own_policy_sql = f"count_if(map_contains_key(custom_metadata, '{KEY}'))"
+        queries[OWN_PLACEMENT_COUNT] = (tables.ledgers, (own_policy_sql,))
     if answers:
         queries["answers"] = (answers.rows.where(ASKABLE_ROWS), ("count(*)",))
-    known_counts = {"availability": (sum(count.number for count in indexes.counts if count.placed),)}
-    return (known_counts if indexes.whole else {}) | aggregate_many(queries)
+    index_counts = {"availability": (sum(count.number for count in indexes.counts if count.placed),)}
+    return (index_counts if indexes.has_complete_rows else {}) | aggregate_many(queries)
 
 
-def _coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage:
+def _count_coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage:
     rows = tables.bookies.where("named or found").orderBy("bookie_id").collect()
     unread_bookies = tuple(row["bookie_id"] for row in rows if row["read"] != BookieRead.READ)
-    expected = sum(row["replicas"] for row in rows)
-    [unknown] = counts["judged"]
-    total, decided_count = counts["verdicts"]
-    [unjudged] = counts["open"]
-    # No copy of what is not judged is missing or unknown: each of these ledgers counts as decided so far.
+    replica_count = sum(row["replicas"] for row in rows)
+    [unknown_count] = counts["judged"]
+    ledger_count, decided_count = counts["verdicts"]
+    [unjudged_count] = counts["open"]
+    # Ledgers without entries are not judged. No copy of them is missing or unknown, so they are in
+    # decided_count.
     return Coverage(
-        DecidedCount(total, decided_count - unjudged, unjudged),
+        DecidedCount(ledger_count, decided_count - unjudged_count, unjudged_count),
         BookiesRead(len(rows), len(rows) - len(unread_bookies), unread_bookies),
-        Replicas(expected, expected - unknown),
+        Replicas(replica_count, replica_count - unknown_count),
     )
 
 
-def _operations(
+def _count_operations(
     metadata: ClusterMetadata, indexes: Indexes, counts: Mapping[str, tuple[int, ...]], witness_reads: int
 ) -> dict[str, int]:
     """Return the number of read operations on the sources, by kind."""
     scans = [counts[name] for name in ("ledgers", "ledgers_again") if name in counts]
-    reused, _ = counts.get("ledgers_again", (0, 0))
+    reused_count, _ = counts.get("ledgers_again", (0, 0))
     operations = {
         **metadata.source.store.operations(),
-        "ledger records read by tasks": sum(read for _, read in scans),
-        "ledgers unchanged, not read again": reused,
+        "ledger records read by tasks": sum(read_count for _, read_count in scans),
+        "ledgers unchanged, not read again": reused_count,
         "marks and locks read by tasks": sum(counts["marks"]),
-        "indexes read": sum(counts["availability"]) - indexes.reused["reused"],
+        "indexes read": sum(counts["availability"]) - indexes.reuse_count["reused"],
         "listings asked of bookies": sum(counts.get("answers", ())),
         "entries read from bookies": witness_reads,
     }
@@ -303,96 +305,102 @@ class Holes(NamedTuple):
 
 
 def find_holes(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> Holes:
-    """Return the metadata that could not be read. Objects in this metadata may exist unseen."""
-    in_doubt = count_ids_in_doubt(doubtful_ids) if metadata.source.cache.count("doubtful_ids") else None
-    return Holes(_gaps(metadata), in_doubt)
+    """Return the metadata that could not be read. It may have objects that the audit does not know."""
+    ids_in_doubt = count_ids_in_doubt(doubtful_ids) if metadata.source.cache.count("doubtful_ids") else None
+    return Holes(_sample_gaps(metadata), ids_in_doubt)
 
 
-def _gaps(metadata: ClusterMetadata) -> list[str]:
+def _sample_gaps(metadata: ClusterMetadata) -> list[str]:
     """Return a bounded sample of the metadata paths that could not be read, each with its reason."""
-    tables = [
+    gap_sources = [
         ("ledgers", "status", LedgerStatus.GAP, metadata.first.ledgers),
         ("marks", "kind", MarkRow.GAP, metadata.second.marks),
         ("ledgers_again", "status", LedgerStatus.GAP, metadata.second.ledgers),
     ]
     rows = []
-    for name, column, gap, table in tables:
+    for name, column, gap_state, table in gap_sources:
         if table is None:
             continue
-        if gap in metadata.source.cache.values(name, column):
-            gaps = table.where(F.col(column) == gap).select("path", "damage")
-            rows += gaps.limit(GAPS_SHOWN).collect()
+        if gap_state in metadata.source.cache.distinct_values(name, column):
+            gaps = table.where(F.col(column) == gap_state).select("path", "damage")
+            rows += gaps.limit(MAX_GAPS_SHOWN).collect()
     gaps_with_reasons = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}
-    return [f"{path}: {reason}" for path, reason in sorted(gaps_with_reasons)][:GAPS_SHOWN]
+    return [f"{path}: {reason}" for path, reason in sorted(gaps_with_reasons)][:MAX_GAPS_SHOWN]
 
 
-def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
+def count_impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
     """Return the number of ledgers and their bytes by severity.
 
     A ledger with several findings of one severity counts once.
     """
     finding_ledgers = findings.where("ledger_id is not null").select("severity", *LEDGER)
-    concerned_ledgers = finding_ledgers.distinct()
-    # Two znodes may say that they are one ledger; a damaged record may say any length.
-    with_length = ledgers.where("length > 0").join(finding_ledgers.select(*LEDGER), [*LEDGER], "left_semi")
-    lengths = with_length.groupBy(*LEDGER).agg(F.max("length").alias("length"))
+    distinct_ledgers = finding_ledgers.distinct()
+    # Two znodes may name the same ledger id, and a damaged record may have any length.
+    length_rows = ledgers.where("length > 0").join(finding_ledgers.select(*LEDGER), [*LEDGER], "left_semi")
+    lengths = length_rows.groupBy(*LEDGER).agg(F.max("length").alias("length"))
     bytes = F.coalesce(F.sum(F.col("length").cast("decimal(20,0)")), F.lit(0))
     rows = (
-        concerned_ledgers.join(lengths, [*LEDGER], "left")
+        distinct_ledgers.join(lengths, [*LEDGER], "left")
         .groupBy("severity")
         .agg(F.count("*").alias("ledgers"), bytes.alias("bytes"))
         .collect()
     )
-    impacts = [Impact(severity=r["severity"], ledgers=r["ledgers"], bytes=int(r["bytes"])) for r in rows]
-    return sorted(impacts, key=lambda impact: Severity(impact["severity"]).rank)
+    impacts = [
+        Impact(severity=row["severity"], ledgers=row["ledgers"], bytes=int(row["bytes"])) for row in rows
+    ]
+    return sorted(impacts, key=lambda row: Severity(row["severity"]).rank)
 
 
-def _samples(findings: DataFrame, samples: int) -> tuple[Finding, ...]:
-    """Return the first ``samples`` findings of each check id."""
-    row_rank = F.row_number().over(F.Window.partitionBy("id").orderBy(*order()))
-    rows = findings.withColumn("place", row_rank).where(F.col("place") <= samples).orderBy(*order())
+def _sample_findings(findings: DataFrame, max_samples: int) -> tuple[Finding, ...]:
+    """Return the first ``max_samples`` findings of each check id."""
+    row_rank = F.row_number().over(F.Window.partitionBy("id").orderBy(*report_order()))
+    rows = (
+        findings.withColumn("place", row_rank).where(F.col("place") <= max_samples).orderBy(*report_order())
+    )
     return tuple(finding_of(row.asDict(recursive=True)) for row in rows.collect())
 
 
-def sight_of(
+def run_sight(
     metadata: ClusterMetadata,
     indexes: Indexes,
     tables: Tables,
     owners: Owners,
     bookies_asked: bool,
     not_run: tuple[str, ...],
-) -> Sight:
-    """Return the inputs that a run had (`Sight.of`), before its report exists.
+) -> AvailableInputs:
+    """Return the inputs that a run had (`AvailableInputs.from_report`), before its report exists.
 
     An input that was partly read counts as read.
     """
-    source, listed = metadata.source, metadata.bookies_seen()
-    return Sight(
-        live=source.live,
-        two_scans=len(metadata.positions()) > 1,
-        keeps_marks=source.store.keeps_marks,
+    source, bookie_list_gaps = metadata.source, metadata.bookie_list_gaps()
+    return AvailableInputs(
+        is_live=source.live,
+        has_two_scans=len(metadata.positions()) > 1,
+        keeps_replication_marks=source.store.keeps_marks,
         keeps_times=source.store.keeps_times,
-        marks_listed=metadata.second.marks_listed,
-        hidden=listed["hidden"],
-        instance_id=source.cluster.instance_id is not None,
-        sources=bool(indexes.bookies.sources),
-        directories=len(indexes.bookies.attribution.directories),
-        read=sum(row["read"] == BookieRead.READ for row in tables.roster.bookies),
-        witness=bookies_asked,
-        entry_logs="entry_logs" in tables.frames,
-        deep="digests" in tables.frames,
-        owners=owners.rows is not None,
-        offload_listing="offload_objects" in tables.frames,
-        placement=tables.cluster.placement is not None,
-        registrations=tables.cluster.repair.knows_registrations,
-        not_run=not_run,
+        lists_all_marks=metadata.second.marks_listed,
+        unread_place_reason=bookie_list_gaps["hidden"],
+        has_instance_id=source.cluster.instance_id is not None,
+        has_bookie_sources=bool(indexes.bookies.sources),
+        directory_count=len(indexes.bookies.attribution.directories),
+        read_bookie_count=sum(row["read"] == BookieRead.READ for row in tables.roster.bookies),
+        asks_bookies=bookies_asked,
+        reads_entry_logs="entry_logs" in tables.frames,
+        reads_whole_entries="digests" in tables.frames,
+        reads_owners=owners.rows is not None,
+        has_offload_listing="offload_objects" in tables.frames,
+        checks_placement=tables.cluster.placement is not None,
+        has_registrations=tables.cluster.repair.knows_registrations,
+        skipped_checks=not_run,
     )
 
 
-def inputs_of(sight: Sight, tables: Tables, has_gone_entries: bool) -> RunInputs:
+def run_inputs(inputs: AvailableInputs, tables: Tables, has_gone_entries: bool) -> RunInputs:
     """Return the inputs of a run, for comparison with earlier runs.
 
     ``has_gone_entries`` is whether an index locates entries in entry logs that do not exist.
     """
     stores = owner_identities(tables.roster.owner_stores)
-    return RunInputs(int(sight.entry_logs), int(sight.witness is True), stores, int(has_gone_entries))
+    return RunInputs(
+        int(inputs.reads_entry_logs), int(inputs.asks_bookies is True), stores, int(has_gone_entries)
+    )

@@ -1,7 +1,7 @@
 """The tables that a run has written or found, and their files.
 
-A table is written once. If its files are complete, it is not made again. Some steps need only a few rows of a
-large table. These rows are written to scratch tables, which are deleted after the checks.
+A table whose files are complete is not made again. Some steps need a few rows of a large table. These rows
+are written to scratch tables, which are deleted after the checks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,8 +19,8 @@ from auditor.runs.directory import RunDirectory
 from auditor.spark.batches import Rows
 from auditor.spark.execution import Execution
 from auditor.spark.table_files import TableFiles
-from auditor.spark.table_queries import TableQuery, TablesT, due_queries, names_without_rows
-from auditor.spark.tasks import own_errors, report_tasks
+from auditor.spark.table_queries import TableQuery, TablesT, names_without_rows, queries_with_input
+from auditor.spark.tasks import report_tasks, restore_own_errors
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.rows_of_ledgers import rows_of_ledgers
 
@@ -30,32 +30,32 @@ class _RunTable:
     """The place of one table in a run directory (`auditor.spark.execution.TablePlace`)."""
 
     run: RunDirectory
-    below: str
+    table_directory: str
 
     @property
     def path(self) -> str:
         """Return the table's path for Spark."""
-        return f"{self.run.path}/{self.below}"
+        return f"{self.run.path}/{self.table_directory}"
 
     def files(self) -> TableFiles:
         """Return the files of the table."""
-        return TableFiles.of(*self.place())
+        return TableFiles.from_directory(*self.place())
 
     def place(self) -> tuple[fs.FileSystem, str]:
         """Return the file system, and the table's path there."""
-        return self.run.place(self.below)
+        return self.run.place(self.table_directory)
 
     def shared_place(self) -> tuple[fs.FileSystem, str]:
-        """Return the file system, and the run directory there."""
+        """Return the file system, and the path of the run directory there."""
         return self.run.place("")
 
     def read(self) -> pa.Table:
         """Return all rows of the table."""
-        return self.run.read(self.below)
+        return self.run.read(self.table_directory)
 
     def write(self, rows: pa.Table) -> None:
         """Write the table."""
-        self.run.write_table(self.below, rows)
+        self.run.write_table(self.table_directory, rows)
 
 
 class TableCache:
@@ -80,38 +80,38 @@ class TableCache:
 
     @property
     def known_empty(self) -> frozenset[str]:
-        """Return the names of tables that were written or found without a row (`due_queries`)."""
+        """Return the names of the tables that have no row. `queries_with_input` uses them."""
         # A copy, because a second thread may write a table at the same time.
         return names_without_rows(dict(self.frames))
 
-    def write_table(self, name: str, make: Callable[[], Rows], below: str = "tables") -> DataFrame:
-        """Return a table. If its files are not complete, write it first with the result of ``make``."""
+    def write_table(self, name: str, make_rows: Callable[[], Rows], directory: str = "tables") -> DataFrame:
+        """Return a table. If its files are not complete, write it first with the result of ``make_rows``."""
         if name not in self.frames:
-            table = _RunTable(self.run, _place(below, name))
-            if self.run.exists(f"{table.below}/{WHOLE}"):
+            table = _RunTable(self.run, _table_path(directory, name))
+            if self.run.exists(f"{table.table_directory}/{WHOLE}"):
                 rows = self.execution.open_table(table)
             else:
                 self.progress.table(name)
-                with report_tasks(self.spark, self.progress), own_errors():
-                    rows = self.execution.write_table(table, make())
+                with report_tasks(self.spark, self.progress), restore_own_errors():
+                    rows = self.execution.write_table(table, make_rows())
                 self.run.check_claim()
-            if not self.frames and below == "tables":
-                # The first table says how large the others may be.
+            if not self.frames and directory == "tables":
+                # The size of the first table is an estimate of the size of the others.
                 self.execution.plan_for(table.files().size)
             self.frames[name] = rows
         return self.frames[name]
 
     def write_rows(
-        self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, below: str = "tables"
+        self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, directory: str = "tables"
     ) -> DataFrame:
-        """Write a small table from rows in the driver without Spark, because a Spark job takes longer."""
-        return self.write_table(name, lambda: pa.Table.from_pylist(rows, schema=schema), below)
+        """Write a small table from rows in the driver. No Spark job runs, because a job takes longer."""
+        return self.write_table(name, lambda: pa.Table.from_pylist(rows, schema=schema), directory)
 
     def write_or_empty(
-        self, may_have_rows: bool, name: str, schema: pa.Schema, make: Callable[[], Rows]
+        self, may_have_rows: bool, name: str, schema: pa.Schema, make_rows: Callable[[], Rows]
     ) -> DataFrame:
         """Write a table with `write_table` if it may have rows. Otherwise write it empty, without a query."""
-        return self.write_table(name, make) if may_have_rows else self.write_rows(name, [], schema)
+        return self.write_table(name, make_rows) if may_have_rows else self.write_rows(name, [], schema)
 
     def write_query(
         self,
@@ -121,20 +121,20 @@ class TableCache:
         tables: TablesT,
     ) -> DataFrame:
         """Write a table with the rows of a query of ``tables``."""
-        is_due = bool(due_queries((query,), tables))
-        return self.write_or_empty(is_due, name, schema, partial(query, tables))
+        can_have_rows = bool(queries_with_input((query,), tables))
+        return self.write_or_empty(can_have_rows, name, schema, partial(query, tables))
 
     def count(self, name: str) -> int:
         """Return the number of rows of a table, from its files.
 
         Raises:
-            KeyError: the run has not written or found the table, so that the number is unknown.
+            KeyError: the run has not written or found the table. The number of rows is unknown.
         """
         if name not in self.frames:
             raise KeyError(name)
         return self.run.count(f"tables/{name}")
 
-    def values(self, name: str, column: str) -> frozenset[str]:
+    def distinct_values(self, name: str, column: str) -> frozenset[str]:
         """Return the distinct values of a column of a written table.
 
         The column must have few distinct values.
@@ -145,61 +145,61 @@ class TableCache:
         )
         return frozenset(counts[column].to_pylist())
 
-    def where(self, below: str) -> str:
-        """Return the path of a table for Spark. ``below`` is its path in the run directory."""
-        return f"{self.run.path}/{below}"
+    def spark_path(self, directory: str) -> str:
+        """Return the path of a table for Spark. ``directory`` is its path in the run directory."""
+        return f"{self.run.path}/{directory}"
 
     def files(self, name: str) -> TableFiles:
         """Return the files of a written table."""
         return _RunTable(self.run, f"tables/{name}").files()
 
     def plan_for(self, names: Iterable[str], replicas: int) -> None:
-        """Set Spark's query planning for these tables, and for the number of replicas to compare."""
+        """Adapt Spark's query planning to the size of these tables and the number of replicas to compare."""
         self.execution.plan_for(sum(self.files(name).size for name in names), replicas)
 
     def broadcast(self, name: str, table: DataFrame) -> DataFrame:
-        """Mark a written table for joins with all ledgers (`Execution.broadcast`)."""
+        """Return the table. If it is small, it is marked so that joins copy it to every task."""
         return self.execution.broadcast(table, self.files(name))
 
 
-def count_values(files: TableFiles, column: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def count_values(table_files: TableFiles, column: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the number of rows for each value of a text column. The result has the columns of ``schema``."""
-    for rows in files.row_groups((column,), (column,), _ROWS_AT_ONCE):
+    for rows in table_files.row_groups((column,), (column,), _MAX_BATCH_ROWS):
         counts = rows[column].cast(pa.string()).value_counts()
         yield pa.RecordBatch.from_arrays([counts.field(0), counts.field(1)], schema=schema)
 
 
-_ROWS_AT_ONCE = 1 << 18
+_MAX_BATCH_ROWS = 1 << 18
 
 
-def _place(below: str, name: str) -> str:
-    """Return the path of a table in the run, without ``.``, which object stores do not accept."""
-    return f"{below}/{name}" if below else name
+def _table_path(directory: str, name: str) -> str:
+    """Return the path of a table in the run. It has no part ``.``, which object stores do not accept."""
+    return f"{directory}/{name}" if directory else name
 
 
-SCRATCH = "scratch"
+SCRATCH_DIRECTORY = "scratch"
 """Directory, below the tables of a run, for tables that are deleted after the checks."""
 
 
 def semi_join_scratch(
-    cache: TableCache, keys: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
+    cache: TableCache, key_table: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
 ) -> DataFrame:
-    """Return the rows of ``table`` whose ledger id is in the table ``keys``, and perhaps further rows.
+    """Return the rows of ``table`` whose ledger id is in the table ``key_table``.
 
-    Both tables must be written. ``rows`` are all rows of ``table``. ``columns`` are the columns to keep, or
-    None for all.
+    The result may have further rows. Both tables must be written. ``rows`` are all rows of ``table``.
+    ``columns`` are the columns to keep, or None for all.
     """
-    name = f"{table}_of_{keys}"
-    table_files, key_files = cache.files(table), cache.files(keys)
+    name = f"{table}_of_{key_table}"
+    table_files, key_files = cache.files(table), cache.files(key_table)
 
     def join() -> tuple[DataFrame, TableFiles]:
         joined_rows = partial(rows_of_ledgers, cache.spark, table_files, key_files, rows.schema, columns)
-        joined = cache.write_table(name, joined_rows, f"tables/{SCRATCH}")
-        return joined, cache.files(f"{SCRATCH}/{name}")
+        joined_table = cache.write_table(name, joined_rows, f"tables/{SCRATCH_DIRECTORY}")
+        return joined_table, cache.files(f"{SCRATCH_DIRECTORY}/{name}")
 
     return cache.execution.semi_join(rows, key_files, join)
 
 
 def drop_scratch_tables(cache: TableCache) -> None:
-    """Delete the tables below `SCRATCH`, which no step after the checks needs."""
-    cache.run.remove(f"tables/{SCRATCH}")
+    """Delete the tables below `SCRATCH_DIRECTORY`, which no step after the checks needs."""
+    cache.run.remove(f"tables/{SCRATCH_DIRECTORY}")

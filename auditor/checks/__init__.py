@@ -6,7 +6,7 @@ from auditor.checks.check import FINDING_COLUMNS, Basis, Check, Need, RosterChec
 from auditor.checks.manual import SECTIONS
 from auditor.model.finding import Severity, Urgency
 
-_MODULES = {
+_MODULES_BY_GROUP = {
     "replication": (
         "entry_lost",
         "below_ack_quorum",
@@ -122,17 +122,19 @@ _MODULES = {
 }
 """Modules with a check, by the group of the check. A module and the function in it have the same name."""
 
-GROUPS = tuple(_MODULES)
-GROUP_OF = {name.replace("_", "-"): group for group, names in _MODULES.items() for name in names}
+GROUPS = tuple(_MODULES_BY_GROUP)
+GROUP_OF = {name.replace("_", "-"): group for group, names in _MODULES_BY_GROUP.items() for name in names}
 """Group of a check, by its id."""
 
 ALL: tuple[Check, ...] = tuple(
-    getattr(import_module(f"auditor.checks.{name}"), name) for names in _MODULES.values() for name in names
+    getattr(import_module(f"auditor.checks.{name}"), name)
+    for names in _MODULES_BY_GROUP.values()
+    for name in names
 )
 # Former ids too, because scripts may use them.
 BY_ID: dict[str, Check] = {name: check for check in ALL for name in (check.id, *check.aliases)}
 
-_POSITIONS = {check.id: position for position, check in enumerate(ALL)}
+_POSITION_BY_ID = {check.id: position for position, check in enumerate(ALL)}
 
 
 def check_order(urgency: str, severity: str, id: str) -> tuple[int, int, int, str]:
@@ -141,7 +143,7 @@ def check_order(urgency: str, severity: str, id: str) -> tuple[int, int, int, st
     >>> check_order("lost", "critical", "entry-lost") < check_order("rest", "critical", "start-refused")
     True
     """
-    return Urgency(urgency).rank, Severity(severity).rank, _POSITIONS.get(id, len(ALL)), id
+    return Urgency(urgency).rank, Severity(severity).rank, _POSITION_BY_ID.get(id, len(ALL)), id
 
 
 TABLE_CHECKS: tuple[TableCheck, ...] = tuple(check for check in ALL if isinstance(check, TableCheck))

@@ -33,7 +33,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     """A live bookie holds the ledgers of an id that is gone, and will delete them.
 
     What it finds:
-        The id is not registered, and no disk has it. For ledgers of that id, the bookie has exactly the
+        The id is not registered, and no disk carries it. For ledgers of that id, the bookie has exactly the
         entries that the id should have, or `bookie-alias` finds that the id is the bookie's old one.
 
     Why it matters:
@@ -41,9 +41,9 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         bookie. These may be the last copies.
 
     How sure:
-        Confirmed if the bookie has five ledgers of one such id, or if `bookie-alias` reports that id too.
-        Suspect with fewer ledgers: somebody may be copying a dead bookie's ledgers. Suspect if the bookie
-        also has `disk-id-mismatch`.
+        Confirmed if the bookie has at least five ledgers of one such id, or if `bookie-alias` reports that id
+        too. Suspect with fewer ledgers: somebody may be copying a dead bookie's ledgers. Suspect if the
+        bookie also has `disk-id-mismatch`.
 
     What to do:
         First stop the bookie, or restart it with gcOverreplicatedLedgerWaitTime=0, which stops these
@@ -58,14 +58,14 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
           Only once the ledgers have the new id.
 
     Limits:
-        A bookie that came back after it was replaced looks the same: stop its garbage collection too. Open
-        ledgers without a finished segment do not count.
+        A bookie that came back after it was replaced is reported too: stop its garbage collection as well.
+        Open ledgers without a finished segment do not count.
     """
-    closed_count = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
+    closed_ledger_count = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     alias_rows = with_ledgers(
         _copies_of_unregistered(tables),
         ("bookie_id", "alias"),
-        closed_count,
+        closed_ledger_count,
         F.first("has_cookie").alias("has_cookie"),
         F.coalesce(F.first("same_bookie"), F.lit(False)).alias("same_bookie"),
     ).withColumnRenamed("total", "ledgers")
@@ -98,8 +98,10 @@ def _copies_of_unregistered(tables: Tables) -> DataFrame:
     registered_bookies = tables.bookies.where("registered is not null and not foreign_instance").select(
         "bookie_id"
     )
-    lost_ids = tables.unregistered.where("not found").select(F.col("bookie_id").alias("alias"), "has_cookie")
-    alias_pairs = tables.over_replicated.where("not locked").select(*LEDGER, "bookie_id", "state")
+    vanished_ids = tables.unregistered.where("not found").select(
+        F.col("bookie_id").alias("alias"), "has_cookie"
+    )
+    surplus_copies = tables.over_replicated.where("not locked").select(*LEDGER, "bookie_id", "state")
     held_copies = tables.unequal.where("index_state = 'ok' and length(held) > 0").select(
         *LEDGER, "bookie_id", "held"
     )
@@ -109,13 +111,13 @@ def _copies_of_unregistered(tables: Tables) -> DataFrame:
         .select(*LEDGER, F.explode("replicas").alias("r"))
         .select(*LEDGER, F.col("r.bookie_id").alias("alias"), "r.groups")
         # This join comes first: without a vanished id Spark then reads no ledger.
-        .join(F.broadcast(lost_ids), "alias")
+        .join(F.broadcast(vanished_ids), "alias")
     )
     alias_ids = other_ids(tables.bookies.sparkSession, tables.roster.aliases).select(
         "bookie_id", F.col("other").alias("alias"), F.lit(True).alias("same_bookie")
     )
     return (
-        alias_pairs.join(F.broadcast(registered_bookies), "bookie_id")
+        surplus_copies.join(F.broadcast(registered_bookies), "bookie_id")
         .join(held_copies, [*LEDGER, "bookie_id"])
         .join(expected_copies, [*LEDGER])
         .join(F.broadcast(alias_ids), ["bookie_id", "alias"], "left")

@@ -33,12 +33,18 @@ def all_bookies_read_only(roster: Roster) -> Findings:
     Limits:
         The store does not say why the bookies are read-only.
     """
-    state, cluster = roster.cluster.repair, roster.cluster
-    if not state.registered or state.writable or not cluster.bookies_listed or cluster.unclear_bookies:
+    repair_state, cluster = roster.cluster.repair, roster.cluster
+    if (
+        not repair_state.registered
+        or repair_state.writable
+        or not cluster.bookies_listed
+        or cluster.unclear_bookies
+    ):
         return
     yield bookie_finding(
         None,
-        f"every registered bookie ({state.registered}) is read-only: no ledger can be created and nothing "
-        f"can be copied; {waiting_text(state)}",
-        {"registered": state.registered, "waiting": state.waiting},
+        f"every registered bookie ({repair_state.registered}) is read-only: no ledger can be created and "
+        f"nothing "
+        f"can be copied; {waiting_text(repair_state)}",
+        {"registered": repair_state.registered, "waiting": repair_state.waiting},
     )

@@ -16,19 +16,19 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
 
     What it finds:
-        Only copies that are surely absent count. If the ledger is not closed, only its finished segments
-        count, without their last entries (as many as the write quorum).
+        Only copies that are surely absent count as missing. If the ledger is not closed, the check leaves out
+        the last segment, and as many entries before it as the write quorum.
 
     Why it matters:
         The next failure may take the last copy. Recovery may treat the entry as never written.
 
     How sure:
-        Suspect if the ledger is not closed or changed during the audit, or for another reason of
-        `entry-lost`.
+        Suspect if the ledger is not closed or changed during the audit, or for a reason that `entry-lost`
+        gives.
 
     What to do:
-        Have the ledger marked: replication then makes the copies. Do not restart or drain a bookie of the
-        ledger before that.
+        Have the ledger marked as under-replicated: replication then makes the copies. Do not restart or drain
+        a bookie of the ledger before that.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.

@@ -15,18 +15,18 @@ def below_write_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its write quorum.
 
     What it finds:
-        The entry with the fewest copies still has an ack quorum of them.
+        The entry with the fewest copies still has as many as the ack quorum.
 
     Why it matters:
         The ledger survives fewer failures than intended.
 
     How sure:
-        Suspect if the ledger is not closed or changed during the audit, or for another reason of
-        `entry-lost`.
+        Suspect if the ledger is not closed or changed during the audit, or for a reason that `entry-lost`
+        gives.
 
     What to do:
-        Have the ledger marked: replication then makes the copies. BookKeeper's auditor rarely sees single
-        missing entries.
+        Have the ledger marked as under-replicated: replication then makes the copies. BookKeeper's auditor
+        rarely sees single missing entries.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.

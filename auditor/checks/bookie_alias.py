@@ -1,6 +1,12 @@
 """Bookies with several ids."""
 
-from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts, suspect_where
+from auditor.checks.bookie_findings import (
+    bookie_finding,
+    count_text,
+    group_rows,
+    sorted_facts,
+    suspect_or_confirmed,
+)
 from auditor.checks.check import (
     ERASES,
     ActionKind,
@@ -50,7 +56,7 @@ def bookie_alias(roster: Roster) -> Findings:
         `disk-id-mismatch`.
 
     What to do:
-        Check on the host that both ids are one bookie:
+        Check on the host whether both ids are one bookie:
         - If they are, stop the bookie. Give it its old id back, or write the new id into the ledgers and
           afterwards into the cookie.
         - If the old address now belongs to another bookie, change no id. Follow `bookie-down` or
@@ -70,45 +76,50 @@ def bookie_alias(roster: Roster) -> Findings:
           Only once the ledgers have the new id.
 
     Limits:
-        Not reported: two ids with only one hint, two ids that most of their ensembles contain together, and
-        an unregistered id of whose ledgers the registered bookie has no entry. DNS is not asked.
+        Two ids are not reported if they have only one hint, or if most of their ensembles contain both. An
+        unregistered id is not reported if the registered bookie has no entry of its ledgers. DNS is not
+        asked.
     """
-    identity = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}
-    members = [row for row in roster.bookies if row["bookie_id"] in identity]
-    edges = [
+    identity_by_bookie = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}
+    member_rows = [row for row in roster.bookies if row["bookie_id"] in identity_by_bookie]
+    all_edges = [
         row
         for row in roster.identity_edges
-        if row["one"] in identity and identity[row["one"]] == identity.get(row["other"])
+        if row["one"] in identity_by_bookie
+        and identity_by_bookie[row["one"]] == identity_by_bookie.get(row["other"])
     ]
-    edges_by_identity = group_rows(edges, lambda row: identity[row["one"]])
-    for name, rows in group_rows(members, lambda row: identity[row["bookie_id"]]).items():
-        if name in edges_by_identity:
-            yield _finding(rows, edges_by_identity[name])
+    edges_by_identity = group_rows(all_edges, lambda row: identity_by_bookie[row["one"]])
+    for identity_name, rows in group_rows(
+        member_rows, lambda row: identity_by_bookie[row["bookie_id"]]
+    ).items():
+        if identity_name in edges_by_identity:
+            yield _alias_finding(rows, edges_by_identity[identity_name])
 
 
-def _finding(members: list[Row], edges: list[Row]) -> Row:
-    stranded_ids = [row for row in members if row["named"] and row["registered"] is None]
-    bookie_id = min(row["bookie_id"] for row in stranded_ids)
-    dependent_rows = sum(row["depending"] for row in stranded_ids)
-    look_alikes = sorted({row["bookie_id"] for row in members} - {bookie_id})
-    rules = sorted({row["rule"] for row in edges})
+def _alias_finding(member_rows: list[Row], edges: list[Row]) -> Row:
+    stranded_rows = [row for row in member_rows if row["named"] and row["registered"] is None]
+    bookie_id = min(row["bookie_id"] for row in stranded_rows)
+    dependent_ledger_count = sum(row["depending"] for row in stranded_rows)
+    look_alike_ids = sorted({row["bookie_id"] for row in member_rows} - {bookie_id})
+    rule_names = sorted({row["rule"] for row in edges})
     # After two disks were swapped, one bookie's ledgers look like another's.
-    is_suspect = any(row["suspect"] for row in members)
+    is_suspect = any(row["suspect"] for row in member_rows)
     return bookie_finding(
         bookie_id,
-        f"{bookie_id} is not registered and looks like one bookie with {', '.join(look_alikes)} "
-        f"({', '.join(rules)}); {count_text(dependent_rows, 'ledger depends', 'ledgers depend')} on it",
+        f"{bookie_id} is not registered and is probably the same bookie as {', '.join(look_alike_ids)} "
+        f"({', '.join(rule_names)}); "
+        f"{count_text(dependent_ledger_count, 'ledger depends', 'ledgers depend')} on it",
         {
-            "ids": sorted_facts(members, *_MEMBER),
+            "ids": sorted_facts(member_rows, *_MEMBER_FIELDS),
             "edges": sorted_facts(edges, "one", "other", "rule", "joins", "evidence", "against"),
             "attribution_suspect": is_suspect,
         },
-        severity=Severity.NOTE if dependent_rows == 0 else None,
-        confidence=suspect_where(Rule.SAME_LEDGERS.value not in rules or is_suspect),
+        severity=Severity.NOTE if dependent_ledger_count == 0 else None,
+        confidence=suspect_or_confirmed(Rule.SAME_LEDGERS.value not in rule_names or is_suspect),
     )
 
 
-_MEMBER = (
+_MEMBER_FIELDS = (
     "bookie_id",
     "named",
     "registered",

@@ -15,7 +15,7 @@ def bookie_down(roster: Roster) -> Findings:
     """A bookie that ledgers name has a cookie and is not registered.
 
     What it finds:
-        Only ephemeral registrations count.
+        A registration that is not ephemeral does not count.
 
     Why it matters:
         The bookie's copies are unreachable until it returns or is decommissioned.
@@ -41,5 +41,5 @@ def bookie_down(roster: Roster) -> Findings:
                 row["bookie_id"],
                 f"{row['bookie_id']} is not registered; "
                 f"{count_text(row['ledgers'], 'ledger names it', 'ledgers name it')}",
-                {name: row[name] for name in ("ledgers", "depending", "replicas", "read")},
+                {bookie_id: row[bookie_id] for bookie_id in ("ledgers", "depending", "replicas", "read")},
             )

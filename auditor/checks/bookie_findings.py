@@ -64,7 +64,7 @@ def bookie_finding(
     }
 
 
-def suspect_where(condition: bool) -> Confidence:
+def suspect_or_confirmed(condition: bool) -> Confidence:
     """Return suspect if the condition is true, else confirmed."""
     return Confidence.SUSPECT if condition else Confidence.CONFIRMED
 
@@ -78,13 +78,13 @@ def count_text(number: int, singular_form: str, plural_form: str) -> str:
     return f"{number} {singular_form if number == 1 else plural_form}"
 
 
-def sorted_facts(rows: Iterable[Mapping[str, Any]], *fields: str) -> list[Row]:
-    """Return rows with only ``fields``, sorted by the values of these fields with null first.
+def sorted_facts(rows: Iterable[Mapping[str, Any]], *field_names: str) -> list[Row]:
+    """Return rows with only ``field_names``, sorted by the values of these fields with null first.
 
     >>> sorted_facts([{"path": "b", "at": 1}, {"path": "a", "at": 2}], "path")
     [{'path': 'a'}, {'path': 'b'}]
     """
-    facts = [{name: row[name] for name in fields} for row in rows]
+    facts = [{name: row[name] for name in field_names} for row in rows]
     return sorted(facts, key=lambda row: [(value is not None, value) for value in row.values()])
 
 
@@ -94,14 +94,14 @@ def group_rows(rows: Iterable[Row], group_key: Callable[[Row], Hashable]) -> dic
     >>> group_rows([{"n": 1}, {"n": 3}, {"n": 2}], lambda row: row["n"] % 2)
     {1: [{'n': 1}, {'n': 3}], 0: [{'n': 2}]}
     """
-    groups: dict[Any, list[Row]] = {}
+    rows_by_key: dict[Any, list[Row]] = {}
     for row in rows:
-        groups.setdefault(group_key(row), []).append(row)
-    return groups
+        rows_by_key.setdefault(group_key(row), []).append(row)
+    return rows_by_key
 
 
 def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
-    """Count rows per bookie, and count sure rows and doubtful rows separately.
+    """Count the rows of each bookie: sure rows, which are not doubtful, and doubtful rows.
 
     Args:
         rows: one row per ledger and bookie, with the column ``doubtful`` and the columns ``sums``.
@@ -113,22 +113,24 @@ def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
         ``sums`` has the sum over sure rows. The same name with the prefix ``doubted_`` has the sum over
         doubtful rows.
     """
-    kinds = with_ledgers(rows, ["bookie_id", "doubtful"], *(F.sum(name).alias(name) for name in sums))
+    counts_by_doubt = with_ledgers(
+        rows, ["bookie_id", "doubtful"], *(F.sum(name).alias(name) for name in sums)
+    )
 
-    def total(name: str, condition: str, column_name: str) -> Column:
+    def sum_where(name: str, condition: str, column_name: str) -> Column:
         return F.expr(f"coalesce(sum(CASE WHEN {condition} THEN {name} END), 0) AS {column_name}")
 
-    totals = kinds.groupBy("bookie_id").agg(
-        total("total", "NOT doubtful", "sure"),
-        total("total", "doubtful", "doubted"),
+    bookie_totals = counts_by_doubt.groupBy("bookie_id").agg(
+        sum_where("total", "NOT doubtful", "sure"),
+        sum_where("total", "doubtful", "doubted"),
         F.expr("min_by(sample, doubtful) AS sample"),
-        *(total(name, "NOT doubtful", name) for name in sums),
-        *(total(name, "doubtful", f"doubted_{name}") for name in sums),
+        *(sum_where(name, "NOT doubtful", name) for name in sums),
+        *(sum_where(name, "doubtful", f"doubted_{name}") for name in sums),
     )
-    return totals.withColumnRenamed("sure", "total")
+    return bookie_totals.withColumnRenamed("sure", "total")
 
 
-def other_entries_findings(tables: Tables, column: str, purpose_words: str) -> DataFrame:
+def other_entries_findings(tables: Tables, column: str, description_text: str) -> DataFrame:
     """Return one finding for each bookie that has entries listed in one column of the table ``judged``.
 
     A ledger is doubtful if it is not closed, changed between the two metadata scans, or may belong to another
@@ -137,27 +139,29 @@ def other_entries_findings(tables: Tables, column: str, purpose_words: str) -> D
     Args:
         tables: the tables of the run.
         column: the column of ``judged``.
-        purpose_words: the words after "entries of 5 ledgers" in the message.
+        description_text: the words after "entries of 5 ledgers" in the message.
     """
 
-    from auditor.tables.scans import doubtful
+    from auditor.tables.scans import drop_deleted_ledgers
 
-    held_rows = (
+    entry_rows = (
         filter_part(column, tables.judged)
         .select(*LEDGER, "state", "length", "last_entry_id", F.explode(column).alias("held"))
         .select(*LEDGER, "state", "length", "last_entry_id", "held.*")
     )
-    rows = with_attribution(doubtful(held_rows, tables.moved), tables)
+    rows = with_attribution(drop_deleted_ledgers(entry_rows, tables.moved), tables)
     # Estimate: every entry has the average length of the ledger's entries.
-    entry = F.try_divide("length", F.col("last_entry_id") + 1)
-    bytes = F.when((F.col("state") == LedgerState.CLOSED) & (F.col("length") > 0), F.col("count") * entry)
+    average_entry_bytes = F.try_divide("length", F.col("last_entry_id") + 1)
+    estimated_bytes = F.when(
+        (F.col("state") == LedgerState.CLOSED) & (F.col("length") > 0), F.col("count") * average_entry_bytes
+    )
     is_doubtful = (F.col("state") != LedgerState.CLOSED) | F.col("moved") | F.col("attribution_suspect")
     rows = rows.select(
         *LEDGER,
         "bookie_id",
         is_doubtful.alias("doubtful"),
         F.col("count").alias("entries"),
-        F.coalesce(bytes.cast("bigint"), F.lit(0)).alias("bytes"),
+        F.coalesce(estimated_bytes.cast("bigint"), F.lit(0)).alias("bytes"),
     )
     bookie_rows = count_per_bookie(rows, "entries", "bytes")
     return finding_rows(
@@ -168,8 +172,8 @@ def other_entries_findings(tables: Tables, column: str, purpose_words: str) -> D
             "{bookie_id} holds {entries + doubted_entries:entry|entries} of {total + "
             "doubted:ledger|ledgers} {what}: about {bytes + doubted_bytes:byte|bytes} by the ledgers' "
             "lengths, for example ledger {sample:,}{doubts}",
-            what=purpose_words,
-            doubts=doubts(),
+            what=description_text,
+            doubts=doubtful_ledgers_clause(),
         ),
         evidence="total AS ledgers, entries, bytes AS bytes_estimate, doubted AS doubted_ledgers, "
         "doubted_entries, doubted_bytes AS doubted_bytes_estimate, sample, "
@@ -177,60 +181,60 @@ def other_entries_findings(tables: Tables, column: str, purpose_words: str) -> D
     )
 
 
-def doubts() -> Column:
-    """Return the end of a message: the number of doubtful ledgers in a row of `count_per_bookie`."""
+def doubtful_ledgers_clause() -> Column:
+    """Return the end of a message: the number of doubtful ledgers in a row of `count_per_bookie`, if any."""
     doubt_clause = words("; {doubted} of these ledgers are unconfirmed: not closed, or changing")
     return F.when(F.col("doubted") > 0, doubt_clause).otherwise("")
 
 
-SHOWN = 10
+MAX_SHOWN_LOGS = 10
 """Largest number of entry logs that a finding names. The largest logs come first."""
 
-LEDGERS_SHOWN = 3
+MAX_SHOWN_LEDGERS = 3
 """Largest number of ledgers that a finding names for each entry log."""
 
 
-_UNCLEAR_CLASSES = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED, *NOT_RECLAIMABLE)
-"""Classes of bytes. Garbage collection or compaction may keep a log that has bytes of such a class."""
+_UNCLEAR_SPACE_CLASSES = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED, *NOT_RECLAIMABLE)
+"""Classes of bytes that may be needed. Garbage collection or compaction may keep a log with such bytes."""
 
 
-def logs(tables: Tables) -> DataFrame:
+def closed_logs(tables: Tables) -> DataFrame:
     """Return one row for each closed entry log of the table space.
 
     The result has neither the log that the bookie writes to nor files that are not yet a log. It also has no
-    log with bytes that might be needed, such as bytes of an unknown owner (`_UNCLEAR_CLASSES`).
+    log with bytes that might be needed, such as bytes of an unknown owner (`_UNCLEAR_SPACE_CLASSES`).
 
     Returns:
         ``bytes`` is the size of the log, ``entries`` the bytes of entries, and ``remain`` the bytes that
-        collection keeps. ``keeps`` has the ledgers that keep the log, the largest first. ``unflushed`` is
-        that of the table.
+        collection keeps. ``keeps`` has the ledgers that keep the log, the largest first. ``unflushed`` is the
+        column of the table space.
     """
-    name = F.expr(LEDGER_NAME)
+    ledger_name = F.expr(LEDGER_NAME)
     has_ledger_id = F.col("ledger_id").isNotNull()
     is_kept_ledger = has_ledger_id & F.col("remains")
     # A ledger with surplus entries has two rows in a log; add them up.
-    ledger_parts = (
+    ledger_bytes = (
         tables.space.where("kind = 'log' and not current and bookie_id is not null")
         .groupBy("bookie_id", "directory", "path", "scope_id", "ledger_id")
         .agg(
             F.sum("bytes").alias("bytes"),
             F.max("remains").alias("remains"),
             F.max("unflushed").alias("unflushed"),
-            F.max(F.col("class").isin(*_UNCLEAR_CLASSES)).alias("unclear"),
+            F.max(F.col("class").isin(*_UNCLEAR_SPACE_CLASSES)).alias("unclear"),
         )
     )
-    largest = F.when(
-        is_kept_ledger, F.struct((-F.col("bytes")).alias("order"), name.alias("ledger"), "bytes")
+    kept_ledger = F.when(
+        is_kept_ledger, F.struct((-F.col("bytes")).alias("order"), ledger_name.alias("ledger"), "bytes")
     )
     return (
-        ledger_parts.groupBy("bookie_id", "directory", "path")
+        ledger_bytes.groupBy("bookie_id", "directory", "path")
         .agg(
             F.sum("bytes").alias("bytes"),
             F.coalesce(F.sum(F.when(has_ledger_id, F.col("bytes"))), F.lit(0)).alias("entries"),
             F.coalesce(F.sum(F.when(is_kept_ledger, F.col("bytes"))), F.lit(0)).alias("remain"),
             F.max("unclear").alias("unclear"),
             F.max("unflushed").alias("unflushed"),
-            F.slice(F.array_sort(F.collect_list(largest)), 1, LEDGERS_SHOWN).alias("keeps"),
+            F.slice(F.array_sort(F.collect_list(kept_ledger)), 1, MAX_SHOWN_LEDGERS).alias("keeps"),
         )
         .where("not unclear")
         .withColumn("keeps", F.transform("keeps", lambda ledger: F.struct(ledger["ledger"], ledger["bytes"])))
@@ -239,19 +243,21 @@ def logs(tables: Tables) -> DataFrame:
 
 def logs_per_bookie(rows: DataFrame, *aggregates: Column) -> DataFrame:
     """Return one row per bookie: ``logs`` (number), ``bytes``, ``sample`` (largest logs), and aggregates."""
-    bookie_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
+    size_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
     log_struct = F.struct("place", "path", "bytes", "entries", "remain", "keeps")
     bookie_rows = (
-        rows.withColumn("place", bookie_rank)
+        rows.withColumn("place", size_rank)
         .groupBy("bookie_id")
         .agg(
             F.count("*").alias("logs"),
             F.sum("bytes").alias("bytes"),
-            F.array_sort(F.collect_list(F.when(F.col("place") <= SHOWN, log_struct))).alias("sample"),
+            F.array_sort(F.collect_list(F.when(F.col("place") <= MAX_SHOWN_LOGS, log_struct))).alias(
+                "sample"
+            ),
             *aggregates,
         )
     )
-    fields = ("path", "bytes", "entries", "remain", "keeps")
+    log_fields = ("path", "bytes", "entries", "remain", "keeps")
     return bookie_rows.withColumn(
-        "sample", F.transform("sample", lambda log: F.struct(*(log[field] for field in fields)))
+        "sample", F.transform("sample", lambda log: F.struct(*(log[field] for field in log_fields)))
     )

@@ -24,8 +24,8 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         Confirmed: the metadata has this id. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
-        Remove a znode that was made by hand. Rename a bookie with such an id at its next rebuild. Correct a
-        ledger with the store's own client: updateBookieInLedger refuses such an id.
+        If somebody made a znode with such an id by hand, remove it. Rename a bookie with such an id at its
+        next rebuild. Correct a ledger with the store's own client: updateBookieInLedger refuses such an id.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -34,10 +34,10 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
     Limits:
         BP-41 allows letters, digits, ':', '-' and '.'. The check also accepts an underscore.
     """
-    id = F.col("bookie_id")
-    is_accepted = id.rlike(rf"\A{ACCEPTED_PATTERN}\z") & ~id.rlike(rf"\A{RESERVED_PATTERN}\z")
+    bookie_id = F.col("bookie_id")
+    is_accepted = bookie_id.rlike(rf"\A{ACCEPTED_PATTERN}\z") & ~bookie_id.rlike(rf"\A{RESERVED_PATTERN}\z")
     stored_ids = tables.bookies.where(F.col("has_cookie") | F.col("registered").isNotNull())
-    refused_findings = finding_rows(
+    refused_id_findings = finding_rows(
         stored_ids.where(~is_accepted),
         bookie_id="bookie_id",
         message="a cookie or registration has the name '{bookie_id}', which is not a bookie id",
@@ -46,7 +46,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
     known_bookies = tables.bookies.where(
         F.col("named") | F.col("has_cookie") | F.col("registered").isNotNull()
     )
-    unportable_ids = finding_rows(
+    unportable_id_findings = finding_rows(
         known_bookies.where(is_accepted & ~F.col("bookie_id").rlike(rf"\A{PORTABLE_PATTERN}\z")),
         bookie_id="bookie_id",
         severity=F.lit(Severity.NOTE.value),
@@ -55,6 +55,6 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
     )
     return (
         ledgers_breaking(tables, "bookie-id-invalid")
-        .unionByName(refused_findings)
-        .unionByName(unportable_ids)
+        .unionByName(refused_id_findings)
+        .unionByName(unportable_id_findings)
     )

@@ -39,34 +39,39 @@ def bookie_unread(roster: Roster) -> Findings:
         The table `verdicts` has the undecided ledgers.
     """
     if not roster.cluster.has_sources:
-        yield _none_read(roster.unread)
+        yield _no_bookie_read(roster.unread)
         return
-    without_cookies = {row["bookie_id"] for row in roster.starts if row["source"] == Source.NOTHING}
+    ids_without_cookie = {row["bookie_id"] for row in roster.starts if row["source"] == Source.NOTHING}
     for row in roster.unread:
-        name = row["bookie_id"]
-        if name in without_cookies:
+        bookie_id = row["bookie_id"]
+        if bookie_id in ids_without_cookie:
             continue
         yield bookie_finding(
-            name,
-            f"{name} was {'read in part' if row['read'] == BookieRead.PARTIAL else 'not read'}: "
+            bookie_id,
+            f"{bookie_id} was {'read in part' if row['read'] == BookieRead.PARTIAL else 'not read'}: "
             f"{row['reason'] or 'no reason is known'}; "
             f"{count_text(row['ledgers'], 'ledger names it', 'ledgers name it')}, "
-            f"{count_text(row['replicas'], 'replica', 'replicas')} undecided at most",
+            f"at most {count_text(row['replicas'], 'replica', 'replicas')} undecided",
             {field: row[field] for field in ("read", "reason", "ledgers", "replicas")},
             confidence=Confidence.UNKNOWN,
-            unknown=[name],
+            unknown=[bookie_id],
         )
 
 
-def _none_read(unread: list[Row]) -> Row:
+def _no_bookie_read(unread_bookies: list[Row]) -> Row:
     """Return one finding for all bookies, for an audit without any bookie source."""
     reason = "no --bookies was given"
-    replicas = sum(row["replicas"] for row in unread)
+    replica_count = sum(row["replicas"] for row in unread_bookies)
     return bookie_finding(
         None,
-        f"no bookie was read: {reason}; {count_text(replicas, 'replica', 'replicas')} on "
-        f"{count_text(len(unread), 'bookie', 'bookies')} were not checked",
-        {"read": BookieRead.UNREAD, "reason": reason, "bookies": len(unread), "replicas": replicas},
+        f"no bookie was read: {reason}; {count_text(replica_count, 'replica', 'replicas')} on "
+        f"{count_text(len(unread_bookies), 'bookie', 'bookies')} were not checked",
+        {
+            "read": BookieRead.UNREAD,
+            "reason": reason,
+            "bookies": len(unread_bookies),
+            "replicas": replica_count,
+        },
         confidence=Confidence.UNKNOWN,
-        unknown=sorted(row["bookie_id"] for row in unread),
+        unknown=sorted(row["bookie_id"] for row in unread_bookies),
     )

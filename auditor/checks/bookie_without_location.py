@@ -5,7 +5,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 from auditor.model.amounts import first_names
 from auditor.model.placement import Policy
 
-SHOWN = 10
+MAX_SHOWN_BOOKIES = 10
 
 
 @roster_check(Severity.WARNING, rests_on=Basis.PLACEMENT, do_now="add {bookies} to the mapping")
@@ -16,8 +16,8 @@ def bookie_without_location(roster: Roster) -> Findings:
         Bookies, registered or in an ensemble, with no location or only a default one.
 
     Why it matters:
-        Servers treat bookies without location as one rack. A zone policy rates every ensemble with one of
-        them FAIL.
+        Servers treat bookies without location as one rack. A zone policy rates every ensemble with such a
+        bookie FAIL.
 
     How sure:
         Confirmed: the mapping is complete.
@@ -35,17 +35,20 @@ def bookie_without_location(roster: Roster) -> Findings:
     """
     from auditor.model.adherence import DEFAULT_PATHS  # imports NumPy, too slow for bkaudit explain check
 
-    settings = roster.cluster.placement
-    if settings is None or settings.policy is Policy.NONE:
+    placement_settings = roster.cluster.placement
+    if placement_settings is None or placement_settings.policy is Policy.NONE:
         return
     named_ids = {row["bookie_id"] for row in roster.bookies if row["named"] or row["registered"]}
-    unlocated = sorted(named_ids - {name for name in named_ids if roster.locations.path(name) is not None})
-    if unlocated:
-        default_location = DEFAULT_PATHS[settings.policy]
-        names = first_names(unlocated, SHOWN)
+    unlocated_bookies = sorted(
+        named_ids - {name for name in named_ids if roster.locations.path(name) is not None}
+    )
+    if unlocated_bookies:
+        default_location = DEFAULT_PATHS[placement_settings.policy]
+        names_text = first_names(unlocated_bookies, MAX_SHOWN_BOOKIES)
         yield bookie_finding(
             None,
-            f"{count_text(len(unlocated), 'bookie has', 'bookies have')} no location, of {len(named_ids)}, "
-            f"and servers take them to be in {default_location}: {names}",
-            {"bookies": unlocated, "of": len(named_ids), "default": default_location},
+            f"{len(unlocated_bookies)} of {count_text(len(named_ids), 'bookie', 'bookies')} "
+            f"{'has' if len(unlocated_bookies) == 1 else 'have'} no location, and servers take them to be in "
+            f"{default_location}: {names_text}",
+            {"bookies": unlocated_bookies, "of": len(named_ids), "default": default_location},
         )

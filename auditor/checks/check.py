@@ -23,9 +23,9 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
 from auditor.tables.roster import Roster, Row
 
-Find = Callable[[Tables], DataFrame]
+TableFinder = Callable[[Tables], DataFrame]
 Findings = Iterator[Row]
-FindBookies = Callable[[Roster], Findings]
+RosterFinder = Callable[[Roster], Findings]
 
 # Names that the modules of checks import from here, on one line.
 __all__ = [
@@ -66,10 +66,10 @@ class Basis(StrEnum):
     table: str | None
     needs: tuple[Need, ...]
 
-    def __new__(cls, word: str, way: Way, table: str | None = None, needs: tuple[Need, ...] = ()) -> Self:
+    def __new__(cls, name: str, way: Way, table: str | None = None, needs: tuple[Need, ...] = ()) -> Self:
         """Return a member with the fields that the class describes."""
-        member = str.__new__(cls, word)
-        member._value_, member.way, member.table, member.needs = word, way, table, needs
+        member = str.__new__(cls, name)
+        member._value_, member.way, member.table, member.needs = name, way, table, needs
         return member
 
 
@@ -88,7 +88,7 @@ FINDING_COLUMNS = {
 }
 
 
-MUST_HOLD = DATA_LOSS
+URGENCIES_WITH_HOLDS = DATA_LOSS
 """Urgencies that require a check to declare holds. A hold is an action that the check's findings forbid."""
 
 
@@ -109,7 +109,7 @@ class Check:
 
     Raises:
         TypeError: the manual page lacks a section or the risk of a command, or repeats a section. A setting
-            is unknown. A check with an urgency of `MUST_HOLD` has no hold.
+            is unknown. A check with an urgency of `URGENCIES_WITH_HOLDS` has no hold.
     """
 
     severity: Severity
@@ -124,18 +124,18 @@ class Check:
     settings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if missing := [name for name in SECTIONS if not self.sections.get(name)]:
-            raise TypeError(f"{self.id} does not document: {', '.join(missing)}")
+        if missing_sections := [name for name in SECTIONS if not self.sections.get(name)]:
+            raise TypeError(f"{self.id} does not document: {', '.join(missing_sections)}")
         if repeated_headings := manual.repeated_headings(self._manual_page):
             raise TypeError(f"{self.id} documents more than once: {', '.join(repeated_headings)}")
         try:
             manual.commands(self.sections["Commands"])
         except ValueError as error:
             raise TypeError(f"{self.id}: {error}") from error
-        if self.urgency in MUST_HOLD and not self.holds:
+        if self.urgency in URGENCIES_WITH_HOLDS and not self.holds:
             raise TypeError(f"{self.id}: its urgency is {self.urgency}, and it declares no hold")
-        if unknown := [name for name in self.settings if name not in constants()]:
-            raise TypeError(f"{self.id} uses unknown settings: {', '.join(unknown)}")
+        if unknown_settings := [name for name in self.settings if name not in constants()]:
+            raise TypeError(f"{self.id} uses unknown settings: {', '.join(unknown_settings)}")
 
     @property
     def id(self) -> str:
@@ -160,8 +160,8 @@ class Check:
     @property
     def all_needs(self) -> frozenset[Need]:
         """Return the declared needs, plus the metadata if the basis is metadata records or owners."""
-        is_of_records = self.rests_on.way in ("records", "owners")
-        return self.needs | {Need.METADATA} if is_of_records else self.needs
+        needs_metadata = self.rests_on.way in ("records", "owners")
+        return self.needs | {Need.METADATA} if needs_metadata else self.needs
 
     @property
     def _manual_page(self) -> str:
@@ -189,17 +189,17 @@ class TableCheck(Check):
 
         A null in urgency or severity becomes the value of the check.
         """
-        milder_severities = ", ".join(
+        milder_severity_list = ", ".join(
             f"'{severity}'" for severity in Severity if not severity.at_least(self.severity)
         )
         urgency_sql = f"'{self.urgency}'"
-        if milder_severities:
-            urgency_sql = f"IF(severity IN ({milder_severities}), '{Urgency.REST}', {urgency_sql})"
-        expressions = {
+        if milder_severity_list:
+            urgency_sql = f"IF(severity IN ({milder_severity_list}), '{Urgency.REST}', {urgency_sql})"
+        sql_by_column = {
             "urgency": f"coalesce(urgency, {urgency_sql}) AS urgency",
             "severity": f"coalesce(severity, '{self.severity}') AS severity",
         }
-        return tuple(expressions.get(name, name) for name in FINDING_COLUMNS)
+        return tuple(sql_by_column.get(name, name) for name in FINDING_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -208,9 +208,9 @@ class RosterCheck(Check):
 
     def __call__(self, roster: Roster) -> list[dict[str, Any]]:
         """Return one row per finding, in the columns of FINDING_COLUMNS."""
-        return [{**row, **self._said(row["severity"])} for row in self.find(roster)]
+        return [{**row, **self._urgency_and_severity(row["severity"])} for row in self.find(roster)]
 
-    def _said(self, severity: str | None) -> dict[str, str]:
+    def _urgency_and_severity(self, severity: str | None) -> dict[str, str]:
         row_severity = Severity(severity or self.severity)
         urgency = self.urgency if row_severity.at_least(self.severity) else Urgency.REST
         return {"urgency": str(urgency), "severity": str(row_severity)}
@@ -228,7 +228,7 @@ def check(
     action: ActionKind | None = None,
     holds: tuple[HoldRule, ...] = (),
     settings: tuple[str, ...] = (),
-) -> Callable[[Find], TableCheck]:
+) -> Callable[[TableFinder], TableCheck]:
     """Turn a documented function into a `TableCheck`. The arguments are the attributes of `Check`.
 
     >>> @check(Severity.NOTE, rests_on=Basis.DISKS)
@@ -253,7 +253,7 @@ def roster_check(
     action: ActionKind | None = None,
     holds: tuple[HoldRule, ...] = (),
     settings: tuple[str, ...] = (),
-) -> Callable[[FindBookies], RosterCheck]:
+) -> Callable[[RosterFinder], RosterCheck]:
     """Turn a documented function that yields rows of `bookie_finding` into a `RosterCheck`.
 
     The arguments are the attributes of `Check`.

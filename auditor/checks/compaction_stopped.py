@@ -1,7 +1,14 @@
 """Entry logs that compaction has not rewritten although it had the time."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, suspect_if, utc, with_attribution, with_samples, words
+from auditor.checks.finding_rows import (
+    finding_rows,
+    suspect_if,
+    utc_text,
+    with_attribution,
+    with_samples,
+    words,
+)
 from auditor.tables.full_disks import is_suspended
 
 
@@ -42,23 +49,33 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         the interval of major compaction anew. The table log_foresight has each log's reason.
     """
     scan_time, settings = tables.cluster.scan_time, tables.collector
-    intervals = tables.cluster.settings.compaction_intervals
-    late_rows = {
-        kind: F.coalesce(F.col(f"{kind}_since") < scan_time - intervals * interval * 1000, F.lit(False))
-        for kind, interval in (("minor", settings.minor_interval), ("major", settings.major_interval))
+    interval_count = tables.cluster.settings.compaction_intervals
+    is_late_by_kind = {
+        compaction_kind: F.coalesce(
+            F.col(f"{compaction_kind}_since") < scan_time - interval_count * interval_s * 1000, F.lit(False)
+        )
+        for compaction_kind, interval_s in (
+            ("minor", settings.minor_interval),
+            ("major", settings.major_interval),
+        )
     }
-    earliest_time = F.least(*(F.when(is_late, F.col(f"{kind}_since")) for kind, is_late in late_rows.items()))
+    earliest_time = F.least(
+        *(
+            F.when(is_late, F.col(f"{compaction_kind}_since"))
+            for compaction_kind, is_late in is_late_by_kind.items()
+        )
+    )
     registered_bookies = tables.bookies.where("registered is not null").select("bookie_id")
     bookie_rows = with_samples(
         tables.log_foresight.where(
-            (late_rows["minor"] | late_rows["major"]) & (F.coalesce("needed", F.lit(0)) == 0)
+            (is_late_by_kind["minor"] | is_late_by_kind["major"]) & (F.coalesce("needed", F.lit(0)) == 0)
         ),
         "bookie_id",
         "path",
         F.sum(F.col("bytes") - F.col("remain")).alias("frees"),
         F.count_if(is_suspended()).alias("suspended"),
         F.min(earliest_time).alias("since"),
-        F.count_if(late_rows["minor"]).alias("minor"),
+        F.count_if(is_late_by_kind["minor"]).alias("minor"),
     ).join(F.broadcast(registered_bookies), "bookie_id")
     return finding_rows(
         with_attribution(bookie_rows, tables),
@@ -67,7 +84,7 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         message=words(
             "{bookie_id} has {total:entry log|entry logs} that compaction should have rewritten, "
             "to free {frees} bytes: they have been below the threshold since {since}{suspends}",
-            since=utc(F.col("since")),
+            since=utc_text(F.col("since")),
             suspends=F.when(F.col("suspended") > 0, "; a full disk suspends compaction there").otherwise(""),
         ),
         evidence={

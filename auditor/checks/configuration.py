@@ -32,7 +32,7 @@ from auditor.model.holds import ActionKind
 from auditor.model.options import AuditOptions
 from auditor.sources.regular_file import read_toml
 
-_KEYS = ("checks", "skip_checks", "constants")
+_FILE_KEYS = ("checks", "skip_checks", "constants")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +47,23 @@ class CheckConfiguration:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return a JSON object. A run can resume an interrupted run only if their objects are equal."""
+        """Return the configuration as a JSON object.
+
+        An audit resumes an interrupted run only if both have equal objects.
+        """
         return {"not_run": list(self.not_run), "constants": asdict(self.settings)}
 
     @property
-    def unheld(self) -> tuple[str, ...]:
+    def unheld_checks(self) -> tuple[str, ...]:
         """Return the checks whose holds may be missing, because of a skip or a less careful constant."""
-        loosened_checks = {*self.settings.loosened_constants()}
+        loosened_constants = {*self.settings.loosened_constants()}
         return tuple(
-            check.id for check in ALL if check.id in self.not_run or loosened_checks & {*check.settings}
+            check.id for check in ALL if check.id in self.not_run or loosened_constants & {*check.settings}
         )
 
     def facts(self) -> ChecksChosen:
         """Return the configuration for the report."""
-        rows = [
+        constant_rows = [
             CheckConstant(
                 name=name,
                 value=getattr(self.settings, name),
@@ -70,7 +73,9 @@ class CheckConfiguration:
             )
             for name, constant in constants().items()
         ]
-        return ChecksChosen(not_run=list(self.not_run), unheld=list(self.unheld), constants=rows)
+        return ChecksChosen(
+            not_run=list(self.not_run), unheld=list(self.unheld_checks), constants=constant_rows
+        )
 
 
 def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
@@ -78,19 +83,21 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
 
     Raises:
         UsageError: the file is unreadable or is not TOML. A key, check, constant or value in the file is
-            wrong. No check is left. The message names the wrong part.
+            wrong. No check is left to run. The message names the wrong part.
     """
-    path = options.check_settings
-    values: Mapping[str, Any] = {} if path is None else read_toml(path)
-    for key in values:
-        if key not in _KEYS:
-            raise UsageError(f"{path}: {key}: no such key; {suggestion(key, _KEYS)}")
-    table = values.get("constants", {})
-    if not isinstance(table, dict):
-        raise UsageError(f"{path}: constants: {table!r} is no TOML table")
-    settings = CheckSettings.from_values(table, f"{path}: constants")
-    chosen_ids = {*_ids(options.checks, "--checks")} or _ids_of_file(values, "checks", path)
-    skipped_ids = {*_ids(options.skip_checks, "--skip-checks")} or _ids_of_file(values, "skip_checks", path)
+    file_path = options.check_settings
+    file_values: Mapping[str, Any] = {} if file_path is None else read_toml(file_path)
+    for file_key in file_values:
+        if file_key not in _FILE_KEYS:
+            raise UsageError(f"{file_path}: {file_key}: no such key; {suggestion(file_key, _FILE_KEYS)}")
+    constant_values = file_values.get("constants", {})
+    if not isinstance(constant_values, dict):
+        raise UsageError(f"{file_path}: constants: {constant_values!r} is no TOML table")
+    settings = CheckSettings.from_values(constant_values, f"{file_path}: constants")
+    chosen_ids = {*_ids(options.checks, "--checks")} or _ids_of_file(file_values, "checks", file_path)
+    skipped_ids = {*_ids(options.skip_checks, "--skip-checks")} or _ids_of_file(
+        file_values, "skip_checks", file_path
+    )
     not_run = tuple(
         check.id for check in ALL if (chosen_ids and check.id not in chosen_ids) or check.id in skipped_ids
     )
@@ -108,8 +115,8 @@ def kinds_without_holds(ids: Collection[str]) -> dict[ActionKind, tuple[str, ...
     ids_by_kind: dict[ActionKind, tuple[str, ...]] = {}
     for check in ALL:
         if check.id in ids:
-            for kind in dict.fromkeys(kind for rule in check.holds for kind in rule.forbids):
-                ids_by_kind[kind] = (*ids_by_kind.get(kind, ()), check.id)
+            for action_kind in dict.fromkeys(kind for rule in check.holds for kind in rule.forbids):
+                ids_by_kind[action_kind] = (*ids_by_kind.get(action_kind, ()), check.id)
     return ids_by_kind
 
 
@@ -124,19 +131,19 @@ def unknown_check(name: str) -> UsageError:
     return UsageError(f"{name!r} is not a check; {hint}")
 
 
-def _ids_of_file(values: Mapping[str, Any], key: str, path: str | None) -> set[str]:
+def _ids_of_file(file_values: Mapping[str, Any], file_key: str, file_path: str | None) -> set[str]:
     """Return the ids that a key of the settings file has. The value is a string or a list of strings."""
-    texts = values.get(key, [])
-    texts = [texts] if isinstance(texts, str) else texts
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise UsageError(f"{path}: {key}: {texts!r} is neither a string nor a list of strings")
-    return {*_ids(texts, f"{path}: {key}")}
+    id_texts = file_values.get(file_key, [])
+    id_texts = [id_texts] if isinstance(id_texts, str) else id_texts
+    if not isinstance(id_texts, list) or not all(isinstance(id_text, str) for id_text in id_texts):
+        raise UsageError(f"{file_path}: {file_key}: {id_texts!r} is neither a string nor a list of strings")
+    return {*_ids(id_texts, f"{file_path}: {file_key}")}
 
 
-def _ids(texts: str | Sequence[str], option_name: str) -> Iterator[str]:
-    """Yield the present ids of checks. The comma-separated ``texts`` have present or former ids."""
-    for text in [texts] if isinstance(texts, str) else texts:
-        for name in (part.strip() for part in text.split(",")):
+def _ids(id_texts: str | Sequence[str], option_name: str) -> Iterator[str]:
+    """Yield the present ids of checks. The comma-separated ``id_texts`` have present or former ids."""
+    for id_text in [id_texts] if isinstance(id_texts, str) else id_texts:
+        for name in (trimmed_name.strip() for trimmed_name in id_text.split(",")):
             if name not in BY_ID:
                 raise UsageError(f"{option_name}: {unknown_check(name)}")
             yield BY_ID[name].id

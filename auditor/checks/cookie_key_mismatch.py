@@ -23,7 +23,7 @@ from auditor.checks.check import (
     ),
 )
 def cookie_key_mismatch(roster: Roster) -> Findings:
-    """A cookie in the store names another bookie than the one it is kept under.
+    """A cookie in the store names another bookie than its znode does.
 
     What it finds:
         Cookies whose bookieHost is not the name of their znode.

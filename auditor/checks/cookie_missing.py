@@ -23,10 +23,10 @@ from auditor.checks.check import (
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def cookie_missing(roster: Roster) -> Findings:
-    """A bookie is registered and the store has no cookie of it.
+    """A bookie is registered, but the store has no cookie of it.
 
     What it finds:
-        Only ephemeral registrations count.
+        A registration that is not ephemeral does not count.
 
     Why it matters:
         The bookie refuses its next start. Somebody may have decommissioned it while it ran.
@@ -36,8 +36,8 @@ def cookie_missing(roster: Roster) -> Findings:
 
     What to do:
         First check that the bookie exists: a process runs at its address, and a VERSION file has its id. Then
-        make the cookie from that file before anyone restarts the bookie. If no ledger or directory has the
-        id, find the client that registers it, and make no cookie.
+        make the cookie from that file before anyone restarts the bookie. If no ledger and no directory has
+        the id, make no cookie: find the client that registers this id.
 
     Commands:
         - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.
@@ -46,7 +46,7 @@ def cookie_missing(roster: Roster) -> Findings:
           `cookie_delete` takes it back.
 
     Limits:
-        A bookie that registers during the audit may be reported once.
+        A bookie that starts for the first time during the audit may be reported once.
     """
     for row in roster.clear_bookies:
         if row["registered"] is not None and not row["has_cookie"]:

@@ -51,12 +51,14 @@ def cookie_unreadable(roster: Roster) -> Findings:
     ]
     for bookie_id, rows in group_rows(unreadable_cookies, lambda row: row["bookie_id"]).items():
         cookies = sorted_facts(rows, "place", "damage")
-        number = count_text(len(cookies), "cookie", "cookies")
+        cookie_count_text = count_text(len(cookies), "cookie", "cookies")
         first_reason = f"{cookies[0]['place']}: {cookies[0]['damage']}"
-        # A directory outside of all bookies' places has no bookie id, only its path.
-        prefix = "" if bookie_id is None else f"{bookie_id}: "
+        # A directory that was given for no bookie has no bookie id, only its path.
+        bookie_prefix = "" if bookie_id is None else f"{bookie_id}: "
         yield bookie_finding(
-            bookie_id, f"{prefix}{number} cannot be read: {first_reason}", {"cookies": cookies}
+            bookie_id,
+            f"{bookie_prefix}{cookie_count_text} cannot be read: {first_reason}",
+            {"cookies": cookies},
         )
 
 

@@ -1,22 +1,22 @@
 """Cookies of bookies that no ledger or registration names."""
 
-from auditor.checks.bookie_findings import bookie_finding, suspect_where
+from auditor.checks.bookie_findings import bookie_finding, suspect_or_confirmed
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
 @roster_check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
 def cookie_unused(roster: Roster) -> Findings:
-    """The store has a cookie of a bookie that no ledger names and that is not registered.
+    """The store has a cookie of a bookie that is not registered and that no ledger names.
 
     What it finds:
-        No ensemble names the bookie.
+        A ledger names the bookies in its ensembles.
 
     Why it matters:
-        A host with the same id cannot start with empty disks.
+        While the cookie exists, a bookie with this id cannot start on empty disks.
 
     How sure:
         Confirmed: nothing names the bookie. Suspect if LAYOUT and the ledger tree disagree
-        (`metadata-misplaced`).
+        (`metadata-misplaced`), because the audit may then miss ledgers.
 
     What to do:
         Delete the cookie once you are certain that the bookie will not return.
@@ -29,7 +29,7 @@ def cookie_unused(roster: Roster) -> Findings:
           start again without a new cookie.
 
     Limits:
-        A new bookie that stopped before its first ledger looks the same.
+        A new bookie that stopped before its first ledger is reported too.
     """
     for row in roster.clear_bookies:
         if row["has_cookie"] and not row["named"] and row["registered"] is None:
@@ -37,5 +37,5 @@ def cookie_unused(roster: Roster) -> Findings:
                 row["bookie_id"],
                 f"{row['bookie_id']} has a cookie, is in no ensemble and is not registered",
                 {"found": row["found"]},
-                confidence=suspect_where(roster.cluster.tree_elsewhere is not None),
+                confidence=suspect_or_confirmed(roster.cluster.tree_elsewhere is not None),
             )

@@ -29,10 +29,10 @@ def copy_in_flight(tables: Tables) -> DataFrame:
     Limits:
         A mark does not prove that a replication worker made these copies.
     """
-    repair = tables.cluster.repair
-    is_replicating = bool(repair.votes or repair.locked) and not repair.disabled
-    copies = with_attribution(tables.over_replicated, tables).where("marked or locked")
-    rows = copies.groupBy(*LEDGER, "state", "marked", "locked").agg(
+    repair_state = tables.cluster.repair
+    is_replicating = bool(repair_state.votes or repair_state.locked) and not repair_state.disabled
+    surplus_copies = with_attribution(tables.over_replicated, tables).where("marked or locked")
+    rows = surplus_copies.groupBy(*LEDGER, "state", "marked", "locked").agg(
         F.expr("array_sort(collect_list(struct(bookie_id, count)))").alias("copies"),
         F.sum("count").alias("total"),
         F.expr("bool_or(attribution_suspect)").alias("attribution_suspect"),

@@ -12,7 +12,7 @@ from auditor.checks.check import (
     roster_check,
 )
 
-_LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
+_DIRECTORY_LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
 
 @roster_check(
@@ -30,8 +30,8 @@ def dirset_mismatch(roster: Roster) -> Findings:
     """The cookie of a bookie in the store has other directories than the cookies on its disks.
 
     What it finds:
-        The severity is `warning` if one list of directories only adds to the other (allowStorageExpansion
-        accepts that).
+        The severity is `warning` if one of the two lists has all directories of the other
+        (allowStorageExpansion accepts that).
 
     Why it matters:
         The bookie refuses to start until store and disks agree. Lists of journal directories must be exactly
@@ -60,8 +60,10 @@ def dirset_mismatch(roster: Roster) -> Findings:
                 f"{bookie_id}: the store's cookie and its disks differ in {', '.join(differing_fields)}",
                 {
                     "fields": differing_fields,
-                    "stored": {name: cookies_by_id[bookie_id][name] for name in _LISTS},
-                    "on_disk": {name: row[name] for name in _LISTS},
+                    "stored": {
+                        list_name: cookies_by_id[bookie_id][list_name] for list_name in _DIRECTORY_LISTS
+                    },
+                    "on_disk": {list_name: row[list_name] for list_name in _DIRECTORY_LISTS},
                     "expansion_takes_it": row["store_grows"],
                 },
                 severity=Severity.WARNING if row["store_grows"] else None,

@@ -18,7 +18,7 @@ from auditor.checks.check import (
 from auditor.model.alias_evidence import MIN_COMPARED_LEDGERS
 
 
-def points_elsewhere(row: Row, match_margin: int) -> bool:
+def matches_other_bookie(row: Row, match_margin: int) -> bool:
     """Return whether a row of the table contents suggests that the data belongs to the candidate.
 
     At least ``match_margin`` ledgers must match the candidate for each ledger that matches the owner.
@@ -73,29 +73,29 @@ def disk_content_mismatch(roster: Roster) -> Findings:
     mismatched_rows = [
         row
         for row in roster.contents
-        if points_elsewhere(row, roster.cluster.settings.content_margin)
+        if matches_other_bookie(row, roster.cluster.settings.content_margin)
         and row["owner"] in bookies_by_id
         and row["candidate"] in bookies_by_id
         and not _took_new_id(bookies_by_id[row["owner"]], bookies_by_id[row["candidate"]])
         and (row["owner"], row["candidate"]) not in roster.aliases
     ]
-    for owner, rows in group_rows(mismatched_rows, lambda row: row["owner"]).items():
-        ids = sorted({row["candidate"] for row in rows})
-        ledger_count = len({row["directory"] for row in rows})
-        better_ledgers = sum(row["better"] for row in rows)
+    for owner_id, rows in group_rows(mismatched_rows, lambda row: row["owner"]).items():
+        candidate_ids = sorted({row["candidate"] for row in rows})
+        directory_count = len({row["directory"] for row in rows})
+        better_match_count = sum(row["better"] for row in rows)
         yield bookie_finding(
-            owner,
-            f"{owner}: {count_text(ledger_count, 'directory', 'directories')} attributed to it "
-            f"{'holds' if ledger_count == 1 else 'hold'} data that {', '.join(ids)} should have "
-            f"and lacks: {count_text(better_ledgers, 'ledger', 'ledgers')}, entry for entry",
-            {"directories": sorted_facts(rows, *_CONTENT)},
+            owner_id,
+            f"{owner_id}: {count_text(directory_count, 'directory', 'directories')} attributed to it "
+            f"{'holds' if directory_count == 1 else 'hold'} data that {', '.join(candidate_ids)} should have "
+            f"and lacks: {count_text(better_match_count, 'ledger', 'ledgers')}, entry for entry",
+            {"directories": sorted_facts(rows, *_CONTENT_FIELDS)},
             confidence=Confidence.SUSPECT,
         )
 
 
 def _took_new_id(owner: Row, candidate: Row) -> bool:
-    """Return whether the owner exists and the candidate is gone, as after a bookie got a new id."""
+    """Return whether the owner is registered and the candidate is gone, as after a bookie got a new id."""
     return owner["registered"] is not None and candidate["registered"] is None and not candidate["found"]
 
 
-_CONTENT = ("directory", "place", "candidate", "ledgers", "named", "exact", "better", "worse")
+_CONTENT_FIELDS = ("directory", "place", "candidate", "ledgers", "named", "exact", "better", "worse")

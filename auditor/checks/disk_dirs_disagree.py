@@ -34,7 +34,8 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
     """The VERSION files of one bookie name different directories.
 
     What it finds:
-        Only VERSION files in the right place and with the bookie's id count.
+        VERSION files do not count if their directory was given for another bookie than the one that they
+        name.
 
     Why it matters:
         One disk is an old copy, or missed a change of the configuration. The bookie refuses to start.
@@ -51,8 +52,8 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
         - `bookkeeper shell updatecookie -e`.
 
     Limits:
-        Only directories given to the audit are compared. Cookies that differ only in their layout (3 or
-        later) count as equal.
+        Only directories given to the audit are compared. Cookies that differ only in their layout version (3
+        or later) count as equal.
     """
     own_rows = [
         row
@@ -60,14 +61,16 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
         if row["cookie_bookie_id"] is not None and row["place"] in (None, row["cookie_bookie_id"])
     ]
     for bookie_id, rows in group_rows(own_rows, lambda row: row["cookie_bookie_id"]).items():
-        versions = len({repr([row[name] for name in _LISTS]) for row in rows})
-        if versions > 1:
-            sets_text = count_text(versions, "set of directories", "different sets of directories")
+        version_count = len({repr([row[list_name] for list_name in _DIRECTORY_LISTS]) for row in rows})
+        if version_count > 1:
+            directory_sets_text = count_text(
+                version_count, "set of directories", "different sets of directories"
+            )
             yield bookie_finding(
                 bookie_id,
-                f"{bookie_id}: its VERSION files name {sets_text}",
-                {"directories": sorted_facts(rows, "path", "role", *_LISTS)},
+                f"{bookie_id}: its VERSION files name {directory_sets_text}",
+                {"directories": sorted_facts(rows, "path", "role", *_DIRECTORY_LISTS)},
             )
 
 
-_LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
+_DIRECTORY_LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")

@@ -30,8 +30,8 @@ def disk_id_mismatch(roster: Roster) -> Findings:
     """A directory that was given for one bookie carries the cookie of another bookie.
 
     What it finds:
-        The data counts for the bookie that VERSION names, if the cluster knows that bookie. Not reported if
-        `bookie-alias` finds that both ids are one bookie.
+        The audit takes the data for that of the bookie in VERSION, if the cluster knows this bookie. Not
+        reported if `bookie-alias` finds that both ids are one bookie.
 
     Why it matters:
         Somebody swapped, cloned or misplaced disks, or changed the bookie's id. The bookie refuses to
@@ -51,14 +51,14 @@ def disk_id_mismatch(roster: Roster) -> Findings:
           Set useHostNameAsBookieID first.
 
     Limits:
-        A directory passed to the audit under the wrong bookie's id looks the same.
+        A directory passed to the audit under the wrong bookie's id is reported too.
     """
-    # bookie-alias already reports ids that these same directories join.
+    # bookie-alias already reports pairs of ids that these directories connect.
     alias_pairs = {
-        pair
+        id_pair
         for row in roster.identity_edges
         if row["rule"] == Rule.DISKS_NAME.value
-        for pair in ((row["one"], row["other"]), (row["other"], row["one"]))
+        for id_pair in ((row["one"], row["other"]), (row["other"], row["one"]))
     } & roster.aliases
     mismatched_rows = [
         {**row, "names": row["cookie_bookie_id"]}
@@ -68,12 +68,13 @@ def disk_id_mismatch(roster: Roster) -> Findings:
         and row["cookie_bookie_id"] != row["place"]
         and (row["place"], row["cookie_bookie_id"]) not in alias_pairs
     ]
-    for place, rows in group_rows(mismatched_rows, lambda row: row["place"]).items():
+    for given_bookie_id, rows in group_rows(mismatched_rows, lambda row: row["place"]).items():
         cookie_ids = sorted({row["names"] for row in rows})
         directories_text = count_text(len(rows), "directory", "directories")
-        verb = "carries" if len(rows) == 1 else "carry"
+        verb_form = "carries" if len(rows) == 1 else "carry"
         yield bookie_finding(
-            place,
-            f"{place}: {directories_text} at its path {verb} the cookie of {', '.join(cookie_ids)}",
+            given_bookie_id,
+            f"{given_bookie_id}: {directories_text} at its path {verb_form} the cookie of "
+            f"{', '.join(cookie_ids)}",
             {"directories": sorted_facts(rows, "path", "role", "names", "owner")},
         )

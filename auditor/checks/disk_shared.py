@@ -1,4 +1,4 @@
-"""Directories that are both in the path of one bookie and in the path of another."""
+"""Directories that were found for two bookies."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
@@ -28,8 +28,8 @@ def disk_shared(roster: Roster) -> Findings:
     """Two bookies have the same directory.
 
     What it finds:
-        Two directories, passed for two bookies, have equal VERSION files and correspond to the same path in
-        them.
+        Two directories that were given for two bookies have equal VERSION files. Both correspond to the same
+        path in these files.
 
     Why it matters:
         Two processes overwrite each other's entries and delete each other's ledgers.
@@ -45,7 +45,7 @@ def disk_shared(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        A backup of a directory looks the same. Not compared: directories whose path does not end like a path
+        A backup of a directory is reported too. Not compared: directories whose path does not end like a path
         in their VERSION.
     """
     configured_rows = [
@@ -57,15 +57,15 @@ def disk_shared(roster: Roster) -> Findings:
         {
             "bookie_id": rows[0]["cookie_bookie_id"],
             "configured": rows[0]["configured"],
-            "places": places,
+            "places": holder_names,
             "found": sorted_facts(rows, "path", "place", "role"),
         }
-        for rows in group_rows(configured_rows, _cookie).values()
-        if len(places := {row["place"] or row["path"] for row in rows}) > 1
+        for rows in group_rows(configured_rows, _cookie_key).values()
+        if len(holder_names := {row["place"] or row["path"] for row in rows}) > 1
     ]
     for bookie_id, rows in group_rows(shared_directories, lambda row: row["bookie_id"]).items():
-        sharing_places = sorted({place for row in rows for place in row["places"]})
-        number = count_text(len(rows), "directory", "directories")
+        all_holder_names = sorted({holder_name for row in rows for holder_name in row["places"]})
+        directory_count_text = count_text(len(rows), "directory", "directories")
         verb_form = "is" if len(rows) == 1 else "are"
         directories = sorted(
             ({"configured": row["configured"], "found": row["found"]} for row in rows),
@@ -73,12 +73,20 @@ def disk_shared(roster: Roster) -> Findings:
         )
         yield bookie_finding(
             bookie_id,
-            f"{bookie_id}: {number} {verb_form} in more than one place: {', '.join(sharing_places)}",
+            f"{bookie_id}: {directory_count_text} {verb_form} in more than one place: "
+            f"{', '.join(all_holder_names)}",
             {"directories": directories},
         )
 
 
-def _cookie(row: Row) -> str:
+def _cookie_key(row: Row) -> str:
     """Return the part of a directory's cookie that is the same in all copies of the directory."""
-    names = ("cookie_bookie_id", "instance_id", "journal_dirs", "ledger_dirs", "index_dirs", "configured")
-    return repr([row[name] for name in names])
+    field_names = (
+        "cookie_bookie_id",
+        "instance_id",
+        "journal_dirs",
+        "ledger_dirs",
+        "index_dirs",
+        "configured",
+    )
+    return repr([row[field_name] for field_name in field_names])

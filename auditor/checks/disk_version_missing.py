@@ -37,8 +37,10 @@ def disk_version_missing(roster: Roster) -> Findings:
     """A directory in a bookie's cookies has no VERSION file.
 
     What it finds:
-        The severity is `warning` if nobody can need data on the disk: no ledger or mark has the bookie's id,
-        every entry has all copies on other bookies, and no bookie holds orphans.
+        The severity is `warning` if nobody can need data on the disk, because all of these hold:
+        - No ledger or mark has the bookie's id.
+        - Every entry has all copies on other bookies.
+        - No bookie holds orphans.
 
     Why it matters:
         The bookie refuses its next start. With allowStorageExpansion the bookie takes a wiped journal
@@ -67,24 +69,26 @@ def disk_version_missing(roster: Roster) -> Findings:
         for row in roster.directories
         if row["version_absent"] and row["role"] != "unknown" and row["place"] is not None
     ]
-    unread_members = any(row["named"] for row in roster.unread)
-    bookies = {row["bookie_id"]: row for row in roster.bookies}
-    for place, rows in group_rows(directories_without_version, lambda row: row["place"]).items():
+    has_unread_member = any(row["named"] for row in roster.unread)
+    bookies_by_id = {row["bookie_id"]: row for row in roster.bookies}
+    for bookie_id, rows in group_rows(directories_without_version, lambda row: row["place"]).items():
         directories = sorted_facts(rows, "path", "role", "empty")
-        number = count_text(len(rows), "directory", "directories")
-        verb = "has" if len(rows) == 1 else "have"
-        paths = ", ".join(row["path"] for row in directories)
-        message = f"{place}: {number} {verb} no VERSION: {paths}"
+        directory_count_text = count_text(len(rows), "directory", "directories")
+        verb_form = "has" if len(rows) == 1 else "have"
+        paths_text = ", ".join(row["path"] for row in directories)
+        message = f"{bookie_id}: {directory_count_text} {verb_form} no VERSION: {paths_text}"
         is_unneeded = (
-            roster.cluster.copies_complete and not unread_members and _is_released(bookies.get(place))
+            roster.cluster.copies_complete
+            and not has_unread_member
+            and _is_unused_bookie(bookies_by_id.get(bookie_id))
         )
         if is_unneeded:
             message += "; no ledger names this bookie, and every entry has all its copies elsewhere"
         severity = Severity.WARNING if is_unneeded else None
-        yield bookie_finding(place, message, {"directories": directories}, severity=severity)
+        yield bookie_finding(bookie_id, message, {"directories": directories}, severity=severity)
 
 
-def _is_released(bookie: Row | None) -> bool:
+def _is_unused_bookie(bookie: Row | None) -> bool:
     """Return whether no ensemble and no mark names a bookie. False if the data may not be its own."""
     if bookie is None or bookie["suspect"] or bookie["foreign_instance"]:
         return False

@@ -7,7 +7,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 from auditor.model.bookie_conf import RESOLVER_KEYS
 
 # Ids such as dc1:1:bookie-7 are custom ids, even if the server reads them as addresses.
-_ADDRESS = re.compile(r"[^:]+:[0-9]{1,5}")
+_ADDRESS_PATTERN = re.compile(r"[^:]+:[0-9]{1,5}")
 
 
 @roster_check(Severity.NOTE, rests_on=Basis.METADATA)
@@ -38,14 +38,14 @@ def endpoint_drift(roster: Roster) -> Findings:
         "" if roster.cluster.resolves_ids else f"; with {RESOLVER_KEYS[0]}=false clients do not find it"
     )
     for row in roster.registrations:
-        name, host, port = row["bookie_id"], row["host"], row["port"]
-        if not row["used"] or host is None or row["empty"] or not _ADDRESS.fullmatch(name):
+        bookie_id, host, port = row["bookie_id"], row["host"], row["port"]
+        if not row["used"] or host is None or row["empty"] or not _ADDRESS_PATTERN.fullmatch(bookie_id):
             continue
         # Host names may end with the dot of the DNS root; letter case does not matter.
-        if name.lower().replace(".:", ":") != f"{host.lower().removesuffix('.')}:{port}":
+        if bookie_id.lower().replace(".:", ":") != f"{host.lower().removesuffix('.')}:{port}":
             yield bookie_finding(
-                name,
-                f"{name} is at {host}:{port}, not at the address in its id{unused_clause}",
+                bookie_id,
+                f"{bookie_id} is at {host}:{port}, not at the address in its id{unused_clause}",
                 {"host": host, "port": port, "mode": row["mode"]},
                 severity=None if roster.cluster.resolves_ids else Severity.WARNING,
             )

@@ -26,7 +26,7 @@ def endpoint_duplicate(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        DNS is not asked. A proxy in front of several bookies looks the same.
+        DNS is not asked. Bookies behind one proxy are reported too.
     """
     used_rows = [row for row in roster.registrations if row["used"]]
     addressed_rows = [
@@ -38,9 +38,9 @@ def endpoint_duplicate(roster: Roster) -> Findings:
     for address, rows in rows_by_address.items():
         bookies = sorted({row["bookie_id"] for row in rows})
         if len(bookies) > 1:
-            number = count_text(len(bookies), "bookie", "bookies")
+            bookie_count_text = count_text(len(bookies), "bookie", "bookies")
             yield bookie_finding(
                 bookies[0],
-                f"clients look for {number} at {address}: {', '.join(bookies)}",
+                f"clients look for {bookie_count_text} at {address}: {', '.join(bookies)}",
                 {"address": address, "bookies": bookies},
             )

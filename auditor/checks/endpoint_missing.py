@@ -44,5 +44,5 @@ def endpoint_missing(roster: Roster) -> Findings:
             yield bookie_finding(
                 row["bookie_id"],
                 f"{row['bookie_id']}: clients cannot find it: {reason}",
-                {name: row[name] for name in ("mode", "empty", "endpoints", "damage")},
+                {bookie_id: row[bookie_id] for bookie_id in ("mode", "empty", "endpoints", "damage")},
             )

@@ -55,7 +55,7 @@ def entries_past_end(tables: Tables) -> DataFrame:
 
     Limits:
         Entries behind a missing entry count as `surplus-entries`. A takeover that lost entries by bookkeeper
-        #2908 is only a `note` too.
+        #2908 is only a `note` as well.
     """
     rows = filter_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
     held_entries = F.transform(

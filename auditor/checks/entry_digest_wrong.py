@@ -31,12 +31,12 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
         Only a sample is checked (`--digest-entries`, `--digest-percent`, `--digest-budget`), and no entry
         whose digest type or password is unknown.
     """
-    wrong = tables.digests.where(F.col("state") == DigestState.WRONG.value)
-    of_ledgers = wrong.groupBy("bookie_id", "scope_id", "ledger_id").agg(
+    wrong_digests = tables.digests.where(F.col("state") == DigestState.WRONG.value)
+    ledger_rows = wrong_digests.groupBy("bookie_id", "scope_id", "ledger_id").agg(
         F.count("*").alias("wrong"), F.min(F.struct("entry_id", "log_id", "entry_offset")).alias("first")
     )
     rows = with_ledgers(
-        of_ledgers,
+        ledger_rows,
         "bookie_id",
         F.sum("wrong").alias("entries"),
         F.min(F.struct("ledger_id", "scope_id", "first")).alias("place"),

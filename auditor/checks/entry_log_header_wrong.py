@@ -1,6 +1,6 @@
 """Entry logs whose ledgers map disagrees with their entries."""
 
-from auditor.checks.bookie_findings import SHOWN
+from auditor.checks.bookie_findings import MAX_SHOWN_LOGS
 from auditor.checks.check import (
     ERASES,
     ActionKind,
@@ -61,25 +61,25 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Not reported: maps that the server does not use, a cache at gcEntryLogMetadataCachePath, and wrong
-        ledgers with the right sum of bytes in a log that was not read entry by entry.
+        Not reported: maps that the server does not use, and a cache at gcEntryLogMetadataCachePath. Also not
+        reported: wrong ledgers in a map with the right sum of bytes, if the log was not read entry by entry.
     """
     wrong_logs = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:
-        was_read_whole = tables.deletion_candidates.where(F.col("state") == EntryLogState.MAP_WRONG.value)
+        fully_read_logs = tables.deletion_candidates.where(F.col("state") == EntryLogState.MAP_WRONG.value)
         wrong_logs = wrong_logs.unionByName(
-            was_read_whole.selectExpr("bookie_id", "path", "0 AS rank", "reason", "bytes", "true AS sure")
+            fully_read_logs.selectExpr("bookie_id", "path", "0 AS rank", "reason", "bytes", "true AS sure")
         )
     # If a log has several faults, report that of its map.
     first_reason = F.min(F.struct("rank", "reason"))
     wrong_logs = wrong_logs.groupBy("bookie_id", "path").agg(
         first_reason["reason"].alias("reason"), F.max("bytes").alias("bytes"), F.max("sure").alias("sure")
     )
-    log_struct = F.array_sort(F.collect_list(F.struct("path", "reason", "bytes")))
+    sorted_logs = F.array_sort(F.collect_list(F.struct("path", "reason", "bytes")))
     rows = wrong_logs.groupBy("bookie_id").agg(
         F.count("*").alias("logs"),
         F.sum("bytes").alias("bytes"),
-        F.slice(log_struct, 1, SHOWN).alias("sample"),
+        F.slice(sorted_logs, 1, MAX_SHOWN_LOGS).alias("sample"),
         F.max("sure").alias("sure"),
     )
     return finding_rows(
@@ -97,33 +97,35 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
 def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame:
     """Return entry logs with a wrong ledgers map, or with a header that misleads the garbage collector."""
-    is_misplaced_log = F.col("state") == EntryLogState.ASTRAY.value
+    is_map_astray = F.col("state") == EntryLogState.ASTRAY.value
     is_collector_misled = settings.source is None or settings.reads_past_header
     wrong_logs = entry_logs.where(
-        (F.col("state") == EntryLogState.MAP_WRONG.value) | (is_misplaced_log & F.lit(is_collector_misled))
+        (F.col("state") == EntryLogState.MAP_WRONG.value) | (is_map_astray & F.lit(is_collector_misled))
     )
     wrong_logs = wrong_logs.where("ledger_id is null and kind = 'log' and bookie_id is not null")
-    is_certain = ~is_misplaced_log | F.lit(settings.source is not None)
+    is_fault_certain = ~is_map_astray | F.lit(settings.source is not None)
     return wrong_logs.select(
-        "bookie_id", "path", F.lit(0).alias("rank"), "reason", "bytes", is_certain.alias("sure")
+        "bookie_id", "path", F.lit(0).alias("rank"), "reason", "bytes", is_fault_certain.alias("sure")
     )
 
 
 def _wrong_caches(tables: Tables) -> DataFrame:
     """Return entry logs whose cached metadata has wrong ledgers or bytes, or lacks a live ledger."""
-    owned_logs = tables.entry_logs.where("bookie_id is not null")
-    contradicted_caches = owned_logs.where(F.col("cache") == CacheState.WRONG.value).selectExpr(
+    logs_of_bookies = tables.entry_logs.where("bookie_id is not null")
+    contradicted_caches = logs_of_bookies.where(F.col("cache") == CacheState.WRONG.value).selectExpr(
         "bookie_id", "path", "1 AS rank", "cache_reason AS reason", "bytes", "true AS sure"
     )
-    uncached_logs = owned_logs.where("cached_bytes = 0 and entry_bytes > 0")
-    live_space = tables.space.where((F.col("class") == SpaceClass.LIVE.value) & F.col("remains"))
-    missing_rows = uncached_logs.join(
-        live_space.select("path", *LEDGER).distinct(), ["path", *LEDGER], "left_semi"
+    uncached_logs = logs_of_bookies.where("cached_bytes = 0 and entry_bytes > 0")
+    live_ledger_bytes = tables.space.where((F.col("class") == SpaceClass.LIVE.value) & F.col("remains"))
+    logs_lacking_ledger = uncached_logs.join(
+        live_ledger_bytes.select("path", *LEDGER).distinct(), ["path", *LEDGER], "left_semi"
     )
-    reason = words("metadata-cache lacks ledger {ledger_id}, of which the log has {entry_bytes} bytes")
-    missing_rows = missing_rows.withColumn("reason", reason)
+    missing_ledger_text = words(
+        "metadata-cache lacks ledger {ledger_id}, of which the log has {entry_bytes} bytes"
+    )
+    logs_lacking_ledger = logs_lacking_ledger.withColumn("reason", missing_ledger_text)
     return contradicted_caches.unionByName(
-        missing_rows.selectExpr(
+        logs_lacking_ledger.selectExpr(
             "bookie_id", "path", "2 AS rank", "reason", "entry_bytes AS bytes", "true AS sure"
         )
     )

@@ -28,7 +28,8 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
     What it finds:
         Needs `--entry-logs`: the audit then checks for every ledger that the logs exist and are long enough.
-        It looks up one entry of up to 256 ledgers per batch (`--deep`: every sampled entry).
+        In each batch of 65,536 index entries it looks up one entry of up to 256 ledgers (`--deep`: every
+        sampled entry).
 
     Why it matters:
         The bookie claims these entries and cannot read them. The audit counts them as missing.
@@ -51,10 +52,10 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     Limits:
         Ledgers without metadata do not count.
     """
-    rows = _per_bookie(tables)
+    rows = _faults_per_bookie(tables)
     may_have_moved = F.lit(tables.cluster.live) & F.coalesce("runs", F.lit(False))
     was_seen_before = F.coalesce(F.col("since") < F.lit(tables.cluster.scan_time), F.lit(False))
-    location_words = F.when(
+    found_entry_text = F.when(
         F.col("point.there_ledger").isNotNull(),
         words("where entry {point.there_entry} of ledger {point.there_ledger} is"),
     ).otherwise("where no entry is")
@@ -79,7 +80,8 @@ def entry_log_missing(tables: Tables) -> DataFrame:
             ).otherwise(""),
             located=if_known(
                 words(
-                    "; entry {point.entry} of ledger {point.ledger} is located {there}", there=location_words
+                    "; entry {point.entry} of ledger {point.ledger} is located {there}",
+                    there=found_entry_text,
                 )
             ),
         ),
@@ -88,16 +90,17 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     )
 
 
-def _per_bookie(tables: Tables) -> DataFrame:
+def _faults_per_bookie(tables: Tables) -> DataFrame:
     """Return one row per bookie: the numbers of ledgers by fault, and whether the bookie ``runs``.
 
     ``point`` is an example of a location at which the entry log has another entry.
     """
-    counts = {
-        kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "misnamed", "past-end", "other")
+    count_by_fault = {
+        fault_kind: F.count_if(F.col("probe") == fault_kind)
+        for fault_kind in ("missing", "misnamed", "past-end", "other")
     }
-    names = {kind: kind.replace("-", "_") for kind in counts}
-    located_copies = F.struct(
+    count_names = {fault_kind: fault_kind.replace("-", "_") for fault_kind in count_by_fault}
+    wrong_location = F.struct(
         F.expr(LEDGER_NAME).alias("ledger"),
         F.col("probe_entry").alias("entry"),
         "log_id",
@@ -105,24 +108,26 @@ def _per_bookie(tables: Tables) -> DataFrame:
         F.col("there_ledger_id").cast("string").alias("there_ledger"),
         F.col("there_entry_id").alias("there_entry"),
     )
-    agreed_copies = tables.gone_entries.where(F.col("state") == GoneState.AGREED.value)
-    confirmed_copies = agreed_copies.select(*REPLICA, F.lit(True).alias("twice"))
+    agreed_replicas = tables.gone_entries.where(F.col("state") == GoneState.AGREED.value)
+    confirmed_replicas = agreed_replicas.select(*REPLICA, F.lit(True).alias("twice"))
     # A location with another entry was read once only, so no second reading agrees.
     is_agreed = F.coalesce("twice", F.lit(False)) & (F.col("probe") != Probe.OTHER.value)
     rows = with_ledgers(
-        tables.misplaced.join(confirmed_copies, [*REPLICA], "left"),
+        tables.misplaced.join(confirmed_replicas, [*REPLICA], "left"),
         "bookie_id",
         F.min(is_agreed).alias("agreed"),
-        *(count.alias(names[kind]) for kind, count in counts.items()),
+        *(fault_count.alias(count_names[fault_kind]) for fault_kind, fault_count in count_by_fault.items()),
         F.sum("entries").alias("entries"),
         F.min(F.when(F.col("probe") == Probe.MISNAMED.value, F.col("log_id"))).alias("misnamed_log"),
         F.slice(F.array_sort(F.collect_set("log_id")), 1, 10).alias("log_ids"),
         F.min("since").alias("since"),
-        F.min(F.when(F.col("probe") == Probe.OTHER.value, located_copies)).alias("point"),
+        F.min(F.when(F.col("probe") == Probe.OTHER.value, wrong_location)).alias("point"),
     )
-    with_logs = tables.entry_logs.select("bookie_id", F.lit(True).alias("has_logs")).distinct()
-    rows = rows.join(F.broadcast(with_logs), "bookie_id", "left").withColumn(
+    bookies_with_logs = tables.entry_logs.select("bookie_id", F.lit(True).alias("has_logs")).distinct()
+    rows = rows.join(F.broadcast(bookies_with_logs), "bookie_id", "left").withColumn(
         "no_log_at_all", F.col("has_logs").isNull()
     )
-    runs = tables.bookies.where("registered is not null").select("bookie_id", F.lit(True).alias("runs"))
-    return rows.join(F.broadcast(runs.distinct()), "bookie_id", "left")
+    running_bookies = tables.bookies.where("registered is not null").select(
+        "bookie_id", F.lit(True).alias("runs")
+    )
+    return rows.join(F.broadcast(running_bookies.distinct()), "bookie_id", "left")

@@ -1,6 +1,6 @@
 """Entry logs that other ledgers keep, although they have bytes of deleted ledgers."""
 
-from auditor.checks.bookie_findings import logs, logs_per_bookie
+from auditor.checks.bookie_findings import closed_logs, logs_per_bookie
 from auditor.checks.check import Basis, Column, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
 
@@ -33,19 +33,21 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         not count. An entry that a log has twice counts twice.
     """
     minor_threshold, major_threshold = tables.collector.minor_threshold, tables.collector.major_threshold
-    freed_entries = F.col("entries") - F.col("remain")
+    freed_bytes = F.col("entries") - F.col("remain")
     remaining_share = F.col("remain") / F.col("entries")
 
-    def of(condition: Column) -> Column:
-        return F.coalesce(F.sum(F.when(condition, freed_entries)), F.lit(0))
+    def freed_where(condition: Column) -> Column:
+        return F.coalesce(F.sum(F.when(condition, freed_bytes)), F.lit(0))
 
-    partly_used_logs = logs(tables).where("remain > 0 and remain < entries")
+    partly_used_logs = closed_logs(tables).where("remain > 0 and remain < entries")
     rows = logs_per_bookie(
         partly_used_logs,
-        F.sum(freed_entries).alias("held_bytes"),
-        of(remaining_share < minor_threshold).alias("minor_bytes"),
-        of((remaining_share >= minor_threshold) & (remaining_share < major_threshold)).alias("major_bytes"),
-        of(remaining_share >= major_threshold).alias("stranded_bytes"),
+        F.sum(freed_bytes).alias("held_bytes"),
+        freed_where(remaining_share < minor_threshold).alias("minor_bytes"),
+        freed_where((remaining_share >= minor_threshold) & (remaining_share < major_threshold)).alias(
+            "major_bytes"
+        ),
+        freed_where(remaining_share >= major_threshold).alias("stranded_bytes"),
     )
     return finding_rows(
         with_attribution(rows, tables),

@@ -1,6 +1,6 @@
 """Entry logs that the next collection deletes."""
 
-from auditor.checks.bookie_findings import logs, logs_per_bookie
+from auditor.checks.bookie_findings import closed_logs, logs_per_bookie
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, words
 from auditor.checks.gc_guards import distrusted_bookies
@@ -40,7 +40,9 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
     overdue_logs = tables.log_foresight.where("overdue").select(
         "bookie_id", "path", F.lit(True).alias("overdue")
     )
-    reclaimable_logs = logs(tables).where("remain = 0").join(overdue_logs, ["bookie_id", "path"], "left")
+    reclaimable_logs = (
+        closed_logs(tables).where("remain = 0").join(overdue_logs, ["bookie_id", "path"], "left")
+    )
     is_unflushed = F.col("unflushed") & F.col("overdue").isNull()
     bookie_rows = logs_per_bookie(
         reclaimable_logs, F.count("overdue").alias("overdue"), F.count_if(is_unflushed).alias("unflushed")

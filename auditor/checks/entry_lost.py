@@ -31,8 +31,8 @@ def entry_lost(tables: Tables) -> DataFrame:
 
     What it finds:
         Every bookie that should hold the entry was read, and no index has it. With `--entry-logs` an entry
-        whose entry log is gone counts too (table gone_entries). `in_entry_logs` has the entry logs with bytes
-        of the ledger that no index points at.
+        whose entry log is gone counts as lost too (table gone_entries). `in_entry_logs` has the entry logs
+        with bytes of the ledger that no index points at.
 
     Why it matters:
         Readers fail at the entry. The next garbage collection deletes bytes that no index points at
@@ -40,13 +40,13 @@ def entry_lost(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed if the ledger's metadata had the same version in every scan. Suspect if the ledger changed
-        less than `--grace` seconds before an index was written, or if that time is unknown. On a running
-        cluster the audit asks the registered bookies for the entry with the fewest copies. If they answer
-        that they lack it, the age of their indexes does not matter. Suspect if a bookie could not be asked,
-        or if only a bookie's list of entries lacks the entry. The next run confirms a suspect finding if it
-        is unchanged and the indexes are newer by `--grace` (`earlier_run`), unless it has `lasting_doubts`.
-        Suspect if the ledger changed between the two metadata scans. Suspect if the bookie also has
-        `disk-id-mismatch`.
+        less than `--grace` seconds before an index was written, or if one of these times is unknown. On a
+        running cluster the audit asks the registered bookies for the entry with the fewest copies. If they
+        answer that they lack it, the age of their indexes does not matter. Suspect if a bookie could not be
+        asked, or if its list of entries is the only evidence. The next run confirms a suspect finding if the
+        finding is unchanged and the indexes are newer by `--grace` (`earlier_run`), unless the finding has
+        `lasting_doubts`. Suspect if the ledger changed between the two metadata scans. Suspect if the bookie
+        also has `disk-id-mismatch`.
 
     What to do:
         First stop everything that deletes data on the ledger's bookies. If an entry log has the bytes, stop

@@ -17,13 +17,16 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
 
 # Largest number of groups in a finding. An index full of holes has as many groups as entries.
-GROUPS_SHOWN = 1000
+MAX_SHOWN_GROUPS = 1000
 _GROUP_BYTES = 24
-MISSING_DIGEST = (
+MISSING_DIGEST_SQL = (
     "CASE WHEN size(missing) > 0 THEN substring(sha2(array_join(transform(array_sort(missing), part -> "
     "concat(part.bookie_id, ' ', translate(hex(part.groups), 'ABCDEF', 'abcdef'))), '|'), 256), 1, 16) END"
 )
-"""SQL for `auditor.model.acceptance.missing_digest` of a row. Spark loads `translate` faster than `lower`."""
+"""SQL for `auditor.model.acceptance.missing_digest` of a row.
+
+It uses `translate`, which Spark loads faster than `lower`.
+"""
 FALLBACK_MESSAGE = "a value that this message needs is missing: see the evidence"
 """Message that replaces null as the message of a finding. A null is a bug, and tests fail if they see one."""
 
@@ -55,7 +58,7 @@ def finding_rows(
         missing: entries that are confirmed missing, by bookie. None: an empty array.
         unknown: bookies whose copies are unknown. None: an empty array.
     """
-    expressions: dict[str, Column | str] = {
+    sql_by_column: dict[str, Column | str] = {
         "urgency": urgency if urgency is not None else "null",
         "severity": severity if severity is not None else "null",
         "confidence": f"'{confidence}'" if isinstance(confidence, Confidence) else confidence,
@@ -67,11 +70,11 @@ def finding_rows(
         "evidence": _json(evidence),
     }
     if ledger_id is None:
-        expressions["scope_id"] = "null"
+        sql_by_column["scope_id"] = "null"
     else:
-        expressions["scope_id"] = f"CASE WHEN {ledger_id} IS NOT NULL THEN scope_id END"
+        sql_by_column["scope_id"] = f"CASE WHEN {ledger_id} IS NOT NULL THEN scope_id END"
     return rows.select(
-        *(_cast(expressions[name], name, sql_type) for name, sql_type in FINDING_COLUMNS.items())
+        *(_cast(sql_by_column[name], name, sql_type) for name, sql_type in FINDING_COLUMNS.items())
     )
 
 
@@ -94,18 +97,18 @@ def words(template: str, **parts: Column | str | int) -> Column:
             text_columns.append(F.lit(text))
         if name is not None:
             value = F.lit(parts[name]) if name in parts else F.expr(LEDGER_NAME if name == "ledger" else name)
-            text_columns.append(_with_form(value, noun_form or ""))
+            text_columns.append(_with_noun_form(value, noun_form or ""))
     return F.concat(*text_columns)
 
 
-def _with_form(value: Column, noun_form: str) -> Column:
+def _with_noun_form(value: Column, noun_form: str) -> Column:
     if noun_form == ",":
         return F.array_join(value, ", ")
     text = value.cast("string")
     if not noun_form:
         return text
-    singular, plural = noun_form.split("|")
-    return F.when(value == 1, f"1 {singular}").otherwise(F.concat(text, F.lit(f" {plural}")))
+    singular_noun, plural_noun = noun_form.split("|")
+    return F.when(value == 1, f"1 {singular_noun}").otherwise(F.concat(text, F.lit(f" {plural_noun}")))
 
 
 def if_known(template_part: Column) -> Column:
@@ -115,47 +118,53 @@ def if_known(template_part: Column) -> Column:
 
 def name_of_ledger(scope_id: str, ledger_id: str) -> str:
     """Return SQL for the name of a ledger, such as "7" or "7 of scope 1". Both arguments are SQL."""
-    scope = f"CASE WHEN {scope_id} != 0 THEN concat(' of scope ', cast({scope_id} AS string)) ELSE '' END"
-    return f"concat(cast({ledger_id} AS string), {scope})"
+    scope_clause = (
+        f"CASE WHEN {scope_id} != 0 THEN concat(' of scope ', cast({scope_id} AS string)) ELSE '' END"
+    )
+    return f"concat(cast({ledger_id} AS string), {scope_clause})"
 
 
 LEDGER_NAME = name_of_ledger("scope_id", "ledger_id")
 """SQL for the name of a row's ledger, such as "7" or "7 of scope 1"."""
 
 
-def words_of_codes(column: str, meaning_by_code: Mapping[str, str]) -> Column:
+def meanings_of_codes(column: str, meaning_by_code: Mapping[str, str]) -> Column:
     """Return an array of codes with each code replaced by its meaning. A code without a meaning stays."""
-    map_entries = [
-        F.lit(text) for word_and_meaning in meaning_by_code.items() for text in map(str, word_and_meaning)
+    code_and_text_literals = [
+        F.lit(text) for code_and_meaning in meaning_by_code.items() for text in map(str, code_and_meaning)
     ]
-    text_by_word = F.create_map(*map_entries)
-    return F.transform(F.col(column), lambda word: F.coalesce(F.element_at(text_by_word, word), word))
+    meaning_map = F.create_map(*code_and_text_literals)
+    return F.transform(F.col(column), lambda code: F.coalesce(F.element_at(meaning_map, code), code))
 
 
-def utc(time_ms: Column) -> Column:
+def utc_text(time_ms: Column) -> Column:
     """Return milliseconds since 1970 as a text such as "2026-11-21 07:00:00 UTC"."""
     timestamp = F.to_utc_timestamp(F.timestamp_millis(time_ms), F.current_timezone())
     return F.concat(F.date_format(timestamp, "yyyy-MM-dd HH:mm:ss"), F.lit(" UTC"))
 
 
-def group_list(groups: Column, max_groups: int | None = GROUPS_SHOWN) -> Column:
+def group_list(groups: Column, max_groups: int | None = MAX_SHOWN_GROUPS) -> Column:
     """Return the first ``max_groups`` packed groups as arrays [first_start, last_start, size, period]."""
 
-    def number(offset: Column, first_byte: int, size: int) -> Column:
+    def read_number(offset: Column, first_byte: int, byte_count: int) -> Column:
         # conv() reads an unsigned number; no value here is negative.
-        return F.conv(F.hex(F.substring(groups, offset + first_byte, F.lit(size))), 16, 10).cast("bigint")
+        return F.conv(F.hex(F.substring(groups, offset + first_byte, F.lit(byte_count))), 16, 10).cast(
+            "bigint"
+        )
 
-    size = F.length(groups)
+    shown_bytes = F.length(groups)
     if max_groups is not None:
-        size = F.least(size, F.lit(max_groups * _GROUP_BYTES))
-    group_offsets = F.filter(F.sequence(F.lit(0), size, F.lit(_GROUP_BYTES)), lambda offset: offset < size)
+        shown_bytes = F.least(shown_bytes, F.lit(max_groups * _GROUP_BYTES))
+    group_offsets = F.filter(
+        F.sequence(F.lit(0), shown_bytes, F.lit(_GROUP_BYTES)), lambda offset: offset < shown_bytes
+    )
     return F.transform(
         group_offsets,
         lambda offset: F.array(
-            number(offset, 1, 8),
-            number(offset, 9, 8),
-            number(offset, 17, 4),
-            number(offset, 21, 4),
+            read_number(offset, 1, 8),
+            read_number(offset, 9, 8),
+            read_number(offset, 17, 4),
+            read_number(offset, 21, 4),
         ),
     )
 
@@ -210,9 +219,9 @@ def with_samples(
 
 def with_ledgers(rows: DataFrame, group_columns: str | Sequence[str], *aggregates: Column) -> DataFrame:
     """Return `with_samples` of rows about ledgers. ``sample`` has the names of the ledgers."""
-    ledgers = rows.selectExpr("*", f"struct({', '.join(LEDGER)}) AS _ledger")
-    names = F.expr(f"transform(sample, each -> {name_of_ledger('each.scope_id', 'each.ledger_id')})")
-    return with_samples(ledgers, group_columns, "_ledger", *aggregates).withColumn("sample", names)
+    ledger_rows = rows.selectExpr("*", f"struct({', '.join(LEDGER)}) AS _ledger")
+    ledger_names = F.expr(f"transform(sample, each -> {name_of_ledger('each.scope_id', 'each.ledger_id')})")
+    return with_samples(ledger_rows, group_columns, "_ledger", *aggregates).withColumn("sample", ledger_names)
 
 
 def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
@@ -228,7 +237,7 @@ def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
     return rows.withColumn("attribution_suspect", is_suspect)
 
 
-def with_fault(tables: Tables, fault: str) -> DataFrame:
+def ownership_with_fault(tables: Tables, fault: str) -> DataFrame:
     """Return the rows of the table ownership with one fault."""
     return tables.ownership.where(F.col("fault") == fault)
 
@@ -240,11 +249,11 @@ def owner_evidence(*columns: str) -> str:
 
 def owner_name() -> Column:
     """Return a row's owner as text, such as "topic shop/orders/returns"."""
-    topic = F.concat_ws("/", "tenant", "namespace", "topic")
+    topic_path = F.concat_ws("/", "tenant", "namespace", "topic")
     return (
         F.when(F.col("topic").isNull(), words("the data at {path}"))
-        .when(F.col("kind") == "schema", words("schema {topic}", topic=topic))
+        .when(F.col("kind") == "schema", words("schema {topic}", topic=topic_path))
         .when(F.col("kind").startswith("log-"), words("log {topic}"))
-        .when(F.col("cursor").isNotNull(), words("subscription {cursor} of {topic}", topic=topic))
-        .otherwise(words("topic {topic}", topic=topic))
+        .when(F.col("cursor").isNotNull(), words("subscription {cursor} of {topic}", topic=topic_path))
+        .otherwise(words("topic {topic}", topic=topic_path))
     )

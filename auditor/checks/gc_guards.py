@@ -7,7 +7,7 @@ ledgers that the list lacks. Another sign is the instance id of another cluster.
 
 from collections.abc import Mapping
 
-from auditor.checks.finding_rows import if_known, with_attribution, words, words_of_codes
+from auditor.checks.finding_rows import if_known, meanings_of_codes, with_attribution, words
 from auditor.model.check_settings import CheckSettings
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
@@ -20,8 +20,8 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
 
     Returns:
         One row per bookie. ``rules`` has the names of the rules that are true. ``sure`` is true if a rule is
-        true even without the orphans ``in_doubt``, which the scan of the store may have missed. These columns
-        count orphans or ranges:
+        true even without the orphans ``in_doubt``, whose metadata the scan of the store may have missed.
+        These columns count orphans or ranges:
 
         - ``recent``: orphans that were in the metadata within the collectors' last interval. They do not
           count for the rules `orphan-share` and `vanished-ranges`.
@@ -42,45 +42,47 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
         F.expr("min(low) AS low"),
         F.expr("max(high) AS high"),
     )
-    largest_scope = "max_by(struct(vanished_scope, low, high), struct(count, vanished_scope)) AS most"
-    ranges = (
+    largest_scope_sql = "max_by(struct(vanished_scope, low, high), struct(count, vanished_scope)) AS most"
+    vanished_range_counts = (
         ranges_by_scope.groupBy("bookie_id")
-        .agg(F.expr("sum(count) AS vanished"), F.expr("sum(seen) AS seen"), F.expr(largest_scope))
+        .agg(F.expr("sum(count) AS vanished"), F.expr("sum(seen) AS seen"), F.expr(largest_scope_sql))
         .selectExpr("bookie_id", "vanished", "seen", "most.*")
     )
     count_columns = ("ledgers", "orphans", "in_doubt", "lasting", "recent", "unexplained")
-    holdings = tables.holdings.select("bookie_id", *count_columns)
+    orphan_counts = tables.holdings.select("bookie_id", *count_columns)
     rows = (
         tables.bookies.selectExpr("bookie_id", "foreign_instance")
-        .join(holdings, "bookie_id", "left")
-        .join(ranges, "bookie_id", "left")
+        .join(orphan_counts, "bookie_id", "left")
+        .join(vanished_range_counts, "bookie_id", "left")
         .join(F.broadcast(tables.undrawn), "bookie_id", "left")
         .fillna(0, [*count_columns, "vanished", "seen", "undrawn"])
     )
-    is_bare, is_live, settings = tables.cluster.bare, tables.cluster.live, tables.cluster.settings
-    possible_rules = _rule_names(
-        settings, "orphans", "(orphans - recent)", "vanished", is_bare, tables.cluster.lists_no_ledger
+    is_store_bare, is_live, settings = tables.cluster.bare, tables.cluster.live, tables.cluster.settings
+    possible_rules_sql = _rule_names(
+        settings, "orphans", "(orphans - recent)", "vanished", is_store_bare, tables.cluster.lists_no_ledger
     )
-    certain_orphans = "(orphans - in_doubt)"
+    certain_orphans_sql = "(orphans - in_doubt)"
     # On a busy cluster most of a bookie's ledgers may have been deleted since its last collection. If all
     # ledgers live equally long, whole ranges of the oldest ids vanish.
-    share_sql = "lasting" if is_live else "(orphans - in_doubt - recent)"
-    certain_ranges = (
+    orphan_share_sql = "lasting" if is_live else "(orphans - in_doubt - recent)"
+    certain_ranges_sql = (
         f"CASE WHEN lasting < {settings.least_orphans} THEN 0 ELSE seen END" if is_live else "seen"
     )
     # A saved store that looks bare may be an incomplete copy.
-    certain_rules = _rule_names(settings, certain_orphans, share_sql, certain_ranges, is_bare and is_live)
-    # Orphans of an old source may be collected by now, so they say nothing about the metadata.
-    rows = rows.where(~F.col("bookie_id").isin(list(tables.cluster.unproved_bookies)))
-    return rows.selectExpr("*", f"{possible_rules} AS rules", f"size({certain_rules}) > 0 AS sure").where(
-        "size(rules) > 0"
+    certain_rules_sql = _rule_names(
+        settings, certain_orphans_sql, orphan_share_sql, certain_ranges_sql, is_store_bare and is_live
     )
+    # Orphans of an old source may be deleted by now, so they say nothing about the metadata.
+    rows = rows.where(~F.col("bookie_id").isin(list(tables.cluster.unproved_bookies)))
+    return rows.selectExpr(
+        "*", f"{possible_rules_sql} AS rules", f"size({certain_rules_sql}) > 0 AS sure"
+    ).where("size(rules) > 0")
 
 
 def _rule_names(
     settings: CheckSettings,
     orphans: str,
-    share_sql: str,
+    orphan_share_sql: str,
     vanished_ranges: str,
     is_bare: bool,
     has_no_ledger: bool | None = None,
@@ -90,14 +92,15 @@ def _rule_names(
     Args:
         settings: the constants of the checks.
         orphans: SQL for the number of orphans.
-        share_sql: SQL for the number of orphans that count for `orphan-share`.
+        orphan_share_sql: SQL for the number of orphans that count for `orphan-share`.
         vanished_ranges: SQL for the number of vanished ranges.
         is_bare: whether the store has neither a LAYOUT nor an id generator.
         has_no_ledger: whether the store lists no ledger. None: leave out the rules that are never sure.
     """
     least_orphans, share_percent = settings.least_orphans, settings.orphan_share_percent
     condition_by_rule = {
-        "orphan-share": f"{share_sql} >= {least_orphans} AND {share_sql} * 100 > ledgers * {share_percent}",
+        "orphan-share": f"{orphan_share_sql} >= {least_orphans} "
+        f"AND {orphan_share_sql} * 100 > ledgers * {share_percent}",
         "every-ledger": f"{orphans} >= {least_orphans} AND {orphans} >= ledgers",
         "vanished-ranges": f"{vanished_ranges} > 0",
         "foreign-instance": "foreign_instance",
@@ -109,7 +112,7 @@ def _rule_names(
             "large-orphan-share": large_orphan_share(settings),
             "store-empty": f"{has_no_ledger} AND unexplained > 0",
         }
-    return _true_names(condition_by_rule)
+    return _names_of_true_conditions(condition_by_rule)
 
 
 def large_orphan_share(settings: CheckSettings) -> str:
@@ -120,7 +123,7 @@ def large_orphan_share(settings: CheckSettings) -> str:
     )
 
 
-def _true_names(condition_by_name: Mapping[str, str]) -> str:
+def _names_of_true_conditions(condition_by_name: Mapping[str, str]) -> str:
     """Return SQL for the array of the names whose condition is true."""
     name_cases = ", ".join(
         f"CASE WHEN {condition} THEN '{name}' END" for name, condition in condition_by_name.items()
@@ -133,27 +136,27 @@ def doubted_orphans(tables: Tables) -> DataFrame:
     """Return the rows of the table orphans and a column ``doubts``: reasons why a ledger may be no orphan."""
     distrusted_rows = distrusted_bookies(tables).selectExpr("bookie_id", "true AS distrusted")
     rows = with_attribution(tables.orphans, tables).join(F.broadcast(distrusted_rows), "bookie_id", "left")
-    doubts = {
+    condition_by_doubt = {
         "newer-than-scan": "newer_than_scan",
         "metadata-suspect": "distrusted",
         "attribution-suspect": "attribution_suspect",
         "id-in-doubt": "doubt IS NOT NULL",
     }
-    return rows.selectExpr("*", f"{_true_names(doubts)} AS doubts")
+    return rows.selectExpr("*", f"{_names_of_true_conditions(condition_by_doubt)} AS doubts")
 
 
 def doubt_clause() -> Column:
-    """Return the end of a message about a row of `doubted_orphans`: the doubts about the orphan."""
-    store_clause = if_known(words(" ({doubt})"))
+    """Return the end of a message about a row of `doubted_orphans`: the doubts about the orphan, if any."""
+    store_doubt_clause = if_known(words(" ({doubt})"))
     doubt_sentence = words(
         "; not sure: {doubts}{which}",
-        doubts=F.array_join(words_of_codes("doubts", DOUBT_WORDS), "; "),
-        which=store_clause,
+        doubts=F.array_join(meanings_of_codes("doubts", DOUBT_TEXTS), "; "),
+        which=store_doubt_clause,
     )
     return F.when(F.size("doubts") > 0, doubt_sentence).otherwise("")
 
 
-DOUBT_WORDS = {
+DOUBT_TEXTS = {
     "newer-than-scan": "the index may be newer than the metadata",
     "metadata-suspect": "the metadata of this bookie may be wrong (metadata-suspect)",
     "id-in-doubt": "the store may have the ledger at a path that could not be read, or at a wrong path",

@@ -15,11 +15,11 @@ from auditor.checks.check import (
 )
 from auditor.checks.finding_rows import (
     finding_rows,
+    meanings_of_codes,
     suspect_if,
     with_attribution,
     with_ledgers,
     words,
-    words_of_codes,
 )
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.states import GcAction, GcCause, GcReason, GcVerdict, IndexState, SpaceClass
@@ -39,7 +39,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     """A bookie's next garbage collection deletes data that a ledger needs.
 
     What it finds:
-        Kinds of such data (table gc_foresight, docs/space.md); the last two need `--entry-logs`:
+        The check finds these kinds of data (table gc_foresight, docs/space.md). The last two need
+        `--entry-logs`:
         - `in-its-ensembles`: a ledger whose ensembles name the bookie, but that the server's listing of
           ledgers leaves out. Its record is not at its path (`listed-out-of-order`), or its id is 2^63 - 1
           (`listing-overflows`).
@@ -56,8 +57,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: metadata and indexes agree. Suspect if an entry log that will be deleted was not read for
-        unindexed entries. Suspect for `unseen` if another ledger keeps the log, or if the bookie's scan of
-        the log may run out of memory. Suspect if the bookie also has `disk-id-mismatch`.
+        unindexed entries. Suspect for `unseen` if another ledger keeps the log from deletion, or if the
+        bookie's scan of the log may run out of memory. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         First stop the bookie or its garbage collection. Then:
@@ -99,9 +100,9 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         message=words(
             "{bookie_id}: the next garbage collection deletes {total:needed ledger|needed "
             "ledgers}{bracket}{named:,}), because {causes}",
-            bracket=F.when(F.col("total") <= _LEDGERS_NAMED, " (").otherwise(" (such as "),
-            named=F.slice("sample", 1, _LEDGERS_NAMED),
-            causes=F.array_join(words_of_codes("causes", _CAUSE_TEXTS), ", and "),
+            bracket=F.when(F.col("total") <= _MAX_NAMED_LEDGERS, " (").otherwise(" (such as "),
+            named=F.slice("sample", 1, _MAX_NAMED_LEDGERS),
+            causes=F.array_join(meanings_of_codes("causes", _CAUSE_TEXTS), ", and "),
         ),
         evidence={
             "ledgers": "total",
@@ -114,7 +115,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     )
 
 
-_LEDGERS_NAMED = 3
+_MAX_NAMED_LEDGERS = 3
 """Largest number of ledgers that the message names."""
 _CAUSE_TEXTS = {
     GcCause.NOT_LISTED: "the server's listing of ledgers leaves them out",
@@ -137,27 +138,31 @@ _CAUSE_TEXTS = {
 
 def _findings_without_index(tables: Tables) -> DataFrame:
     """Return ledgers that lose entries with a deleted or compacted log, because the index lacks them."""
-    is_kept = (F.col("action") == GcAction.KEEP.value) | is_suspended()
-    doomed_logs = tables.log_foresight.where(~is_kept).select("bookie_id", "path", "action")
-    rows = tables.space.where(~F.col("remains")).join(doomed_logs, ["bookie_id", "path"])
+    is_kept_log = (F.col("action") == GcAction.KEEP.value) | is_suspended()
+    deleted_or_rewritten_logs = tables.log_foresight.where(~is_kept_log).select("bookie_id", "path", "action")
+    rows = tables.space.where(~F.col("remains")).join(deleted_or_rewritten_logs, ["bookie_id", "path"])
     cause = F.concat(F.lit("log-"), "action").alias("cause")
     # RocksDB: locations exist, but the collector reads the index of ledgers, which lacks the ledger.
-    without_ledger = tables.availability.where(F.col("state") == IndexState.NOT_INDEXED.value)
-    located_rows = (
+    unindexed_replicas = tables.availability.where(F.col("state") == IndexState.NOT_INDEXED.value)
+    replicas_with_locations = (
         rows.where(F.col("class") == SpaceClass.LIVE.value)
-        .join(without_ledger.select(*REPLICA).distinct(), [*REPLICA], "left_semi")
+        .join(unindexed_replicas.select(*REPLICA).distinct(), [*REPLICA], "left_semi")
         .select(*REPLICA, cause, F.lit(True).alias("certain"))
     )
-    log_replicas = tables.log_entries.select("path", *LEDGER, F.col("groups").isNotNull().alias("certain"))
-    unlocated_rows = (
+    replicas_in_logs = tables.log_entries.select(
+        "path", *LEDGER, F.col("groups").isNotNull().alias("certain")
+    )
+    replicas_without_locations = (
         rows.where(F.col("class") == SpaceClass.NOT_INDEXED.value)
-        .join(log_replicas, ["path", *LEDGER])
+        .join(replicas_in_logs, ["path", *LEDGER])
         .select(*REPLICA, cause, "certain")
     )
     if tables.moved is not None:
-        unlocated_rows = unlocated_rows.join(tables.moved.select(*LEDGER), [*LEDGER], "left_anti")
+        replicas_without_locations = replicas_without_locations.join(
+            tables.moved.select(*LEDGER), [*LEDGER], "left_anti"
+        )
     replicas = (
-        located_rows.unionByName(unlocated_rows)
+        replicas_with_locations.unionByName(replicas_without_locations)
         .groupBy(*REPLICA, "cause")
         .agg(F.min("certain").alias("certain"))
     )
@@ -169,21 +174,21 @@ def _unseen_replicas(tables: Tables) -> DataFrame:
 
     The metadata of these ledgers names the bookie.
     """
-    plan_rows = tables.log_foresight.select("bookie_id", "path", "action", is_suspended().alias("suspended"))
-    action = F.when(F.col("suspended"), GcAction.KEEP.value).otherwise(
+    log_plans = tables.log_foresight.select("bookie_id", "path", "action", is_suspended().alias("suspended"))
+    planned_action = F.when(F.col("suspended"), GcAction.KEEP.value).otherwise(
         F.coalesce("action", F.lit(GcAction.KEEP.value))
     )
-    members = tables.ledgers.select(*LEDGER, F.explode("replicas").alias("part"))
-    needed_copies = members.select(*LEDGER, "part.bookie_id").distinct()
+    ensemble_members = tables.ledgers.select(*LEDGER, F.explode("replicas").alias("part"))
+    needed_copies = ensemble_members.select(*LEDGER, "part.bookie_id").distinct()
     rows = tables.unseen_entries.join(needed_copies, [*REPLICA], "left_semi").join(
-        plan_rows, ["bookie_id", "path"], "left"
+        log_plans, ["bookie_id", "path"], "left"
     )
     if tables.moved is not None:
         rows = rows.join(tables.moved.select(*LEDGER), [*LEDGER], "left_anti")
-    is_known = F.col("unseen").isNotNull() & ~F.coalesce("may_fail", F.lit(True))
+    is_scan_certain = F.col("unseen").isNotNull() & ~F.coalesce("may_fail", F.lit(True))
     return rows.select(
         *REPLICA,
         F.lit(GcReason.UNSEEN.value).alias("reason"),
-        F.concat(F.lit("unseen-"), action).alias("cause"),
-        (is_known & (action != GcAction.KEEP.value)).alias("certain"),
+        F.concat(F.lit("unseen-"), planned_action).alias("cause"),
+        (is_scan_certain & (planned_action != GcAction.KEEP.value)).alias("certain"),
     )

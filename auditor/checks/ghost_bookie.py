@@ -14,7 +14,7 @@ def ghost_bookie(roster: Roster) -> Findings:
     """Ledgers name a bookie that has no cookie and is not registered.
 
     What it finds:
-        The severity is `note` if no segment stripes an entry to the id.
+        The severity is `note` if the bookie should have no entry of these ledgers.
 
     Why it matters:
         The bookie was removed before its ledgers were copied, or has another id now.
@@ -38,15 +38,15 @@ def ghost_bookie(roster: Roster) -> Findings:
     """
     aliases = {row["bookie_id"]: row["aliases"] for row in roster.identities if row["stranded"]}
     for row in roster.unregistered:
-        name = row["bookie_id"]
-        if row["has_cookie"] or name.endswith(":0"):  # bookie-down or bookie-id-reserved
+        bookie_id = row["bookie_id"]
+        if row["has_cookie"] or bookie_id.endswith(":0"):  # bookie-down or bookie-id-reserved
             continue
         facts = {field: row[field] for field in ("ledgers", "depending", "replicas", "found")}
         yield bookie_finding(
-            name,
-            f"{name} has no cookie and is not registered; "
+            bookie_id,
+            f"{bookie_id} has no cookie and is not registered; "
             f"{count_text(row['ledgers'], 'ledger names', 'ledgers name')} it, "
             f"{count_text(row['depending'], 'ledger depends', 'ledgers depend')} on it",
-            {**facts, "aliases": aliases.get(name)},
+            {**facts, "aliases": aliases.get(bookie_id)},
             severity=Severity.NOTE if row["depending"] == 0 else None,
         )

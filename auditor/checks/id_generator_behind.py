@@ -32,8 +32,8 @@ def id_generator_behind(tables: Tables) -> DataFrame:
 
     Why it matters:
         The generator gives out the id of a deleted ledger again. A bookie that still has the old ledger
-        serves its entries as the new one's. The cause is usually a store that was restored without its
-        generator.
+        serves the old entries as those of the new ledger. The cause is usually a store that was restored
+        without its generator.
 
     How sure:
         Confirmed if the application never chooses ids (Pulsar), or if bookies hold orphans with such ids and
@@ -42,15 +42,16 @@ def id_generator_behind(tables: Tables) -> DataFrame:
     What to do:
         Create no ledger until the generator is beyond every id in use. ZooKeeper: create and delete
         sequential znodes below idgen until their sequence number exceeds the highest id of the evidence.
-        Etcd: write the bucket's key as many times.
+        Etcd: write the bucket's key as many times as ids must be skipped.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
         Not compared: ledgers in the flat layout, a dump without cversion, a store with unreadable znodes of
-        its own. Not reported if an application surely chooses ids: some ids exceed the generator's range, or
-        from its next id on fewer than 1 id in 1,000 is listed.
+        its own. Nothing is reported if an application surely chooses ids itself. It does if some ids exceed
+        the generator's range. It also does if fewer than 1 in 1,000 of the ids between the generator's next
+        id and the highest id are listed.
     """
     may_be_drawn = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

@@ -19,7 +19,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_ledgers, 
 @check(
     Severity.WARNING,
     rests_on=Basis.DISKS,
-    needs={Need.DISKS, Need.WITNESS, Need.TIMES},
+    needs={Need.DISKS, Need.BOOKIE_ANSWERS, Need.TIMES},
     asks="unindexed",
     do_now="do not stop {bookies}: they serve entries that their audited disks lack; check the "
     "audited directories",
@@ -60,20 +60,20 @@ def index_incomplete(tables: Tables) -> DataFrame:
         nothing is reported.
     """
 
-    def number(served_rows: bool) -> Column:
-        return F.sum(F.when(F.col("served") == served_rows, F.col("count")).otherwise(0))
+    def count_entries(is_served: bool) -> Column:
+        return F.sum(F.when(F.col("served") == is_served, F.col("count")).otherwise(0))
 
-    totals = (number(True).alias("entries"), number(False).alias("listed"))
-    rows = with_ledgers(tables.unindexed, "bookie_id", *totals)
+    entry_counts = (count_entries(True).alias("entries"), count_entries(False).alias("listed"))
+    rows = with_ledgers(tables.unindexed, "bookie_id", *entry_counts)
     is_only_listed = F.col("entries") == 0
-    verb = F.when(is_only_listed, " lists ").otherwise(" serves ")
+    verb_text = F.when(is_only_listed, " lists ").otherwise(" serves ")
     return finding_rows(
         rows,
         bookie_id="bookie_id",
         confidence=suspect_if(is_only_listed),
         message=words(
             "{bookie_id}{verb}{served:entry|entries} of {total:ledger|ledgers} that its index on disk lacks",
-            verb=verb,
+            verb=verb_text,
             served=F.when(is_only_listed, F.col("listed")).otherwise(F.col("entries")),
         ),
         evidence="total AS ledgers, entries AS entries_served, listed AS entries_listed, sample",

@@ -16,7 +16,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
     """A bookie's index is damaged.
 
     What it finds:
-        Damaged parts, whose entries count as unknown, never as missing:
+        The check finds these damaged parts. Their entries count as unknown, never as missing:
         - Index files that are empty, cut, without the right magic or of an unknown version.
         - RocksDB databases of DbLedgerStorage: one finding per bookie, for the first damaged database.
 
@@ -51,7 +51,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
     Limits:
         Damage in a file that still parses, such as zeroed slots, looks like absent entries.
     """
-    state, bookie = F.col("state"), F.col("bookie_id")
+    index_state, bookie_id = F.col("state"), F.col("bookie_id")
     index_rows = tables.availability.where("storage <> 'rpc'").select(
         *LEDGER, "bookie_id", "state", "path", "offset", "reason"
     )
@@ -64,15 +64,15 @@ def index_unreadable(tables: Tables) -> DataFrame:
         .agg(first_damage, F.count("*").alias("total"))
     )
     rows = rows.unionByName(damaged_indexes.select("bookie_id", "first.*", F.col("total").cast("int")))
-    problem_words = F.when(
-        state == IndexState.DAMAGED, words("{bookie}: the index at {path}", bookie=bookie)
-    ).otherwise(words("ledger {ledger}: its index on {bookie}", bookie=bookie))
-    location_words = (
-        F.when(state == IndexState.DAMAGED, " is damaged: ")
-        .when(state == IndexState.CUT, " is cut short: ")
+    index_text = F.when(
+        index_state == IndexState.DAMAGED, words("{bookie}: the index at {path}", bookie=bookie_id)
+    ).otherwise(words("ledger {ledger}: its index on {bookie}", bookie=bookie_id))
+    damage_text = (
+        F.when(index_state == IndexState.DAMAGED, " is damaged: ")
+        .when(index_state == IndexState.CUT, " is cut short: ")
         .otherwise(" cannot be read: ")
     )
-    other_databases = F.when(F.col("total") > 1, words("; {total} of its databases are damaged"))
+    further_databases_text = F.when(F.col("total") > 1, words("; {total} of its databases are damaged"))
     return finding_rows(
         rows,
         ledger_id="ledger_id",
@@ -81,9 +81,9 @@ def index_unreadable(tables: Tables) -> DataFrame:
         unknown=F.array("bookie_id"),
         message=words(
             "{what}{how}{reason}{more}",
-            what=problem_words,
-            how=location_words,
-            more=if_known(other_databases),
+            what=index_text,
+            how=damage_text,
+            more=if_known(further_databases_text),
         ),
         evidence="state, path, offset, reason",
     )

@@ -14,16 +14,17 @@ def instance_id_missing(roster: Roster) -> Findings:
         INSTANCEID is missing or empty. The severity is `note` if no cookie carries an instance id either.
 
     Why it matters:
-        Bookies notice neither another cluster's disks nor newly formatted metadata, and delete all their
-        ledgers. If their cookies carry an instance id, they refuse to start.
+        If their cookies carry an instance id, bookies refuse to start. Otherwise they do not notice that
+        their disks belong to another cluster, or that somebody formatted the metadata anew. They then delete
+        all their ledgers.
 
     How sure:
         Confirmed: all of the store's own znodes were read.
 
     What to do:
         If cookies carry an instance id, find out who removed INSTANCEID. Put that id back with ZooKeeper's
-        client before a bookie restarts. If no cookie does (clusters formatted before 4.3, standalone Pulsar),
-        do nothing.
+        client before a bookie restarts. If no cookie carries one (clusters formatted before 4.3, standalone
+        Pulsar), do nothing.
 
     Commands:
         - `bookkeeper shell whatisinstanceid`.

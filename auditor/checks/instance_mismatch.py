@@ -29,7 +29,8 @@ def instance_mismatch(roster: Roster) -> Findings:
     """A cookie of a bookie carries another instance id than the cluster, or none.
 
     What it finds:
-        Cookies in the store and VERSION files. Cookie layouts before 4 have no instance id and are reported.
+        The check reads cookies in the store and VERSION files. Cookies of a layout version before 4 have no
+        instance id, and are reported.
 
     Why it matters:
         Somebody formatted the metadata anew, or the bookie belongs to another cluster. A running bookie's
@@ -48,18 +49,21 @@ def instance_mismatch(roster: Roster) -> Findings:
           Do it only for disks whose data nobody needs.
 
     Limits:
-        If only directories passed to the audit belong to another cluster, the finding is `source-suspect`.
+        If the store's cookies belong to this cluster, but all given directories belong to another, the
+        finding is `source-suspect` instead.
     """
-    cluster = roster.cluster.instance_id
-    if cluster is None:
+    cluster_instance_id = roster.cluster.instance_id
+    if cluster_instance_id is None:
         return
-    foreign_sources = roster.cluster.unproved_bookies.keys() & {
+    unproved_foreign_bookies = roster.cluster.unproved_bookies.keys() & {
         row["bookie_id"] for row in roster.bookies if row["foreign_instance"]
     }
     mismatched_rows = [
         row
         for row in roster.every_cookie
-        if row["damage"] is None and row["instance_id"] != cluster and row["bookie_id"] not in foreign_sources
+        if row["damage"] is None
+        and row["instance_id"] != cluster_instance_id
+        and row["bookie_id"] not in unproved_foreign_bookies
     ]
     for bookie_id, rows in group_rows(mismatched_rows, lambda row: row["bookie_id"]).items():
         instances = ", ".join(sorted({row["instance_id"] or "none" for row in rows}))
@@ -67,6 +71,6 @@ def instance_mismatch(roster: Roster) -> Findings:
         subject = bookie_id or cookies[0]["place"]
         yield bookie_finding(
             bookie_id,
-            f"{subject}: its instance id is {instances}, that of the cluster is {cluster}",
-            {"cluster_instance_id": cluster, "cookies": cookies},
+            f"{subject}: its instance id is {instances}, that of the cluster is {cluster_instance_id}",
+            {"cluster_instance_id": cluster_instance_id, "cookies": cookies},
         )

@@ -1,7 +1,7 @@
 """Ledgers that one owner created and another owner refers to."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, HoldRule, HoldTarget, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
+from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, ownership_with_fault, words
 
 
 @check(
@@ -18,14 +18,14 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
         The ledger's custom metadata names another owner. Shadow topics do not count.
 
     Why it matters:
-        Whichever owner is deleted first takes the ledger along.
+        When one of the two owners is deleted, its application deletes the ledger too.
 
     How sure:
         Confirmed: applications write both names and never rename.
 
     What to do:
-        Find out who edited the second owner's record. Delete neither owner until only one of them has the
-        ledger.
+        Find out who edited the second owner's record. Delete neither owner until the ledger is in only one
+        record.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
@@ -34,7 +34,7 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
         Not compared: ledgers without custom metadata, compacted ledgers, delayed messages.
     """
     return finding_rows(
-        with_fault(tables, "ledger-misattributed"),
+        ownership_with_fault(tables, "ledger-misattributed"),
         ledger_id="ledger_id",
         message=words(
             "ledger {ledger} was made for {claim}, but {owner_name} names it", owner_name=owner_name()

@@ -23,8 +23,9 @@ def ledger_open_long(tables: Tables) -> DataFrame:
     """Ledgers have been open for a month, and their metadata has not changed since.
 
     What it finds:
-        Ledgers in state OPEN, unchanged for 30 days, per owner or application. A ledger is its owner's newest
-        (`last`), is older than that (`superseded`), or has no known owner (`unnamed`).
+        Ledgers in state OPEN, unchanged for 30 days. One finding counts those of an owner or application. A
+        ledger is its owner's newest (`last`), is older than the newest (`superseded`), or has no known owner
+        (`unnamed`).
 
     Why it matters:
         A ledger without a writer stays open until somebody opens it with recovery. Until then replication
@@ -42,13 +43,13 @@ def ledger_open_long(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Adding entries does not change metadata, so a busy ledger looks the same. Stores without times (etcd)
+        Adding entries does not change metadata, so busy ledgers are reported too. Stores without times (etcd)
         never have this finding.
     """
     settings, scan_time = tables.cluster.settings, tables.cluster.scan_time
     open_age = F.lit(scan_time) - F.col("mtime")
-    is_old = (F.col("state") == LedgerState.OPEN) & (open_age > settings.open_ms)
-    ledgers = tables.ledgers.where(F.col("status").isin(*DECODED) & is_old).select(
+    is_open_long = (F.col("state") == LedgerState.OPEN) & (open_age > settings.open_ms)
+    ledgers = tables.ledgers.where(F.col("status").isin(*DECODED) & is_open_long).select(
         "scope_id", "ledger_id", "mtime", application_of(F.col("custom_metadata")).alias("claimed")
     )
     rows = _with_owners(ledgers, tables).withColumn("owner", _owner_group())
@@ -61,15 +62,15 @@ def ledger_open_long(tables: Tables) -> DataFrame:
         F.count_if(F.col("writer") == "superseded").alias("superseded"),
         F.count_if(F.col("writer") == "unnamed").alias("unnamed"),
     )
-    days = (F.lit(scan_time) - F.col("oldest")) / _DAY_MS
+    age_days = (F.lit(scan_time) - F.col("oldest")) / _DAY_MS
     return finding_rows(
-        owner_rows.select("*", "first.*").withColumn("days", days.cast("bigint")),
+        owner_rows.select("*", "first.*").withColumn("days", age_days.cast("bigint")),
         ledger_id="ledger_id",
         message=words(
             "{owner}: {total:ledger has|ledgers have} been open without a change for more than {limit} days, "
             "the longest for {days} days, beginning with ledger {ledger}; {writer}",
             limit=settings.open_days,
-            writer=_writer_words(),
+            writer=_writer_text(),
         ),
         evidence="owner, total AS ledgers, last, superseded, unnamed, oldest, days, sample",
     )
@@ -81,19 +82,21 @@ def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
     first_owners = owned_ledgers.groupBy(*LEDGER).agg(
         F.min_by(F.struct(*OWNER, "place", "list_size"), F.struct("path", "place")).alias("named")
     )
-    is_last = F.coalesce(F.col("place") == F.col("list_size") - 1, F.lit(True))
+    is_last_ledger = F.coalesce(F.col("place") == F.col("list_size") - 1, F.lit(True))
     rows = ledgers.join(first_owners, [*LEDGER], "left")
-    writer = F.when(F.col("path").isNull(), "unnamed").when(is_last, "last").otherwise("superseded")
-    return rows.select(*ledgers.columns, "named.*").withColumn("writer", writer)
+    writer_state = (
+        F.when(F.col("path").isNull(), "unnamed").when(is_last_ledger, "last").otherwise("superseded")
+    )
+    return rows.select(*ledgers.columns, "named.*").withColumn("writer", writer_state)
 
 
 def _owner_group() -> Column:
     """Return the owner's name, the application in the custom metadata, or otherwise `NO_APPLICATION`."""
-    name = F.when(F.col("path").isNotNull(), owner_name())
-    return F.coalesce(name, F.concat(F.lit("application "), F.col("claimed")), F.lit(NO_APPLICATION))
+    owner_text = F.when(F.col("path").isNotNull(), owner_name())
+    return F.coalesce(owner_text, F.concat(F.lit("application "), F.col("claimed")), F.lit(NO_APPLICATION))
 
 
-def _writer_words() -> Column:
+def _writer_text() -> Column:
     """Return the part of the message that shows whether a writer can still exist."""
     return (
         F.when(

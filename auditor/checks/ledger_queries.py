@@ -5,7 +5,14 @@ not closed comes only from the finished segments. Such a ledger is never entry-l
 confirmed.
 """
 
-from auditor.checks.finding_rows import MISSING_DIGEST, finding_rows, group_list, if_known, suspect_if, words
+from auditor.checks.finding_rows import (
+    MISSING_DIGEST_SQL,
+    finding_rows,
+    group_list,
+    if_known,
+    suspect_if,
+    words,
+)
 from auditor.checks.unlocated_entries import in_entry_logs, with_entry_logs
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.finding import Urgency
@@ -36,22 +43,27 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
         F.expr("struct(min_by(owner, ctime) AS held_by, min(ctime) AS held_since) AS lock")
     )
     joined_rows = rows.join(marks, [*LEDGER], "left").join(locks, [*LEDGER], "left")
-    unmarked = "false" if tables.cluster.has_marks else "null"
-    queue = f"struct(coalesce(mark.found, {unmarked}) AS marked, mark.since, mark.replicas, lock.*)"
-    return joined_rows.withColumn("queue", F.expr(queue)).drop("mark", "lock")
+    unmarked_sql = "false" if tables.cluster.has_marks else "null"
+    queue_sql = f"struct(coalesce(mark.found, {unmarked_sql}) AS marked, mark.since, mark.replicas, lock.*)"
+    return joined_rows.withColumn("queue", F.expr(queue_sql)).drop("mark", "lock")
 
 
 def queue_clause(tables: Tables) -> Column:
-    """Return the end of a message about a row of `with_queue`: whether a mark exists, and who locks it."""
-    reason = "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
-    holder_words = words(", held by {queue.held_by}")
-    queue_words = words(
-        "; marked for replication{held}", held=F.coalesce(holder_words, F.lit(", held by no worker"))
+    """Return the end of a message about a row of `with_queue`: whether a mark exists, and who locked it."""
+    unknown_mark_reason = (
+        "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
+    )
+    lock_holder_text = words(", locked by {queue.held_by}")
+    marked_text = words(
+        "; marked for replication{held}", held=F.coalesce(lock_holder_text, F.lit(", locked by no worker"))
     )
     return (
-        F.when(F.col("queue.marked").isNull(), f"; whether it waits for replication is not known: {reason}")
-        .when(F.col("queue.marked"), queue_words)
-        .otherwise(words("; not marked for replication{held}", held=if_known(holder_words)))
+        F.when(
+            F.col("queue.marked").isNull(),
+            f"; whether it waits for replication is not known: {unknown_mark_reason}",
+        )
+        .when(F.col("queue.marked"), marked_text)
+        .otherwise(words("; not marked for replication{held}", held=if_known(lock_holder_text)))
     )
 
 
@@ -71,7 +83,7 @@ def waiting_marks(tables: Tables) -> DataFrame:
         .where(mark_age > tables.cluster.settings.stuck_ms)
         .join(tables.locks.select(*LEDGER), [*LEDGER], "left_anti")
         .join(tables.stale_marks.select(*LEDGER), [*LEDGER], "left_anti")
-        .join(deleted_marks(tables).select(*LEDGER), [*LEDGER], "left_anti")
+        .join(marks_of_deleted_ledgers(tables).select(*LEDGER), [*LEDGER], "left_anti")
     )
     empty_ledgers = (
         tables.ledgers_of_marks.where("status in ('ok', 'broken') and not undecidable")
@@ -95,22 +107,22 @@ def marks_by_bookie(marks: DataFrame, moved_ledgers: DataFrame | None, *columns:
         scope_id, ledger_id, bookie_id, ``doubtful`` (the ledger changed between the scans), and ``columns``.
     """
 
-    from auditor.tables.scans import doubtful
+    from auditor.tables.scans import drop_deleted_ledgers
 
-    return doubtful(marks, moved_ledgers).select(
+    return drop_deleted_ledgers(marks, moved_ledgers).select(
         *LEDGER, F.explode("replicas").alias("bookie_id"), F.col("moved").alias("doubtful"), *columns
     )
 
 
 @cached_query
-def deleted_marks(tables: Tables) -> DataFrame:
+def marks_of_deleted_ledgers(tables: Tables) -> DataFrame:
     """Return marks of ledgers that are certainly not in the ledger tree, not even in a damaged part."""
 
     from auditor.tables.marks import named_marks
 
     marks = named_marks(tables.marks)
     if tables.cluster.tree_elsewhere is not None:
-        return marks.limit(0)  # the ledger tree elsewhere may have any of them
+        return marks.limit(0)  # ledgers at paths of another layout may have any of these ids
     # Keep only ledgers with a mark, so that the join is as small as the marks.
     listed_ledgers = (
         tables.ledgers_of_marks.where("ledger_id is not null")
@@ -118,11 +130,11 @@ def deleted_marks(tables: Tables) -> DataFrame:
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
     )
     # Marks have scope 0; a gap without a scope may be in any scope.
-    unclear_ranges = tables.ledgers.where(
+    unclear_id_ranges = tables.ledgers.where(
         "status in ('misplaced', 'gap') and low is not null and coalesce(scope_id, 0) = 0"
     ).select("low", "high")
     return marks.join(listed_ledgers, [*LEDGER], "left_anti").join(
-        F.broadcast(unclear_ranges), F.col("ledger_id").between(F.col("low"), F.col("high")), "left_anti"
+        F.broadcast(unclear_id_ranges), F.col("ledger_id").between(F.col("low"), F.col("high")), "left_anti"
     )
 
 
@@ -134,21 +146,21 @@ def judged_with_class(tables: Tables) -> DataFrame:
 
 def rows_of_members(rows: DataFrame, tables: Tables) -> DataFrame:
     """Return the rows about a ledger and a bookie in which the ledger's metadata names the bookie."""
-    members = (
+    ensemble_members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))
         .join(rows, [*LEDGER], "left_semi")
         .select(*LEDGER, F.explode("replicas.bookie_id").alias("bookie_id"))
     )
-    return rows.join(members, [*REPLICA], "left_semi")
+    return rows.join(ensemble_members, [*REPLICA], "left_semi")
 
 
 def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
     """Return one finding for each ledger of a class, with the ledger's entries of that class."""
-    groups = group_list(F.col("class_entries.groups"), max_groups=None)
+    entry_groups = group_list(F.col("class_entries.groups"), max_groups=None)
     return finding_rows(
-        _judged_with_queue(tables).where(F.col("class") == ledger_class).withColumn("groups", groups),
+        _judged_with_queue(tables).where(F.col("class") == ledger_class).withColumn("groups", entry_groups),
         ledger_id="ledger_id",
-        urgency=F.when(_copies_left() == 1, Urgency.NEAR_LOSS.value),
+        urgency=F.when(_copies_left_count() == 1, Urgency.NEAR_LOSS.value),
         confidence=suspect_if((F.col("state") != LedgerState.CLOSED) | (F.size("doubts") > 0)),
         missing=F.array_sort("missing"),
         unknown=unknown_bookies(),
@@ -157,7 +169,7 @@ def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
             state=F.when(F.col("state") == LedgerState.CLOSED, "").otherwise(words(" ({state})")),
             entries=_entries_of_class(ledger_class),
             in_logs=in_entry_logs(F.lit(ledger_class == LedgerClass.ENTRY_LOST)),
-            could_become=_potential_classes(),
+            could_become=_potential_class_clause(),
             queue=queue_clause(tables),
         ),
         evidence="IF(class_entries IS NULL, null, struct(groups, class_entries.count)) AS class_entries, "
@@ -165,7 +177,7 @@ def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
         "potential_class, unknown AS unknown_copies, doubts, lasting_doubts, version AS metadata_version, "
         "witness, queue, in_entry_logs"
         # Operators accept only losses together with their digest.
-        + (f", {MISSING_DIGEST} AS missing_digest" if ledger_class == LedgerClass.ENTRY_LOST else ""),
+        + (f", {MISSING_DIGEST_SQL} AS missing_digest" if ledger_class == LedgerClass.ENTRY_LOST else ""),
     )
 
 
@@ -179,7 +191,7 @@ def unknown_bookies() -> Column:
     return F.array_sort(F.array_distinct(F.col("unknown.bookie_id")))
 
 
-def _copies_left() -> Column:
+def _copies_left_count() -> Column:
     return F.greatest(F.col("write_quorum") - F.col("m"), F.lit(0))
 
 
@@ -189,41 +201,41 @@ def _entries_of_class(ledger_class: str) -> Column:
     A ledger that is not closed has no "of 10". If an entry log still has lost entries, the text is "no index
     has 2 of 10 entries (write quorum 3)".
     """
-    count_words = words("{class_entries.count} of {last_entry_id + 1} entries")
-    entry_count_words = F.when(F.col("state") == LedgerState.CLOSED, count_words).otherwise(
+    count_of_all_text = words("{class_entries.count} of {last_entry_id + 1} entries")
+    entry_count_text = F.when(F.col("state") == LedgerState.CLOSED, count_of_all_text).otherwise(
         words("{class_entries.count:entry|entries}")
     )
-    entry_words = words("{listed} {if(class_entries.count = 1, 'has', 'have')}", listed=entry_count_words)
+    entries_text = words("{listed} {if(class_entries.count = 1, 'has', 'have')}", listed=entry_count_text)
     if ledger_class == LedgerClass.ENTRY_LOST:
-        remaining_copies_words = words(" no copy left (write quorum {write_quorum})")
+        remaining_copies_text = words(" no copy left (write quorum {write_quorum})")
         is_in_entry_log = F.coalesce(
             F.exists("in_entry_logs", lambda log: log["lost_entries"] > 0), F.lit(False)
         )
-        entry_words = F.when(
-            is_in_entry_log, words("no index has {listed}", listed=entry_count_words)
-        ).otherwise(entry_words)
-        remaining_copies_words = F.when(is_in_entry_log, words(" (write quorum {write_quorum})")).otherwise(
-            remaining_copies_words
+        entries_text = F.when(
+            is_in_entry_log, words("no index has {listed}", listed=entry_count_text)
+        ).otherwise(entries_text)
+        remaining_copies_text = F.when(is_in_entry_log, words(" (write quorum {write_quorum})")).otherwise(
+            remaining_copies_text
         )
     else:
-        quorum = "ack" if ledger_class == LedgerClass.BELOW_ACK_QUORUM else "write"
-        quorum_words = f" fewer copies than the {quorum} quorum of {{{quorum}_quorum}}"
-        remaining_copies_words = words(
-            quorum_words + ", at worst {left} of {write_quorum}", left=_copies_left()
+        quorum_name = "ack" if ledger_class == LedgerClass.BELOW_ACK_QUORUM else "write"
+        quorum_text = f" fewer copies than the {quorum_name} quorum of {{{quorum_name}_quorum}}"
+        remaining_copies_text = words(
+            quorum_text + ", at worst {left} of {write_quorum}", left=_copies_left_count()
         )
-    irregular_words = F.lit("entries too irregular to list have")
+    irregular_entries_text = F.lit("entries too irregular to list have")
     return words(
         "{some}{worst}",
-        some=F.when(F.col("class_entries").isNull(), irregular_words).otherwise(entry_words),
-        worst=remaining_copies_words,
+        some=F.when(F.col("class_entries").isNull(), irregular_entries_text).otherwise(entries_text),
+        worst=remaining_copies_text,
     )
 
 
-def _potential_classes() -> Column:
-    sentence = words(
+def _potential_class_clause() -> Column:
+    potential_class_text = words(
         "; at worst {potential_class}: copies on {bookies:,} are unknown", bookies=unknown_bookies()
     )
-    return F.when(F.col("class") != F.col("potential_class"), sentence).otherwise("")
+    return F.when(F.col("class") != F.col("potential_class"), potential_class_text).otherwise("")
 
 
 def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:
@@ -255,7 +267,7 @@ def group_by_ledger(segments: DataFrame) -> DataFrame:
     return rows.selectExpr(*LEDGER, "segments", "excused", "first.*")
 
 
-def window_words() -> Column:
+def bookie_locations_text() -> Column:
     """Return the bookies of a row with their locations, as text."""
     return F.expr(
         "array_join(transform(arrays_zip(bookies, locations), each -> concat(each.bookies, ' ', "
@@ -263,19 +275,19 @@ def window_words() -> Column:
     )
 
 
-def rule_sentence(settings: PlacementSettings | None) -> str:
+def rule_sentence(placement_settings: PlacementSettings | None) -> str:
     """Return the placement policy and its relevant settings, by their names in the server.
 
     >>> rule_sentence(PlacementSettings(Policy.RACK, enforce_min_racks=True))
     'rack, minNumRacksPerWriteQuorum 2, enforced'
     """
-    assert settings is not None  # the table placement exists only with settings
-    match settings.policy:
+    assert placement_settings is not None  # the table placement exists only with settings
+    match placement_settings.policy:
         case Policy.RACK:
-            enforced_clause = ", enforced" if settings.enforce_min_racks else ""
-            return f"rack, minNumRacksPerWriteQuorum {settings.min_racks}{enforced_clause}"
+            enforced_clause = ", enforced" if placement_settings.enforce_min_racks else ""
+            return f"rack, minNumRacksPerWriteQuorum {placement_settings.min_racks}{enforced_clause}"
         case Policy.ZONE:
-            return f"zone, minNumZonesPerWriteQuorum {settings.min_zones}"
-        case Policy.REGION if settings.regions_to_write:
-            return f"region, reppMinimumRegionsForDurability {settings.min_regions}"
-    return str(settings.policy)
+            return f"zone, minNumZonesPerWriteQuorum {placement_settings.min_zones}"
+        case Policy.REGION if placement_settings.regions_to_write:
+            return f"region, reppMinimumRegionsForDurability {placement_settings.min_regions}"
+    return str(placement_settings.policy)

@@ -4,7 +4,7 @@ from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, ch
 from auditor.checks.finding_rows import finding_rows, with_ledgers, words
 from auditor.model.states import Reach
 
-FINDINGS_BY_LEDGER = 1000
+MAX_LEDGER_FINDINGS = 1000
 """Largest number of ledgers with one finding each.
 
 If there are more ledgers, they probably have one cause, and one finding about the cluster reports them all.
@@ -23,8 +23,8 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
 
     What it finds:
         All copies of an entry are missing or on unregistered bookies, or recovery cannot close the ledger
-        because too few bookies of its ensemble are registered. Above 1,000 such ledgers, one finding counts
-        them (table reachability).
+        because too few bookies of its ensemble are registered. If there are more than 1,000 such ledgers, one
+        finding counts them (table reachability).
 
     Why it matters:
         Nobody can read or copy these entries until a bookie returns.
@@ -46,9 +46,9 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
         next write.
     """
     rows = tables.reachability.where(F.col("reach") != Reach.SINGLE_COPY)
-    repair = tables.cluster.repair
-    if repair.unavailable + repair.unrecoverable > FINDINGS_BY_LEDGER:
-        return _one_finding(tables, rows)
+    repair_state = tables.cluster.repair
+    if repair_state.unavailable + repair_state.unrecoverable > MAX_LEDGER_FINDINGS:
+        return _cluster_finding(tables, rows)
     unavailable_text = F.when(
         F.col("reach") == Reach.UNAVAILABLE,
         words("no registered bookie can serve {entries:entry|entries}"),
@@ -61,9 +61,9 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
     )
 
 
-def _one_finding(tables: Tables, rows: DataFrame) -> DataFrame:
-    repair = tables.cluster.repair
-    down = F.lit(", ".join(repair.down[:10])) if repair.down else F.lit("")
+def _cluster_finding(tables: Tables, rows: DataFrame) -> DataFrame:
+    repair_state = tables.cluster.repair
+    down_bookies_text = F.lit(", ".join(repair_state.down[:10])) if repair_state.down else F.lit("")
     ledger_counts = with_ledgers(rows.withColumn("one", F.lit(1)), "one", F.sum("entries").alias("entries"))
     return finding_rows(
         ledger_counts,
@@ -71,15 +71,15 @@ def _one_finding(tables: Tables, rows: DataFrame) -> DataFrame:
             "no registered bookie can serve entries of {unavailable:ledger|ledgers}, and recovery cannot "
             "close {unrecoverable:more ledger|more ledgers}; for example ledger {sample:,}; not registered: "
             "{down}",
-            unavailable=repair.unavailable,
-            unrecoverable=repair.unrecoverable,
-            down=down,
+            unavailable=repair_state.unavailable,
+            unrecoverable=repair_state.unrecoverable,
+            down=down_bookies_text,
         ),
         evidence={
-            "unavailable": F.lit(repair.unavailable),
-            "unrecoverable": F.lit(repair.unrecoverable),
+            "unavailable": F.lit(repair_state.unavailable),
+            "unrecoverable": F.lit(repair_state.unrecoverable),
             "entries": F.col("entries"),
-            "bookies_down": F.lit(len(repair.down)),
+            "bookies_down": F.lit(len(repair_state.down)),
             "sample": F.col("sample"),
             "rows": F.lit("tables/reachability"),
         },

@@ -1,16 +1,16 @@
 """Ledgers to which their application no longer refers."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, with_fault, words
+from auditor.checks.finding_rows import finding_rows, if_known, ownership_with_fault, suspect_if, words
 from auditor.model.owner_scope import incomplete_reasons
 
-NOT_COMPLETE = "the stores of owners are not proved complete (owners-suspect)"
+NOT_COMPLETE_REASON = "the stores of owners are not proved complete (owners-suspect)"
 """Reason why no ledger is confirmed to be unowned."""
 
 
 @check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")
 def ledger_unowned(tables: Tables) -> DataFrame:
-    """A ledger's owner is gone or does not name it: a leak.
+    """A ledger's owner is gone or does not name the ledger: a leak.
 
     What it finds:
         Ledgers older than `--owner-grace` that have an application's custom metadata and are in no owner's
@@ -40,17 +40,17 @@ def ledger_unowned(tables: Tables) -> DataFrame:
         namespaces.
     """
     is_complete = not incomplete_reasons(tables.roster.owner_stores)
-    doubt = F.coalesce("why", F.lit(None if is_complete else NOT_COMPLETE))
-    length = F.when(F.col("length") > 0, words(" ({length} bytes)"))
+    doubt_text = F.coalesce("why", F.lit(None if is_complete else NOT_COMPLETE_REASON))
+    length_text = F.when(F.col("length") > 0, words(" ({length} bytes)"))
     return finding_rows(
-        with_fault(tables, "ledger-unowned").withColumns(
-            {"doubt": doubt, "owners_complete": F.lit(is_complete)}
+        ownership_with_fault(tables, "ledger-unowned").withColumns(
+            {"doubt": doubt_text, "owners_complete": F.lit(is_complete)}
         ),
         ledger_id="ledger_id",
         confidence=suspect_if(~F.col("seen_before") | F.col("doubt").isNotNull()),
         message=words(
             "ledger {ledger}{length} has no owner: {claim} does not name it{doubt}",
-            length=if_known(length),
+            length=if_known(length_text),
             doubt=if_known(words("; not sure: {doubt}")),
         ),
         evidence="application, claim, state, length, last_entry_id, ctime AS made, seen_before, "

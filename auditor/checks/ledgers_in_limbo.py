@@ -1,4 +1,4 @@
-"""Bookies that refuse to read ledgers after a data integrity check."""
+"""Bookies that refuse to read ledgers until their data integrity check ends."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -51,24 +51,28 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         serves the entries that it has.
     """
     rows = filter_part("in_limbo", tables.availability).select(*LEDGER, "bookie_id")
-    members = (
+    ensemble_members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))
         .join(rows, [*LEDGER], "left_semi")
         .select(*LEDGER, "state", F.explode("replicas").alias("replica"))
         .select(*LEDGER, "state", "replica.bookie_id", (F.length("replica.groups") > 0).alias("due"))
     )
-    unknown = (
+    unknown_copies = (
         tables.judged.join(rows, [*LEDGER], "left_semi")
         .select(*LEDGER, F.explode("unknown.bookie_id").alias("bookie_id"))
         .withColumn("unknown", F.lit(True))
     )
-    replica = [*LEDGER, "bookie_id"]
+    replica_columns = [*LEDGER, "bookie_id"]
     # The bookie has unknown copies of the ledger, unless it served an entry when asked.
     is_refused = F.coalesce("unknown", ~F.col("due"))
-    limbo_replicas = rows.join(members, replica).join(unknown, replica, "left").where(is_refused)
-    closed_count = F.count_if(F.col("state") == LedgerState.CLOSED.value).alias("closed")
+    limbo_replicas = (
+        rows.join(ensemble_members, replica_columns)
+        .join(unknown_copies, replica_columns, "left")
+        .where(is_refused)
+    )
+    closed_ledger_count = F.count_if(F.col("state") == LedgerState.CLOSED.value).alias("closed")
     return finding_rows(
-        with_attribution(with_ledgers(limbo_replicas, "bookie_id", closed_count), tables),
+        with_attribution(with_ledgers(limbo_replicas, "bookie_id", closed_ledger_count), tables),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         unknown=F.array("bookie_id"),

@@ -59,12 +59,12 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
     """
     rows = filter_part("in_wrong_directory", tables.availability).select(*REPLICA)
     bookie_rows = with_ledgers(rows_of_members(rows, tables), "bookie_id")
-    is_wrong = F.col("state") == IndexState.WRONG_DIRECTORY
+    is_wrong_directory = F.col("state") == IndexState.WRONG_DIRECTORY
     directories = (
         tables.availability.where("storage = 'rocksdb' and ledger_id is not null")
         .join(F.broadcast(bookie_rows.select("bookie_id")), "bookie_id", "left_semi")
         .groupBy("bookie_id", F.regexp_replace("path", _LOCATIONS_SUFFIX, "").alias("path"))
-        .agg(F.count_if(is_wrong).alias("wrong"), F.count_if(~is_wrong).alias("right"))
+        .agg(F.count_if(is_wrong_directory).alias("wrong"), F.count_if(~is_wrong_directory).alias("right"))
         .where("wrong > 0")
         .groupBy("bookie_id")
         .agg(F.array_sort(F.collect_list(F.struct("path", "wrong", "right"))).alias("directories"))

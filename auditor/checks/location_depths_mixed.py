@@ -1,4 +1,4 @@
-"""Locations of different depths; a topology accepts only one."""
+"""Locations of different depths. A topology accepts only one depth."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
@@ -6,7 +6,7 @@ from auditor.model.amounts import first_names
 from auditor.model.placement import Policy
 from auditor.model.states import TAKES_WRITES
 
-SHOWN = 5
+MAX_SHOWN_BOOKIES = 5
 
 
 @roster_check(Severity.ERROR, rests_on=Basis.PLACEMENT, do_now="give all bookies locations of one depth")
@@ -30,29 +30,36 @@ def location_depths_mixed(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Read-only and absent bookies do not count. Only the clients and the Auditor know which bookie came
-        first.
+        Read-only and absent bookies do not count. The audit cannot know which bookie a client or the Auditor
+        saw first.
     """
     from auditor.model.adherence import ServerView, depth_of  # NumPy, too slow for bkaudit explain check
 
-    settings = roster.cluster.placement
-    if settings is None or settings.policy is Policy.NONE:
+    placement_settings = roster.cluster.placement
+    if placement_settings is None or placement_settings.policy is Policy.NONE:
         return
-    writable = [row["bookie_id"] for row in roster.bookies if row["registered"] in TAKES_WRITES]
-    view = ServerView.from_locations(roster.locations, settings.policy, writable, writable)
-    depths: dict[int, list[str]] = {}
-    for name in sorted(writable):
-        depths.setdefault(depth_of(view.paths[name]), []).append(name)
-    if len(depths) < 2 or not roster.locations.has_known_location:
+    writable_bookies = [row["bookie_id"] for row in roster.bookies if row["registered"] in TAKES_WRITES]
+    server_view = ServerView.from_locations(
+        roster.locations, placement_settings.policy, writable_bookies, writable_bookies
+    )
+    bookies_by_depth: dict[int, list[str]] = {}
+    for bookie_id in sorted(writable_bookies):
+        bookies_by_depth.setdefault(depth_of(server_view.paths[bookie_id]), []).append(bookie_id)
+    if len(bookies_by_depth) < 2 or not roster.locations.has_known_location:
         return
-    groups = [
-        f"{first_names([f'{name} in {view.paths[name]}' for name in names], SHOWN)}"
-        for _, names in sorted(depths.items())
+    group_texts = [
+        f"{first_names([f'{name} in {server_view.paths[name]}' for name in bookie_ids], MAX_SHOWN_BOOKIES)}"
+        for _, bookie_ids in sorted(bookies_by_depth.items())
     ]
     yield bookie_finding(
         None,
-        f"locations have {len(depths)} depths, and a server leaves out bookies of other depths "
+        f"locations have {len(bookies_by_depth)} depths, and a server leaves out bookies of other depths "
         "than the first: "
-        f"{'; or '.join(groups)}",
-        {"depths": [{"depth": depth, "bookies": names} for depth, names in sorted(depths.items())]},
+        f"{'; or '.join(group_texts)}",
+        {
+            "depths": [
+                {"depth": depth, "bookies": bookie_ids}
+                for depth, bookie_ids in sorted(bookies_by_depth.items())
+            ]
+        },
     )

@@ -33,19 +33,20 @@ def location_slashes(roster: Roster) -> Findings:
     for normalized_location, rows in group_rows(
         location_rows, lambda row: "/".join(filter(None, row["given"].split("/")))
     ).items():
-        spellings = sorted({row["given"] for row in rows})
-        if len(spellings) > 1:
+        written_locations = sorted({row["given"] for row in rows})
+        if len(written_locations) > 1:
             locations = sorted({row["location"] for row in rows})
-            meaning = (
+            meaning_text = (
                 f"servers take {', '.join(locations)} to be different"
                 if len(locations) > 1
                 else f"servers take all for {locations[0]}"
             )
             yield bookie_finding(
                 None,
-                f"the location {normalized_location} is written as {', '.join(spellings)}: {meaning}",
+                f"the location {normalized_location} is written as {', '.join(written_locations)}: "
+                f"{meaning_text}",
                 {
-                    "written": spellings,
+                    "written": written_locations,
                     "locations": locations,
                     "bookies": sorted(row["bookie_id"] for row in rows),
                 },

@@ -18,7 +18,7 @@ def lock_without_mark(tables: Tables) -> DataFrame:
     """A ledger has been locked for repair for an hour but is not marked.
 
     What it finds:
-        Locks of the replication queue.
+        Locks in the replication queue whose ledger has no mark.
 
     Why it matters:
         No worker takes a locked ledger. Garbage collection keeps the ledger's surplus copies.

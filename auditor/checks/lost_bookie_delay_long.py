@@ -37,18 +37,19 @@ def lost_bookie_delay_long(roster: Roster) -> Findings:
     Limits:
         The store does not say since when a bookie is lost.
     """
-    state = roster.cluster.repair
-    longest_s = roster.cluster.settings.recovery_delay_hours * 3_600
-    if state.delay_s is None or state.delay_s <= longest_s:
+    repair_state = roster.cluster.repair
+    max_delay_s = roster.cluster.settings.recovery_delay_hours * 3_600
+    if repair_state.delay_s is None or repair_state.delay_s <= max_delay_s:
         return
     yield bookie_finding(
         None,
-        f"the cluster repairs a lost bookie only after {duration(state.delay_s)}; {waiting_text(state)}",
+        f"the cluster repairs a lost bookie only after {duration(repair_state.delay_s)}; "
+        f"{waiting_text(repair_state)}",
         {
-            "delay_seconds": state.delay_s,
-            "waiting": state.waiting,
-            "unmarked": state.unmarked,
-            "bookies_down": list(state.down),
+            "delay_seconds": repair_state.delay_s,
+            "waiting": repair_state.waiting,
+            "unmarked": repair_state.unmarked,
+            "bookies_down": list(repair_state.down),
         },
-        severity=Severity.ERROR if state.unmarked else None,
+        severity=Severity.ERROR if repair_state.unmarked else None,
     )

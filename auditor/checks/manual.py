@@ -1,8 +1,8 @@
 """Parser of a check's manual page, which is the docstring of the check's function.
 
-The section Commands has one bullet per command. Words that the user fills in are in capitals. `SHARED`
-describes the commands that several pages have, and such a page adds only a note. Every other bullet describes
-the command and its risk. The risk begins with a word of `RISKS`:
+The section Commands has one bullet per command. Words that the user fills in are in capitals.
+`SHARED_COMMANDS` describes the commands that several pages have. For such a command a page adds at most a
+note. Every other bullet describes its command and the command's risk. The risk begins with a word of `RISKS`:
 
     - `bookkeeper shell cookie_get BOOKIE`
       Look at its directories.
@@ -24,7 +24,7 @@ RISKS = {
     "writes": "something changes, and you can undo it",
     "danger": "something changes that you cannot undo, or data may be lost",
 }
-_STORAGES = {"regenerate-interleaved-": "idx", "rebuild-db-": "rocksdb", "check-db-": "rocksdb"}
+_STORAGE_BY_COMMAND = {"regenerate-interleaved-": "idx", "rebuild-db-": "rocksdb", "check-db-": "rocksdb"}
 """Kind of a ledger storage's index, by the first part of the shell commands for this kind.
 
 ``idx`` is for index files (InterleavedLedgerStorage, SortedLedgerStorage), ``rocksdb`` for DbLedgerStorage.
@@ -45,22 +45,25 @@ class Command:
 
         The words are those of the column ``storage`` of the table bookies.
 
-        >>> SHARED["bookkeeper shell rebuild-db-ledgers-index"].storage
+        >>> SHARED_COMMANDS["bookkeeper shell rebuild-db-ledgers-index"].storage
         'rocksdb'
         """
-        return next((kind for part, kind in _STORAGES.items() if f" {part}" in self.text), None)
+        return next(
+            (kind for command_start, kind in _STORAGE_BY_COMMAND.items() if f" {command_start}" in self.text),
+            None,
+        )
 
     @property
     def level(self) -> str:
         """Return the word of `RISKS` with which the risk begins.
 
-        >>> SHARED["bookkeeper shell cookie_get BOOKIE"].level
+        >>> SHARED_COMMANDS["bookkeeper shell cookie_get BOOKIE"].level
         'none'
         """
         return self.risk.replace(";", " ").split()[0]
 
 
-_SHARED_COMMANDS = """\
+_SHARED_COMMAND_BULLETS = """\
 - `ledgermetadata -l ID` prints the ledger's metadata. Risk: none; it reads metadata.
 - `ledgermetadata -l ID -dumptofile FILE` writes the ledger's metadata to a file. Risk: none; it reads
   metadata, and writes to FILE. If the shell cannot decode the record, save it with the store's own
@@ -71,8 +74,8 @@ _SHARED_COMMANDS = """\
   audit afterwards.
 - `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for the entries from -fe to the one
   before -le. Risk: load; it reads from the bookie. Never add -r: that closes the ledger.
-- `readledger -l ID -fe FIRST -le LAST` reads these entries as a client does, and stops at an entry that
-  no bookie has. Risk: load; it reads from the bookies. Never add -r: that closes the ledger.
+- `readledger -l ID -fe FIRST -le LAST` reads the entries FIRST to LAST as a client does, and stops at an
+  entry that no bookie has. Risk: load; it reads from the bookies. Never add -r: that closes the ledger.
 - `cookie_get BOOKIE` prints the bookie's cookie in the store. Risk: none; it reads metadata.
 - `cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE` writes a cookie to a file. Give
   the directories in configured order, separated by commas, and -ix INDEXES if indexDirectories is
@@ -142,27 +145,27 @@ _SHARED_COMMANDS = """\
 
 SECTIONS = ("What it finds", "Why it matters", "How sure", "What to do", "Commands", "Limits")
 
-_SECTION = re.compile(r"^(\w[\w ]+):\n((?:\n|    .*\n?)+)", re.MULTILINE)
+_SECTION_PATTERN = re.compile(r"^(\w[\w ]+):\n((?:\n|    .*\n?)+)", re.MULTILINE)
 _BULLET_MARK = re.compile(r"^- ", re.MULTILINE)
-_COMMAND = re.compile(rf"`([^`]+)` (.+?)\. Risk: ((?:{'|'.join(RISKS)})\b.*)")
-_SHARED_BULLET = re.compile(r"`([^`]+)`(?: (.+))?\.")
+_COMMAND_PATTERN = re.compile(rf"`([^`]+)` (.+?)\. Risk: ((?:{'|'.join(RISKS)})\b.*)")
+_SHARED_BULLET_PATTERN = re.compile(r"`([^`]+)`(?: (.+))?\.")
 
 
 def _shared_commands() -> Iterator[tuple[str, Command]]:
-    for bullet in _BULLET_MARK.split(_SHARED_COMMANDS)[1:]:
-        match = _COMMAND.fullmatch(" ".join(bullet.split()))
-        assert match is not None, bullet
-        text = f"bookkeeper shell {match[1]}"
-        yield text, Command(text, match[2], match[3])
+    for bullet_text in _BULLET_MARK.split(_SHARED_COMMAND_BULLETS)[1:]:
+        bullet_match = _COMMAND_PATTERN.fullmatch(" ".join(bullet_text.split()))
+        assert bullet_match is not None, bullet_text
+        text = f"bookkeeper shell {bullet_match[1]}"
+        yield text, Command(text, bullet_match[2], bullet_match[3])
 
 
-SHARED = dict(_shared_commands())
+SHARED_COMMANDS = dict(_shared_commands())
 """Commands that several pages have, by the text of the command."""
 
 
 def sections(page: str) -> dict[str, str]:
     """Return the texts of the sections of a cleaned docstring by their headings, in order."""
-    return {name: inspect.cleandoc(text) for name, text in _SECTION.findall(page)}
+    return {name: inspect.cleandoc(text) for name, text in _SECTION_PATTERN.findall(page)}
 
 
 def repeated_headings(page: str) -> list[str]:
@@ -171,7 +174,7 @@ def repeated_headings(page: str) -> list[str]:
     >>> repeated_headings("Title.\\n\\nLimits:\\n    One.\\n\\nLimits:\\n    Two.\\n")
     ['Limits']
     """
-    counts = Counter(name for name, _ in _SECTION.findall(page))
+    counts = Counter(name for name, _ in _SECTION_PATTERN.findall(page))
     return [name for name, count in counts.items() if count > 1]
 
 
@@ -194,12 +197,17 @@ def commands(text: str) -> tuple[Command, ...]:
 
 
 def _command(bullet_text: str) -> Command:
-    described_command, reference = _COMMAND.fullmatch(bullet_text), _SHARED_BULLET.fullmatch(bullet_text)
-    if described_command is not None and described_command[1] not in SHARED:
+    described_command, shared_match = (
+        _COMMAND_PATTERN.fullmatch(bullet_text),
+        _SHARED_BULLET_PATTERN.fullmatch(bullet_text),
+    )
+    if described_command is not None and described_command[1] not in SHARED_COMMANDS:
         return Command(*described_command.groups())
-    if described_command is None and reference is not None and reference[1] in SHARED:
-        command = SHARED[reference[1]]
+    if described_command is None and shared_match is not None and shared_match[1] in SHARED_COMMANDS:
+        command = SHARED_COMMANDS[shared_match[1]]
         return (
-            command if reference[2] is None else replace(command, effect=f"{command.effect}. {reference[2]}")
+            command
+            if shared_match[2] is None
+            else replace(command, effect=f"{command.effect}. {shared_match[2]}")
         )
     raise ValueError(f"no command with its risk: {bullet_text}")

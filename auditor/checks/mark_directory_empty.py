@@ -22,7 +22,8 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
         underreplication/ledgers take them for marked ledgers (pulsar #21607).
 
     How sure:
-        Confirmed in saved metadata. Suspect on a running store: marks that are being removed look the same.
+        Confirmed in saved metadata. Suspect on a running store: a worker may be removing their marks just
+        now.
 
     What to do:
         Usually nothing.

@@ -17,7 +17,7 @@ def mark_missing(tables: Tables) -> DataFrame:
     """Ledgers depend on an unregistered bookie and are not marked for replication.
 
     What it finds:
-        Only segments with entries count. Etcd has no marks, so nothing is reported there.
+        A segment without entries does not count. Etcd has no marks, so nothing is reported there.
 
     Why it matters:
         Replication copies only marked ledgers.
@@ -41,7 +41,7 @@ def mark_missing(tables: Tables) -> DataFrame:
         Marks are rightly missing during the recovery delay.
     """
 
-    from auditor.tables.scans import doubtful
+    from auditor.tables.scans import drop_deleted_ledgers
 
     unregistered_bookies = tables.unregistered.where("depending > 0")
     dependent_ledgers = (
@@ -55,7 +55,7 @@ def mark_missing(tables: Tables) -> DataFrame:
         tables.marks.where("not misplaced").select(*LEDGER), [*LEDGER], "left_anti"
     )
     # Marks were listed after the second scan; a ledger deleted by then needs none.
-    rows = doubtful(unmarked_ledgers, tables.moved).withColumnRenamed("moved", "doubtful")
+    rows = drop_deleted_ledgers(unmarked_ledgers, tables.moved).withColumnRenamed("moved", "doubtful")
     bookie_rows = count_per_bookie(rows).join(
         F.broadcast(unregistered_bookies.select("bookie_id", "depending")), "bookie_id"
     )

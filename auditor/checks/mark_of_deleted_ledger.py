@@ -3,7 +3,7 @@
 from auditor.checks.bookie_findings import count_per_bookie
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, words
-from auditor.checks.ledger_queries import deleted_marks, marks_by_bookie
+from auditor.checks.ledger_queries import marks_by_bookie, marks_of_deleted_ledgers
 
 
 @check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.MARKS, Need.ALL_LEDGERS}, asks="marks")
@@ -11,7 +11,7 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have no metadata.
 
     What it finds:
-        Not reported if a damaged or unread part of the ledger tree could hold the ledgers.
+        Not reported if a damaged or unread part of the ledger tree could hold their metadata.
 
     Why it matters:
         These ledgers count as under-replicated until a worker removes the marks.
@@ -29,7 +29,7 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     Limits:
         Marks without a bookie's id do not count.
     """
-    bookie_rows = count_per_bookie(marks_by_bookie(deleted_marks(tables), tables.moved))
+    bookie_rows = count_per_bookie(marks_by_bookie(marks_of_deleted_ledgers(tables), tables.moved))
     return finding_rows(
         bookie_rows,
         bookie_id="bookie_id",

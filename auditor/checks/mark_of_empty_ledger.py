@@ -1,6 +1,6 @@
 """Old under-replication marks of closed ledgers that have no entry."""
 
-from auditor.checks.bookie_findings import count_per_bookie, doubts
+from auditor.checks.bookie_findings import count_per_bookie, doubtful_ledgers_clause
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.ledger_queries import marks_by_bookie, waiting_marks
@@ -28,7 +28,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
 
     What to do:
         Nothing, if the bookie comes back. If it is gone for good, replace it in these ensembles or run newer
-        workers. If the workers are newer, find out why none takes the marks.
+        workers. If the workers are of newer releases, find out why none of them takes the marks.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
@@ -39,7 +39,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
           Only if no application needs the ledger.
 
     Limits:
-        Marks that old workers remove and the auditor renews never get old enough.
+        Marks that old workers remove and the auditor renews never get old enough to be reported.
     """
     marks = marks_by_bookie(waiting_marks(tables).where("empty"), tables.moved)
     return finding_rows(
@@ -48,10 +48,11 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("total") == 0),
         message=words(
             "{bookie_id}: {total + doubted:closed ledger without entries has|closed ledgers without entries "
-            "have} been marked for it for more than {stuck}, and no worker holds {which}{sample:,}{doubts}",
+            "have} been marked for it for more than {stuck}, and no worker has locked "
+            "{which}{sample:,}{doubts}",
             stuck=tables.cluster.settings.stuck_duration_text,
             which=F.when(F.col("total") + F.col("doubted") == 1, "it: ").otherwise("them, such as "),
-            doubts=doubts(),
+            doubts=doubtful_ledgers_clause(),
         ),
         evidence="total AS ledgers, doubted AS doubted_ledgers, sample, 'tables/marks' AS rows",
     )

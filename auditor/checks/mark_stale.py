@@ -1,6 +1,6 @@
 """Under-replication marks of ledgers that have all their copies again."""
 
-from auditor.checks.bookie_findings import count_per_bookie, doubts
+from auditor.checks.bookie_findings import count_per_bookie, doubtful_ledgers_clause
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.ledger_queries import marks_by_bookie
@@ -42,7 +42,7 @@ def mark_stale(tables: Tables) -> DataFrame:
             which=F.when(
                 F.col("total") + F.col("doubted") == 1, "all its copies are there, and the mark can go: "
             ).otherwise("all their copies are there, and the marks can go, such as "),
-            doubts=doubts(),
+            doubts=doubtful_ledgers_clause(),
         ),
         evidence="total AS ledgers, returned, total - returned AS repaired, doubted AS doubted_ledgers, "
         "sample, 'tables/stale_marks' AS rows",

@@ -47,27 +47,28 @@ def mark_stuck(tables: Tables) -> DataFrame:
     from auditor.tables.marks import registered_ids
 
     marks = waiting_marks(tables).where("not empty")
-    depended_bookies = F.transform(
+    dependent_bookies = F.transform(
         F.filter("replicas", lambda replica: replica["depends"]), lambda replica: replica["bookie_id"]
     )
     ledgers = (
         tables.ledgers_of_marks.where(F.col("status").isin(*DECODED))
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
-        .select(*LEDGER, "write_quorum", depended_bookies.alias("members"))
+        .select(*LEDGER, "write_quorum", dependent_bookies.alias("members"))
     )
-    listed = tables.ledgers_of_marks.where(F.col("status").isin(*LISTED)).select(*LEDGER).distinct()
+    listed_ledgers = tables.ledgers_of_marks.where(F.col("status").isin(*LISTED)).select(*LEDGER).distinct()
     is_unrecoverable = (F.col("write_quorum") == 1) & (F.size(F.array_except("members", "registered")) > 0)
-    marks = marks.join(listed.withColumn("listed", F.lit(True)), [*LEDGER], "left")
+    marks = marks.join(listed_ledgers.withColumn("listed", F.lit(True)), [*LEDGER], "left")
     rows = marks.join(ledgers, [*LEDGER], "left").crossJoin(registered_ids(tables.bookies))
     rows = rows.withColumn("unrecoverable", F.coalesce(is_unrecoverable, F.lit(False)))
-    hours = ((F.lit(tables.cluster.scan_time) - F.col("since")) / 3_600_000).cast("bigint")
+    age_hours = ((F.lit(tables.cluster.scan_time) - F.col("since")) / 3_600_000).cast("bigint")
     return finding_rows(
-        rows.withColumn("hours", hours),
+        rows.withColumn("hours", age_hours),
         ledger_id="ledger_id",
         severity=F.when(F.col("unrecoverable"), Severity.ERROR.value),
         confidence=suspect_if(F.col("listed").isNull()),
         message=words(
-            "ledger {ledger} has been marked for {replicas:,} for {hours} hours and no worker holds it{lost}",
+            "ledger {ledger} has been marked for {replicas:,} for {hours} hours, and no worker has locked "
+            "it{lost}",
             lost=F.when(F.col("unrecoverable"), "; its only copies are on an unregistered bookie").otherwise(
                 ""
             ),

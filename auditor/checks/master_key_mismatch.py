@@ -39,7 +39,7 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
 
     Limits:
         Not compared: absent keys (rebuilt indexes), ledgers without a password in the metadata, ledgers
-        outside of the sample. The audit writes no key anywhere.
+        outside of the sample.
     """
     wrong_keys = tables.digests.where(F.col("master_key") == "wrong").select("bookie_id", *LEDGER).distinct()
     differing_ledgers = tables.digests.where(F.col("master_key") == "differs").groupBy(*LEDGER)
@@ -47,8 +47,7 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
         with_attribution(with_ledgers(wrong_keys, "bookie_id"), tables),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
-        message="{bookie_id} has another master key than the right one for {total:ledger|ledgers}; such "
-        "as ledger {sample:,}",
+        message="{bookie_id} has a wrong master key for {total:ledger|ledgers}, such as ledger {sample:,}",
         evidence="total AS ledgers, sample, 'tables/digests' AS rows",
     )
     ledger_findings = finding_rows(

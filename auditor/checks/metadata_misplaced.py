@@ -32,9 +32,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     What it finds:
         Znodes whose name does not parse, or whose path is not that of their ledger id. `elsewhere` is the
-        number of znodes at paths of another layout. If they are as many as the ledgers, or more than 10,000,
-        LAYOUT and the ledger tree disagree. The severity is then `critical`, unless bookies list these
-        ledgers.
+        number of znodes at paths of another layout. If these znodes are as many as the ledgers, or more than
+        10,000, LAYOUT and the ledger tree disagree. The severity is then `critical`, unless bookies still
+        find these ledgers in their listing.
 
     Why it matters:
         A bookie's garbage collector takes the ledger for deleted, and clients do not find it. With a wrong
@@ -47,8 +47,8 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     What to do:
         If LAYOUT and tree disagree, stop every bookie first. If no ledger is at a path of LAYOUT, put back
-        the LAYOUT that fits the tree, and check with one bookie that it lists its ledgers. Otherwise find out
-        which ledger the znode belongs to, perhaps by its content. Move the znode only while no bookie
+        the LAYOUT that fits the tree, start one bookie, and check that it lists its ledgers. Otherwise find
+        out which ledger the znode belongs to, perhaps by its content. Move the znode only while no bookie
         collects garbage: copy it with ZooKeeper's client under another name first.
 
     Commands:
@@ -56,22 +56,22 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
           It reads the path that LAYOUT gives the ledger.
 
     Limits:
-        Orphans are suspect if such a znode may be of their ledger (ids from `low` to `high`), or if LAYOUT
-        and tree disagree. If the layout was changed, ledgers that were deleted later are still in the old
-        tree and look like ledgers.
+        An orphan is suspect if such a znode may be that of its ledger (ids from `low` to `high`), or if
+        LAYOUT and tree disagree. If the layout was changed, ledgers that were deleted later are still in the
+        old tree and look like ledgers.
     """
     is_unparsable = F.col("damage").isNotNull()  # where another layout keeps ledgers
-    tree_elsewhere = tables.cluster.tree_elsewhere
-    listed = F.col("ledger_id").isNotNull()
-    has_id = listed if tree_elsewhere is None else listed & ~is_unparsable
-    misplaced = filter_part("misplaced_ledgers", tables.ledgers).select(
-        F.when(has_id, F.col("scope_id")).alias("scope_id"),
-        F.when(has_id, F.col("ledger_id")).alias("ledger_id"),
+    other_layout_text = tables.cluster.tree_elsewhere
+    has_ledger_id = F.col("ledger_id").isNotNull()
+    has_certain_id = has_ledger_id if other_layout_text is None else has_ledger_id & ~is_unparsable
+    misplaced_znodes = filter_part("misplaced_ledgers", tables.ledgers).select(
+        F.when(has_certain_id, F.col("scope_id")).alias("scope_id"),
+        F.when(has_certain_id, F.col("ledger_id")).alias("ledger_id"),
         *("path", "low", "high", "damage"),
-        (is_unparsable & ~listed).alias("unlisted"),
+        (is_unparsable & ~has_ledger_id).alias("unlisted"),
     )
     rows = with_samples(
-        misplaced,
+        misplaced_znodes,
         LEDGER,
         "path",
         F.min("low").alias("low"),
@@ -80,8 +80,8 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         F.count("damage").alias("elsewhere"),
         F.count_if(F.col("unlisted")).alias("unlisted"),
     )
-    is_elsewhere = (F.col("elsewhere") > 0) & F.lit(tree_elsewhere is not None)
-    is_deleted = is_elsewhere & (F.col("unlisted") > 0)
+    is_of_other_layout = (F.col("elsewhere") > 0) & F.lit(other_layout_text is not None)
+    is_deleted = is_of_other_layout & (F.col("unlisted") > 0)
     return finding_rows(
         rows,
         ledger_id="ledger_id",
@@ -90,7 +90,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         confidence=suspect_if((F.col("elsewhere") > 0) & F.lit(not tables.cluster.layout_known)),
         message=words(
             "{where}{total:znode is|znodes are} not at the path of a ledger: {sample:,}{deletes}",
-            where=if_known(F.when(is_elsewhere, f"{tree_elsewhere}; ")),
+            where=if_known(F.when(is_of_other_layout, f"{other_layout_text}; ")),
             deletes=if_known(
                 F.when(
                     is_deleted, "; bookies do not list their ledgers, and garbage collection deletes these"

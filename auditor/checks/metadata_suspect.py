@@ -44,11 +44,11 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
 
     What it finds:
-        Bookies with many orphans: ledgers that the metadata does not list. `recent_orphans` counts those that
-        it still listed within one garbage collection interval before the scan (gcWaitTime of `--bookie-conf`,
-        else 15 minutes). `unexplained_orphans` counts those that are not recent, have no index newer than the
-        scan, and were not dropped by their owner. The evidence has the rules that apply. Numbers in rules are
-        minimums:
+        Bookies with many orphans: ledgers that the metadata does not list now. `recent_orphans` counts
+        orphans that disappeared from the metadata shortly before the scan, within one garbage collection
+        interval (gcWaitTime of `--bookie-conf`, else 15 minutes). `unexplained_orphans` counts orphans that
+        are not recent, have no index newer than the scan, and were not dropped by their owner. The evidence
+        has the rules that apply. Numbers in rules are minimums:
         - `orphan-share`: 100 orphans that are not recent, and more than 5 % of the bookie's ledgers.
         - `every-ledger`: 100 orphans, and no other ledger on the bookie.
         - `vanished-ranges`: 100 ledgers in a block of 10,000 ids, all of them orphans that are not recent.
@@ -98,7 +98,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
                 F.col("in_doubt") > 0,
                 words("; {in_doubt} of these may have metadata: not all metadata could be read"),
             ).otherwise(""),
-            second_look=_second_scan_words(tables.cluster),
+            second_look=_second_look_text(tables.cluster),
         ),
         evidence="rules, ledgers, orphans, in_doubt, lasting AS lasting_orphans, recent AS recent_orphans, "
         f"unexplained AS unexplained_orphans, bigint({earlier_run}) AS earlier_run_ended, vanished AS "
@@ -108,17 +108,20 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     )
 
 
-def _second_scan_words(cluster: ClusterFacts) -> Column:
-    """Return the end of the message for a live store that only its number of orphans makes doubtful."""
+def _second_look_text(cluster: ClusterFacts) -> Column:
+    """Return the end of the message: whether a later run must find the same orphans, or has found them.
+
+    It is empty for saved metadata, and if a rule that does not count orphans applies too.
+    """
     if not cluster.live:
         return F.lit("")
     last_run_time = cluster.orphans_known
     if last_run_time is None:
-        clause = F.lit("; suspect until a run at least an hour later finds the same orphans")
+        lasting_orphans_clause = F.lit("; suspect until a run at least an hour later finds the same orphans")
     else:
-        clause = words(
+        lasting_orphans_clause = words(
             "; {lasting} of them were orphans in the run of {time} already", time=format_time(last_run_time)
         )
-    count_rules = ("orphan-share", "vanished-ranges", "large-orphan-share")
-    other_rules = F.array_except("rules", F.array(*map(F.lit, count_rules)))
-    return F.when(F.size(other_rules) == 0, clause).otherwise("")
+    orphan_count_rules = ("orphan-share", "vanished-ranges", "large-orphan-share")
+    other_rules = F.array_except("rules", F.array(*map(F.lit, orphan_count_rules)))
+    return F.when(F.size(other_rules) == 0, lasting_orphans_clause).otherwise("")

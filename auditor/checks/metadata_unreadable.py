@@ -20,7 +20,8 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
         Bytes that follow no format of ledger metadata.
 
     Why it matters:
-        No client can open the ledger, and BookKeeper's auditor breaks off at it. Bookies keep the data.
+        No client can open the ledger, and BookKeeper's auditor ends its check at this ledger. Bookies keep
+        the data.
 
     How sure:
         Confirmed: the bytes do not follow the format. Suspect if the ledger changed between the two metadata

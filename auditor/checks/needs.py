@@ -1,7 +1,7 @@
 """Inputs that checks need, inputs that a run read, and needs that the run did not meet.
 
-If a need of a check is not met, the check finds nothing, and its silence proves nothing. Only `lacks` decides
-which needs a run did not meet. All reports use `lacks`. `bkaudit doctor` uses it for a planned audit.
+If a need of a check is not met, the check finds nothing, and this proves nothing. Only `unmet_needs` decides
+which needs a run did not meet. All reports use `unmet_needs`. `bkaudit doctor` uses it for a planned audit.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from auditor.model.amounts import first_names
 if TYPE_CHECKING:
     from auditor.model.report import Report
 
-UNCLEAR_SHOWN = 5
+MAX_SHOWN_BOOKIES = 5
 """Largest number of bookies with an unreadable cookie or registration that a text names."""
 
-ENTRIES_WHOLE = "entries read whole"
+WHOLE_ENTRIES_OPERATION = "entries read whole"
 """Name of the operation of a ``--deep`` run that compares entries with their digests."""
 
 
@@ -59,79 +59,79 @@ class Need(StrEnum):
     """A list of the objects in the bucket to which ledgers are offloaded."""
     LOCATIONS = "locations"
     """A mapping of bookies to locations, or a chosen placement policy."""
-    WITNESS = "witness"
+    BOOKIE_ANSWERS = "witness"
     """Bookies of a live store that the run may ask for entries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class AvailableInputs:
     """The inputs that a run read, or that a planned audit will read. By default, these are all inputs.
 
     A field is None if a run of an earlier version does not record it.
 
     Attributes:
-        hidden: Reason why a place with cookies or registrations could not be read. None if all were read
-            (`auditor.model.report.BookiesListed`).
-        unclear: Bookies with a cookie or registration that could not be read.
-        sources: Whether ``--bookies`` named a source.
-        directories: Number of bookie directories found.
-        read: Number of bookies that were read completely.
-        undecided: Whether the run could not decide all ledgers and replicas.
-        not_run: Checks that the run skipped.
+        hidden_place: Reason why a place with cookies or registrations could not be read. None if all were
+            read (`auditor.model.report.BookiesListed`).
+        unclear_bookies: Bookies with a cookie or registration that could not be read.
+        has_bookie_sources: Whether ``--bookies`` named a source.
+        directory_count: Number of bookie directories found.
+        read_bookie_count: Number of bookies that were read completely.
+        has_undecided_copies: Whether the run could not decide all ledgers and replicas.
+        skipped_checks: Checks that the run skipped.
     """
 
-    live: bool = True
-    two_scans: bool = True
-    keeps_marks: bool | None = True
+    is_live: bool = True
+    has_two_scans: bool = True
+    keeps_replication_marks: bool | None = True
     keeps_times: bool | None = True
-    marks_listed: bool | None = True
-    hidden: str | None = None
-    unclear: tuple[str, ...] | None = ()
-    gaps: bool = False
-    in_doubt: bool = False
-    instance_id: bool = True
-    sources: bool = True
-    directories: int | None = 1
-    read: int = 1
-    unread: tuple[str, ...] = ()
-    undecided: bool = False
-    witness: bool | None = True
-    entry_logs: bool = True
-    deep: bool = True
-    owners: bool = True
-    offload_listing: bool = True
-    placement: bool | None = True
-    registrations: bool | None = True
-    not_run: tuple[str, ...] = ()
+    lists_all_marks: bool | None = True
+    unread_place_reason: str | None = None
+    unclear_bookies: tuple[str, ...] | None = ()
+    has_gaps: bool = False
+    has_doubtful_ids: bool = False
+    has_instance_id: bool = True
+    has_bookie_sources: bool = True
+    directory_count: int | None = 1
+    read_bookie_count: int = 1
+    unread_bookies: tuple[str, ...] = ()
+    has_undecided_copies: bool = False
+    asks_bookies: bool | None = True
+    reads_entry_logs: bool = True
+    reads_whole_entries: bool = True
+    reads_owners: bool = True
+    has_offload_listing: bool = True
+    checks_placement: bool | None = True
+    has_registrations: bool | None = True
+    skipped_checks: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, report: Report) -> Sight:
+    def from_report(cls, report: Report) -> AvailableInputs:
         """Return the inputs of a finished run."""
         run, coverage, registration_listing = report.run, report.coverage, report.run.bookies_listed
         return cls(
-            live=run.live,
-            two_scans=len(run.positions) > 1,
-            keeps_marks=run.keeps_marks,
+            is_live=run.live,
+            has_two_scans=len(run.positions) > 1,
+            keeps_replication_marks=run.keeps_marks,
             keeps_times=run.keeps_times,
-            marks_listed=run.marks_listed,
-            hidden=registration_listing["hidden"] if registration_listing else None,
-            unclear=tuple(registration_listing["unclear"]) if registration_listing else None,
-            gaps=bool(run.gaps),
-            in_doubt=run.in_doubt is not None,
-            instance_id=report.cluster.instance_id is not None,
-            sources=not report.metadata_only,
-            directories=run.directories_read,
-            read=coverage.bookies.read,
-            unread=coverage.bookies.unread,
-            undecided=not coverage.complete,
-            witness=run.witness_asked,
-            entry_logs=run.entry_logs,
-            deep=ENTRIES_WHOLE in run.operations,
-            owners=run.owners,
-            offload_listing=run.offload_listing,
-            placement=None if run.keeps_marks is None else run.placement is not None,
-            registrations=None if run.repair is None else run.repair["knows_registrations"],
-            not_run=run.not_run,
+            lists_all_marks=run.marks_listed,
+            unread_place_reason=registration_listing["hidden"] if registration_listing else None,
+            unclear_bookies=tuple(registration_listing["unclear"]) if registration_listing else None,
+            has_gaps=bool(run.gaps),
+            has_doubtful_ids=run.in_doubt is not None,
+            has_instance_id=report.cluster.instance_id is not None,
+            has_bookie_sources=not report.metadata_only,
+            directory_count=run.directories_read,
+            read_bookie_count=coverage.bookies.read,
+            unread_bookies=coverage.bookies.unread,
+            has_undecided_copies=not coverage.complete,
+            asks_bookies=run.witness_asked,
+            reads_entry_logs=run.entry_logs,
+            reads_whole_entries=WHOLE_ENTRIES_OPERATION in run.operations,
+            reads_owners=run.owners,
+            has_offload_listing=run.offload_listing,
+            checks_placement=None if run.keeps_marks is None else run.placement is not None,
+            has_registrations=None if run.repair is None else run.repair["knows_registrations"],
+            skipped_checks=run.not_run,
         )
 
 
@@ -140,131 +140,146 @@ class MissingInput:
     """Reason why a need is not met.
 
     Attributes:
-        where: Part of the cluster for which the need is not met. Empty for the whole cluster.
+        affected_part: Part of the cluster for which the need is not met. Empty for the whole cluster.
         is_known: False if the run does not record whether the need was met.
     """
 
-    why: str
-    where: str = ""
+    reason: str
+    affected_part: str = ""
     is_known: bool = True
 
 
-def lacks(sight: Sight) -> dict[Need, MissingInput]:
+def unmet_needs(inputs: AvailableInputs) -> dict[Need, MissingInput]:
     """Return the needs that are not met, with reasons. Needs that are not met at all come first."""
     missing_needs = [
-        *_store_lacks(sight),
-        *_bookie_lacks(sight),
-        *_option_lacks(sight),
-        *_partial_lacks(sight),
+        *_unmet_store_needs(inputs),
+        *_unmet_bookie_needs(inputs),
+        *_unmet_option_needs(inputs),
+        *_unmet_partial_needs(inputs),
     ]
-    lack_by_need: dict[Need, MissingInput] = {}
-    for need, lack in sorted(
-        missing_needs, key=lambda need_and_lack: (bool(need_and_lack[1].where), not need_and_lack[1].is_known)
+    input_by_need: dict[Need, MissingInput] = {}
+    for need, missing_input in sorted(
+        missing_needs,
+        key=lambda need_and_input: (bool(need_and_input[1].affected_part), not need_and_input[1].is_known),
     ):
-        lack_by_need.setdefault(need, lack)
-    return lack_by_need
+        input_by_need.setdefault(need, missing_input)
+    return input_by_need
 
 
-def _unrecorded_lack(missing_fact: str) -> MissingInput:
+def _unrecorded_input(missing_fact: str) -> MissingInput:
     return MissingInput(
         f"an earlier version wrote this run, and did not record whether {missing_fact}", is_known=False
     )
 
 
-def _store_lacks(sight: Sight) -> Iterator[tuple[Need, MissingInput]]:
+def _unmet_store_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingInput]]:
     """Yield needs for data that the metadata store does not keep, or that the scan could not list."""
-    if sight.keeps_marks is False:
+    if inputs.keeps_replication_marks is False:
         yield Need.MARKS, MissingInput("the store keeps no under-replication marks and no locks")
-    elif sight.keeps_marks is None:
-        yield Need.MARKS, _unrecorded_lack("the store keeps under-replication marks")
-    elif sight.marks_listed is False:
+    elif inputs.keeps_replication_marks is None:
+        yield Need.MARKS, _unrecorded_input("the store keeps under-replication marks")
+    elif inputs.lists_all_marks is False:
         yield Need.ALL_MARKS, MissingInput("not all under-replication marks could be listed")
-    if sight.keeps_times is False:
+    if inputs.keeps_times is False:
         yield Need.TIMES, MissingInput("the store keeps no times, so no age is known")
-    elif sight.keeps_times is None:
-        yield Need.TIMES, _unrecorded_lack("the store keeps times")
-    if sight.hidden is not None:
-        yield Need.ALL_BOOKIES, MissingInput(sight.hidden)
-    elif sight.unclear is None:
-        yield Need.ALL_BOOKIES, _unrecorded_lack("all cookies and registrations could be read")
-    elif sight.unclear:
-        affected_part = first_names(sight.unclear, UNCLEAR_SHOWN)
+    elif inputs.keeps_times is None:
+        yield Need.TIMES, _unrecorded_input("the store keeps times")
+    if inputs.unread_place_reason is not None:
+        yield Need.ALL_BOOKIES, MissingInput(inputs.unread_place_reason)
+    elif inputs.unclear_bookies is None:
+        yield Need.ALL_BOOKIES, _unrecorded_input("all cookies and registrations could be read")
+    elif inputs.unclear_bookies:
+        affected_part = first_names(inputs.unclear_bookies, MAX_SHOWN_BOOKIES)
         yield Need.ALL_BOOKIES, MissingInput("a cookie or a registration could not be read", affected_part)
-    if sight.registrations is None:
-        yield Need.REGISTRATIONS, _unrecorded_lack("any bookie was registered")
-    elif not sight.registrations:
+    if inputs.has_registrations is None:
+        yield Need.REGISTRATIONS, _unrecorded_input("any bookie was registered")
+    elif not inputs.has_registrations:
         reason = "the saved metadata has no registration, so which bookies are down is unknown"
         yield Need.REGISTRATIONS, MissingInput(reason)
-    if not sight.instance_id:
+    if not inputs.has_instance_id:
         yield Need.INSTANCE_ID, MissingInput("the cluster has no instance id to compare with")
-    if not sight.two_scans:
+    if not inputs.has_two_scans:
         reason = "saved metadata is scanned once, so changes cannot be seen"
         yield Need.TWO_SCANS, MissingInput(reason, "changes while the bookies were read")
 
 
-def _bookie_lacks(sight: Sight) -> Iterator[tuple[Need, MissingInput]]:
+def _unmet_bookie_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingInput]]:
     """Yield needs for data of bookies that the run did not get from any bookie."""
-    if not sight.directories and not sight.read:
-        lack = MissingInput("no bookie was read" if sight.sources else "no --bookies was given")
-        yield Need.COPIES, lack
-        yield Need.DISKS, lack
-        yield Need.ENTRY_LOGS, lack
-    elif sight.directories is None:
-        yield Need.DISKS, _unrecorded_lack("it read the directories of any bookie")
-    elif sight.directories == 0:
+    if not inputs.directory_count and not inputs.read_bookie_count:
+        missing_input = MissingInput(
+            "no bookie was read" if inputs.has_bookie_sources else "no --bookies was given"
+        )
+        yield Need.COPIES, missing_input
+        yield Need.DISKS, missing_input
+        yield Need.ENTRY_LOGS, missing_input
+    elif inputs.directory_count is None:
+        yield Need.DISKS, _unrecorded_input("it read the directories of any bookie")
+    elif inputs.directory_count == 0:
         yield (
             Need.DISKS,
             MissingInput("bookies were only asked for their entries (rpc:), so their disks were not checked"),
         )
-    elif sight.witness is False:
-        reason = "--witness no" if sight.live else "saved metadata"
-        yield Need.WITNESS, MissingInput(f"{reason}: no bookie was asked for entries that its index lacks")
-    if sight.witness is None:
-        yield Need.WITNESS, _unrecorded_lack("bookies could be asked for entries that their indexes lack")
+    elif inputs.asks_bookies is False:
+        reason = "--witness no" if inputs.is_live else "saved metadata"
+        yield (
+            Need.BOOKIE_ANSWERS,
+            MissingInput(f"{reason}: no bookie was asked for entries that its index lacks"),
+        )
+    if inputs.asks_bookies is None:
+        yield (
+            Need.BOOKIE_ANSWERS,
+            _unrecorded_input("bookies could be asked for entries that their indexes lack"),
+        )
 
 
-def _option_lacks(sight: Sight) -> Iterator[tuple[Need, MissingInput]]:
+def _unmet_option_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingInput]]:
     """Yield needs for data that the run did not read because of its options."""
-    if not sight.entry_logs:
+    if not inputs.reads_entry_logs:
         yield Need.ENTRY_LOGS, MissingInput("entry logs were not read: --entry-logs adds them")
-    elif not sight.deep:
+    elif not inputs.reads_whole_entries:
         yield Need.DIGESTS, MissingInput("no entry was read completely: --deep reads a sample")
-    if sight.placement is None:
-        yield Need.LOCATIONS, _unrecorded_lack("it checked placement")
-    elif not sight.placement:
+    if inputs.checks_placement is None:
+        yield Need.LOCATIONS, _unrecorded_input("it checked placement")
+    elif not inputs.checks_placement:
         reason = (
             "placement was not checked: no racks were found next to BookKeeper's root, and --racks was not "
             "given"
         )
         yield Need.LOCATIONS, MissingInput(reason)
-    if not sight.owners:
+    if not inputs.reads_owners:
         reason = "owners were not read: none were found next to BookKeeper's root, and --owners was not given"
         yield Need.OWNERS, MissingInput(reason)
-    elif not sight.offload_listing:
+    elif not inputs.has_offload_listing:
         yield (
             Need.OBJECTS,
             MissingInput("objects of offloaded ledgers were not checked: --offload-listing adds them"),
         )
 
 
-def _partial_lacks(sight: Sight) -> Iterator[tuple[Need, MissingInput]]:
+def _unmet_partial_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingInput]]:
     """Yield needs that are not met for some bookies, some ids or some places of the metadata."""
-    if sight.unread and (sight.read or sight.directories):
-        unread_count = len(sight.unread)
+    if inputs.unread_bookies and (inputs.read_bookie_count or inputs.directory_count):
+        unread_count = len(inputs.unread_bookies)
         affected_part = (
-            f"{unread_count:,} bookies that were not fully read" if unread_count > 1 else sight.unread[0]
+            f"{unread_count:,} bookies that were not fully read"
+            if unread_count > 1
+            else inputs.unread_bookies[0]
         )
-        lack = MissingInput("entries outside readable indexes are unknown", affected_part)
-        yield from ((need, lack) for need in (Need.COPIES, Need.DISKS, Need.ENTRY_LOGS))
-    if sight.gaps:
-        lack = MissingInput("not all of the metadata could be read", "records that could not be read")
-        yield from ((need, lack) for need in (Need.METADATA, Need.ALL_LEDGERS, Need.COPIES, Need.DISKS))
-    if sight.in_doubt:
+        missing_input = MissingInput("entries outside readable indexes are unknown", affected_part)
+        yield from ((need, missing_input) for need in (Need.COPIES, Need.DISKS, Need.ENTRY_LOGS))
+    if inputs.has_gaps:
+        missing_input = MissingInput(
+            "not all of the metadata could be read", "records that could not be read"
+        )
+        yield from (
+            (need, missing_input) for need in (Need.METADATA, Need.ALL_LEDGERS, Need.COPIES, Need.DISKS)
+        )
+    if inputs.has_doubtful_ids:
         reason = "a part of the ledger tree could not be read, or is at the wrong path"
-        lack = MissingInput(reason, "ledger ids that this part may hide")
-        yield Need.ALL_LEDGERS, lack
-        yield Need.METADATA, lack
-    if sight.undecided:
-        lack = MissingInput("not everything could be checked (see coverage)", "unchecked copies")
-        yield Need.COPIES, lack
-        yield Need.DISKS, lack
+        missing_input = MissingInput(reason, "ledger ids that this part may hide")
+        yield Need.ALL_LEDGERS, missing_input
+        yield Need.METADATA, missing_input
+    if inputs.has_undecided_copies:
+        missing_input = MissingInput("not everything could be checked (see coverage)", "unchecked copies")
+        yield Need.COPIES, missing_input
+        yield Need.DISKS, missing_input

@@ -12,7 +12,7 @@ from auditor.model.repair import waiting_text
     do_now="check whether AutoRecovery runs anywhere",
 )
 def no_auditor(roster: Roster) -> Findings:
-    """No auditor is elected, or its vote is of a bookie that is down.
+    """No auditor is elected, or the elected auditor is on a bookie that is down.
 
     What it finds:
         Only clusters with several bookies and with ledgers are checked.
@@ -35,22 +35,23 @@ def no_auditor(roster: Roster) -> Findings:
     Limits:
         Stores without the znode `underreplication` are not checked.
     """
-    state = roster.cluster.repair
+    repair_state = roster.cluster.repair
     names_ledgers = any(row["named"] for row in roster.bookies)
-    if not state.sees_autorecovery or len(roster.bookies) < 2 or not names_ledgers:
+    if not repair_state.sees_autorecovery or len(roster.bookies) < 2 or not names_ledgers:
         return
     evidence = {
-        "auditor": state.auditor,
-        "votes": state.votes,
-        "waiting": state.waiting,
-        "queued": state.queued,
+        "auditor": repair_state.auditor,
+        "votes": repair_state.votes,
+        "waiting": repair_state.waiting,
+        "queued": repair_state.queued,
     }
-    if not state.votes:
-        message = f"no auditor is elected, and no worker runs; {waiting_text(state)}"
+    if not repair_state.votes:
+        message = f"no auditor is elected, and no worker runs; {waiting_text(repair_state)}"
         yield bookie_finding(None, message, evidence)
-    elif state.auditor_down:
+    elif repair_state.auditor_down:
         message = (
-            f"the auditor's vote is of {state.auditor}, which is not registered: the auditor may be gone, or "
-            f"still run on that bookie's host; {waiting_text(state)}"
+            f"the auditor's vote is of {repair_state.auditor}, which is not registered: the auditor may be "
+            f"gone, or "
+            f"still run on that bookie's host; {waiting_text(repair_state)}"
         )
         yield bookie_finding(None, message, evidence, confidence=Confidence.SUSPECT)

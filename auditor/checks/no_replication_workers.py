@@ -25,7 +25,7 @@ def no_replication_workers(tables: Tables) -> DataFrame:
         Probably nothing is copied.
 
     How sure:
-        Always suspect: workers do not register, and hold no lock between two ledgers.
+        Always suspect: workers do not register, and between two ledgers they hold no lock.
 
     What to do:
         Check that AutoRecovery runs, and read the logs of its workers.
@@ -36,17 +36,17 @@ def no_replication_workers(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
 
     Limits:
-        Workers that fail immediately look the same.
+        Workers that fail immediately are reported too.
     """
-    repair = tables.cluster.repair
-    is_idle = not repair.locked and not repair.disabled
+    repair_state = tables.cluster.repair
+    is_idle = not repair_state.locked and not repair_state.disabled
     waiting_ledgers = (
         waiting_marks(tables)
         .where("not empty")
         .agg(F.count("*").alias("marks"), F.min("since").alias("oldest"))
     )
-    hours = ((F.lit(tables.cluster.scan_time) - F.col("oldest")) / 3_600_000).cast("bigint")
-    rows = waiting_ledgers.where(F.lit(is_idle) & (F.col("marks") > 0)).withColumn("hours", hours)
+    waiting_hours = ((F.lit(tables.cluster.scan_time) - F.col("oldest")) / 3_600_000).cast("bigint")
+    rows = waiting_ledgers.where(F.lit(is_idle) & (F.col("marks") > 0)).withColumn("hours", waiting_hours)
     return finding_rows(
         rows,
         confidence=Confidence.SUSPECT,
@@ -54,12 +54,14 @@ def no_replication_workers(tables: Tables) -> DataFrame:
             "{marks:marked ledger waits|marked ledgers wait} for more than {stuck}, the oldest for {hours} "
             "hours, and no worker holds a lock; {votes}",
             stuck=tables.cluster.settings.stuck_duration_text,
-            votes=plural(repair.votes, "process of AutoRecovery votes", "processes of AutoRecovery vote"),
+            votes=plural(
+                repair_state.votes, "process of AutoRecovery votes", "processes of AutoRecovery vote"
+            ),
         ),
         evidence={
             "marks": F.col("marks"),
             "oldest": F.col("oldest"),
-            "waiting": F.lit(repair.waiting),
-            "votes": F.lit(repair.votes),
+            "waiting": F.lit(repair_state.waiting),
+            "votes": F.lit(repair_state.votes),
         },
     )

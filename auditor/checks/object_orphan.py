@@ -9,7 +9,7 @@ def object_orphan(tables: Tables) -> DataFrame:
     """The bucket has a copy of a ledger, but no topic's ledger list has that copy.
 
     What it finds:
-        Offloaded objects whose UUID and ledger no offload context has.
+        Objects of the bucket whose UUID and ledger id are in no offload context.
 
     Why it matters:
         The broker never deletes these objects.

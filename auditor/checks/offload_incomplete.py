@@ -1,7 +1,7 @@
 """Offloads that were begun and are incomplete."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
+from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, ownership_with_fault, words
 
 
 @check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")
@@ -13,10 +13,11 @@ def offload_incomplete(tables: Tables) -> DataFrame:
         context.
 
     Why it matters:
-        The broker removes the incomplete objects only if it offloads again. BookKeeper has the whole ledger.
+        The broker removes the incomplete objects only if it offloads the ledger again. BookKeeper has the
+        whole ledger.
 
     How sure:
-        Suspect: an offload of an old ledger that is running now looks the same.
+        Suspect: the offload may still be running.
 
     What to do:
         See whether an offload runs (`pulsar-admin topics offload-status`). If not, read the broker's log
@@ -29,7 +30,7 @@ def offload_incomplete(tables: Tables) -> DataFrame:
         The check does not look at the bucket.
     """
     return finding_rows(
-        with_fault(tables, "offload-incomplete"),
+        ownership_with_fault(tables, "offload-incomplete"),
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
         message=words(

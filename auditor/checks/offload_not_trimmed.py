@@ -5,8 +5,8 @@ from auditor.checks.finding_rows import (
     finding_rows,
     owner_evidence,
     owner_name,
+    ownership_with_fault,
     suspect_if,
-    with_fault,
     words,
 )
 from auditor.model.columns import LEDGER
@@ -39,34 +39,36 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
     Limits:
         Objects are listed, but not read.
     """
-    deletion_words = F.when(
-        F.col("offload") == "deleted", "is recorded as deleted from BookKeeper"
-    ).otherwise("is not recorded as deleted from BookKeeper")
-    rows = with_fault(tables, "offload-not-trimmed")
-    is_listed = "offload_objects" in tables.frames
-    if is_listed:
+    deletion_text = F.when(F.col("offload") == "deleted", "is recorded as deleted from BookKeeper").otherwise(
+        "is not recorded as deleted from BookKeeper"
+    )
+    rows = ownership_with_fault(tables, "offload-not-trimmed")
+    is_bucket_listed = "offload_objects" in tables.frames
+    if is_bucket_listed:
         # A ledger without a whole copy in the bucket is no leak: offload-object-missing finds it.
         complete_copies = (
             tables.offload_objects.where("has_data and has_index").select("uid", *LEDGER).distinct()
         )
-        rows = rows.withColumn("uid", F.small_digits("offload_uid")).join(
+        rows = rows.withColumn("uid", F.lowercase_digits("offload_uid")).join(
             complete_copies, ["uid", *LEDGER], "left_semi"
         )
-    doubt = None if is_listed else "; the bucket was not listed, so this ledger may be the only copy"
+    doubt_text = (
+        None if is_bucket_listed else "; the bucket was not listed, so this ledger may be the only copy"
+    )
     return finding_rows(
         rows,
         ledger_id="ledger_id",
-        confidence=suspect_if(F.lit(not is_listed)),
+        confidence=suspect_if(F.lit(not is_bucket_listed)),
         message=words(
             "ledger {ledger} of {owner_name} {copy}, {given_up}, and BookKeeper still has it{doubt}",
             owner_name=owner_name(),
             copy="has a complete copy in the bucket"
-            if is_listed
+            if is_bucket_listed
             else "has a complete copy in the bucket according to its topic",
-            given_up=deletion_words,
-            doubt=doubt or "",
+            given_up=deletion_text,
+            doubt=doubt_text or "",
         ),
         evidence=owner_evidence(
-            "offload", "offload_uid", "length", f"{str(is_listed).lower()} AS bucket_listed"
+            "offload", "offload_uid", "length", f"{str(is_bucket_listed).lower()} AS bucket_listed"
         ),
     )

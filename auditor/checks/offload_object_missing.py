@@ -23,7 +23,7 @@ from auditor.checks.finding_rows import finding_rows, if_known, owner_evidence, 
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),),
 )
 def offload_object_missing(tables: Tables) -> DataFrame:
-    """A topic's ledger list has a ledger as offloaded, and the bucket lacks its data or their index.
+    """A topic's ledger list says that a ledger is offloaded, but the bucket lacks its data or its index.
 
     What it finds:
         The severity is `critical` if Pulsar has deleted BookKeeper's copy, so nobody has the entries.
@@ -37,8 +37,8 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         copy, or the offload context has no time.
 
     What to do:
-        If BookKeeper still has the ledger, offload it again before Pulsar deletes that copy. Look for the
-        object among the bucket's older object versions, and in the log of its lifecycle rules.
+        If BookKeeper still has the ledger, offload it again before Pulsar deletes BookKeeper's copy. Look for
+        the object among the bucket's older object versions, and in the log of its lifecycle rules.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
@@ -46,12 +46,12 @@ def offload_object_missing(tables: Tables) -> DataFrame:
     Limits:
         Needs `--offload-listing`. A listed object may be unreadable. Streaming offloads are ignored.
     """
-    missing_objects = (
+    missing_objects_text = (
         F.when(F.col("has_index"), "its data object is")
         .when(F.col("has_data"), "its index object is")
         .otherwise("both objects are")
     )
-    deletion_words = F.when(
+    deletion_text = F.when(
         F.col("offload") == "deleted", ", and the ledger is recorded as deleted from BookKeeper"
     )
     return finding_rows(
@@ -64,8 +64,8 @@ def offload_object_missing(tables: Tables) -> DataFrame:
             "ledger {ledger} of {owner_name}: its copy in the bucket is incomplete: {lacking} not in "
             "the listing{given_up}{doubt}",
             owner_name=owner_name(),
-            lacking=missing_objects,
-            given_up=if_known(deletion_words),
+            lacking=missing_objects_text,
+            given_up=if_known(deletion_text),
             doubt=if_known(words("; not sure: {why}")),
         ),
         evidence=owner_evidence("offload", "uid", "has_data", "has_index", "why AS doubt"),

@@ -17,7 +17,7 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
     """Ledgers depend on a bookie that is not registered.
 
     What it finds:
-        Only segments that stripe entries to the bookie count.
+        A ledger counts only if the bookie should have an entry of it.
 
     Why it matters:
         Readers cannot reach these copies. If the bookie's disks were not read, the copies are unknown.
@@ -39,7 +39,7 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         See `bookie-down`.
     """
     rows = tables.unregistered.where("depending > 0")
-    read_words = (
+    read_text = (
         F.when(F.col("read") == BookieRead.READ, "its data was read from its disks and is counted")
         .when(F.col("read") == BookieRead.PARTIAL, "its data was read in part, the rest is unknown")
         .otherwise("its data was not read, so these replicas are undecided")
@@ -51,7 +51,7 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         message=words(
             "{bookie_id} is not registered and {depending:ledger depends|ledgers depend} on it "
             "({replicas:replica|replicas}); {read}",
-            read=read_words,
+            read=read_text,
         ),
         evidence="depending, replicas, ledgers, read, has_cookie",
     )

@@ -13,14 +13,14 @@ def orphan_ledger(tables: Tables) -> DataFrame:
         Ledgers in a bookie's index that neither the first nor the second metadata scan lists.
 
     Why it matters:
-        The bookie's garbage collector deletes them within an hour. If a bookie has very many, the metadata
-        may be wrong (`metadata-suspect`).
+        The bookie's garbage collector deletes such ledgers within an hour. If a bookie has very many of them,
+        the metadata may be wrong (`metadata-suspect`).
 
     How sure:
         Confirmed: neither scan lists the ledger. Suspect if the index file is newer than the first scan.
-        Suspect in RocksDB if the ledger's id is above all ids in a saved scan: it may be newer. Suspect if
-        the bookie also has `metadata-suspect`. Suspect if an unreadable or misplaced record may be the
-        ledger's metadata (`doubt`).
+        Suspect in RocksDB if the ledger's id is above all ids in a saved scan: the ledger may be newer than
+        the scan. Suspect if the bookie also has `metadata-suspect`. Suspect if an unreadable or misplaced
+        record may be the ledger's metadata (`doubt`).
 
     What to do:
         Wait for one garbage collection and audit again. If the ledgers are still there, search the bookie's

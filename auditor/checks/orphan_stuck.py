@@ -1,7 +1,14 @@
 """Garbage that a bookie's collector should have deleted already."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
-from auditor.checks.finding_rows import finding_rows, suspect_if, utc, with_attribution, with_ledgers, words
+from auditor.checks.finding_rows import (
+    finding_rows,
+    suspect_if,
+    utc_text,
+    with_attribution,
+    with_ledgers,
+    words,
+)
 from auditor.model.amounts import duration
 from auditor.model.states import GcPass, GcReason
 
@@ -42,7 +49,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
 
     Limits:
         The check needs two runs in one directory. A garbage collector that reads metadata slowly or compacts
-        for hours looks the same.
+        for hours is reported too.
     """
 
     from auditor.tables.orphans import COLLECTED_WITHIN_MS
@@ -72,7 +79,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         message=words(
             "{bookie_id} still has {total:ledger|ledgers} that its collector should have deleted: the"
             " first is known since {since}, and {passes} passes take {time}",
-            since=utc(F.col("since")),
+            since=utc_text(F.col("since")),
             passes=stuck_passes,
             time=duration(wait_ms / 1000),
         ),

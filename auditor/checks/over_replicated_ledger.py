@@ -10,8 +10,8 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
     """A bookie holds entries of a ledger, but no ensemble of the ledger names the bookie.
 
     What it finds:
-        Ledgers that have neither an underreplication mark nor a lock. If the bookie's entries are unknown,
-        `count` is 0.
+        Ledgers that have neither an underreplication mark nor a lock. If it is unknown which entries the
+        bookie has, the evidence `count` is 0.
 
     Why it matters:
         Usually replication moved the copy to another bookie. After a day of uptime the bookie's garbage
@@ -31,7 +31,7 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
 
     Limits:
-        A copy that replication has just made without a lock looks the same.
+        A copy that replication has just made without a lock is reported too.
     """
     rows = with_attribution(tables.over_replicated, tables).where("not marked and not locked")
     rows = rows.withColumn("open", F.col("state") != LedgerState.CLOSED)

@@ -18,8 +18,8 @@ from auditor.checks.finding_rows import (
     if_known,
     owner_evidence,
     owner_name,
+    ownership_with_fault,
     suspect_if,
-    with_fault,
     words,
 )
 
@@ -39,8 +39,8 @@ def owner_dangling(tables: Tables) -> DataFrame:
     """A topic, subscription or schema names a ledger that the metadata store does not have.
 
     What it finds:
-        Ledgers that neither metadata scan lists, in a topic's ledger list, a subscription (positions, delayed
-        messages, compacted ledger) or a schema. The severity is `warning` if the ledger's offload is
+        A ledger that is in a topic's ledger list, a subscription (positions, delayed messages, compacted
+        ledger) or a schema, and in no metadata scan. The severity is `warning` if the ledger's offload is
         complete, because the object store has the data. Not reported if the topic's ledger list also says
         that BookKeeper's copy was deleted.
 
@@ -56,29 +56,29 @@ def owner_dangling(tables: Tables) -> DataFrame:
     What to do:
         Look for the ledger on the bookies' disks (`orphan-ledger`) before garbage collection deletes it, and
         put its metadata back. A subscription needs the ledger unless every mark-delete position is past it
-        (`bkaudit explain topic`). Never delete the topic before you know that.
+        (`bkaudit explain topic`). Never delete the topic before you have checked that.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        A schema that is being deleted looks the same. A compacted ledger that only the cursor's own ledger
-        names is found only with saved metadata and the bookies' directories.
+        A schema that is being deleted is reported too. If only the cursor's own ledger names a compacted
+        ledger, its absence is noticed only with saved metadata and the bookies' directories.
     """
     is_offloaded = F.col("offload") == "complete"
-    place = words(" (place {place + 1} of {list_size} in its list)")
-    copy = F.when(is_offloaded, "; its copy in the object store is complete")
+    place_text = words(" (place {place + 1} of {list_size} in its list)")
+    copy_text = F.when(is_offloaded, "; its copy in the object store is complete")
     return finding_rows(
-        with_fault(tables, "owner-dangling"),
+        ownership_with_fault(tables, "owner-dangling"),
         ledger_id="ledger_id",
         severity=F.when(is_offloaded, Severity.WARNING.value),
         confidence=suspect_if(F.col("why").isNotNull()),
         message=words(
             "ledger {ledger} is not in the store, but {owner_name} names it{place}{copy}{doubt}",
             owner_name=owner_name(),
-            place=if_known(place),
-            copy=if_known(copy),
+            place=if_known(place_text),
+            copy=if_known(copy_text),
             doubt=if_known(words("; not sure: {why}")),
         ),
         evidence=owner_evidence("place", "list_size", "entries", "size", "offload", "why AS doubt"),

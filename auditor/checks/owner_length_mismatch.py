@@ -12,7 +12,7 @@ from auditor.checks.check import (
     Tables,
     check,
 )
-from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
+from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, ownership_with_fault, words
 
 
 @check(
@@ -50,7 +50,7 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
         Open ledgers are not compared: a topic's ledger list has no length for them.
     """
     return finding_rows(
-        with_fault(tables, "owner-length-mismatch"),
+        ownership_with_fault(tables, "owner-length-mismatch"),
         ledger_id="ledger_id",
         message=words(
             "ledger {ledger} has {last_entry_id + 1} entries and {length} bytes, but {owner_name} lists "

@@ -11,7 +11,7 @@ from auditor.checks.check import (
     Tables,
     check,
 )
-from auditor.checks.finding_rows import finding_rows, with_fault
+from auditor.checks.finding_rows import finding_rows, ownership_with_fault
 
 
 @check(
@@ -25,11 +25,11 @@ def owner_unreadable(tables: Tables) -> DataFrame:
     """An application's record of its ledgers cannot be read.
 
     What it finds:
-        Values of topics, subscriptions, schemas and logs that break their format, and places of the owners'
-        trees that could not be listed.
+        Values of topics, subscriptions, schemas and logs that break their format, and paths of owners that
+        could not be listed.
 
     Why it matters:
-        The topic does not load. No ledger that claims this owner is reported as unowned.
+        The topic does not load. A ledger whose custom metadata names this owner is not reported as unowned.
 
     How sure:
         Confirmed: the bytes break the format.
@@ -44,12 +44,12 @@ def owner_unreadable(tables: Tables) -> DataFrame:
           does the same for a subscription. Risk: none; it reads the file.
 
     Limits:
-        Damage that follows the format is not noticed. Other clients may be able to list a place that
-        the audit may not list.
+        Damage is not noticed if the value still follows its format. Other clients may be allowed to list a
+        path that the audit may not list.
     """
     from auditor.sources.owners.applications import APPLICATIONS  # imported late: `explain` does not need it
 
-    rows = with_fault(tables, "owner-unreadable")
+    rows = ownership_with_fault(tables, "owner-unreadable")
     for application in APPLICATIONS.values():
         rows = _without_repeated_gaps(rows, *application.trees)
     return finding_rows(
@@ -65,7 +65,7 @@ def _without_repeated_gaps(rows: DataFrame, first_tree: str, *later_trees: str) 
     A record without a readable path may belong to any tree. The reader of each tree therefore reports the
     record as a gap, even if the tree never existed.
     """
-    from auditor.sources.metadata.uri import SAVED
+    from auditor.sources.metadata.uri import SAVED_SCHEMES
 
     first_tree_rows = rows.where(F.col("path").endswith(f"/{first_tree}")).select(
         F.col("store").alias("first_store"),
@@ -74,7 +74,7 @@ def _without_repeated_gaps(rows: DataFrame, first_tree: str, *later_trees: str) 
     )
     first_tree_path = F.regexp_replace("path", f"/({'|'.join(later_trees)})$", f"/{first_tree}")
     is_repeated = (
-        F.col("store").rlike(f":({'|'.join(SAVED)})://")
+        F.col("store").rlike(f":({'|'.join(SAVED_SCHEMES)})://")
         & (F.col("store") == F.col("first_store"))
         & (F.col("damage") == F.col("first_damage"))
         & (first_tree_path == F.col("first_path"))

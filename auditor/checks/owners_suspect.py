@@ -1,4 +1,4 @@
-"""Owners' metadata that does not provably refer to every ledger in use."""
+"""Stores of owners that are not proved to be all stores with references to ledgers."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import (
@@ -21,14 +21,15 @@ from auditor.model.owner_scope import incomplete_reasons
     holds=(HoldRule(HoldTarget.OWNERS, (ActionKind.DELETE_LEDGER,)),),
 )
 def owners_suspect(roster: Roster) -> Findings:
-    """The stores of owners are not proved complete.
+    """It is not proved that every store of owners was read.
 
     What it finds:
-        The severity is `warning` if there are `ledger-unowned` findings. The stores count as complete if:
-        - `--owners-complete` has exactly the stores that were read, and none under two names.
+        The severity is `warning` if there are `ledger-unowned` findings. Every store counts as read only if
+        all of these hold:
+        - `--owners-complete` has exactly the stores that were read, and no store under two names.
         - At least 99 % of the claims in custom metadata are in namespaces that a store has.
-        - Of the ledgers that had an owner in an earlier run and still exist, at most 1 % lost it.
-        - Every place of the stores could be listed.
+        - Of the ledgers that had an owner in an earlier run and still exist, at most 1 % lost this owner.
+        - Every path of the stores could be listed.
 
     Why it matters:
         Several Pulsar clusters can share one BookKeeper cluster, and a store can be restored or wiped
@@ -48,20 +49,29 @@ def owners_suspect(roster: Roster) -> Findings:
           Shows the owner that the ledger claims.
 
     Limits:
-        Only `--owners-complete` tells Pulsar clusters with the same namespaces apart. A ledger that lost its
-        owner counts in the 1 % for a week.
+        If two Pulsar clusters have the same namespaces, only `--owners-complete` shows that both were read. A
+        ledger that lost its owner counts as such for a week.
     """
     reasons = incomplete_reasons(roster.owner_stores)
     if not reasons:
         return
-    facts = ("claims", "foreign_claims", "unowned")
-    counts = {name: roster.owner_stores[0][name] for name in facts}
-    columns = ("source", "scope_proved", "declared", "listed_before", "dropped", "gaps", "as_of", "reason")
-    stores = [{name: row[name] for name in columns} for row in roster.owner_stores]
+    count_fields = ("claims", "foreign_claims", "unowned")
+    claim_counts = {name: roster.owner_stores[0][name] for name in count_fields}
+    store_columns = (
+        "source",
+        "scope_proved",
+        "declared",
+        "listed_before",
+        "dropped",
+        "gaps",
+        "as_of",
+        "reason",
+    )
+    store_facts = [{name: row[name] for name in store_columns} for row in roster.owner_stores]
     yield bookie_finding(
         None,
         "stores of owners: not proved complete, so no ledger is confirmed to be unowned; "
         + "; ".join(reasons),
-        {**counts, "stores": stores},
-        severity=Severity.WARNING if counts["unowned"] else None,
+        {**claim_counts, "stores": store_facts},
+        severity=Severity.WARNING if claim_counts["unowned"] else None,
     )

@@ -2,7 +2,12 @@
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, F, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import finding_rows, words
-from auditor.checks.ledger_queries import PLACEMENT_COLUMNS, group_by_ledger, rule_sentence, window_words
+from auditor.checks.ledger_queries import (
+    PLACEMENT_COLUMNS,
+    bookie_locations_text,
+    group_by_ledger,
+    rule_sentence,
+)
 from auditor.model.placement import POLICY_LEVEL
 
 
@@ -18,9 +23,10 @@ def placement_at_risk(tables: Tables) -> DataFrame:
     """One rack, zone or region has all copies of an entry, and the server's placement class accepts it.
 
     What it finds:
-        A write quorum of two or more bookies is in one rack, zone or region. The server accepts this for
-        regions, if a vanished bookie counts as a zone, or if 1 rack is enough. With reppRegionsToWrite, an
-        ack quorum in fewer regions than reppMinimumRegionsForDurability counts too.
+        A write quorum of two or more bookies is in one rack, zone or region. The server accepts this in three
+        cases: for regions, if a vanished bookie counts as a zone of its own, and if the policy requires only
+        1 rack. With reppRegionsToWrite, an ack quorum in fewer regions than reppMinimumRegionsForDurability
+        counts too.
 
     Why it matters:
         One failure of that domain takes every copy of these entries.
@@ -36,23 +42,26 @@ def placement_at_risk(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Write quorums with a bookie of unknown location do not count. The server does not repair these
-        ledgers.
+        Write quorums with a bookie of unknown location do not count. The server does not repair the ledgers
+        of this finding.
     """
     assert tables.cluster.placement is not None
-    level, rule = POLICY_LEVEL[tables.cluster.placement.policy], rule_sentence(tables.cluster.placement)
-    single_domain = words("{level} {domain} alone has all copies of some entries: ", level=level)
-    few_regions_words = words(
-        "an ack quorum of some entries lies in fewer regions than must survive a loss: "
+    domain_level, policy_text = (
+        POLICY_LEVEL[tables.cluster.placement.policy],
+        rule_sentence(tables.cluster.placement),
+    )
+    single_domain_text = words("{level} {domain} alone has all copies of some entries: ", level=domain_level)
+    few_regions_text = words(
+        "an ack quorum of some entries is in fewer regions than reppMinimumRegionsForDurability: "
     )
     return finding_rows(
         group_by_ledger(tables.placement.where("not violated")),
         ledger_id="ledger_id",
         message=words(
-            "ledger {ledger}: {why}{window_words}; in {segments:segment|segments}, first at entry "
+            "ledger {ledger}: {why}{bookie_locations}; in {segments:segment|segments}, first at entry "
             "{first_entry_id}",
-            why=F.when(F.col("domain").isNotNull(), single_domain).otherwise(few_regions_words),
-            window_words=window_words(),
+            why=F.when(F.col("domain").isNotNull(), single_domain_text).otherwise(few_regions_text),
+            bookie_locations=bookie_locations_text(),
         ),
-        evidence=f"{PLACEMENT_COLUMNS}, domain, '{rule}' AS rule",
+        evidence=f"{PLACEMENT_COLUMNS}, domain, '{policy_text}' AS rule",
     )

@@ -2,7 +2,12 @@
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, words
-from auditor.checks.ledger_queries import PLACEMENT_COLUMNS, group_by_ledger, rule_sentence, window_words
+from auditor.checks.ledger_queries import (
+    PLACEMENT_COLUMNS,
+    bookie_locations_text,
+    group_by_ledger,
+    rule_sentence,
+)
 from auditor.model.placement import PlacementSettings, Policy
 
 
@@ -16,8 +21,8 @@ def placement_violated(tables: Tables) -> DataFrame:
     """An ensemble breaks the placement policy.
 
     What it finds:
-        Ledgers, open ones too, with a segment that the server's placement class rates FAIL. If only an
-        unwritable bookie is the cause, the severity is `note`.
+        Ledgers, open ones too, with a segment that the server's placement class rates FAIL. If the only cause
+        is a bookie that is not writable, the severity is `note`.
         - Racks: a write quorum in fewer racks than minNumRacksPerWriteQuorum.
         - Zones: fewer zones than minNumZonesPerWriteQuorum, one upgrade domain for all bookies of a zone, or
           a bookie without a zone.
@@ -33,10 +38,10 @@ def placement_violated(tables: Tables) -> DataFrame:
         the ledger changed between the two metadata scans.
 
     What to do:
-        Check that the report's policy and mapping are your Auditor's. If the write quorum or ensemble size
-        breaks the policy, change it or minNumZonesPerWriteQuorum. If the finding is a note, make its bookies
-        writable again. Other ledgers stay where they are until the Auditor repairs them or you replace their
-        bookies.
+        Check that your Auditor has the policy and mapping that the report names. If the write quorum or
+        ensemble size breaks the policy, change it or minNumZonesPerWriteQuorum. If the severity is `note`,
+        make the named bookies writable again. Other ledgers stay where they are until the Auditor repairs
+        them or you replace their bookies.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
@@ -49,16 +54,20 @@ def placement_violated(tables: Tables) -> DataFrame:
     settings = tables.cluster.placement
     if settings is None:
         return finding_rows(tables.bookies.limit(0), message="no policy is known", evidence="bookie_id")
-    refused = _refused_shapes(tables, settings)
+    shape_findings = _shape_findings(tables, settings)
     if "placement" not in tables.frames:
-        return refused
-    refused_placements = _refused_placements(tables, rule_sentence(settings))
-    return refused_placements.unionByName(refused) if settings.policy is Policy.ZONE else refused_placements
+        return shape_findings
+    placement_findings = _placement_findings(tables, rule_sentence(settings))
+    return (
+        placement_findings.unionByName(shape_findings)
+        if settings.policy is Policy.ZONE
+        else placement_findings
+    )
 
 
-def _refused_placements(tables: Tables, rule: str) -> DataFrame:
+def _placement_findings(tables: Tables, policy_text: str) -> DataFrame:
     """Return one finding for each ledger with bookies whose locations break the policy."""
-    excuse_words = words(
+    excuse_text = words(
         "; the locations of its bookies satisfy the policy, but these bookies are not writable: "
         "{unwritable:,}"
     )
@@ -68,36 +77,36 @@ def _refused_placements(tables: Tables, rule: str) -> DataFrame:
         severity=F.when(F.col("excused"), Severity.NOTE.value),
         message=words(
             "ledger {ledger} breaks the placement policy ({rule}) in {segments:segment|segments}, "
-            "first at entry {first_entry_id}: {window_words}{excuse}",
-            rule=rule,
-            window_words=window_words(),
-            excuse=F.when(F.col("excused"), excuse_words).otherwise(F.lit("")),
+            "first at entry {first_entry_id}: {bookie_locations}{excuse}",
+            rule=policy_text,
+            bookie_locations=bookie_locations_text(),
+            excuse=F.when(F.col("excused"), excuse_text).otherwise(F.lit("")),
         ),
-        evidence=f"{PLACEMENT_COLUMNS}, excused, unwritable, '{rule}' AS rule",
+        evidence=f"{PLACEMENT_COLUMNS}, excused, unwritable, '{policy_text}' AS rule",
     )
 
 
-def _refused_shapes(tables: Tables, settings: PlacementSettings) -> DataFrame:
+def _shape_findings(tables: Tables, settings: PlacementSettings) -> DataFrame:
     """Return at most one finding, for all ensemble sizes and quorums that the zone policy refuses.
 
     `auditor.model.adherence.refuses_shape` has the rule.
     """
-    rule = rule_sentence(settings)
+    policy_text = rule_sentence(settings)
     # Other policies refuse no shape.
-    is_zone = "true" if settings.policy is Policy.ZONE else "false"
-    refused_shapes = f"ensemble_size % write_quorum != 0 OR write_quorum <= {settings.min_zones}"
-    shapes = (
-        tables.ledgers.where(is_zone)
+    is_zone_policy_sql = "true" if settings.policy is Policy.ZONE else "false"
+    refusal_sql = f"ensemble_size % write_quorum != 0 OR write_quorum <= {settings.min_zones}"
+    shape_counts = (
+        tables.ledgers.where(is_zone_policy_sql)
         .where("ledger_id IS NOT NULL AND NOT undecidable AND write_quorum > 0")
-        .where(refused_shapes)
+        .where(refusal_sql)
         .groupBy("ensemble_size", "write_quorum")
         .agg(F.count("*").alias("ledgers"))
     )
-    shape_totals = shapes.agg(
+    shape_totals = shape_counts.agg(
         F.expr("array_sort(collect_list(struct(ensemble_size, write_quorum, ledgers)))").alias("shapes"),
         F.sum("ledgers").alias("ledgers"),
     )
-    shape_words = F.expr(
+    shape_texts = F.expr(
         "transform(shapes, each -> concat('E', each.ensemble_size, ' Qw', each.write_quorum, ' (', "
         "each.ledgers, ')'))"
     )
@@ -107,9 +116,9 @@ def _refused_shapes(tables: Tables, settings: PlacementSettings) -> DataFrame:
             "the placement policy ({rule}) accepts no ensemble of {ledgers:ledger|ledgers}, wherever bookies "
             "are: it requires a write quorum larger than {least} that divides the ensemble size; these have "
             "{named:,}",
-            rule=rule,
+            rule=policy_text,
             least=settings.min_zones,
-            named=shape_words,
+            named=shape_texts,
         ),
-        evidence=f"ledgers, shapes, '{rule}' AS rule",
+        evidence=f"ledgers, shapes, '{policy_text}' AS rule",
     )

@@ -38,17 +38,17 @@ def recovery_stuck(tables: Tables) -> DataFrame:
           end, and cannot be undone.
 
     Limits:
-        A recovery that still adds entries looks the same: it does not change the metadata.
+        A recovery that still adds entries is reported too, because it does not change the metadata.
     """
-    age = F.lit(tables.cluster.scan_time) - F.col("mtime")
-    hours = (age / 3_600_000).cast("bigint")
+    recovery_age = F.lit(tables.cluster.scan_time) - F.col("mtime")
+    recovery_hours = (recovery_age / 3_600_000).cast("bigint")
     return finding_rows(
         tables.ledgers.where(
             F.col("status").isin(*DECODED)
             & (F.col("state") == LedgerState.IN_RECOVERY)
-            & (age > tables.cluster.settings.stuck_ms)
+            & (recovery_age > tables.cluster.settings.stuck_ms)
         ),
         ledger_id="ledger_id",
-        message=words("ledger {ledger} has been in recovery for {hours} hours", hours=hours),
-        evidence={"mtime": "mtime", "hours": hours, "path": "path"},
+        message=words("ledger {ledger} has been in recovery for {hours} hours", hours=recovery_hours),
+        evidence={"mtime": "mtime", "hours": recovery_hours, "path": "path"},
     )

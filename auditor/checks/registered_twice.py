@@ -1,6 +1,6 @@
 """Bookies that are writable and read-only at once."""
 
-from auditor.checks.bookie_findings import bookie_finding, suspect_where
+from auditor.checks.bookie_findings import bookie_finding, suspect_or_confirmed
 from auditor.checks.check import ActionKind, Basis, Findings, Need, Roster, Severity, roster_check
 
 
@@ -33,7 +33,7 @@ def registered_twice(roster: Roster) -> Findings:
         - `bookkeeper shell endpointinfo -b BOOKIE`.
 
     Limits:
-        A bookie that turns read-only at both scans, and is writable in between, looks the same.
+        A bookie that turns read-only at both scans, and is writable in between, is reported too.
     """
     for row in roster.bookies:
         if row["registered_twice"]:
@@ -41,5 +41,5 @@ def registered_twice(roster: Roster) -> Findings:
                 row["bookie_id"],
                 f"{row['bookie_id']} is registered as writable and as read-only",
                 {"ledgers": row["ledgers"]},
-                confidence=suspect_where(not roster.cluster.two_scans),
+                confidence=suspect_or_confirmed(not roster.cluster.two_scans),
             )

@@ -40,16 +40,16 @@ def registration_not_ephemeral(roster: Roster) -> Findings:
         Dumps without `ephemeralOwner` are not checked.
     """
     persistent_rows = [row for row in roster.registrations if row["ephemeral"] is False]
-    bookies = {row["bookie_id"]: row for row in roster.bookies}
-    for name, rows in group_rows(persistent_rows, lambda row: row["bookie_id"]).items():
-        bookie = bookies.get(name, {})
+    bookies_by_id = {row["bookie_id"]: row for row in roster.bookies}
+    for bookie_id, rows in group_rows(persistent_rows, lambda row: row["bookie_id"]).items():
+        bookie = bookies_by_id.get(bookie_id, {})
         modes = sorted(row["mode"] for row in rows)
         ledgers = bookie.get("ledgers", 0)
-        names = count_text(ledgers, "ledger names it", "ledgers name it")
+        ledger_count_text = count_text(ledgers, "ledger names it", "ledgers name it")
         yield bookie_finding(
-            name,
-            f"{name}: its registration ({' and '.join(modes)}) is not ephemeral and proves no live "
-            f"bookie; {names}",
+            bookie_id,
+            f"{bookie_id}: its registration ({' and '.join(modes)}) is not ephemeral, so it "
+            f"does not prove that the bookie is alive; {ledger_count_text}",
             {
                 "modes": modes,
                 "since": min((row["ctime"] for row in rows if row["ctime"] is not None), default=None),

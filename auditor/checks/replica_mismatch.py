@@ -29,7 +29,6 @@ def replica_mismatch(tables: Tables) -> DataFrame:
 
     What it finds:
         Only with `--deep`: sampled entries whose payloads differ, while no copy contradicts its own digest.
-        The evidence has lengths and CRC-32Cs of a few payloads, but no payload.
 
     Why it matters:
         Readers and replication get either payload. A client that reuses a buffer during a send can cause

@@ -36,17 +36,17 @@ def replication_disabled(roster: Roster) -> Findings:
     Limits:
         The check does not know of planned maintenance.
     """
-    state = roster.cluster.repair
-    if not state.disabled:
+    repair_state = roster.cluster.repair
+    if not repair_state.disabled:
         return
-    disabled_since = state.disabled_since
+    disabled_since = repair_state.disabled_since
     is_lasting = (
         disabled_since is None or roster.cluster.scan_time - disabled_since > roster.cluster.settings.stuck_ms
     )
     since_clause = "" if disabled_since is None else f" since {format_time(disabled_since)}"
     yield bookie_finding(
         None,
-        f"replication is switched off{since_clause}; {waiting_text(state)}",
-        {"since": disabled_since, "waiting": state.waiting, "queued": state.queued},
-        severity=Severity.ERROR if is_lasting and state.waiting else None,
+        f"replication is switched off{since_clause}; {waiting_text(repair_state)}",
+        {"since": disabled_since, "waiting": repair_state.waiting, "queued": repair_state.queued},
+        severity=Severity.ERROR if is_lasting and repair_state.waiting else None,
     )

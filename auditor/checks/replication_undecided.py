@@ -6,7 +6,7 @@ from auditor.checks.ledger_queries import judged_with_class, unknown_bookies
 from auditor.model.columns import LEDGER
 from auditor.model.states import LedgerClass, UnknownCopy
 
-_REASON_WORDS = {
+_REASON_TEXTS = {
     UnknownCopy.UNREADABLE: "index unreadable on ",
     UnknownCopy.LIMBO: "in limbo on ",
     UnknownCopy.NOT_INDEXED: "not in the index of ledgers on ",
@@ -22,7 +22,7 @@ _REASONS_OF_BOOKIES = (UnknownCopy.UNREAD, UnknownCopy.LIMBO, UnknownCopy.WRONG_
 """Reasons that a finding of the bookie reports once for all of its ledgers."""
 _REASONS_OF_OLD_INDEXES = (UnknownCopy.INDEX_INCOMPLETE, UnknownCopy.NOT_ASKED)
 """Reasons that come from an index older than the ledger. The bookie's journal would settle them."""
-_HARMLESS_REASONS = (LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED)
+_HARMLESS_CLASSES = (LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED)
 
 
 @check(Severity.NOTE, rests_on=Basis.COPIES, asks="undecided")
@@ -53,17 +53,17 @@ def replication_undecided(tables: Tables) -> DataFrame:
         bookie.
     """
     rows = judged_with_class(tables).where(F.col("class") != F.col("potential_class"))
-    rows = rows.crossJoin(F.broadcast(_without_journal(tables)))
+    rows = rows.crossJoin(F.broadcast(_unread_journal_reasons(tables)))
     return _ledger_findings(rows).unionByName(_bookie_findings(rows))
 
 
-def _without_journal(tables: Tables) -> DataFrame:
+def _unread_journal_reasons(tables: Tables) -> DataFrame:
     """Return one row with a map from bookies to reasons why their journals do not complete their indexes."""
     unread_tails = tables.bookies.where("tail = 'unread'").select("bookie_id", "tail_reason")
     return unread_tails.agg(F.map_from_entries(F.collect_list(F.struct("*"))).alias("tails"))
 
 
-def _old_index_findings(copy: Column) -> Column:
+def _depends_on_journal(copy: Column) -> Column:
     """Return whether only the bookie's journal, which was not read, would decide a copy."""
     return copy["why"].isin(*_REASONS_OF_OLD_INDEXES) & F.map_contains_key("tails", copy["bookie_id"])
 
@@ -72,8 +72,8 @@ def _bookie_findings(rows: DataFrame) -> DataFrame:
     """Return one finding for each bookie whose index is older than ledgers and whose journal was not read."""
     copies = rows.select(*LEDGER, "class", "potential_class", "tails", F.explode("unknown").alias("copy"))
     potential_classes = F.array_join(F.array_sort(F.collect_set("potential_class")), ", ")
-    bookies = (
-        copies.where(_old_index_findings(F.col("copy")))
+    bookie_rows = (
+        copies.where(_depends_on_journal(F.col("copy")))
         .groupBy(F.col("copy.bookie_id").alias("bookie_id"))
         .agg(
             F.count_distinct(*LEDGER).alias("ledgers"),
@@ -83,7 +83,7 @@ def _bookie_findings(rows: DataFrame) -> DataFrame:
         )
     )
     return finding_rows(
-        bookies,
+        bookie_rows,
         bookie_id="bookie_id",
         confidence=Confidence.UNKNOWN,
         unknown=F.array("bookie_id"),
@@ -99,7 +99,7 @@ def _bookie_findings(rows: DataFrame) -> DataFrame:
 def _ledger_findings(rows: DataFrame) -> DataFrame:
     """Return one finding for each ledger with an unknown copy that no finding of a bookie explains."""
     has_other_reason = F.exists(
-        "unknown", lambda copy: ~copy["why"].isin(*_REASONS_OF_BOOKIES) & ~_old_index_findings(copy)
+        "unknown", lambda copy: ~copy["why"].isin(*_REASONS_OF_BOOKIES) & ~_depends_on_journal(copy)
     )
     return finding_rows(
         rows.where(has_other_reason),
@@ -108,10 +108,10 @@ def _ledger_findings(rows: DataFrame) -> DataFrame:
         unknown=unknown_bookies(),
         message=words(
             "ledger {ledger}: {known}, at worst {potential_class}; {reasons}",
-            known=F.when(F.col("class").isin(*_HARMLESS_REASONS), "undecided").otherwise(F.col("class")),
+            known=F.when(F.col("class").isin(*_HARMLESS_CLASSES), "undecided").otherwise(F.col("class")),
             reasons=F.concat_ws(
                 "; ",
-                *(_bookies_of_reason(reason, reason_words) for reason, reason_words in _REASON_WORDS.items()),
+                *(_bookies_of_reason(reason, reason_text) for reason, reason_text in _REASON_TEXTS.items()),
             ),
         ),
         evidence="class, potential_class, state, m AS copies_missing, mu AS copies_missing_or_unknown, "
@@ -119,9 +119,12 @@ def _ledger_findings(rows: DataFrame) -> DataFrame:
     )
 
 
-def _bookies_of_reason(reason: str, reason_words: str) -> Column:
+def _bookies_of_reason(reason: str, reason_text: str) -> Column:
     """Return a text on the bookies whose copies are unknown for one reason. Null if there are none."""
-    bookies = f"array_sort(array_distinct(filter(unknown, copies -> copies.why = '{reason}').bookie_id))"
+    bookie_ids_sql = (
+        f"array_sort(array_distinct(filter(unknown, copies -> copies.why = '{reason}').bookie_id))"
+    )
     return F.expr(
-        f"CASE WHEN size({bookies}) > 0 THEN concat('{reason_words}', array_join({bookies}, ', ')) END"
+        f"CASE WHEN size({bookie_ids_sql}) > 0 "
+        f"THEN concat('{reason_text}', array_join({bookie_ids_sql}, ', ')) END"
     )

@@ -14,7 +14,7 @@ from auditor.model.repair import waiting_text
     settings=("check_overdue_days",),
 )
 def server_check_overdue(roster: Roster) -> Findings:
-    """The servers' own checks have not ended for a month.
+    """No check of the servers themselves has ended for a month.
 
     What it finds:
         Clusters whose auditor last ended a check (of ledgers, placement or replicas) more than 30 days before
@@ -35,18 +35,18 @@ def server_check_overdue(roster: Roster) -> Findings:
         - `bookkeeper shell whoisauditor`.
 
     Limits:
-        A broken-off check can count as ended, so a recent time proves little.
+        The server may record the end of a check that broke off, so a recent time proves little.
     """
-    state, cluster = roster.cluster.repair, roster.cluster
-    if not state.sees_autorecovery:
+    repair_state, cluster = roster.cluster.repair, roster.cluster
+    if not repair_state.sees_autorecovery:
         return
     overdue_ms = cluster.settings.check_overdue_ms
-    evidence = {"last_check": state.last_check, "waiting": state.waiting}
-    if state.last_check is not None:
-        if cluster.scan_time - state.last_check > overdue_ms:
-            age_text = age(state.last_check, cluster.scan_time)
-            message = f"the last server-side check ended {age_text}; {waiting_text(state)}"
+    evidence = {"last_check": repair_state.last_check, "waiting": repair_state.waiting}
+    if repair_state.last_check is not None:
+        if cluster.scan_time - repair_state.last_check > overdue_ms:
+            age_text = age(repair_state.last_check, cluster.scan_time)
+            message = f"the last server-side check ended {age_text}; {waiting_text(repair_state)}"
             yield bookie_finding(None, message, evidence)
-    elif state.votes and state.age_ms is not None and state.age_ms > overdue_ms:
-        message = f"no server-side check has ever ended; {waiting_text(state)}"
+    elif repair_state.votes and repair_state.age_ms is not None and repair_state.age_ms > overdue_ms:
+        message = f"no server-side check has ever ended; {waiting_text(repair_state)}"
         yield bookie_finding(None, message, evidence, severity=Severity.NOTE)

@@ -29,8 +29,8 @@ def source_suspect(roster: Roster) -> Findings:
         entries that it lacks are unknown, and the exit code is 3.
 
     What to do:
-        Do nothing to the bookie. Audit its present directories, or tables of `bkaudit collect` and metadata
-        of one time and cluster.
+        Do nothing to the bookie. Audit its present directories. Or audit tables of `bkaudit collect` with
+        metadata of the same time and cluster.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.

@@ -6,7 +6,7 @@ from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, needs={Need.COPIES}, asks="stale")
 def stale_segment(tables: Tables) -> DataFrame:
-    """A bookie in another ensemble of the ledger holds entries of a segment whose ensemble lacks it.
+    """A bookie of one ensemble of a ledger holds entries of a segment with another ensemble.
 
     What it finds:
         Column `stale` of the table `judged` has the entries.

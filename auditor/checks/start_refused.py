@@ -1,6 +1,6 @@
 """Bookies that would refuse to start if they were restarted."""
 
-from auditor.checks.bookie_findings import bookie_finding, suspect_where
+from auditor.checks.bookie_findings import bookie_finding, suspect_or_confirmed
 from auditor.checks.check import (
     ActionKind,
     Basis,
@@ -39,20 +39,20 @@ def start_refused(roster: Roster) -> Findings:
         - `index-count`: DbLedgerStorage has unequal numbers of index and ledger directories.
 
     Why it matters:
-        The bookie still runs, until its next restart.
+        If the bookie runs now, it will not come back from its next restart.
 
     How sure:
         Confirmed by the server's own rules; the configuration is inferred from the cookies. Suspect if the
         bookie runs and has a newer journal file or a damaged journal: its lastMark may move past the fault.
-        Suspect if the answer depends on the BookKeeper release. Suspect if perhaps only the audited copy
-        lacks journal files.
+        Suspect if the answer depends on the BookKeeper release. Suspect if journal files may be missing only
+        in the audited copy.
 
     What to do:
         Remove the cause before a restart. Never copy VERSION from one directory to another.
 
-        - Put a missing journal file back. If it is lost, so are the entries that only it had: have the
-          bookie's ledgers copied, and set it up anew. Do not remove lastMark: the bookie then starts and
-          hides the loss.
+        - Put a missing journal file back. If the file is lost, the entries that were only in it are lost too:
+          have the bookie's ledgers copied, and set the bookie up anew. Do not remove lastMark: the bookie
+          then starts and hides the loss.
         - If you skip a damaged journal with the setting in `way_out`, have the ledgers checked and copied
           afterwards.
         - Before an upgrade to 4.16, change cookies or configuration as `way_out` says.
@@ -62,43 +62,47 @@ def start_refused(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.
 
     Limits:
-        The audit assumes the configuration of the last start, unless `--bookie-conf` has the bookie's id or,
-        less surely, its directories. Only the cookie under the bookie's own id counts. If no directory has a
+        The audit assumes the configuration of the last start, unless the file of `--bookie-conf` has the
+        bookie's id or directories. Only the cookie under the bookie's own id counts. If no directory has a
         journal file, `journal-gone` is not reported. A fault in a directory is found only if the directory
         was given. Servers with dataIntegrityChecking use other rules.
     """
-    bookies = {row["bookie_id"]: row for row in roster.bookies}
+    bookies_by_id = {row["bookie_id"]: row for row in roster.bookies}
     readable_bookie_ids = {row["bookie_id"] for row in roster.clear_bookies}
     for row in roster.starts:
-        bookie = bookies.get(row["bookie_id"])
+        bookie = bookies_by_id.get(row["bookie_id"])
         if row["fault"] in _REASONS_OF_ABSENT_COOKIES and row["bookie_id"] not in readable_bookie_ids:
             continue  # cookies could not all be listed, so the store may have this one
         if row["error"] is None or bookie is None or _is_reported_elsewhere(row, bookie, roster):
             continue
-        expansion_start = {name: row[f"expansion_{name}"] for name in ("error", "fault", "reason", "paths")}
-        start_facts = {name: row[name] for name in ("error", "fault", "paths", "stored_id")}
+        expansion_facts = {
+            field_name: row[f"expansion_{field_name}"] for field_name in ("error", "fault", "reason", "paths")
+        }
+        start_facts = {field_name: row[field_name] for field_name in ("error", "fault", "paths", "stored_id")}
         configuration = {
-            name: row[name] for name in ("source", "agreed", "journal_dirs", "ledger_dirs", "index_dirs")
+            field_name: row[field_name]
+            for field_name in ("source", "agreed", "journal_dirs", "ledger_dirs", "index_dirs")
         }
         yield bookie_finding(
             row["bookie_id"],
-            f"{row['bookie_id']} would not start again: {row['reason']}{_origin(row)}{_way_out(row)}",
+            f"{row['bookie_id']} would not start again: "
+            f"{row['reason']}{_configuration_text(row)}{_way_out_text(row)}",
             {
                 **start_facts,
                 "way_out": row["way_out"],
-                "with_expansion": expansion_start if expansion_start["error"] is not None else None,
+                "with_expansion": expansion_facts if expansion_facts["error"] is not None else None,
                 "configuration": configuration,
             },
             severity=None if _is_known(bookie) and not _is_upgrade(row, bookie) else Severity.NOTE,
-            confidence=suspect_where(row["certain"] is False),
+            confidence=suspect_or_confirmed(row["certain"] is False),
         )
 
 
-def _way_out(start: Row) -> str:
+def _way_out_text(start: Row) -> str:
     return "" if start["way_out"] is None else f"; {start['way_out']}"
 
 
-def _origin(start: Row) -> str:
+def _configuration_text(start: Row) -> str:
     """Return the source of the bookie's configuration. Empty if it was read from the cookies."""
     return " (directories and id of --bookie-conf)" if start["source"] == Source.CONFIGURATION else ""
 

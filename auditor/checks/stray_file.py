@@ -10,8 +10,7 @@ def stray_file(tables: Tables) -> DataFrame:
     """A bookie's index directories hold files that no bookie writes.
 
     What it finds:
-        Files whose name or directory is not that of an index file. The evidence has their number and the
-        first ten paths.
+        Files whose name or directory is not that of an index file.
 
     Why it matters:
         BookKeeper ignores them. But if such a file is a moved index file, the bookie misses that index.

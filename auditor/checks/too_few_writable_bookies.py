@@ -15,8 +15,9 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
     """Fewer bookies are writable than an ensemble needs.
 
     What it finds:
-        The severity is `warning` if enough bookies are writable for the smallest ensemble size in use. Sizes
-        of ledgers that are open or less than a week old count, or of all ledgers if there is none.
+        The severity is `warning` if enough bookies are writable for the smallest ensemble size in use. The
+        check takes ensemble sizes from ledgers that are open or less than a week old. If there are none, it
+        takes them from all ledgers.
 
     Why it matters:
         Applications cannot create ledgers with such an ensemble, and their writers stop at the next
@@ -35,23 +36,26 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
     Limits:
         The check does not see configured ensemble sizes that no ledger has.
     """
-    state, cluster = roster.cluster.repair, roster.cluster
-    if not state.knows_registrations or not cluster.bookies_listed or cluster.unclear_bookies:
+    repair_state, cluster = roster.cluster.repair, roster.cluster
+    if not repair_state.knows_registrations or not cluster.bookies_listed or cluster.unclear_bookies:
         return
-    if state.writable >= state.largest_ensemble or (state.registered and not state.writable):
+    if repair_state.writable >= repair_state.largest_ensemble or (
+        repair_state.registered and not repair_state.writable
+    ):
         return
-    is_none_possible = state.writable < state.smallest_ensemble
-    size = state.smallest_ensemble if is_none_possible else state.largest_ensemble
+    is_none_possible = repair_state.writable < repair_state.smallest_ensemble
+    ensemble_size = repair_state.smallest_ensemble if is_none_possible else repair_state.largest_ensemble
     yield bookie_finding(
         None,
-        f"{count_text(state.writable, 'bookie is', 'bookies are')} writable, and ensembles of {size} are in "
-        f"use: no ledger of that ensemble size can be created; {waiting_text(state)}",
+        f"{count_text(repair_state.writable, 'bookie is', 'bookies are')} writable, and ensembles of "
+        f"{ensemble_size} are in "
+        f"use: no ledger of that ensemble size can be created; {waiting_text(repair_state)}",
         {
-            "writable": state.writable,
-            "registered": state.registered,
-            "smallest_ensemble": state.smallest_ensemble,
-            "largest_ensemble": state.largest_ensemble,
-            "waiting": state.waiting,
+            "writable": repair_state.writable,
+            "registered": repair_state.registered,
+            "smallest_ensemble": repair_state.smallest_ensemble,
+            "largest_ensemble": repair_state.largest_ensemble,
+            "waiting": repair_state.waiting,
         },
         severity=None if is_none_possible else Severity.WARNING,
     )

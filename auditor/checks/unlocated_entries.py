@@ -12,7 +12,7 @@ MAX_EVIDENCE_LOGS = 20
 MAX_MESSAGE_LOGS = 3
 """Largest number of entry logs that a message names."""
 
-_NO_LOGS = (
+_LOG_ARRAY_TYPE = (
     "array<struct<bookie_id: string, log_id: bigint, path: string, groups: array<array<bigint>>, "
     "entries: bigint, lost_entries: bigint, bytes: bigint, reason: string>>"
 )
@@ -28,11 +28,11 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
         those of a collection by ``bkaudit collect``, are only in the table log_entries.
     """
     if "log_entries" not in tables.frames:
-        null_value = F.lit(None)
+        null_column = F.lit(None)
         return rows.withColumns(
             {
-                "in_entry_logs": null_value.cast(_NO_LOGS),
-                "entry_logs_total": null_value.cast("bigint"),
+                "in_entry_logs": null_column.cast(_LOG_ARRAY_TYPE),
+                "entry_logs_total": null_column.cast("bigint"),
             }
         )
     log = F.struct(
@@ -56,45 +56,56 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
     )
     log_structs = F.transform(
         "logs",
-        lambda log_part: F.struct(
-            log_part["bookie_id"].alias("bookie_id"),
-            log_part["log_id"].alias("log_id"),
-            log_part["path"].alias("path"),
-            group_list(log_part["packed"]).alias("groups"),
-            log_part["entries"].alias("entries"),
-            log_part["lost_entries"].alias("lost_entries"),
-            log_part["bytes"].alias("bytes"),
-            log_part["reason"].alias("reason"),
+        lambda log_struct: F.struct(
+            log_struct["bookie_id"].alias("bookie_id"),
+            log_struct["log_id"].alias("log_id"),
+            log_struct["path"].alias("path"),
+            group_list(log_struct["packed"]).alias("groups"),
+            log_struct["entries"].alias("entries"),
+            log_struct["lost_entries"].alias("lost_entries"),
+            log_struct["bytes"].alias("bytes"),
+            log_struct["reason"].alias("reason"),
         ),
     )
     ledger_logs = logs_by_ledger.select(*LEDGER, log_structs.alias("in_entry_logs"), "entry_logs_total")
     return rows.join(ledger_logs, [*LEDGER], "left")
 
 
-def in_entry_logs(lost_log: Column) -> Column:
+def in_entry_logs(is_lost_entry_log: Column) -> Column:
     """Return the part of a message that names the entry logs of `with_entry_logs`; empty if there are none.
 
     Args:
-        lost_log: Whether the row is about entries that no index has. Only logs with such entries are named.
+        is_lost_entry_log: Whether the row is about entries that no index has. Only logs with such entries are
+            named.
     """
-    count = F.col("class_entries.count")
+    lost_entry_count = F.col("class_entries.count")
 
-    def log_words(log: Column) -> Column:
+    def log_text(log: Column) -> Column:
         name = F.concat(F.lit("entry log "), log["log_id"].cast("string"), F.lit(" of "), log["bookie_id"])
-        all_bytes = F.when(count == 1, "has its bytes").otherwise("has their bytes")
-        log_bytes = F.concat(F.lit("has bytes of "), log["lost_entries"].cast("string"), F.lit(" of them"))
-        lost_words = F.when(log["lost_entries"] >= count, all_bytes).otherwise(log_bytes)
-        entries = F.when(log["entries"] == 1, "1 entry").otherwise(
+        all_bytes_text = F.when(lost_entry_count == 1, "has its bytes").otherwise("has their bytes")
+        some_bytes_text = F.concat(
+            F.lit("has bytes of "), log["lost_entries"].cast("string"), F.lit(" of them")
+        )
+        lost_entries_text = F.when(log["lost_entries"] >= lost_entry_count, all_bytes_text).otherwise(
+            some_bytes_text
+        )
+        entry_count_text = F.when(log["entries"] == 1, "1 entry").otherwise(
             F.concat(log["entries"].cast("string"), F.lit(" entries"))
         )
-        unindexed_words = F.concat(F.lit("has "), entries, F.lit(" that its index lacks"))
-        return F.concat(name, F.lit(" "), F.when(lost_log, lost_words).otherwise(unindexed_words))
+        unindexed_entries_text = F.concat(F.lit("has "), entry_count_text, F.lit(" that its index lacks"))
+        return F.concat(
+            name, F.lit(" "), F.when(is_lost_entry_log, lost_entries_text).otherwise(unindexed_entries_text)
+        )
 
-    listed_logs = F.filter("in_entry_logs", lambda log: ~lost_log | (log["lost_entries"] > 0))
-    log_names = F.array_join(F.transform(F.slice(listed_logs, 1, MAX_MESSAGE_LOGS), log_words), ", ")
-    total = F.col("entry_logs_total")
-    hidden_logs = F.when(total > MAX_EVIDENCE_LOGS, total).otherwise(F.size(listed_logs)) - MAX_MESSAGE_LOGS
-    remainder = F.when(
-        hidden_logs > 0, F.concat(F.lit(" and "), hidden_logs.cast("string"), F.lit(" more"))
+    listed_logs = F.filter("in_entry_logs", lambda log: ~is_lost_entry_log | (log["lost_entries"] > 0))
+    log_names_text = F.array_join(F.transform(F.slice(listed_logs, 1, MAX_MESSAGE_LOGS), log_text), ", ")
+    log_count = F.col("entry_logs_total")
+    hidden_log_count = (
+        F.when(log_count > MAX_EVIDENCE_LOGS, log_count).otherwise(F.size(listed_logs)) - MAX_MESSAGE_LOGS
+    )
+    remainder_text = F.when(
+        hidden_log_count > 0, F.concat(F.lit(" and "), hidden_log_count.cast("string"), F.lit(" more"))
     ).otherwise("")
-    return F.when(F.size(listed_logs) > 0, F.concat(F.lit("; "), log_names, remainder)).otherwise("")
+    return F.when(F.size(listed_logs) > 0, F.concat(F.lit("; "), log_names_text, remainder_text)).otherwise(
+        ""
+    )

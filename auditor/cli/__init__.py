@@ -15,13 +15,13 @@ import click
 from auditor.cli.examples import epilog, with_examples
 from auditor.cli.interrupts import lasting_interrupts
 from auditor.cli.streams import protected_streams, written_output
-from auditor.cli.verbosity import ARGUMENTS, Interruption, quiet_gateway
+from auditor.cli.verbosity import ARGUMENTS_KEY, Interruption, quiet_gateway
 from auditor.errors import AuditorError, OutputError, system_error_text
 
-INTERRUPTED = 130
+INTERRUPTED_EXIT_CODE = 130
 """Exit code of an interrupted command, as shells define it: 128 plus the number of SIGINT."""
 
-BUG = 70
+BUG_EXIT_CODE = 70
 """Exit code of an unforeseen error. Python's own exit code, 1, would claim that the audit found faults."""
 
 PROGRAM_ERRNOS = frozenset((errno.EPIPE, errno.EBADF))
@@ -32,7 +32,7 @@ that no list foresees (ESTALE, ENOTCONN, ETIMEDOUT). Standard streams handle the
 (`auditor.cli.streams`).
 """
 
-PACKAGES = {
+PIP_PACKAGES = {
     "google_crc32c": "google-crc32c",
     "google": "protobuf",
     "grpc": "grpcio",
@@ -44,7 +44,7 @@ PACKAGES = {
 }
 """Name of the pip package for each module whose package has another name than the module."""
 
-COMMANDS = {
+COMMAND_HELP_TEXTS = {
     "demo": "An embedded ZooKeeper and a sample cluster, audited end to end.",
     "doctor": "Check whether everything that an audit needs is there.",
     "audit": "Compare metadata and bookies' indexes, and report faults.",
@@ -72,7 +72,7 @@ COMMANDS = {
 }
 
 
-MODULES = {
+COMMAND_MODULES = {
     "scan": "audit",
     "status": "history",
     "diff": "history",
@@ -88,13 +88,13 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands in the order of the README."""
-        return list(COMMANDS)
+        return list(COMMAND_HELP_TEXTS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command ``cmd_name`` from its module. None if there is no such command."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in COMMAND_HELP_TEXTS:
             return None
-        module = importlib.import_module(f"auditor.cli.{MODULES.get(cmd_name, cmd_name)}")
+        module = importlib.import_module(f"auditor.cli.{COMMAND_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, cmd_name)
         return with_examples(command, cmd_name)
 
@@ -105,38 +105,42 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
-            raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
+            raise click.NoSuchCommand(error.command_name, possibilities=COMMAND_HELP_TEXTS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands for --help without loading the module of any command."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(COMMAND_HELP_TEXTS.items()))
 
     def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **click_settings: Any,
     ) -> click.Context:
         """Return the context of the program, and keep the original arguments in it for `Interruption`."""
         arguments = list(args)
         try:
-            context = super().make_context(info_name, args, parent, **extra)
-        except KeyboardInterrupt:  # click would end with 1
+            context = super().make_context(info_name, args, parent, **click_settings)
+        except KeyboardInterrupt:  # without this, click ends with 1
             click.echo("bkaudit: interrupted", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
-        context.meta[ARGUMENTS] = arguments
+            raise click.exceptions.Exit(INTERRUPTED_EXIT_CODE) from None
+        context.meta[ARGUMENTS_KEY] = arguments
         return context
 
-    def main(self, *args: Any, **extra: Any) -> Any:
+    def main(self, *args: Any, **click_settings: Any) -> Any:
         """Run the program. Closed or broken standard streams do not change its exit code."""
         try:
             with lasting_interrupts(), protected_streams():
                 try:
-                    return super().main(*args, **extra)
-                except OutputError as error:  # of --help and --version, which no command prints
+                    return super().main(*args, **click_settings)
+                except OutputError as error:  # from --help and --version, which click prints itself
                     click.echo(f"bkaudit: {error}", err=True)
                     sys.exit(error.exit_code)
         except KeyboardInterrupt:  # before a command began, or after it ended
             click.echo("bkaudit: interrupted", err=True)
-            sys.exit(INTERRUPTED)
+            sys.exit(INTERRUPTED_EXIT_CODE)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Turn an error of the command into a message and an exit code."""
@@ -151,7 +155,7 @@ class LazyGroup(click.Group):
                 f"; to resume: {interruption.command}" if isinstance(interruption, Interruption) else ""
             )
             click.echo(f"bkaudit: interrupted{resume_note}", err=True)
-            ctx.exit(INTERRUPTED)
+            ctx.exit(INTERRUPTED_EXIT_CODE)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except OSError as error:
@@ -160,12 +164,15 @@ class LazyGroup(click.Group):
             click.echo(f"bkaudit: {system_error_text(error)}", err=True)
             ctx.exit(AuditorError.exit_code)
         except ModuleNotFoundError as error:
-            package = (error.name or "auditor").partition(".")[0]
-            if package == "auditor":
+            package_name = (error.name or "auditor").partition(".")[0]
+            if package_name == "auditor":
                 self._bug(ctx)
-            install_command = f"{sys.executable} -m pip install {PACKAGES.get(package, package)}"
+            install_command = (
+                f"{sys.executable} -m pip install {PIP_PACKAGES.get(package_name, package_name)}"
+            )
             click.echo(
-                f"bkaudit: {package}: this Python package is not installed. Run: {install_command}", err=True
+                f"bkaudit: {package_name}: this Python package is not installed. Run: {install_command}",
+                err=True,
             )
             ctx.exit(AuditorError.exit_code)
         except Exception:
@@ -174,7 +181,7 @@ class LazyGroup(click.Group):
     def _bug(self, ctx: click.Context) -> NoReturn:
         traceback.print_exc()
         click.echo("bkaudit: internal error, which is a bug; the command has no result", err=True)
-        ctx.exit(BUG)
+        ctx.exit(BUG_EXIT_CODE)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

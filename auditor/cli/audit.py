@@ -73,16 +73,16 @@ def audit(
     could not be read; 5 the metadata is too damaged to judge.
     """
     options = options_from_flags(conf, flags)
-    inputs = sources(metadata, bookies, cluster, conf)
+    audit_sources = sources(metadata, bookies, cluster, conf)
     from auditor.audit.audit import Audit
     from auditor.notebook.run import open_run
     from auditor.sources.metadata.uri import parse_metadata_uri
 
-    parse_metadata_uri(inputs.metadata)  # said before a session is started
+    parse_metadata_uri(audit_sources.metadata)  # fail before a Spark session starts
 
-    out = out or run_to_make("audit", inputs, options)
+    out = out or run_to_make("audit", audit_sources, options)
     report_outputs = outputs(forms, out)
-    cluster_audit = Audit(inputs.metadata, inputs.bookies, out, options)
+    cluster_audit = Audit(audit_sources.metadata, audit_sources.bookies, out, options)
     with resumable(out), shown_progress() as progress:
         spark = session() if session else None
         report_or_stop = (
@@ -91,10 +91,10 @@ def audit(
             else cluster_audit.run(spark, progress)
         )
     if not isinstance(report_or_stop, Report):
-        say(_stopped_text(report_or_stop, out, inputs.metadata, options))
+        say(_stopped_text(report_or_stop, out, audit_sources.metadata, options))
         raise click.exceptions.Exit(STOPPED_EXIT_CODE)
     say(f"the run is in {out}")
-    show(open_run(out), report_outputs, TextChoice(flat=flat))
+    show(open_run(out), report_outputs, TextChoice(explained_findings=flat))
     raise click.exceptions.Exit(exit_code(report_or_stop, options.fail_on, options.fail_on_suspect))
 
 
@@ -102,15 +102,15 @@ STOPPED_EXIT_CODE = 3
 """Exit code of an audit that ``--stop-after`` ended: not everything was checked."""
 
 
-def _stopped_text(stopped: StoppedRun, out: str, metadata: str, options: AuditOptions) -> str:
+def _stopped_text(stopped_run: StoppedRun, out: str, metadata: str, options: AuditOptions) -> str:
     """Return what a stopped run wrote, and how to continue it."""
     from auditor.sources.metadata.stores import is_live
 
-    limit_text = f" within {duration(options.resume_within)}" if is_live(metadata) else ""
-    tables = plural(len(stopped.tables), "table is", "tables are")
+    resume_limit_text = f" within {duration(options.resume_within)}" if is_live(metadata) else ""
+    tables_text = plural(len(stopped_run.tables), "table is", "tables are")
     return (
-        f"stopped after {stopped.place}: {tables} in {out}/tables, and there is no report. "
-        f"The same command without --stop-after continues the run{limit_text}"
+        f"stopped after {stopped_run.stage_text}: {tables_text} in {out}/tables, and there is no report. "
+        f"The same command without --stop-after continues the run{resume_limit_text}"
     )
 
 
@@ -131,15 +131,17 @@ def scan(
 ) -> None:
     """Read a cluster's metadata into tables, without comparing or judging it."""
     options = options_from_flags(conf, flags)
-    inputs = sources(metadata, (), cluster, conf)
+    audit_sources = sources(metadata, (), cluster, conf)
     from auditor.audit.audit import Audit
     from auditor.sources.metadata.uri import parse_metadata_uri
 
-    parse_metadata_uri(inputs.metadata)  # said before a session is started
+    parse_metadata_uri(audit_sources.metadata)  # fail before a Spark session starts
 
-    out = out or run_to_make("scan", inputs, options)
+    out = out or run_to_make("scan", audit_sources, options)
     with resumable(out), shown_progress() as progress:
-        rows = Audit(inputs.metadata, (), out, options).scan(session() if session else None, progress)
-    for name, count in rows.items():
-        click.echo(f"{count:>12,}  {name}")
+        row_counts = Audit(audit_sources.metadata, (), out, options).scan(
+            session() if session else None, progress
+        )
+    for table_name, row_count in row_counts.items():
+        click.echo(f"{row_count:>12,}  {table_name}")
     say(f"the tables are in {out}/tables")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from auditor.cli import completion
-from auditor.cli.defaults import BOOKIES, defaults
+from auditor.cli.defaults import BOOKIES_VARIABLE, defaults
 from auditor.cli.options import bookies_option, cluster_option, option_flags, options_from_flags
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
@@ -46,8 +46,8 @@ def collect(
 
     It runs beside a bookie, without Spark and in little memory, and only reads the directories. Standard
     error and the tables list everything that could not be read. With --entry-logs the indexes are read twice,
-    the second time for the places that they point to. An audit can then attribute every byte of the disks to
-    a ledger.
+    the second time for the locations of entries in the entry logs. An audit can then attribute the bytes of
+    the logs to ledgers.
 
     Exit codes: 0 everything was read; 2 wrong usage, or --out exists already; 3 the collection was made, but
     not everything could be read.
@@ -58,11 +58,11 @@ def collect(
         if flags[name] is not None and session is None and not in_spark:
             raise UsageError(f"--{name.replace('_', '-')}: only valid with --spark")
     if not bookies:
-        raise UsageError(f"--bookies: missing. Pass it or --cluster NAME, or set {BOOKIES}")
+        raise UsageError(f"--bookies: missing. Pass it or --cluster NAME, or set {BOOKIES_VARIABLE}")
     from auditor.collect.collect import check_target
     from auditor.collect.collect import collect as collect_directories
 
-    check_target(bookies, out)  # wrong usage is said before a session is started
+    check_target(bookies, out)  # fail before a Spark session starts
     spark = session() if session else None
     if spark is None and in_spark:
         from auditor.spark.session import build_session
@@ -72,9 +72,9 @@ def collect(
         collection = collect_directories(bookies, out, options, spark, progress)
     for name in collection.manifest.tables:
         click.echo(f"{collection.manifest.rows(name):>12,}  {name}")
-    for line in collection.unread_lines:
-        click.echo(f"bkaudit: not read: {line}", err=True)
-    if collection.unread > len(collection.unread_lines):
-        click.echo(f"bkaudit: and {collection.unread - len(collection.unread_lines):,} more", err=True)
+    for unread_line in collection.unread_lines:
+        click.echo(f"bkaudit: not read: {unread_line}", err=True)
+    if collection.unread_count > len(collection.unread_lines):
+        click.echo(f"bkaudit: and {collection.unread_count - len(collection.unread_lines):,} more", err=True)
     say(f"the collection is in {collection.path}")
-    raise click.exceptions.Exit(NOT_COVERED if collection.unread else CLEAN)
+    raise click.exceptions.Exit(NOT_COVERED if collection.unread_count else CLEAN)

@@ -61,7 +61,7 @@ def compare(
     from auditor.sources.metadata.uri import parse_metadata_uri
 
     for uri in (source, copy):
-        parse_metadata_uri(uri)  # said before a session is started
+        parse_metadata_uri(uri)  # fail before a Spark session starts
     spark = session() if session else None
     with (
         shown_progress() as progress,

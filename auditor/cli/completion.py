@@ -22,8 +22,8 @@ def earlier_runs(context: click.Context, parameter: click.Parameter, word_start:
     """Return the values of --since: finished runs and ``last``. If none matches, complete directories."""
     from auditor.model.options import LAST
 
-    names = run_names(context, word_start) + ([LAST] if LAST.startswith(word_start) else [])
-    return names or directories(context, parameter, word_start)
+    completed_names = run_names(context, word_start) + ([LAST] if LAST.startswith(word_start) else [])
+    return completed_names or directories(context, parameter, word_start)
 
 
 def run_names(context: click.Context, word_start: str) -> list[str]:
@@ -46,7 +46,7 @@ def run_names(context: click.Context, word_start: str) -> list[str]:
         for directory in {typed_directory, cluster_runs}
         for report in directory.glob("*/report.json")
     }
-    return sorted(path for path in run_paths if path.startswith(word_start))
+    return sorted(run_path for run_path in run_paths if run_path.startswith(word_start))
 
 
 def paths(_: click.Context, __: click.Parameter, word_start: str) -> list[CompletionItem]:
@@ -70,8 +70,8 @@ def check_lists(_: click.Context, __: click.Parameter, word_start: str) -> list[
     """Return completions of the last id in a comma-separated list of check ids."""
     from auditor.checks import BY_ID
 
-    earlier_ids, separator, last_id = word_start.rpartition(",")
-    return sorted(f"{earlier_ids}{separator}{check_id}" for check_id in BY_ID if check_id.startswith(last_id))
+    earlier_ids, comma, last_id = word_start.rpartition(",")
+    return sorted(f"{earlier_ids}{comma}{check_id}" for check_id in BY_ID if check_id.startswith(last_id))
 
 
 def forms(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
@@ -90,11 +90,11 @@ def bookies(context: click.Context, _: click.Parameter, word_start: str) -> list
     try:
         run = context.params.get("run")
         run = run or newest_run(runs_directory(context.params.get("cluster"), _conf_of_context(context)))
-        table = RunReader(run).table("bookies", ["bookie_id"])
+        bookie_table = RunReader(run).table("bookies", ["bookie_id"])
     except AuditorError:
         return []
     return sorted(
-        bookie_id for bookie_id in table["bookie_id"].to_pylist() if bookie_id.startswith(word_start)
+        bookie_id for bookie_id in bookie_table["bookie_id"].to_pylist() if bookie_id.startswith(word_start)
     )
 
 
@@ -115,7 +115,7 @@ def clusters(context: click.Context, _: click.Parameter, word_start: str) -> lis
 
 
 def _conf_of_context(context: click.Context) -> Path | None:
-    from auditor.cli.defaults import CONF
+    from auditor.cli.defaults import CONF_VARIABLE
 
-    conf = context.params.get("conf") or os.environ.get(CONF)
+    conf = context.params.get("conf") or os.environ.get(CONF_VARIABLE)
     return Path(conf) if conf else None

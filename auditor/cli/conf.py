@@ -16,22 +16,25 @@ def project_files() -> dict[str, Path]:
 
     The name of a file in conf/ is its path below conf/. Other names begin with the folder, as in jobs/NAME.
     """
-    files = {}
-    for folder in SHIPPED_FOLDERS:
-        candidate_folders = [_PACKAGE_DIRECTORY / "shipped" / folder, _PACKAGE_DIRECTORY.parent / folder]
+    paths_by_name = {}
+    for folder_name in SHIPPED_FOLDERS:
+        candidate_folders = [
+            _PACKAGE_DIRECTORY / "shipped" / folder_name,
+            _PACKAGE_DIRECTORY.parent / folder_name,
+        ]
         folder_path = next(
             (candidate_path for candidate_path in candidate_folders if candidate_path.is_dir()), None
         )
         if folder_path is None:
             continue
-        for file in sorted(folder_path.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".png":
-                name = file.relative_to(folder_path).as_posix()
-                files[name if folder == "conf" else f"{folder}/{name}"] = file
-    return files
+        for file_path in sorted(folder_path.rglob("*")):
+            if file_path.is_file() and "__pycache__" not in file_path.parts and file_path.suffix != ".png":
+                name = file_path.relative_to(folder_path).as_posix()
+                paths_by_name[name if folder_name == "conf" else f"{folder_name}/{name}"] = file_path
+    return paths_by_name
 
 
-def _complete_names(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
+def _complete_file_names(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
     return [name for name in project_files() if name.startswith(word_start)]
 
 
@@ -43,35 +46,35 @@ def conf() -> None:
 @conf.command(name="list")
 def list_() -> None:
     """List the names of the files."""
-    _print_names()
+    _print_file_names()
 
 
 @conf.command()
-@click.argument("name", required=False, shell_complete=_complete_names)
+@click.argument("name", required=False, shell_complete=_complete_file_names)
 def show(name: str | None) -> None:
     """Show the file NAME; without a name, list all files."""
     if name is None:
-        _print_names()
+        _print_file_names()
         return
-    click.echo(_named_file(name).read_text("utf-8"), nl=False)
+    click.echo(_path_of_file(name).read_text("utf-8"), nl=False)
 
 
 @conf.command()
-@click.argument("name", required=False, shell_complete=_complete_names)
+@click.argument("name", required=False, shell_complete=_complete_file_names)
 def path(name: str | None) -> None:
     """Print the path of the file NAME, for spark-submit and other tools."""
-    click.echo(_named_file(name))
+    click.echo(_path_of_file(name))
 
 
-def _print_names() -> None:
+def _print_file_names() -> None:
     for name in project_files():
         click.echo(name)
 
 
-def _named_file(name: str | None) -> Path:
-    files = project_files()
+def _path_of_file(name: str | None) -> Path:
+    paths_by_name = project_files()
     if name is None:
-        raise UsageError(f"NAME: missing. It must be one of {', '.join(files)}")
-    if name not in files:
-        raise UsageError(f"{name!r}: no such file. It must be one of {', '.join(files)}")
-    return files[name]
+        raise UsageError(f"NAME: missing. It must be one of {', '.join(paths_by_name)}")
+    if name not in paths_by_name:
+        raise UsageError(f"{name!r}: no such file. It must be one of {', '.join(paths_by_name)}")
+    return paths_by_name[name]

@@ -24,26 +24,26 @@ class FileDecoder:
     Attributes:
         function: The function that decodes, as ``module:function``. It takes bytes and returns a value. It is
             the codec's own function if the value can be shown unchanged.
-        settings: Names of further arguments of the function.
-        by_parts: Whether the function takes the open file instead of bytes, and reads only parts of it.
+        argument_names: Names of further arguments of the function.
+        reads_parts: Whether the function takes the open file instead of bytes, and reads only parts of it.
         key: Key under which the output shows the value, for a value that is only a text or a number. None if
             the value is an object, which is shown as it is.
     """
 
     function: str
-    settings: tuple[str, ...] = ()
-    by_parts: bool = False
+    argument_names: tuple[str, ...] = ()
+    reads_parts: bool = False
     key: str | None = None
 
     @property
     def decode(self) -> Callable[..., Any]:
         """Import the module of the decoding function, and return the function."""
         module, _, name = self.function.partition(":")
-        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
-        return function
+        decoding_function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return decoding_function
 
 
-_STORE = "auditor.codecs.store.underreplication"
+_REPLICATION_CODEC = "auditor.codecs.store.underreplication"
 
 FILE_KINDS = {
     "ledger-metadata": FileDecoder("auditor.codecs.ledger_metadata.one:decode"),
@@ -51,20 +51,22 @@ FILE_KINDS = {
     "availability": FileDecoder("auditor.cli.decoders:decode_availability", ("java", "entries")),
     "index": FileDecoder("auditor.cli.decoders:decode_index", ("entries",)),
     "bookie-frame": FileDecoder("auditor.cli.decoders:decode_bookie_frame", ("entries",)),
-    "entry-log": FileDecoder("auditor.cli.decoders:decode_entry_log", by_parts=True),
-    "journal": FileDecoder("auditor.cli.decoders:decode_journal", ("entries",), by_parts=True),
+    "entry-log": FileDecoder("auditor.cli.decoders:decode_entry_log", reads_parts=True),
+    "journal": FileDecoder("auditor.cli.decoders:decode_journal", ("entries",), reads_parts=True),
     "entry": FileDecoder("auditor.cli.decoders:decode_entry"),
     "ledger-data": FileDecoder("auditor.codecs.bookie.ledger_data:decode"),
     "last-mark": FileDecoder("auditor.codecs.bookie.last_mark:decode"),
     "layout": FileDecoder("auditor.cli.decoders:decode_layout"),
     "service-info": FileDecoder("auditor.cli.decoders:decode_service_info", ("bookie_id",)),
-    "mark": FileDecoder(f"{_STORE}:decode_mark"),
-    "lock": FileDecoder(f"{_STORE}:decode_lock", key="owner"),
-    "vote": FileDecoder(f"{_STORE}:decode_vote", key="bookie_id"),
-    "replication-layout": FileDecoder(f"{_STORE}:decode_layout"),
-    "check-all-ledgers-time": FileDecoder(f"{_STORE}:decode_check_all_ledgers_time", key="time"),
-    "placement-policy-check-time": FileDecoder(f"{_STORE}:decode_placement_policy_check_time", key="time"),
-    "replicas-check-time": FileDecoder(f"{_STORE}:decode_replicas_check_time", key="time"),
+    "mark": FileDecoder(f"{_REPLICATION_CODEC}:decode_mark"),
+    "lock": FileDecoder(f"{_REPLICATION_CODEC}:decode_lock", key="owner"),
+    "vote": FileDecoder(f"{_REPLICATION_CODEC}:decode_vote", key="bookie_id"),
+    "replication-layout": FileDecoder(f"{_REPLICATION_CODEC}:decode_layout"),
+    "check-all-ledgers-time": FileDecoder(f"{_REPLICATION_CODEC}:decode_check_all_ledgers_time", key="time"),
+    "placement-policy-check-time": FileDecoder(
+        f"{_REPLICATION_CODEC}:decode_placement_policy_check_time", key="time"
+    ),
+    "replicas-check-time": FileDecoder(f"{_REPLICATION_CODEC}:decode_replicas_check_time", key="time"),
     "pulsar-managed-ledger": FileDecoder("auditor.codecs.pulsar.managed_ledger:decode"),
     "pulsar-cursor": FileDecoder("auditor.cli.decoders:decode_cursor"),
     "pulsar-cursor-position": FileDecoder("auditor.cli.decoders:decode_cursor_position"),
@@ -75,9 +77,9 @@ FILE_KINDS = {
 }
 
 
-# Whole words: what a shell is to be given cannot be folded at a hyphen.
+# A kind is never folded at its hyphen, so that a user can copy it.
 _KINDS_TEXT = textwrap.fill(", ".join(FILE_KINDS), 74, break_on_hyphens=False)
-_HELP = f"""Decode FILE of KIND to JSON; - reads standard input.
+_HELP_TEXT = f"""Decode FILE of KIND to JSON; - reads standard input.
 
 \b
 Kinds:
@@ -87,7 +89,7 @@ Bytes that do not follow their format give exit code 5 and the offset of the fir
 follows its format but breaks a rule is printed, also with exit code 5. No password or key is ever shown."""
 
 
-@click.command(help=_HELP)
+@click.command(help=_HELP_TEXT)
 @click.argument("kind", metavar="KIND", type=click.Choice(list(FILE_KINDS)))
 @click.argument("file", type=click.File("rb"))
 @click.option(
@@ -99,23 +101,23 @@ follows its format but breaks a rule is printed, also with exit code 5. No passw
 )
 @click.option("--entries", is_flag=True, help="availability, index, bookie-frame, journal: list the entries.")
 def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
-    """Decode a file. The text of the command's help is `_HELP`."""
+    """Decode a file. The text of the command's help is `_HELP_TEXT`."""
     decoder = FILE_KINDS[kind]
     for name, value in settings.items():
-        if value and name not in decoder.settings:
+        if value and name not in decoder.argument_names:
             raise UsageError(f"--{name.replace('_', '-')}: not valid for {kind}")
     try:
-        source = file if decoder.by_parts else _read_whole(kind, file)
-        value = decoder.decode(source, **{name: settings[name] for name in decoder.settings})
+        decoder_input = file if decoder.reads_parts else _read_whole(kind, file)
+        value = decoder.decode(decoder_input, **{name: settings[name] for name in decoder.argument_names})
     except RuleError as error:
-        click.echo(json.dumps(jsonable(error.value), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(to_json_value(error.value), indent=2, ensure_ascii=False))
         raise RuleError(f"{input_name(file)}: {error.what}", error.rule, error.reason, error.value) from None
     except DecodeError as error:
         raise DecodeError(f"{input_name(file)}: {error.what}", error.offset, error.reason) from None
-    except OSError as error:  # of a read, which knows no path
+    except OSError as error:  # an error of reading, which has no path
         raise FileSystemError(f"{input_name(file)}: {error.strerror or error}") from None
-    printable_value = value if decoder.key is None else {decoder.key: value}
-    click.echo(json.dumps(jsonable(printable_value), indent=2, ensure_ascii=False))
+    value_with_key = value if decoder.key is None else {decoder.key: value}
+    click.echo(json.dumps(to_json_value(value_with_key), indent=2, ensure_ascii=False))
 
 
 def input_name(file: BinaryIO) -> str:
@@ -125,25 +127,25 @@ def input_name(file: BinaryIO) -> str:
 
 
 def _read_whole(kind: str, file: BinaryIO) -> bytes:
-    data = file.read(MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
+    file_content = file.read(MAX_FILE_BYTES + 1)
+    if len(file_content) > MAX_FILE_BYTES:
         raise DecodeError(
             kind, MAX_FILE_BYTES, f"larger than {MAX_FILE_BYTES} bytes. An audit reads files of this size"
         )
-    return data
+    return file_content
 
 
-_ID_KEYS = ("ledger_id", "compacted_ledger")
+_LEDGER_ID_KEYS = ("ledger_id", "compacted_ledger")
 """Names of fields with ledger ids. They become text, because JSON numbers cannot hold them exactly."""
 
 
-def jsonable(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Convert a value into one that JSON can represent.
 
     Dataclasses become objects, tuples become lists, bytes become ``{"base64": ...}``, and ledger ids become
     text.
 
-    >>> jsonable({"a": (b"x", None), "ledger_id": 7})
+    >>> to_json_value({"a": (b"x", None), "ledger_id": 7})
     {'a': [{'base64': 'eA=='}, None], 'ledger_id': '7'}
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -152,11 +154,11 @@ def jsonable(value: Any) -> Any:
         value = dict(zip(value._fields, value, strict=True))
     if isinstance(value, Mapping):
         return {
-            str(key): str(entry) if key in _ID_KEYS and entry is not None else jsonable(entry)
+            str(key): str(entry) if key in _LEDGER_ID_KEYS and entry is not None else to_json_value(entry)
             for key, entry in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [jsonable(list_element) for list_element in value]
+        return [to_json_value(list_element) for list_element in value]
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
     return value

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from auditor.cli.decode import jsonable
+from auditor.cli.decode import to_json_value
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability import wire as availability
 from auditor.codecs.availability.fold import fold_slots, ledger_sets
@@ -30,75 +30,79 @@ from auditor.sources.bookies.entry_logs.reader import contents_of
 _MAX_LEDGERS_SHOWN = 10
 
 
-def decode_layout(data: bytes) -> Any:
+def decode_layout(file_content: bytes) -> Any:
     """Return the content of a LAYOUT znode, with the name of the layout that the numbers stand for."""
-    value = layout.decode(data)
-    return {**jsonable(value), "kind": value.kind}
+    layout_value = layout.decode(file_content)
+    return {**to_json_value(layout_value), "kind": layout_value.kind}
 
 
-def decode_service_info(data: bytes, bookie_id: str | None) -> Any:
+def decode_service_info(file_content: bytes, bookie_id: str | None) -> Any:
     """Return the endpoints in a bookie's registration.
 
     If the registration has no data, the endpoint comes from ``bookie_id``. ``bookie_id`` is None if unknown.
     """
-    return service_info.decode(data, bookie_id or "")
+    return service_info.decode(file_content, bookie_id or "")
 
 
-def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
+def decode_availability(file_content: bytes, java: bool, entries: bool) -> Any:
     """Return the groups of entries in a bookie's list of its entries of a ledger (BP-34).
 
     Args:
-        data: The encoded list.
+        file_content: The encoded list.
         java: Whether to decode as the Java class of the server does, including the errors of that class.
         entries: Whether to list each entry too.
     """
     if java:
-        answer = availability.decode(data, mode="java")
-        described_groups = {"groups": answer.groups, "total": answer.total}
+        java_list = availability.decode(file_content, mode="java")
+        described_groups = {"groups": java_list.groups, "total": java_list.total}
         return (
-            {**described_groups, "entries": answer.entries(availability.MAX_EXPANDED_RUNS)}
+            {**described_groups, "entries": java_list.entries(availability.MAX_EXPANDED_RUNS)}
             if entries
             else described_groups
         )
-    return _describe_groups(availability.decode(data), entries)
+    return _describe_groups(availability.decode(file_content), entries)
 
 
-def decode_index(data: bytes, entries: bool) -> Any:
+def decode_index(file_content: bytes, entries: bool) -> Any:
     """Return the header of an index file, and the groups of entries that have a location in the file.
 
     ``entries``: whether to list each entry too.
     """
-    header = index_file.decode_header(data)
-    slot_count, remaining_bytes = divmod(len(data) - index_file.HEADER_BYTES, 8)
-    slots = np.frombuffer(data, ">i8", count=slot_count, offset=index_file.HEADER_BYTES)
+    index_header = index_file.decode_header(file_content)
+    slot_count, remaining_bytes = divmod(len(file_content) - index_file.HEADER_BYTES, 8)
+    slots = np.frombuffer(file_content, ">i8", count=slot_count, offset=index_file.HEADER_BYTES)
     groups = fold_slots(slots, np.array([0, slot_count]))
     return {
-        "header": header,
+        "header": index_header,
         "columns_of_groups": GROUP.names,
         **_describe_groups(np.frombuffer(groups.tobytes(), GROUP), entries),
         "bytes_of_a_cut_slot": remaining_bytes,
     }
 
 
-def decode_bookie_frame(data: bytes, entries: bool) -> Any:
+def decode_bookie_frame(file_content: bytes, entries: bool) -> Any:
     """Return a bookie's answer to a request for the list of its entries of a ledger.
 
-    ``data`` is the frame with its length prefix. ``entries``: whether to list each entry too.
+    ``file_content`` is the frame with its length prefix. ``entries``: whether to list each entry too.
     """
     prefix_bytes = bookie_wire.LENGTH.size
-    length = bookie_wire.frame_length(data[:prefix_bytes])
-    if len(data) != prefix_bytes + length:
-        offset = min(len(data), prefix_bytes + length)
+    body_bytes = bookie_wire.frame_length(file_content[:prefix_bytes])
+    if len(file_content) != prefix_bytes + body_bytes:
+        end_offset = min(len(file_content), prefix_bytes + body_bytes)
         raise DecodeError(
-            "bookie's answer", offset, f"a frame of {length} bytes, {len(data) - prefix_bytes} present"
+            "bookie's answer",
+            end_offset,
+            f"a frame of {body_bytes} bytes, {len(file_content) - prefix_bytes} present",
         )
     answer_offset = prefix_bytes
     try:
-        answer = bookie_wire.answer(data[prefix_bytes:])
+        answer = bookie_wire.answer(file_content[prefix_bytes:])
         answer_offset += answer.availability_offset
         held_groups = None if answer.availability is None else availability.decode(answer.availability)
-    except DecodeError as damage:
-        raise DecodeError(damage.what, answer_offset + damage.offset, damage.reason) from damage
+    except DecodeError as damage_error:
+        raise DecodeError(
+            damage_error.what, answer_offset + damage_error.offset, damage_error.reason
+        ) from damage_error
     return {
         "txn_id": answer.txn_id,
         "status": bookie_wire.status_text(answer.status),
@@ -107,19 +111,19 @@ def decode_bookie_frame(data: bytes, entries: bool) -> Any:
     }
 
 
-def decode_entry(data: bytes) -> Any:
+def decode_entry(file_content: bytes) -> Any:
     """Return the header of an entry, without its payload."""
-    header = entry.decode_header(data)
+    entry_header = entry.decode_header(file_content)
     return {
-        "version": header.version,
-        "scope_id": str(header.ledger.scope),
-        "ledger_id": str(header.ledger.id),
-        "ledger_qualified_name": header.ledger.qualified_name,
-        "entry_id": header.entry_id,
-        "last_add_confirmed": header.last_add_confirmed,
-        "length": header.length,
-        "digest_type": header.digest_type,
-        "header_bytes": header.header_bytes,
+        "version": entry_header.version,
+        "scope_id": str(entry_header.ledger.scope),
+        "ledger_id": str(entry_header.ledger.id),
+        "ledger_qualified_name": entry_header.ledger.qualified_name,
+        "entry_id": entry_header.entry_id,
+        "last_add_confirmed": entry_header.last_add_confirmed,
+        "length": entry_header.length,
+        "digest_type": entry_header.digest_type,
+        "header_bytes": entry_header.header_bytes,
     }
 
 
@@ -131,20 +135,20 @@ def decode_entry_log(file: BinaryIO) -> Any:
     entries of such a log are not damaged, although header bytes that should be zero have other values. A
     server that cannot use the header scans the entries of the log.
     """
-    with _seekable(file) as seekable:
+    with _seekable_copy(file) as seekable_file:
         contents = contents_of(
-            lambda offset, length: _read_part(seekable, offset, length), _file_size(seekable)
+            lambda offset, length: _read_part(seekable_file, offset, length), _file_size(seekable_file)
         )
-        uninitialised = any(_read_part(seekable, 0, HEADER_BYTES)[HEADER_NUMBERS_BYTES:])
-    for damage in (contents.damage, contents.map_damage):
-        if damage is not None and not (
-            damage is contents.map_damage and contents.map_unreadable and uninitialised
+        has_uninitialised_bytes = any(_read_part(seekable_file, 0, HEADER_BYTES)[HEADER_NUMBERS_BYTES:])
+    for damage_error in (contents.damage, contents.map_damage):
+        if damage_error is not None and not (
+            damage_error is contents.map_damage and contents.is_map_unreadable and has_uninitialised_bytes
         ):
-            raise damage
-    sizes = [
+            raise damage_error
+    ledger_sizes = [
         *zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), contents.scope_ids.tolist(), strict=True)
     ]
-    largest_ledgers = sorted(sizes, key=lambda ledger_bytes: (-ledger_bytes[1], ledger_bytes[0]))[
+    largest_ledgers = sorted(ledger_sizes, key=lambda ledger_bytes: (-ledger_bytes[1], ledger_bytes[0]))[
         :_MAX_LEDGERS_SHOWN
     ]
     return {
@@ -160,7 +164,7 @@ def decode_entry_log(file: BinaryIO) -> Any:
             "file": contents.size,
         },
         "entries": int(contents.entries.sum()) if len(contents.entries) else None,
-        "ledgers": len(sizes),
+        "ledgers": len(ledger_sizes),
         "largest": [
             {"scope_id": str(scope), "ledger_id": str(ledger), "bytes": size}
             for ledger, size, scope in largest_ledgers
@@ -176,45 +180,47 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
     Payloads are skipped, because a journal can have gigabytes. If ``entries`` is True, the result has each
     entry of all ledgers. Otherwise the result has groups of entries of the largest ledgers.
     """
-    with _seekable(file) as seekable:
+    with _seekable_copy(file) as seekable_file:
         journal = Journal.open(
-            lambda offset, length: _read_part(seekable, offset, length), _file_size(seekable)
+            lambda offset, length: _read_part(seekable_file, offset, length), _file_size(seekable_file)
         )
-        batches = list(journal.records())
+        record_batches = list(journal.records())
     if journal.cut and journal.end == 0:
-        # Version 1 has no header, so that any bytes look like the begin of its first record.
+        # Version 1 has no header, so that any bytes look like the start of its first record.
         raise DecodeError("journal", 0, "neither the header of a journal nor a whole record")
-    entry_ids = np.concatenate([np.empty(0, np.int64), *(records.entry_ids for records in batches)])
-    kinds = {"master_keys": MASTER_KEY, "fences": FENCE, "explicit_lacs": EXPLICIT_LAC}
-    rows = list(_entry_rows_by_scope([records.entries() for records in batches], entries))
+    entry_ids = np.concatenate([np.empty(0, np.int64), *(records.entry_ids for records in record_batches)])
+    id_by_kind = {"master_keys": MASTER_KEY, "fences": FENCE, "explicit_lacs": EXPLICIT_LAC}
+    ledger_rows = list(_entry_rows_by_scope([records.entries() for records in record_batches], entries))
     return {
         "version": journal.version,
         "records": len(entry_ids),
-        "entries": sum(len(records.entries().entry_ids) for records in batches),
-        **{name: int((entry_ids == kind).sum()) for name, kind in kinds.items()},
+        "entries": sum(len(records.entries().entry_ids) for records in record_batches),
+        **{name: int((entry_ids == kind).sum()) for name, kind in id_by_kind.items()},
         "end": journal.end,
         "cut": journal.cut,
-        "ledgers": len(rows),
-        "largest": sorted(rows, key=lambda row: -row["total"])[: None if entries else _MAX_LEDGERS_SHOWN],
+        "ledgers": len(ledger_rows),
+        "largest": sorted(ledger_rows, key=lambda row: -row["total"])[
+            : None if entries else _MAX_LEDGERS_SHOWN
+        ],
     }
 
 
 def _entry_rows_by_scope(batches: Sequence[Records], entries: bool) -> Iterator[dict[str, Any]]:
     """Yield one row for each pair of scope and ledger id. Two scopes can have the same ledger id."""
-    scopes = np.concatenate([np.empty(0, np.int64), *(batch.scope_ids for batch in batches)])
-    for scope_id in np.unique(scopes).tolist():
+    scope_ids = np.concatenate([np.empty(0, np.int64), *(batch.scope_ids for batch in batches)])
+    for scope_id in np.unique(scope_ids).tolist():
         batch_masks = [(batch, batch.scope_ids == scope_id) for batch in batches]
-        ids, entry_sets = ledger_sets(
-            np.concatenate([batch.ledger_ids[rows] for batch, rows in batch_masks]),
-            np.concatenate([batch.entry_ids[rows] for batch, rows in batch_masks]),
+        ledger_ids, entry_sets = ledger_sets(
+            np.concatenate([batch.ledger_ids[is_in_scope] for batch, is_in_scope in batch_masks]),
+            np.concatenate([batch.entry_ids[is_in_scope] for batch, is_in_scope in batch_masks]),
         )
-        for ledger_id, value in zip(ids.tolist(), entry_sets.values(), strict=True):
-            groups = _describe_groups(np.frombuffer(value, GROUP), entries)
+        for ledger_id, packed_groups in zip(ledger_ids.tolist(), entry_sets.values(), strict=True):
+            groups = _describe_groups(np.frombuffer(packed_groups, GROUP), entries)
             yield {"scope_id": str(scope_id), "ledger_id": str(ledger_id), **groups}
 
 
 @contextmanager
-def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
+def _seekable_copy(file: BinaryIO) -> Iterator[BinaryIO]:
     if file.seekable():
         yield file
         return
@@ -240,17 +246,17 @@ def _describe_groups(groups: Any, entries: bool) -> dict[str, Any]:
     )
 
 
-def decode_cursor(data: bytes) -> Any:
+def decode_cursor(file_content: bytes) -> Any:
     """Return the content of a cursor's znode. ``compacted_ledger`` is None if there is none."""
-    cursor = managed_cursor.decode(data)
-    buckets = {name: str(ledger) for name, ledger in cursor.buckets.items()}
-    return {**jsonable(cursor), "buckets": buckets, "compacted_ledger": cursor.compacted_ledger}
+    content = managed_cursor.decode(file_content)
+    buckets = {name: str(ledger) for name, ledger in content.buckets.items()}
+    return {**to_json_value(content), "buckets": buckets, "compacted_ledger": content.compacted_ledger}
 
 
-def decode_cursor_position(data: bytes) -> Any:
+def decode_cursor_position(file_content: bytes) -> Any:
     """Return the cursor position in an entry of a cursor's ledger.
 
     ``compacted_ledger`` is None if there is none.
     """
-    position = managed_cursor.decode_position(data)
-    return {**jsonable(position), "compacted_ledger": position.compacted_ledger}
+    position = managed_cursor.decode_position(file_content)
+    return {**to_json_value(position), "compacted_ledger": position.compacted_ledger}

@@ -25,8 +25,13 @@ from auditor.runs.newest import newest_report
 from auditor.sources.file_systems import child_of
 from auditor.sources.regular_file import read_toml
 
-METADATA, BOOKIES, RUNS, CONF = "BKAUDIT_METADATA", "BKAUDIT_BOOKIES", "BKAUDIT_RUNS", "BKAUDIT_CONF"
-_KEYS = ("metadata", "bookies", "runs")
+METADATA_VARIABLE, BOOKIES_VARIABLE, RUNS_VARIABLE, CONF_VARIABLE = (
+    "BKAUDIT_METADATA",
+    "BKAUDIT_BOOKIES",
+    "BKAUDIT_RUNS",
+    "BKAUDIT_CONF",
+)
+_CLUSTER_KEYS = ("metadata", "bookies", "runs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ def runs_directory(cluster: str | None = None, conf: Path | None = None) -> str:
         UsageError: the cluster cannot be read (`named_cluster`).
     """
     cluster_values = named_cluster(cluster, conf) if cluster is not None else {}
-    return str(cluster_values.get("runs") or os.environ.get(RUNS) or "runs")
+    return str(cluster_values.get("runs") or os.environ.get(RUNS_VARIABLE) or "runs")
 
 
 def defaults(
@@ -67,8 +72,8 @@ def defaults(
     cluster_values = named_cluster(cluster, conf) if cluster is not None else {}
     bookie_sources = bookies or cluster_values.get("bookies")
     if bookie_sources is None or (not bookie_sources and not cluster_values):
-        bookie_sources = tuple(filter(None, [os.environ.get(BOOKIES)]))
-    metadata_uri = metadata or cluster_values.get("metadata") or os.environ.get(METADATA) or ""
+        bookie_sources = tuple(filter(None, [os.environ.get(BOOKIES_VARIABLE)]))
+    metadata_uri = metadata or cluster_values.get("metadata") or os.environ.get(METADATA_VARIABLE) or ""
     return Sources(metadata_uri, tuple(bookie_sources), runs_directory(cluster, conf))
 
 
@@ -80,10 +85,10 @@ def sources(
     Raises:
         UsageError: no metadata is named, or the cluster cannot be read (`named_cluster`).
     """
-    inputs = defaults(metadata, bookies, cluster, conf)
-    if not inputs.metadata:
-        raise UsageError(f"--metadata: missing. Pass it or --cluster NAME, or set {METADATA}")
-    return inputs
+    combined_sources = defaults(metadata, bookies, cluster, conf)
+    if not combined_sources.metadata:
+        raise UsageError(f"--metadata: missing. Pass it or --cluster NAME, or set {METADATA_VARIABLE}")
+    return combined_sources
 
 
 def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
@@ -96,23 +101,29 @@ def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
     """
     if conf is None:
         raise UsageError(
-            f"--cluster {name}: no file of clusters is given. Pass it with --conf, or set {CONF}"
+            f"--cluster {name}: no file of clusters is given. Pass it with --conf, or set {CONF_VARIABLE}"
         )
     clusters = read_toml(conf).get(CLUSTERS, {})
     if not isinstance(clusters, dict) or not isinstance(clusters.get(name), dict):
         names = ", ".join(clusters) if isinstance(clusters, dict) and clusters else "none"
         raise UsageError(f"{conf}: no table [{CLUSTERS}.{name}]. Clusters in the file: {names}")
-    values = dict(clusters[name])
+    cluster_settings = dict(clusters[name])
     setting_path = f"{conf}: {CLUSTERS}.{name}"
-    for key, value in values.items():
-        if key not in _KEYS:
-            raise UsageError(f"{setting_path}: {key}: no such key. Valid keys: {', '.join(_KEYS)}")
-        texts = value if key == "bookies" and isinstance(value, list) else [value]
+    for setting_name, setting_value in cluster_settings.items():
+        if setting_name not in _CLUSTER_KEYS:
+            raise UsageError(
+                f"{setting_path}: {setting_name}: no such key. Valid keys: {', '.join(_CLUSTER_KEYS)}"
+            )
+        texts = (
+            setting_value
+            if setting_name == "bookies" and isinstance(setting_value, list)
+            else [setting_value]
+        )
         if not all(isinstance(text, str) and text for text in texts):
-            raise UsageError(f"{setting_path}: {key}: {value!r} is not a string")
-        if key == "bookies":
-            values[key] = tuple(texts)
-    return values
+            raise UsageError(f"{setting_path}: {setting_name}: {setting_value!r} is not a string")
+        if setting_name == "bookies":
+            cluster_settings[setting_name] = tuple(texts)
+    return cluster_settings
 
 
 def cluster_names(conf: Path | None) -> list[str]:

@@ -11,8 +11,8 @@ from auditor.cli.output import TextChoice, outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 
-UNEXPECTED_FINDINGS = 1
-CLOCK_NOTE = "its time is set 25 hours ahead, because the sample is new and some faults show after a day"
+UNEXPECTED_FINDINGS_EXIT_CODE = 1
+CLOCK_NOTE = "the run's time is 25 hours ahead, because the sample is new and some faults show after a day"
 
 
 @click.command()
@@ -40,10 +40,13 @@ def demo(
         outcome = show_demo(out, options, progress)
     say(f"the run is in {out}")
     say(CLOCK_NOTE)
-    show(open_run(out), report_outputs, TextChoice(all=all_findings, screen_only=True))
-    for label, keys in (("not found", outcome.not_found), ("not known", outcome.not_known)):
-        for key in keys:
-            click.echo(f"bkaudit: {label}: {' '.join(key_part or '-' for key_part in key)}", err=True)
-    if not outcome.as_known:
-        raise click.exceptions.Exit(UNEXPECTED_FINDINGS)
+    show(open_run(out), report_outputs, TextChoice(all_findings=all_findings, screen_only=True))
+    for label, finding_keys in (
+        ("not found", outcome.missing_findings),
+        ("not known", outcome.unexpected_findings),
+    ):
+        for finding_key in finding_keys:
+            click.echo(f"bkaudit: {label}: {' '.join(key_part or '-' for key_part in finding_key)}", err=True)
+    if not outcome.has_expected_findings:
+        raise click.exceptions.Exit(UNEXPECTED_FINDINGS_EXIT_CODE)
     say("the audit found exactly the known findings of the sample")

@@ -39,20 +39,20 @@ def doctor(
     conf: Path | None,
     **flags: Any,
 ) -> None:
-    """Say whether everything is there that an audit needs, and what it will not see.
+    """Say whether everything is there that an audit needs, and what the audit will not see.
 
-    It reads little and writes nothing. Every option may be left out: a source that neither a flag nor a
-    default names is not checked.
+    The command reads little and writes nothing. Every option may be left out: a source that neither a flag
+    nor a default names is not checked.
 
-    Exit codes, the best that an audit could end with: 0 complete; 2 it would be refused; 3 it would be
-    incomplete; 4 it would end without a result.
+    The exit code is the best with which an audit could end: 0 the audit would be complete; 2 it would be
+    refused; 3 it would be incomplete; 4 it would end without a result.
     """
     options = options_from_flags(conf, flags)
     from auditor.doctor import examine, parse_sources
     from auditor.reports.doctor import render
 
-    inputs = defaults(metadata, bookies, cluster, conf)
-    sources = parse_sources(inputs.metadata or None, inputs.bookies, options)
+    default_sources = defaults(metadata, bookies, cluster, conf)
+    sources = parse_sources(default_sources.metadata or None, default_sources.bookies, options)
     diagnosis = examine(sources, out, options, start_spark)
     click.echo(
         json.dumps(diagnosis.to_json(), indent=2) if form == "json" else render(diagnosis, text_width())

@@ -42,8 +42,8 @@ def dump(
 
     URI is zk://HOST:2181;HOST:2181/ledgers, etcd://HOST:2379/SCOPE or
     metadata-store:oxia://HOST:6648/NAMESPACE; by default the store that --cluster or BKAUDIT_METADATA names.
-    FILE is compressed if its name ends with .gz or .zst; - is standard output. Metadata holds the passwords
-    of ledgers in clear text, so that only its owner may read FILE.
+    FILE is compressed if its name ends with .gz or .zst; - is standard output. Metadata has the passwords of
+    ledgers in clear text. Therefore only the owner of FILE may read it.
 
     Exit codes: 0 everything was read; 2 wrong usage, or FILE exists already; 3 the dump was made, and records
     what of the store could not be read; 4 the store cannot be read.
@@ -51,24 +51,26 @@ def dump(
     if len(names) > 2:
         raise UsageError(f"{names[2]}: too many arguments. Pass one URI and one FILE")
     uri, file = names if len(names) == 2 else (None, names[0])
-    inputs = sources(uri, (), cluster, conf)
+    store_sources = sources(uri, (), cluster, conf)
     from auditor.sources.metadata.dump.save import SaveRequest, new_file, save
     from auditor.sources.metadata.stores import store_options
     from auditor.sources.metadata.uri import parse_metadata_uri
     from auditor.sources.owners.applications import APPLICATIONS
     from auditor.sources.racks import PULSAR_MAPPING
 
-    trees = [tree for application in APPLICATIONS.values() for tree in application.trees]
-    extra_trees = (PULSAR_MAPPING, *(() if without_owners else trees))
+    owner_trees = [tree for application in APPLICATIONS.values() for tree in application.trees]
+    extra_trees = (PULSAR_MAPPING, *(() if without_owners else owner_trees))
     options = store_options(options_from_flags(conf, flags))
-    request = SaveRequest(parse_metadata_uri(inputs.metadata), extra_trees, not without_secrets, options)
+    request = SaveRequest(
+        parse_metadata_uri(store_sources.metadata), extra_trees, not without_secrets, options
+    )
     output_file = nullcontext(sys.stdout.buffer) if file == "-" else new_file(Path(file))
     with output_file as out:
         summary = save(request, out, _throttled_progress())
-    target_text = "standard output" if file == "-" else f"{file}, {size(Path(file).stat().st_size)}"
-    say(f"{plural(summary.records, 'record')} in {target_text}")
-    for path, reason in summary.gaps:
-        click.echo(f"bkaudit: not read: {path}: {reason}", err=True)
+    file_text = "standard output" if file == "-" else f"{file}, {size(Path(file).stat().st_size)}"
+    say(f"{plural(summary.records, 'record')} in {file_text}")
+    for gap_path, gap_reason in summary.gaps:
+        click.echo(f"bkaudit: not read: {gap_path}: {gap_reason}", err=True)
     if summary.unread > len(summary.gaps):
         click.echo(f"bkaudit: and {summary.unread - len(summary.gaps):,} more", err=True)
     raise click.exceptions.Exit(NOT_COVERED if summary.unread else CLEAN)

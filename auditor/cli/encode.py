@@ -16,8 +16,8 @@ from auditor.runs.whole_file import write_whole
 MAX_FILE_BYTES = 256 * 1024 * 1024
 """Largest size of a file of entry ids, in bytes. It has room for 30 million ids."""
 
-_MAX_ENTRY = 2**63 - 2
-_ID_OR_RANGE = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
+_MAX_ENTRY_ID = 2**63 - 2
+_ID_OR_RANGE_PATTERN = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
 
 
 @click.group()
@@ -38,41 +38,41 @@ def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
     from auditor.codecs.availability import wire
 
     try:
-        data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:  # of a read, which knows no path
+        file_content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:  # an error of reading, which has no path
         raise FileSystemError(f"{input_name(file)}: {error.strerror or error}") from None
-    if len(data) > MAX_FILE_BYTES:
+    if len(file_content) > MAX_FILE_BYTES:
         raise UsageError(f"{input_name(file)}: entry ids: more than {MAX_FILE_BYTES} bytes")
-    groups = _parse_groups(data, input_name(file))
-    value = wire.encode_unfolded(groups) if unfolded else wire.encode(groups)
+    entry_groups = _parse_groups(file_content, input_name(file))
+    encoded_groups = wire.encode_unfolded(entry_groups) if unfolded else wire.encode(entry_groups)
     if out in (None, "-"):
         if sys.stdout.isatty():
             raise UsageError(
                 "standard output: it is a terminal, and the value is binary. Pass a file with --out"
             )
-        sys.stdout.buffer.write(value)
+        sys.stdout.buffer.write(encoded_groups)
         return
-    write_whole(out, lambda target_file: target_file.write(value))
+    write_whole(out, lambda target_file: target_file.write(encoded_groups))
 
 
-def _parse_groups(data: bytes, name: str) -> Any:
+def _parse_groups(file_content: bytes, input_title: str) -> Any:
     """Return the entry ids in a text as ascending groups that do not overlap.
 
-    ``name`` is the name of the input, for error messages.
+    ``input_title`` is the name of the input, for error messages.
     """
     from auditor.codecs.availability.fold import fold
     from auditor.codecs.availability.groups import GroupBatch
 
     try:
-        text = data.decode("ascii")
+        text = file_content.decode("ascii")
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"{name}: entry ids: byte {error.start} is neither a digit nor a separator"
+            f"{input_title}: entry ids: byte {error.start} is neither a digit nor a separator"
         ) from None
     ranges: list[tuple[int, int]] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for line_number, line in enumerate(text.splitlines(), 1):
         ranges += [
-            _parse_range(range_text, f"{name}: entry ids: line {number}")
+            _parse_range(range_text, f"{input_title}: entry ids: line {line_number}")
             for range_text in line.replace(",", " ").split()
         ]
     merged_ranges: list[tuple[int, int]] = []
@@ -86,18 +86,20 @@ def _parse_groups(data: bytes, name: str) -> Any:
     ).groups()
 
 
-def _parse_range(range_text: str, place_text: str) -> tuple[int, int]:
+def _parse_range(range_text: str, position_text: str) -> tuple[int, int]:
     """Return the first and the last entry of a word: of one id, or of a range such as 0-9.
 
-    ``place_text`` names the input and the line, for error messages.
+    ``position_text`` names the input and the line, for error messages.
     """
-    match = _ID_OR_RANGE.fullmatch(range_text)
-    if match is None:
-        raise UsageError(f"{place_text}: {range_text[:40]!r} is neither an entry id nor a range such as 0-9")
-    first_entry, last_entry = int(match[1]), int(match[2] or match[1])
-    if not first_entry <= last_entry <= _MAX_ENTRY:
+    range_match = _ID_OR_RANGE_PATTERN.fullmatch(range_text)
+    if range_match is None:
         raise UsageError(
-            f"{place_text}: {range_text!r}: invalid range. It must ascend, "
-            f"and the largest entry id is {_MAX_ENTRY}"
+            f"{position_text}: {range_text[:40]!r} is neither an entry id nor a range such as 0-9"
+        )
+    first_entry, last_entry = int(range_match[1]), int(range_match[2] or range_match[1])
+    if not first_entry <= last_entry <= _MAX_ENTRY_ID:
+        raise UsageError(
+            f"{position_text}: {range_text!r}: invalid range. It must ascend, "
+            f"and the largest entry id is {_MAX_ENTRY_ID}"
         )
     return first_entry, last_entry

@@ -40,13 +40,13 @@ def explain() -> None:
 def ledger(
     ledger_id: LedgerId, run: str, ascii: bool, bookie: str | None, availability: BinaryIO | None
 ) -> None:
-    """Draw who should hold which entries of the ledger ID and who does; say what is wrong and what to do.
+    """Draw which bookies should hold which entries of the ledger ID, and which do; say what to do.
 
     ID is its id, or scope and id in 32 hexadecimal digits. With --bookie: the entries that this bookie should
     hold and those that it holds, by the run or by the BP-34 value of --availability.
     """
     if bookie is not None:
-        show_text(_replica(ledger_id, run, bookie, availability))
+        show_text(_replica_page(ledger_id, run, bookie, availability))
         return
     if availability is not None:
         raise UsageError("--availability: requires --bookie, the bookie that has these entries")
@@ -59,32 +59,34 @@ def ledger(
 
     run_view = open_run(run)
     findings = findings_for_ledger(run_view, ledger_id.id, ledger_id.scope)
-    storage_kinds = storages(run_view)
+    storages_by_bookie = storages(run_view)
     try:
         ledger_view = run_view.ledger(ledger_id.id, ledger_id.scope)
     except RunUsageError as error:
         if not findings:
             raise
-        # A mark may be all that is left of a ledger.
+        # A ledger that is not in the metadata may still have a mark, and thus a finding.
         drawing_text = str(error)
     else:
         drawing_text = drawing.render(ledger_view, not ascii and takes_unicode(), width=text_width())
-    lines = advice_lines(findings, text_width(), run_view.report.cluster.instance_id, storage_kinds, run_view)
-    holds = ledger_hold_lines(run_view, ledger_id.id, ledger_id.scope, text_width())
-    sections = [[drawing_text], holds, lines or ["no finding concerns this ledger"]]
-    show_text("\n\n".join("\n".join(section_lines) for section_lines in sections if section_lines))
+    lines = advice_lines(
+        findings, text_width(), run_view.report.cluster.instance_id, storages_by_bookie, run_view
+    )
+    hold_lines = ledger_hold_lines(run_view, ledger_id.id, ledger_id.scope, text_width())
+    page_sections = [[drawing_text], hold_lines, lines or ["no finding concerns this ledger"]]
+    show_text("\n\n".join("\n".join(section_lines) for section_lines in page_sections if section_lines))
 
 
-def _replica(ledger_id: LedgerId, run: str, bookie: str, file: BinaryIO | None) -> str:
-    """Return the page on the entries of a ledger that one bookie should hold and on those that it holds.
+def _replica_page(ledger_id: LedgerId, run: str, bookie: str, availability_file: BinaryIO | None) -> str:
+    """Return the page on a ledger's entries on one bookie: those that it should hold, and those it holds.
 
-    ``file`` has the BP-34 value that the bookie sent. None: use the entries that the run read.
+    ``availability_file`` has the BP-34 value that the bookie sent. None: use the entries that the run read.
     """
     from auditor.codecs.availability.wire import decode
     from auditor.notebook.run import open_run
     from auditor.reports.replica import replica_text
 
-    listed_entries = None if file is None else decode(file.read())
+    listed_entries = None if availability_file is None else decode(availability_file.read())
     return replica_text(
         open_run(run).ledger(ledger_id.id, ledger_id.scope), bookie, listed_entries, text_width()
     )
@@ -101,12 +103,12 @@ def bookie(id: str | None, run: str) -> None:
     """
     from auditor.notebook.run import open_run
     from auditor.reports import bookie as telling
-    from auditor.runs.load_bookie import BOOKIES_LISTED, bookie_ids, bookie_view
+    from auditor.runs.load_bookie import MAX_LISTED_BOOKIES, bookie_ids, bookie_view
 
     run_view = open_run(run)
     if id is None:
         raise UsageError(
-            f"ID: missing. Bookies of {run}: {first_names(bookie_ids(run_view), BOOKIES_LISTED)}"
+            f"ID: missing. Bookies of {run}: {first_names(bookie_ids(run_view), MAX_LISTED_BOOKIES)}"
         )
     show_text(telling.render(bookie_view(run_view, id), text_width(), run_view))
 
@@ -151,10 +153,10 @@ def check(name: str | None) -> None:
     from auditor.reports.plain_text import fold_text
 
     if name is None:
-        width = max(len(known_check.id) for known_check in ALL)
+        width = max(len(check_of_catalogue.id) for check_of_catalogue in ALL)
         for listed_check in ALL:
             line_start = f"{listed_check.id:<{width}}  {listed_check.severity:<8}  "
-            # A line each for programs; folded below its beginning for eyes.
+            # Programs get one line for each check. At a terminal, long lines are folded.
             text_columns = text_width() if sys.stdout.isatty() else len(line_start) + len(listed_check.title)
             click.echo(
                 "\n".join(fold_text(listed_check.title, text_columns, line_start, " " * len(line_start)))
@@ -163,6 +165,6 @@ def check(name: str | None) -> None:
     chosen_check = BY_ID.get(name)
     if chosen_check is None:
         raise unknown_check(name)
-    from auditor.reports.check_pages import page
+    from auditor.reports.check_pages import page_text
 
-    show_text(page(chosen_check, text_width()))
+    show_text(page_text(chosen_check, text_width()))

@@ -13,8 +13,8 @@ def _complete_commands(context: click.Context, _parameter: click.Parameter, word
         group, _ = _find_command(context.find_root(), tuple(context.params.get("words") or ()))
     except click.UsageError:
         return []
-    names = group.list_commands(context) if isinstance(group, click.Group) else []
-    return [name for name in names if name.startswith(word_start)]
+    subcommand_names = group.list_commands(context) if isinstance(group, click.Group) else []
+    return [name for name in subcommand_names if name.startswith(word_start)]
 
 
 @click.command()
@@ -47,7 +47,7 @@ def _find_command(root_context: click.Context, words: tuple[str, ...]) -> tuple[
         if not isinstance(command, click.Group):
             raise click.UsageError(f"{context.command_path} has no subcommand {command_word!r}.", context)
         _, subcommand, _ = command.resolve_command(context, [command_word])
-        if subcommand is None:  # a shell asks what completes the words
+        if subcommand is None:  # during shell completion, click does not raise an error
             raise click.NoSuchCommand(command_word, ctx=context)
         command, context = subcommand, click.Context(subcommand, context, info_name=command_word)
     return command, context

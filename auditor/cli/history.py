@@ -12,7 +12,7 @@ from auditor.errors import RunError, RunUsageError
 from auditor.model.report import NOT_COVERED, Report, exit_code
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.reports.history import status_line
-from auditor.runs.directory import RunDirectory, damaged, data_time_of, fail_on_of
+from auditor.runs.directory import RunDirectory, damage_error, data_time_of, fail_on_of
 from auditor.runs.newest import newest_report
 from auditor.sources.clock import now_ms
 from auditor.sources.regular_file import read_regular
@@ -33,8 +33,8 @@ def history(directory: str | None, cluster: str | None, conf: Path | None, form:
         check_runs_directory(Path(directory))
     run_history = of_runs.history(directory)
     run_history.require_runs()
-    for reason in run_history.unreadable:
-        click.echo(f"bkaudit: left out: {reason}", err=True)
+    for unreadable_reason in run_history.unreadable:
+        click.echo(f"bkaudit: left out: {unreadable_reason}", err=True)
     if not run_history.runs and form == "text":
         click.echo(f"no finished run is in {directory}; bkaudit audit --out {directory}/NAME makes one")
         return
@@ -62,27 +62,27 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
     The exit code is that of the audit, with its --fail-on; 2 if there is no run; 3 also if its oldest data is
     older than --max-age.
     """
-    file = newest_report(runs or runs_directory(cluster, conf))
+    report_file = newest_report(runs or runs_directory(cluster, conf))
     try:
-        report = Report.from_json(read_regular(file))
+        report = Report.from_json(read_regular(report_file))
     except OSError as error:
-        raise damaged(str(file), error.strerror or error) from error
+        raise damage_error(str(report_file), error.strerror or error) from error
     except RunUsageError as error:
-        raise RunUsageError(f"{file}: {error}") from error
+        raise RunUsageError(f"{report_file}: {error}") from error
     except RunError as error:
-        raise damaged(str(file), error) from error
-    current_ms, run = now_ms(), file.parent
+        raise damage_error(str(report_file), error) from error
+    current_time_ms, run = now_ms(), report_file.parent
     data_time = data_time_of(report, str(run), lambda name: read_regular(run / name))
-    code = exit_code(report, *fail_on_of(str(run), lambda name: read_regular(run / name)))
-    click.echo(status_line(report, str(run), current_ms, data_time))
-    is_ahead_of_clock = max(data_time, report.run.scan_time) - current_ms > MAX_CLOCK_AHEAD_MS
+    status_code = exit_code(report, *fail_on_of(str(run), lambda name: read_regular(run / name)))
+    click.echo(status_line(report, str(run), current_time_ms, data_time))
+    is_ahead_of_clock = max(data_time, report.run.scan_time) - current_time_ms > MAX_CLOCK_AHEAD_MS
     if (
-        code == 0
+        status_code == 0
         and max_age is not None
-        and (is_ahead_of_clock or current_ms - data_time > max_age * _HOUR_MS)
+        and (is_ahead_of_clock or current_time_ms - data_time > max_age * _HOUR_MS)
     ):
-        code = NOT_COVERED
-    raise click.exceptions.Exit(code)
+        status_code = NOT_COVERED
+    raise click.exceptions.Exit(status_code)
 
 
 @click.command()
@@ -113,5 +113,5 @@ def diff(old: str, new: str, form: str) -> None:
         if form == "text":
             click.echo(report.text(difference.summary, sampled_changes, text_width()))
         else:
-            render = {"json": report.to_json, "markdown": report.markdown}[form]
-            click.echo(render(difference.summary, sampled_changes))
+            render_difference = {"json": report.to_json, "markdown": report.markdown}[form]
+            click.echo(render_difference(difference.summary, sampled_changes))

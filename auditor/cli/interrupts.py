@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 REPEAT_SECONDS = 0.05
 """Time after which a lost interrupt is sent again, in seconds."""
 
-IMPORT_CODE = "<frozen importlib._bootstrap>"
+IMPORT_CODE_FILE_NAME = "<frozen importlib._bootstrap>"
 """File name that stack frames of Python's import code have."""
 
 
@@ -31,37 +31,37 @@ def lasting_interrupts() -> Iterator[None]:
     Only Python's own signal handler is replaced, and only in the main thread. Handlers of other programs
     stay.
     """
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if not is_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    unraisable_hook = sys.unraisablehook
+    earlier_hook = sys.unraisablehook
 
-    def repeat_if_lost(unraisable: "UnraisableHookArgs") -> None:
-        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+    def repeat_if_lost(unraisable_error: "UnraisableHookArgs") -> None:
+        if issubclass(unraisable_error.exc_type, KeyboardInterrupt):
             _interrupt_later()
         else:
-            unraisable_hook(unraisable)
+            earlier_hook(unraisable_error)
 
     signal.signal(signal.SIGINT, _interrupt_unless_importing)
     sys.unraisablehook = repeat_if_lost
     try:
         yield
     finally:
-        sys.unraisablehook = unraisable_hook
-        # PySpark sets a handler of its own, which stays as long as the process.
+        sys.unraisablehook = earlier_hook
+        # A handler of PySpark stays until the process ends.
         if signal.getsignal(signal.SIGINT) is _interrupt_unless_importing:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _interrupt_unless_importing(signal_number: int, frame: FrameType | None) -> None:
-    calling_frame = frame
+def _interrupt_unless_importing(signal_number: int, interrupted_frame: FrameType | None) -> None:
+    calling_frame = interrupted_frame
     while calling_frame is not None:
-        if calling_frame.f_code.co_filename == IMPORT_CODE:
+        if calling_frame.f_code.co_filename == IMPORT_CODE_FILE_NAME:
             _interrupt_later()
             return
         calling_frame = calling_frame.f_back
-    signal.default_int_handler(signal_number, frame)
+    signal.default_int_handler(signal_number, interrupted_frame)
 
 
 def _interrupt_later() -> None:

@@ -40,10 +40,10 @@ def show(
     ledger_id: LedgerId, metadata: str | None, cluster: str | None, conf: Path | None, credentials: str | None
 ) -> None:
     """Show the metadata of the ledger ID as JSON. ID is its id, or scope and id in 32 hexadecimal digits."""
-    inputs = sources(metadata, (), cluster, conf)
+    store_sources = sources(metadata, (), cluster, conf)
     from auditor.sources.metadata.ledgers import find_ledger
 
-    ledger_metadata = find_ledger(inputs.metadata, ledger_id, _store_options(conf, credentials))
+    ledger_metadata = find_ledger(store_sources.metadata, ledger_id, _store_options(conf, credentials))
     click.echo(json.dumps(_ledger_json(ledger_metadata), indent=2, ensure_ascii=False))
 
 
@@ -68,12 +68,12 @@ def list_(
     if None not in (scope, ledger_scope_id) and scope != ledger_scope_id:
         raise UsageError(f"--ledger-scope-id {ledger_scope_id}: the argument says scope {scope}")
     scope_id = named_scope(ledger_scope_id if scope is None else scope)
-    inputs = sources(metadata, (), cluster, conf)
+    store_sources = sources(metadata, (), cluster, conf)
     from auditor.errors import UnreadError
     from auditor.sources.metadata.ledgers import list_ledgers
 
     gap_count = 0
-    for ledger_or_gap in list_ledgers(inputs.metadata, scope_id, _store_options(conf, credentials)):
+    for ledger_or_gap in list_ledgers(store_sources.metadata, scope_id, _store_options(conf, credentials)):
         if isinstance(ledger_or_gap, tuple):
             gap_count += 1
             click.echo(f"bkaudit: {ledger_or_gap[0]}: {ledger_or_gap[1]}", err=True)
@@ -90,7 +90,7 @@ def _store_options(conf: Path | None, credentials: str | None) -> StoreOptions:
 
 
 def _ledger_json(stored_ledger: StoredLedger) -> dict[str, Any]:
-    from auditor.cli.decode import jsonable
+    from auditor.cli.decode import to_json_value
 
     return {
         "scope_id": str(stored_ledger.ledger.scope),
@@ -100,7 +100,7 @@ def _ledger_json(stored_ledger: StoredLedger) -> dict[str, Any]:
         "version": stored_ledger.version,
         "ctime": stored_ledger.ctime,
         "mtime": stored_ledger.mtime,
-        "metadata": jsonable(stored_ledger.metadata),
+        "metadata": to_json_value(stored_ledger.metadata),
         "damage": stored_ledger.damage,
         "rules": list(stored_ledger.rules),
     }

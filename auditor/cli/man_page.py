@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from auditor.cli import COMMANDS, main
+from auditor.cli import COMMAND_HELP_TEXTS, main
 
-EXIT_CODES = {
+EXIT_CODE_TEXTS = {
     0: "No finding is at or above --fail-on, and everything was checked, or suppressions accept the rest.",
     1: "Confirmed findings at or above --fail-on (error by default), or data is lost or about to be "
     "deleted. For decommission: the bookies may not be removed now.",
@@ -23,7 +23,7 @@ EXIT_CODES = {
     130: "An interruption.",
 }
 
-VARIABLES = {
+VARIABLE_TEXTS = {
     "BKAUDIT_METADATA": "Default of --metadata.",
     "BKAUDIT_BOOKIES": "Default of --bookies.",
     "BKAUDIT_RUNS": "The directory of runs, in place of ./runs.",
@@ -41,89 +41,92 @@ def man_page() -> str:
         '.\\" Written by python -m auditor.cli.man_page.',
         '.TH BKAUDIT 1 "" "bookkeeper-auditor" "User Commands"',
         ".SH NAME",
-        f"bkaudit {_SEPARATOR} audit Apache BookKeeper clusters from their metadata and disks",
+        f"bkaudit {_NAME_SEPARATOR} audit Apache BookKeeper clusters from their metadata and disks",
         ".SH SYNOPSIS",
-        *_usage(main, context),
+        *_usage_lines(main, context),
         ".SH DESCRIPTION",
-        *_paragraphs(main.help or ""),
+        *_paragraph_lines(main.help or ""),
         ".PP",
-        *_text("bkaudit help COMMAND prints the arguments of a command."),
+        *_text_lines("bkaudit help COMMAND prints the arguments of a command."),
         ".SH COMMANDS",
     ]
-    for name in COMMANDS:
+    for name in COMMAND_HELP_TEXTS:
         command = main.get_command(context, name)
         assert command is not None
-        lines += _command(command, click.Context(command, context, info_name=name))
-    lines += [".SH EXIT STATUS", *_terms({str(code): meaning for code, meaning in EXIT_CODES.items()})]
-    lines += [".SH ENVIRONMENT", *_terms(VARIABLES)]
-    lines += [".SH EXAMPLES", *_paragraphs((main.epilog or "").replace("Examples:\n", ""))]
+        lines += _command_lines(command, click.Context(command, context, info_name=name))
+    lines += [
+        ".SH EXIT STATUS",
+        *_term_lines({str(code): meaning for code, meaning in EXIT_CODE_TEXTS.items()}),
+    ]
+    lines += [".SH ENVIRONMENT", *_term_lines(VARIABLE_TEXTS)]
+    lines += [".SH EXAMPLES", *_paragraph_lines((main.epilog or "").replace("Examples:\n", ""))]
     return "\n".join(lines) + "\n"
 
 
-_SEPARATOR = r"\-"
+_NAME_SEPARATOR = r"\-"
 """Separator between a page's name and its description, as whatis(1) expects it."""
 
 
-def _command(command: click.Command, context: click.Context) -> Iterator[str]:
+def _command_lines(command: click.Command, context: click.Context) -> Iterator[str]:
     """Yield the lines of a command's section, then of the sections of its subcommands."""
-    yield f".SS {_escape(context.command_path)}"
-    yield from _usage(command, context)
-    yield from _paragraphs(command.help or "")
+    yield f".SS {_escape_roff(context.command_path)}"
+    yield from _usage_lines(command, context)
+    yield from _paragraph_lines(command.help or "")
     option_helps = [parameter.get_help_record(context) for parameter in command.get_params(context)]
-    yield from _terms(dict(filter(None, option_helps)))
-    yield from _paragraphs(command.epilog or "")
+    yield from _term_lines(dict(filter(None, option_helps)))
+    yield from _paragraph_lines(command.epilog or "")
     if isinstance(command, click.Group):
         for name, subcommand in command.commands.items():
-            yield from _command(subcommand, click.Context(subcommand, context, info_name=name))
+            yield from _command_lines(subcommand, click.Context(subcommand, context, info_name=name))
 
 
-def _usage(command: click.Command, context: click.Context) -> Iterator[str]:
+def _usage_lines(command: click.Command, context: click.Context) -> Iterator[str]:
     """Yield the synopsis of a command, with the words of the command in bold."""
-    yield f".B {_escape(context.command_path)}"
+    yield f".B {_escape_roff(context.command_path)}"
     if usage_words := command.collect_usage_pieces(context):
-        yield from _text(" ".join(usage_words))
+        yield from _text_lines(" ".join(usage_words))
 
 
-def _paragraphs(help: str) -> Iterator[str]:
+def _paragraph_lines(help_text: str) -> Iterator[str]:
     """Yield the paragraphs of a help text as roff. If one begins with a backspace, its lines stay."""
-    for paragraph in re.split(r"\n\s*\n", help.strip()):
+    for paragraph in re.split(r"\n\s*\n", help_text.strip()):
         if not paragraph:
             continue
         yield ".PP"
         if paragraph.startswith("\b"):
             lines = [line for line in paragraph.removeprefix("\b").split("\n") if line]
-            yield from (".nf", *(_line(line) for line in lines), ".fi")
+            yield from (".nf", *(_roff_line(line) for line in lines), ".fi")
         else:
-            yield from _text(paragraph)
+            yield from _text_lines(paragraph)
 
 
-def _terms(text_by_term: dict[str, str]) -> Iterator[str]:
+def _term_lines(text_by_term: dict[str, str]) -> Iterator[str]:
     """Yield each name in bold, and its explanation below the name."""
-    for name, text in text_by_term.items():
+    for term, text in text_by_term.items():
         yield ".TP"
-        yield f".B {_escape(name)}"
-        first_paragraph, *later_paragraphs = text.replace("\b\n", "\b").split("\n\n")
-        yield from _text(first_paragraph)
-        for paragraph in later_paragraphs:
+        yield f".B {_escape_roff(term)}"
+        first_paragraph, *further_paragraphs = text.replace("\b\n", "\b").split("\n\n")
+        yield from _text_lines(first_paragraph)
+        for paragraph in further_paragraphs:
             lines = [line for line in paragraph.removeprefix("\b").split("\n") if line]
-            yield from (".IP", ".nf", *(_line(line) for line in lines), ".fi")
+            yield from (".IP", ".nf", *(_roff_line(line) for line in lines), ".fi")
 
 
-def _text(text: str) -> Iterator[str]:
+def _text_lines(text: str) -> Iterator[str]:
     """Yield a text as one line of roff, which roff folds."""
-    yield _line(" ".join(text.split()))
+    yield _roff_line(" ".join(text.split()))
 
 
-def _line(text: str) -> str:
+def _roff_line(text: str) -> str:
     """Return a text as a line of roff. A dot or quote in front does not turn it into a roff request."""
-    escaped_text = _escape(text)
+    escaped_text = _escape_roff(text)
     return rf"\&{escaped_text}" if escaped_text.startswith((".", "'")) else escaped_text
 
 
-def _escape(text: str) -> str:
+def _escape_roff(text: str) -> str:
     """Return a text in which roff's special characters and those outside ASCII are escaped by name.
 
-    >>> _escape("a-b \\\\ c: é")
+    >>> _escape_roff("a-b \\\\ c: é")
     'a\\\\-b \\\\e c: \\\\[u00E9]'
     """
     text = text.replace("\\", r"\e").replace("-", r"\-").replace("'", r"\(aq").replace("`", r"\(ga")

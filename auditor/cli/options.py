@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast, get_args
 import click
 
 from auditor.cli import completion
-from auditor.cli.defaults import CONF, Sources, new_run, newest_run, runs_directory
+from auditor.cli.defaults import CONF_VARIABLE, Sources, new_run, newest_run, runs_directory
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
@@ -57,15 +57,15 @@ cluster_option = click.option(
 conf_option = click.option(
     "--conf",
     type=click.Path(path_type=Path),
-    envvar=CONF,
+    envvar=CONF_VARIABLE,
     help="A file of options, such as `bkaudit conf show audit.toml` prints. Flags override the file.",
 )
 
 clusters_option = click.option(
     "--conf",
     type=click.Path(path_type=Path),
-    envvar=CONF,
-    help="The file of options that has the cluster of --cluster.",
+    envvar=CONF_VARIABLE,
+    help="A file of options that has the cluster which --cluster names.",
 )
 
 out_option = click.option(
@@ -105,9 +105,9 @@ def chosen_run(*tables: str) -> Callable[[Command], Command]:
         def with_run(*, run: str | None, cluster: str | None, conf: Path | None, **parameters: Any) -> Any:
             from auditor.runs.damage import opened_run
 
-            path = run or newest_run(runs_directory(cluster, conf))
-            with opened_run(path, *tables):
-                return command(run=path, **parameters)
+            run_path = run or newest_run(runs_directory(cluster, conf))
+            with opened_run(run_path, *tables):
+                return command(run=run_path, **parameters)
 
         setattr(with_run, REQUIRED_TABLES, tables)
         return runs_options(cast(Command, with_run))
@@ -126,9 +126,9 @@ credentials_option = click.option(
     help=f"{option_types()['credentials'][1].help}  [default: the file in BKAUDIT_CREDENTIALS]",
 )
 
-_DECIMAL = re.compile("-?[0-9]{1,20}")
+_DECIMAL_PATTERN = re.compile("-?[0-9]{1,20}")
 
-_LONG_RANGE = range(-(2**63), 2**63)
+_SIGNED_64_BIT_RANGE = range(-(2**63), 2**63)
 """Valid scopes and ids: signed 64-bit numbers. A larger number would wrap around to another id."""
 
 
@@ -169,44 +169,44 @@ _COMPLETERS = {
 """Function for shell completion of an option's value, by the value's placeholder in the help."""
 
 
-def option_flags(*names: str) -> Callable[[Command], Command]:
-    """Add flags for the options of conf/audit.toml that ``names`` has, and --conf."""
+def option_flags(*option_names: str) -> Callable[[Command], Command]:
+    """Add flags for the options of conf/audit.toml that ``option_names`` lists, and --conf."""
 
     def decorate(command: Command) -> Command:
-        for name in reversed(names):
+        for name in reversed(option_names):
             value_type, option = option_types()[name]
             default = getattr(AuditOptions(), name)
             default_note = f" [default: {default}]" if default not in (None, ()) else ""
             flag = f"--{name.replace('_', '-')}"
             if value_type is bool:
-                # The second form overrides a file's true.
-                decorated = click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=option.help)
+                # --no-X overrides a true in the file.
+                add_flag = click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=option.help)
             else:
-                decorated = click.option(
+                add_flag = click.option(
                     flag,
                     name,
-                    type=_click_type(value_type),
+                    type=_click_type_of(value_type),
                     metavar=option.value or None,
                     multiple=value_type == Texts,
                     shell_complete=_COMPLETERS.get(option.value),
                     help=option.help + default_note,
                 )
-            command = decorated(command)
+            command = add_flag(command)
         return conf_option(command)
 
     return decorate
 
 
-def _click_type(kind: Any) -> click.ParamType[Any]:
-    if kind == FailOn:
+def _click_type_of(value_type: Any) -> click.ParamType[Any]:
+    if value_type == FailOn:
         return click.Choice([*(str(severity) for severity in Severity), NEW])
-    if kind == YesNo:
+    if value_type == YesNo:
         return click.Choice(get_args(YesNo))
-    if kind == (Moment | None):
+    if value_type == (Moment | None):
         return click.STRING  # milliseconds or ISO 8601: AuditOptions tells them apart
-    if kind == Texts:
+    if value_type == Texts:
         return click.STRING
-    return {float: click.FLOAT, str: click.STRING, str | None: click.STRING}.get(kind, click.INT)
+    return {float: click.FLOAT, str: click.STRING, str | None: click.STRING}.get(value_type, click.INT)
 
 
 def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions:
@@ -219,14 +219,15 @@ def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions
     # A repeatable flag that was not given is an empty tuple, which must not override the file.
     options = options.with_overrides(
         {
-            name: flags.get(name) or None if kind == Texts else flags.get(name)
-            for name, (kind, _) in option_types().items()
+            name: flags.get(name) or None if value_type == Texts else flags.get(name)
+            for name, (value_type, _) in option_types().items()
         }
     )
     if options.checks or options.skip_checks or options.check_settings is not None:
-        from auditor.checks.configuration import read_check_configuration  # which loads every check
+        # A slow import, which loads every check.
+        from auditor.checks.configuration import read_check_configuration
 
-        read_check_configuration(options)  # for its errors, before anything is read
+        read_check_configuration(options)  # only to raise its errors early
     return options
 
 
@@ -245,8 +246,8 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
 class ScaledNumber(click.ParamType[int]):
     """Parameter type of a whole number above 0, optionally followed by a letter for the unit."""
 
-    def __init__(self, name: str, units: Mapping[str, int], expected_text: str) -> None:
-        self.name, self._units, self._expected = name, units, expected_text
+    def __init__(self, name: str, units: Mapping[str, int], expected_value_text: str) -> None:
+        self.name, self._units, self._expected = name, units, expected_value_text
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number, converted to the smallest unit."""
@@ -257,12 +258,12 @@ class ScaledNumber(click.ParamType[int]):
         return int(digits) * self._units.get(unit, 1)
 
 
-def run_to_make(kind: str, inputs: Sources, options: AuditOptions) -> str:
+def run_to_make(command_name: str, inputs: Sources, options: AuditOptions) -> str:
     """Return the directory of the newest interrupted run with the same inputs and options, or a new one."""
     from auditor.audit.run_store import run_identity, unfinished_run
 
-    run_identity_key = run_identity(kind, inputs.metadata, inputs.bookies, options)
-    run = unfinished_run(inputs.runs, run_identity_key, options.resume_within)
+    run_identity_digest = run_identity(command_name, inputs.metadata, inputs.bookies, options)
+    run = unfinished_run(inputs.runs, run_identity_digest, options.resume_within)
     if run is None:
         return new_run(inputs.runs)
     say(f"resuming interrupted run {run}")
@@ -283,15 +284,15 @@ def ledger_options(command: Command) -> Command:
         full_id = ledger_of(id, ledger_id, ledger_scope_id, ledger_qualified_name)
         return command(ledger_id=full_id, **parameters)
 
-    decorated: Any = with_ledger
+    command_with_options: Any = with_ledger
     for option in (
         click.argument("id", metavar="[ID]", required=False),
         click.option("--ledger-qualified-name", metavar="HEX", help="Scope and id in 32 hexadecimal digits."),
         click.option("--ledger-scope-id", type=int, help="The ledger's scope.  [default: 0]"),
         click.option("--ledger-id", type=int, help="The ledger's id in its scope."),
     ):
-        decorated = option(decorated)
-    return cast(Command, decorated)
+        command_with_options = option(command_with_options)
+    return cast(Command, command_with_options)
 
 
 def ledger_of(
@@ -308,7 +309,7 @@ def ledger_of(
     """
     if id is None:
         return named_ledger(ledger_id, ledger_scope_id, ledger_qualified_name)
-    if not _DECIMAL.fullmatch(id):
+    if not _DECIMAL_PATTERN.fullmatch(id):
         if (ledger_id, ledger_scope_id, ledger_qualified_name) != (None, None, None):
             raise UsageError(f"{id}: contains scope and id. Leave the options out")
         return LedgerId.parse(id)
@@ -327,12 +328,12 @@ def named_ledger(
         return LedgerId.parse(ledger_qualified_name)
     if ledger_id is None:
         raise UsageError("no ledger is given. Pass ID, --ledger-id or --ledger-qualified-name")
-    if ledger_id not in _LONG_RANGE:
+    if ledger_id not in _SIGNED_64_BIT_RANGE:
         raise UsageError(f"--ledger-id {ledger_id}: ids are signed 64-bit numbers")
     return LedgerId(ledger_id, named_scope(ledger_scope_id))
 
 
-def named_ledgers(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
+def named_ledgers(ledger_names: Sequence[str]) -> tuple[tuple[int, int], ...]:
     """Return ledgers as pairs of scope and id.
 
     A name is an id in scope 0, or scope and id in 32 hexadecimal digits.
@@ -341,8 +342,8 @@ def named_ledgers(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
     ((0, 42), (7, 1))
     """
     ledgers = []
-    for name in names:
-        if _DECIMAL.fullmatch(name):
+    for name in ledger_names:
+        if _DECIMAL_PATTERN.fullmatch(name):
             ledger = named_ledger(int(name), None, None)
         else:
             ledger = named_ledger(None, None, name)
@@ -352,12 +353,12 @@ def named_ledgers(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
 
 def named_scope(ledger_scope_id: int | None) -> int:
     """Return the scope that --ledger-scope-id names. It is 0 if the option is not given."""
-    if ledger_scope_id is not None and ledger_scope_id not in _LONG_RANGE:
+    if ledger_scope_id is not None and ledger_scope_id not in _SIGNED_64_BIT_RANGE:
         raise UsageError(f"--ledger-scope-id {ledger_scope_id}: scopes are signed 64-bit numbers")
     return ledger_scope_id or 0
 
 
-GROUPS: dict[str, tuple[str, ...]] = {
+OPTION_GROUPS: dict[str, tuple[str, ...]] = {
     "What to read": (
         "cluster", "metadata", "bookies", "credentials", "owners", "owners_complete",
         "offload_listing", "bookie_conf", "conf",
@@ -381,17 +382,17 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 
 class GroupedCommand(click.Command):
-    """Command whose help lists options under the headings of `GROUPS`, and all other options at the end."""
+    """Command whose help lists its options below the headings of `OPTION_GROUPS`, others at the end."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each heading that has options of the command."""
         help_by_name = {
-            param.name: help_record
-            for param in self.get_params(ctx)
-            if (help_record := param.get_help_record(ctx))
+            parameter.name: help_record
+            for parameter in self.get_params(ctx)
+            if (help_record := parameter.get_help_record(ctx))
         }
-        for heading, names in GROUPS.items():
-            help_records = [help_by_name.pop(name) for name in names if name in help_by_name]
+        for heading, option_names in OPTION_GROUPS.items():
+            help_records = [help_by_name.pop(name) for name in option_names if name in help_by_name]
             if help_records:
                 with formatter.section(heading):
                     formatter.write_dl(help_records)

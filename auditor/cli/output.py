@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from auditor.cli import completion
-from auditor.cli.terminal import colour_words, columns, wants_colour
+from auditor.cli.terminal import colour_words, terminal_columns, wants_colour
 from auditor.cli.verbosity import say
 from auditor.errors import AuditorError, FileSystemError, RunError, UsageError
 from auditor.model.finding import Severity
@@ -38,37 +38,46 @@ class TextChoice:
     """Choice of the findings that the text form shows in addition to the first screen.
 
     Attributes:
-        all: Whether to show every finding, not only those sampled in the report.
+        all_findings: Whether to show every finding, not only those sampled in the report.
         selection: Filter of the findings to show.
-        suppressed: Whether to show suppressed findings too.
-        screen_only: Whether to show only the first screen, unless another field asks for findings.
-        flat: Whether to list the findings that a cause explains. If not, only their number is shown.
+        suppressed_findings: Whether to show suppressed findings too.
+        screen_only: Whether a pipe too gets only the first screen, unless another field asks for findings.
+        explained_findings: Whether to list the findings that a cause explains. If not, the text has only
+            their number.
     """
 
-    all: bool = False
+    all_findings: bool = False
     selection: Selection = field(default_factory=Selection)
-    suppressed: bool = False
+    suppressed_findings: bool = False
     screen_only: bool = False
-    flat: bool = False
+    explained_findings: bool = False
 
-    def findings_wanted(self, is_terminal: bool) -> bool:
+    def shows_findings(self, is_terminal: bool) -> bool:
         """Return whether to show findings.
 
-        A terminal shows findings only if the user asked for findings. A pipe always shows them, except with
-        ``screen_only``: then it does as a terminal. ``is_terminal`` is whether standard output is a terminal.
+        At a terminal, findings are shown only if an option asks for them. In a pipe they are always shown.
+        With ``screen_only``, the rule of the terminal also applies to a pipe.
+
+        Args:
+            is_terminal: Whether standard output is a terminal.
         """
-        is_chosen = self.all or self.suppressed or self.flat or not self.selection.everything
-        return is_chosen or not (is_terminal or self.screen_only)
+        asks_for_findings = (
+            self.all_findings
+            or self.suppressed_findings
+            or self.explained_findings
+            or not self.selection.matches_everything
+        )
+        return asks_for_findings or not (is_terminal or self.screen_only)
 
     @property
     def shows_suppressed(self) -> bool:
         """Return whether suppressed findings are listed."""
-        return self.suppressed or self.all
+        return self.suppressed_findings or self.all_findings
 
     @property
-    def shows_grouped(self) -> bool:
-        """Return whether findings that a cause explains are listed. If not, only their number is shown."""
-        return self.flat or self.all or not self.selection.everything
+    def shows_explained(self) -> bool:
+        """Return whether findings that a cause explains are listed. If not, only their number is printed."""
+        return self.explained_findings or self.all_findings or not self.selection.matches_everything
 
 
 def print_text(run: Any, choice: TextChoice) -> None:
@@ -76,29 +85,31 @@ def print_text(run: Any, choice: TextChoice) -> None:
     is_terminal = sys.stdout.isatty()
     for part in _text_parts(run, choice, is_terminal):
         print(colour_words(part) if wants_colour() else part)
-    if not choice.findings_wanted(is_terminal) and sum(run.report.counts.values()):
+    if not choice.shows_findings(is_terminal) and sum(run.report.counts.values()):
         say(f"every finding: bkaudit report {shlex.quote(printable(run.path))} --all")
 
 
 def _text_parts(run: Any, choice: TextChoice, is_terminal: bool) -> Iterator[str]:
     from auditor.reports import first_screen, text
 
-    width = max(text.MIN_WIDTH, min(columns(), text.MAX_WIDTH)) if is_terminal else text.UNLIMITED_WIDTH
-    if choice.findings_wanted(is_terminal):
-        if choice.all or not choice.selection.everything:
+    width = (
+        max(text.MIN_WIDTH, min(terminal_columns(), text.MAX_WIDTH)) if is_terminal else text.UNLIMITED_WIDTH
+    )
+    if choice.shows_findings(is_terminal):
+        if choice.all_findings or not choice.selection.matches_everything:
             findings: text.FindingsOfRank = SelectedRun(run, choice.selection).with_statuses
         else:
             findings = partial(sampled_findings, run)
-        visibility = (choice.shows_suppressed, choice.shows_grouped)
+        shown_kinds = (choice.shows_suppressed, choice.shows_explained)
         if is_terminal:
-            sections = text.for_terminal(run.report, findings, run.path, width, *visibility)
+            sections = text.terminal_sections(run.report, findings, run.path, width, *shown_kinds)
             parts: Iterator[str] = (f"{section}\n" for section in sections)
         else:
-            parts = text.for_pipe(run.report, findings, *visibility)
+            parts = text.pipe_lines(run.report, findings, *shown_kinds)
         if (first_part := next(parts, None)) is not None:
             yield first_part
             yield from parts
-        elif not choice.selection.everything:
+        elif not choice.selection.matches_everything:
             say("no finding matches the selection")
         if not choice.shows_suppressed and (suppressed_note := text.suppressed_note(run.report)):
             yield f"{suppressed_note}\n"
@@ -109,7 +120,7 @@ def _text_parts(run: Any, choice: TextChoice, is_terminal: bool) -> Iterator[str
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-FORMATS = tuple(FORMS)
+FORM_NAMES = tuple(FORMS)
 
 
 @dataclass(frozen=True)
@@ -137,7 +148,7 @@ def outputs_option(command: Command) -> Command:
         metavar="FORM[=FILE]",
         multiple=True,
         shell_complete=completion.forms,
-        help=f"Form of the report: {', '.join(FORMATS)}. May be repeated. Without FILE the first goes to "
+        help=f"Form of the report: {', '.join(FORM_NAMES)}. May be repeated. Without FILE the first goes to "
         "standard output, further ones go to RUN/report.ENDING.  [default: text]",
     )(command)
 
@@ -154,41 +165,41 @@ def outputs(forms: Sequence[str], run: str) -> tuple[Output, ...]:
         UsageError: a form does not exist, two forms share a file, or a file's directory cannot be written.
     """
     chosen_outputs: list[Output] = []
-    for text in forms or ("text",):
-        name, separator, file = text.partition("=")
+    for form_option in forms or ("text",):
+        name, separator, file = form_option.partition("=")
         if name not in FORMS:
             raise UsageError(
-                f"--format {text}: no such form. Forms: {', '.join(FORMS)}; FORM=FILE writes a file"
+                f"--format {form_option}: no such form. Forms: {', '.join(FORMS)}; FORM=FILE writes a file"
             )
         form = FORMS[name]
         if separator:
-            _require_writable(text, file, Path(run).absolute())
+            _require_writable(form_option, file, Path(run).absolute())
             chosen_outputs.append(Output(name, file))
-        elif form.binary or any(output.file is None for output in chosen_outputs):
+        elif form.is_binary or any(output.file is None for output in chosen_outputs):
             chosen_outputs.append(Output(name, f"{run.rstrip('/')}/report.{form.ending}"))
         else:
             chosen_outputs.append(Output(name))
-    files = [os.path.realpath(output.file) for output in chosen_outputs if output.file is not None]
-    if repeated_file := next((file for file in files if files.count(file) > 1), None):
+    file_paths = [os.path.realpath(output.file) for output in chosen_outputs if output.file is not None]
+    if repeated_file := next((file for file in file_paths if file_paths.count(file) > 1), None):
         raise UsageError(f"--format: {repeated_file} is given twice")
     return tuple(chosen_outputs)
 
 
-def _require_writable(option: str, file: str, run: Path) -> None:
+def _require_writable(form_option: str, file: str, run: Path) -> None:
     path = Path(file).absolute()
     if not file or path.is_dir():
-        raise UsageError(f"--format {option}: write a file name after '='")
+        raise UsageError(f"--format {form_option}: write a file name after '='")
     if path == run / REPORT:
-        raise UsageError(f"--format {option}: the run's own report is there. Choose another file")
+        raise UsageError(f"--format {form_option}: the run's own report is there. Choose another file")
     if path.parent == run and not run.exists():
-        return  # the audit makes it
+        return  # the audit will make the directory
     if not path.parent.is_dir():
-        raise UsageError(f"--format {option}: no such directory: {path.parent}")
+        raise UsageError(f"--format {form_option}: no such directory: {path.parent}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"--format {option}: the directory {path.parent} cannot be written")
+        raise UsageError(f"--format {form_option}: the directory {path.parent} cannot be written")
 
 
-def show(run: ReportSource, report_outputs: Iterable[Output], text: TextChoice = TextChoice()) -> None:
+def show(run: ReportSource, report_outputs: Iterable[Output], text_choice: TextChoice = TextChoice()) -> None:
     """Write the report of a run in every requested form.
 
     If a file cannot be written, the other reports are still written.
@@ -196,50 +207,52 @@ def show(run: ReportSource, report_outputs: Iterable[Output], text: TextChoice =
     Args:
         run: The finished run.
         report_outputs: Forms and files.
-        text: Choice of findings for the text form.
+        text_choice: Choice of findings for the text form.
 
     Raises:
         FileSystemError: a file could not be written.
         RunError: the run is too damaged for some of the reports.
         UsageError: some reports could not be made for another reason.
     """
-    failures = []
+    failure_texts = []
     error_types: set[type[AuditorError]] = set()
     for output in report_outputs:
         if output.file is None:
-            _print_form(run, output.form, text)
-        elif output.file != f"{run.path.rstrip('/')}/{REPORT}":  # which the audit has written
+            _print_form(run, output.form, text_choice)
+        elif output.file != f"{run.path.rstrip('/')}/{REPORT}":  # the audit has written this file
             try:
-                write_whole(output.file, partial(_write_form, run, output.form, text))
+                write_whole(output.file, partial(_write_form, run, output.form, text_choice))
             except OSError as error:
-                failures.append(f"{output.file}: {error.strerror or error}")
+                failure_texts.append(f"{output.file}: {error.strerror or error}")
                 error_types.add(FileSystemError)
             except AuditorError as error:
-                failures.append(f"{output.file}: {error}")
-                is_damage = error.exit_code == RunError.exit_code
-                error_types.add(RunError if is_damage else UsageError)
+                failure_texts.append(f"{output.file}: {error}")
+                is_damaged_run = error.exit_code == RunError.exit_code
+                error_types.add(RunError if is_damaged_run else UsageError)
             else:
                 say(f"wrote {output.file}")
-    if failures:
+    if failure_texts:
         error_type = next(
-            known_type for known_type in (FileSystemError, RunError, UsageError) if known_type in error_types
+            listed_type
+            for listed_type in (FileSystemError, RunError, UsageError)
+            if listed_type in error_types
         )
-        raise error_type(f"--format: not written: {'; '.join(failures)}")
+        raise error_type(f"--format: not written: {'; '.join(failure_texts)}")
 
 
-def _write_form(run: ReportSource, form: str, choice: TextChoice, out: BinaryIO) -> None:
+def _write_form(run: ReportSource, form: str, choice: TextChoice, output_stream: BinaryIO) -> None:
     """Write a report to a file. Text looks as it does in a pipe."""
     if form == "text":
         parts = _text_parts(run, replace(choice, screen_only=False), is_terminal=False)
-        write_parts(out, (f"{part}\n" for part in parts))
+        write_parts(output_stream, (f"{part}\n" for part in parts))
     else:
-        FORMS[form].write(run, out)
+        FORMS[form].write(run, output_stream)
 
 
-def _print_form(run: ReportSource, form: str, text: TextChoice) -> None:
+def _print_form(run: ReportSource, form: str, text_choice: TextChoice) -> None:
     if form == "text":
-        print_text(run, text)
+        print_text(run, text_choice)
         return
-    out = sys.stdout.buffer
-    FORMS[form].write(run, out)
-    out.flush()
+    output_stream = sys.stdout.buffer
+    FORMS[form].write(run, output_stream)
+    output_stream.flush()

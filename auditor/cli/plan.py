@@ -64,11 +64,11 @@ def make(run: str, out: str | None, form: str) -> None:
     if out is not None:
         for file in write_plan(repair_plan, out):
             say(f"wrote {file}")
-    _show(repair_plan, form)
+    _show_plan(repair_plan, form)
     if out is None:
         say("no file was written: --out PLAN.toml writes the plan to a file")
     else:
-        run_option = "" if _is_running(repair_plan.metadata_uri) else " --run NEWER"
+        run_option = "" if _is_running_store(repair_plan.metadata_uri) else " --run NEWER"
         say(f"before each step, run: bkaudit plan check {shlex.quote(out)}{run_option}")
 
 
@@ -82,7 +82,7 @@ def show(file: str, form: str) -> None:
     """
     from auditor.plan.plan_file import read_plan
 
-    _show(read_plan(file), form)
+    _show_plan(read_plan(file), form)
 
 
 @plan.command()
@@ -128,15 +128,15 @@ def check(
         with opened_run(run, "bookies", "cluster", "cookies", "ledgers", "verdicts"):
             store_facts = ask_run(run, ledgers_in(repair_plan), repair_plan.scan_time)
     else:
-        uri = defaults(metadata, (), cluster, conf).metadata
-        if not uri and not _is_running(repair_plan.metadata_uri):
+        store_uri = defaults(metadata, (), cluster, conf).metadata
+        if not store_uri and not _is_running_store(repair_plan.metadata_uri):
             raise UsageError(
                 f"{repair_plan.metadata_uri}: a saved store has no current state. "
                 "Pass --run NEWER or --metadata URI"
             )
-        uri = uri or repair_plan.metadata_uri
+        store_uri = store_uri or repair_plan.metadata_uri
         options = store_options(options_from_flags(conf, {"credentials": credentials}))
-        store_facts = ask_store(uri, ledgers_in(repair_plan), options)
+        store_facts = ask_store(store_uri, ledgers_in(repair_plan), options)
     plan_check = check_plan(repair_plan, store_facts, now_ms())
     if form == "text":
         click.echo(report.check_text(plan_check, text_width()))
@@ -145,14 +145,14 @@ def check(
     raise click.exceptions.Exit(plan_check.exit_code)
 
 
-def _is_running(uri: str) -> bool:
+def _is_running_store(store_uri: str) -> bool:
     """Return whether a URI names a running store, which knows the current state, and not a snapshot."""
     from auditor.sources.metadata.uri import parse_metadata_uri
 
-    return bool(parse_metadata_uri(uri).hosts)
+    return bool(parse_metadata_uri(store_uri).hosts)
 
 
-def _show(repair_plan: RepairPlan, form: str) -> None:
+def _show_plan(repair_plan: RepairPlan, form: str) -> None:
     from auditor.reports import plan as report
     from auditor.sources.clock import now_ms
 

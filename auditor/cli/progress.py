@@ -40,8 +40,8 @@ def shown_progress() -> Iterator[Progress]:
         else:
             with LogProgress(
                 lambda line: click.echo(f"bkaudit: {line}", stream), level is Verbosity.VERBOSE
-            ) as log:
-                yield log
+            ) as log_progress:
+                yield log_progress
 
 
 @contextmanager
@@ -72,9 +72,9 @@ def _new_bars(stream: TextIO, console: Console | None = None) -> Bars:
 class ProgressPosition:
     """Current stage and table of a command, and the number of finished tasks of the table.
 
-    If ``internal`` is True, as with ``-v``, the text has the names of tables.
+    If ``shows_tables`` is True, as with ``-v``, the text has the names of tables.
 
-    >>> at = ProgressPosition(internal=True)
+    >>> at = ProgressPosition(shows_tables=True)
     >>> at.stage("indexes", 3, 15)
     >>> at.table("availability", 40)
     >>> at.advance(12)
@@ -82,8 +82,8 @@ class ProgressPosition:
     'stage 3 of 15: indexes (availability), 12 of 40 tasks'
     """
 
-    def __init__(self, internal: bool) -> None:
-        self.internal = internal
+    def __init__(self, shows_tables: bool) -> None:
+        self.shows_tables = shows_tables
         self.name = "starting"
         self.number = 0
         self.stages = 0
@@ -117,25 +117,29 @@ class ProgressPosition:
         """Show the new position. This method does nothing, and subclasses override it."""
 
     @property
-    def place(self) -> str:
+    def stage_text(self) -> str:
         """Return the stage, with its number if it has one."""
         return f"stage {self.number} of {self.stages}: {self.name}" if self.stages else self.name
 
     @property
-    def tasks(self) -> str:
+    def task_counts_text(self) -> str:
         """Return the numbers of finished and of all tasks as text. It is empty if they are unknown."""
         return f"{self.done:,} of {self.total:,} tasks" if self.total else ""
 
     def __str__(self) -> str:
-        table = f" ({self.table_name})" if self.internal and self.table_name else ""
-        return f"{self.place}{table}, {self.tasks}" if self.tasks else f"{self.place}{table}"
+        table = f" ({self.table_name})" if self.shows_tables and self.table_name else ""
+        return (
+            f"{self.stage_text}{table}, {self.task_counts_text}"
+            if self.task_counts_text
+            else f"{self.stage_text}{table}"
+        )
 
 
 class TerminalProgress(ProgressPosition):
     """Progress at a terminal: one bar for all stages. With ``-v``, the table is on a line below the stage."""
 
-    def __init__(self, bars: Bars, internal: bool) -> None:
-        super().__init__(internal)
+    def __init__(self, bars: Bars, shows_tables: bool) -> None:
+        super().__init__(shows_tables)
         self._bars = bars
         self._task = bars.add_task("starting", total=None)
 
@@ -148,18 +152,18 @@ class TerminalProgress(ProgressPosition):
         self._bars.update(self._task, total=self.stages or 1, completed=self.number or 1, description="done")
 
     def _show(self) -> None:
-        table = ", ".join(filter(None, (self.table_name, self.tasks)))
-        shown = f"{self.place}\n{table}" if self.internal and self.table_name else str(self)
+        table = ", ".join(filter(None, (self.table_name, self.task_counts_text)))
+        description = f"{self.stage_text}\n{table}" if self.shows_tables and self.table_name else str(self)
         self._bars.update(
-            self._task, total=self.stages or None, completed=max(0, self.number - 1), description=shown
+            self._task, total=self.stages or None, completed=max(0, self.number - 1), description=description
         )
 
 
 class LogProgress(ProgressPosition):
     """Progress in a log: a line every `PERIOD_S` seconds, and with ``-v`` a line for each stage and table."""
 
-    def __init__(self, say: Callable[[str], None], internal: bool, period_s: float = PERIOD_S) -> None:
-        super().__init__(internal)
+    def __init__(self, say: Callable[[str], None], shows_tables: bool, period_s: float = PERIOD_S) -> None:
+        super().__init__(shows_tables)
         self._say = say
         self._period_s = period_s
         self._began = time.monotonic()
@@ -177,13 +181,13 @@ class LogProgress(ProgressPosition):
     def stage(self, name: str, number: int = 0, total: int = 0) -> None:
         """Begin a stage. With ``-v``, write a line."""
         super().stage(name, number, total)
-        if self.internal:
+        if self.shows_tables:
             self._line()
 
     def table(self, name: str, total: int | None = None) -> None:
         """Begin to make the table ``name``. With ``-v``, write a line."""
         super().table(name, total)
-        if self.internal:
+        if self.shows_tables:
             self._line()
 
     def note(self, text: str) -> None:

@@ -17,19 +17,21 @@ from auditor.model.amounts import format_time, plural, size
 from auditor.reports.plain_text import fold_text
 
 _LOCK_PATTERN = ".bkaudit-*.lock"
-_RUN_COUNT = click.IntRange(0)
+_RUN_COUNT_TYPE = click.IntRange(0)
 
 
 @click.command()
 @click.argument("runs", metavar="[RUNS]", required=False, shell_complete=completion.paths)
 @runs_options
-@click.option("--keep-last", type=_RUN_COUNT, default=0, metavar="N", help="Keep the newest N runs.")
-@click.option("--keep-daily", type=_RUN_COUNT, default=0, metavar="N", help="Keep the newest run of N days.")
+@click.option("--keep-last", type=_RUN_COUNT_TYPE, default=0, metavar="N", help="Keep the newest N runs.")
 @click.option(
-    "--keep-weekly", type=_RUN_COUNT, default=0, metavar="N", help="Keep the newest run of N weeks."
+    "--keep-daily", type=_RUN_COUNT_TYPE, default=0, metavar="N", help="Keep the newest run of N days."
 )
 @click.option(
-    "--keep-monthly", type=_RUN_COUNT, default=0, metavar="N", help="Keep the newest run of N months."
+    "--keep-weekly", type=_RUN_COUNT_TYPE, default=0, metavar="N", help="Keep the newest run of N weeks."
+)
+@click.option(
+    "--keep-monthly", type=_RUN_COUNT_TYPE, default=0, metavar="N", help="Keep the newest run of N months."
 )
 @click.option(
     "--suppressions",
@@ -52,20 +54,20 @@ def prune(
     suppressions: tuple[str, ...],
     yes: bool,
 ) -> None:
-    """List the finished runs below RUNS (./runs) that would be removed; with --yes remove them and idle
+    """List the finished runs below RUNS (./runs) that would be removed; with --yes, remove them and idle
     locks.
 
-    Some runs stay whatever the numbers say: of each cluster the newest and the newest complete one, the
-    baselines of suppressions, and the run that since names in the file of options. Unfinished runs, damaged
-    ones and other files stay too.
+    Some runs are never removed: of each cluster the newest run and the newest complete run, the baselines of
+    suppressions, and the run that the option since of the file of options names. Unfinished runs, damaged
+    runs and other files stay too.
     """
     from auditor.runs.history import history
     from auditor.runs.newest import check_runs_directory
-    from auditor.runs.siblings import Keep, decisions, remove_run, run_bytes, runs_in_use
+    from auditor.runs.siblings import RetentionRules, decisions, remove_run, run_bytes, runs_in_use
 
     runs = runs or runs_directory(cluster, conf)
-    keep = Keep(keep_last, keep_daily, keep_weekly, keep_monthly)
-    if keep == Keep():
+    retention_rules = RetentionRules(keep_last, keep_daily, keep_weekly, keep_monthly)
+    if retention_rules == RetentionRules():
         raise UsageError(
             "no retention rule is given. Pass --keep-last, --keep-daily, --keep-weekly or --keep-monthly"
         )
@@ -76,14 +78,14 @@ def prune(
     for reason in run_history.unreadable:
         click.echo(f"bkaudit: kept: {reason}", err=True)
     run_decisions = decisions(
-        run_history.runs, keep, runs_in_use(options_from_flags(conf, {}), suppressions, runs)
+        run_history.runs, retention_rules, runs_in_use(options_from_flags(conf, {}), suppressions, runs)
     )
     freed_bytes = 0
     for decision in run_decisions:
         run = decision.run
         reasons_text = f" ({', '.join(decision.reasons)})" if decision.reasons else ""
-        verdict = "keep" if reasons_text else "remove"
-        _print_line(f"{verdict:<9}  {format_time(run.finished)}  {run.name}{reasons_text}")
+        decision_text = "keep" if reasons_text else "remove"
+        _print_line(f"{decision_text:<9}  {format_time(run.finished)}  {run.name}{reasons_text}")
         if not reasons_text:
             freed_bytes += run_bytes(run.path)
             if yes:
@@ -99,17 +101,17 @@ def _print_line(line: str) -> None:
     """Print a line, folded to the width of the terminal."""
     width = terminal_width()
     click.echo(
-        line if width is None else "\n".join(fold_text(line.replace("  ", "\0 "), width, later="    "))
+        line if width is None else "\n".join(fold_text(line.replace("  ", "\0 "), width, later_indent="    "))
     )
 
 
-def _count_idle_locks(directory: Path, remove: bool) -> int:
-    """Return the number of lock files that no process holds. If ``remove`` is True, delete them.
+def _count_idle_locks(runs_path: Path, is_removing: bool) -> int:
+    """Return the number of lock files that no process holds. If ``is_removing`` is True, delete them.
 
     The program holds each lock while it deletes the file of the lock.
     """
     idle_count = 0
-    for file in sorted(directory.glob(_LOCK_PATTERN)):
+    for file in sorted(runs_path.glob(_LOCK_PATTERN)):
         descriptor = os.open(file, os.O_RDWR)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,7 +120,7 @@ def _count_idle_locks(directory: Path, remove: bool) -> int:
             say(f"{file.name} is locked since {lock_time}")
         else:
             idle_count += 1
-            if remove:
+            if is_removing:
                 file.unlink()
         finally:
             os.close(descriptor)

@@ -22,7 +22,7 @@ LISTING_FORMS = ("text", "jsonl", "csv", "parquet")
 MESSAGE_FORMS = ("plain", "slack")
 """Forms for a message to the person on call. --since-last requires one of these forms."""
 
-CHANGES = ("new", "worse", "better", "same")
+CHANGE_WORDS = ("new", "worse", "better", "same")
 
 
 @click.command()
@@ -78,7 +78,7 @@ CHANGES = ("new", "worse", "better", "same")
 @click.option(
     "--change",
     multiple=True,
-    type=click.Choice(CHANGES),
+    type=click.Choice(CHANGE_WORDS),
     help="Print only findings with this change since the run before.",
 )
 @flat_option
@@ -106,9 +106,10 @@ def report(
 ) -> None:
     """Show the report of the finished run RUN, by default the newest, in any form.
 
-    At a terminal text is one screen; --all or a selection of findings puts findings before it. In a pipe the
-    samples come first, one per line. jsonl, csv, html, sarif and parquet have every finding. An option given
-    more than once widens the selection, different options narrow it. --since-last needs plain or slack.
+    At a terminal, text is one screen; with --all or a selection, findings come before it. In a pipe, samples
+    of the findings come before it, one a line. jsonl, csv, html, sarif and parquet have every finding. If an
+    option is repeated, a finding needs to match one value only. It needs to match every other option too.
+    --since-last needs plain or slack.
     """
     forms = forms or (MESSAGE_FORMS[:1] if since_last else ())
     if since_last and not {form.partition("=")[0] for form in forms} <= {*MESSAGE_FORMS}:
@@ -120,10 +121,10 @@ def report(
         from auditor.runs.owners import OwnerTotals
         from auditor.runs.reader import RunReader
 
-        click.echo(owners.totals_text(OwnerTotals(RunReader(run)).by(by), by, terminal_width()))
+        click.echo(owners.totals_text(OwnerTotals(RunReader(run)).totals_of(by), by, terminal_width()))
         return
     if leaks:
-        _list_leaks(run, forms)
+        _print_leaks(run, forms)
         return
     if accept is not None:
         _print_acceptance(run, accept)
@@ -133,18 +134,22 @@ def report(
 
     report_outputs = outputs(forms, run)
     if all_findings:
-        _require_complete(report_outputs)
+        _require_complete_forms(report_outputs)
     selection = Selection(severity, check, bookie, named_ledgers(ledger), topic, change)
     run_view = open_run(run)
     require_whole_findings(RunDirectory(run))
-    if not selection.everything:
-        _check_request(report_outputs, selection)
+    if not selection.matches_everything:
+        _require_listing_forms(report_outputs, selection)
         require_known(run_view, selection)
-    selected_run = run_view if selection.everything else SelectedRun(run_view, selection)
-    show(selected_run, report_outputs, TextChoice(all_findings, selection, show_suppressed, flat=flat))
+    selected_run = run_view if selection.matches_everything else SelectedRun(run_view, selection)
+    show(
+        selected_run,
+        report_outputs,
+        TextChoice(all_findings, selection, show_suppressed, explained_findings=flat),
+    )
 
 
-def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
+def _print_leaks(run: str, forms: tuple[str, ...]) -> None:
     """Print the leaks of a run in one form. A leak is a ledger without an owner.
 
     Raises:
@@ -178,16 +183,16 @@ def _print_acceptance(run: str, fingerprint: str) -> None:
     click.echo(suppression_entry(finding, datetime.now(UTC).date()))
 
 
-def _require_complete(report_outputs: tuple[Output, ...]) -> None:
+def _require_complete_forms(report_outputs: tuple[Output, ...]) -> None:
     """Raise UsageError if a form cannot list every finding, which --all requires."""
-    complete = [name for name, form in FORMS.items() if form.complete]
+    complete_forms = [name for name, form in FORMS.items() if form.is_complete]
     for output in report_outputs:
-        if output.form not in complete:
-            forms = f"{', '.join(complete[:-1])} and {complete[-1]}"
-            raise UsageError(f"--all: --format {output.form} does not list every finding; {forms} do")
+        if output.form not in complete_forms:
+            forms_text = f"{', '.join(complete_forms[:-1])} and {complete_forms[-1]}"
+            raise UsageError(f"--all: --format {output.form} does not list every finding; {forms_text} do")
 
 
-def _check_request(report_outputs: tuple[Output, ...], selection: Selection) -> None:
+def _require_listing_forms(report_outputs: tuple[Output, ...], selection: Selection) -> None:
     """Raise UsageError if a form cannot show a selection, or if a selected check does not exist."""
     for output in report_outputs:
         if output.form not in LISTING_FORMS:

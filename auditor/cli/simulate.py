@@ -13,7 +13,7 @@ from auditor.model.placement import Level, Locations
 from auditor.reports.answer_table import TABLE_FORMS
 from auditor.runs.reader import RunReader
 
-_LEVELS = [str(level) for level in Level]
+_LEVEL_NAMES = [str(level) for level in Level]
 
 
 @click.command()
@@ -21,7 +21,7 @@ _LEVELS = [str(level) for level in Level]
 @chosen_run("bookies", "judged", "ledgers", "verdicts")
 @click.option(
     "--lose",
-    type=(click.Choice(_LEVELS), str),
+    type=(click.Choice(_LEVEL_NAMES), str),
     multiple=True,
     metavar="LEVEL NAME[,NAME...]",
     help="Level (bookie, rack, zone or region) and name of what fails. All of them fail at the same time.",
@@ -29,7 +29,7 @@ _LEVELS = [str(level) for level in Level]
 @click.option(
     "--any",
     "worst_failure",
-    type=(click.IntRange(1, 6), click.Choice(_LEVELS)),
+    type=(click.IntRange(1, 6), click.Choice(_LEVEL_NAMES)),
     metavar="N LEVEL",
     help="Find the N bookies, racks, zones or regions whose simultaneous failure loses most.",
 )
@@ -88,7 +88,7 @@ def simulate(
 
     if lose and worst_failure:
         raise UsageError("--lose and --any: only one of them can be given")
-    _check_table(table, form)
+    _require_table_form(table, form)
     reader = RunReader(run)
     locations = None if mapping is None else _locations(reader, mapping)
     failure_answer = None
@@ -108,14 +108,14 @@ def simulate(
     elif form == "json":
         show_text(report.to_json(simulation))
     else:
-        arguments = [argument for level, name in lose for argument in ("--lose", level, name)]
+        arguments = [option_argument for level, name in lose for option_argument in ("--lose", level, name)]
         arguments += ["--any", str(worst_failure[0]), worst_failure[1]] if worst_failure else []
         arguments += ["--racks", mapping] if mapping is not None else []
         command = shlex.join(["bkaudit", "simulate", run, *arguments])
         show_text(report.text(simulation, text_width(), command, whole_names=not sys.stdout.isatty()))
 
 
-def _check_table(table: str | None, form: str) -> None:
+def _require_table_form(table: str | None, form: str) -> None:
     """Raise UsageError if ``form`` cannot show the table, or if Parquet would go to a terminal."""
     if table is not None and form not in TABLE_FORMS:
         raise UsageError(f"--table {table}: --format {form} is not a table. Use {', '.join(TABLE_FORMS)}")
@@ -123,20 +123,21 @@ def _check_table(table: str | None, form: str) -> None:
         raise UsageError("--format parquet: the output is binary. Redirect standard output to a file")
 
 
-def _locations(run: RunReader, mapping: str) -> Locations:
-    """Return the location of each bookie of a run. ``mapping`` is a file that maps hosts to racks."""
+def _locations(run: RunReader, racks_file: str) -> Locations:
+    """Return the location of each bookie of a run. ``racks_file`` is a file that maps hosts to racks."""
     from auditor.sources.racks import locate_all, read_racks
 
-    racks = read_racks(mapping)
-    hosts = {}
+    racks_by_host = read_racks(racks_file)
+    registered_hosts = {}
     if "registrations" in run.table_names():
-        rows = run.table("registrations", ["bookie_id", "host", "used"]).to_pylist()
-        hosts = {row["bookie_id"]: row["host"] for row in rows if row["used"]}
-    names = run.table("bookies", ["bookie_id"])["bookie_id"].to_pylist()
-    return Locations(locate_all({name: hosts.get(name) for name in names}, racks), f"--racks {mapping}")
+        registration_rows = run.table("registrations", ["bookie_id", "host", "used"]).to_pylist()
+        registered_hosts = {row["bookie_id"]: row["host"] for row in registration_rows if row["used"]}
+    bookie_ids = run.table("bookies", ["bookie_id"])["bookie_id"].to_pylist()
+    host_by_bookie = {name: registered_hosts.get(name) for name in bookie_ids}
+    return Locations(locate_all(host_by_bookie, racks_by_host), f"--racks {racks_file}")
 
 
-_BYTE_COUNT = ScaledNumber(
+_BYTE_COUNT_TYPE = ScaledNumber(
     "bytes", {"k": 10**3, "M": 10**6, "G": 10**9}, "a number of bytes, such as 500k or 20M"
 )
 
@@ -145,7 +146,7 @@ _BYTE_COUNT = ScaledNumber(
 @click.argument("run", metavar="RUN", shell_complete=completion.runs)
 @click.argument("bookies", metavar="BOOKIE...", nargs=-1, required=True, shell_complete=completion.bookies)
 @click.option(
-    "--rate", type=_BYTE_COUNT, help="Bytes that one replication worker copies a second, such as 20M."
+    "--rate", type=_BYTE_COUNT_TYPE, help="Bytes that one replication worker copies a second, such as 20M."
 )
 @click.option(
     "--round-trip",
@@ -169,12 +170,13 @@ def decommission(
 ) -> None:
     """Say whether bookies may be decommissioned: a rehearsal of decommissionbookie on a finished run.
 
-    It lists what prevents it with the way out, which copies are made where, and what names the bookies
-    afterwards. csv, jsonl and parquet list every ledger that may not move. Nothing is asked of the cluster.
+    It lists each obstacle with the way out, the copies that would be made, and what would still name the
+    bookies afterwards. csv, jsonl and parquet list every ledger that may not move. Nothing is asked of the
+    cluster.
     BOOKIE is an id, or a beginning of it that no other id has.
 
-    Exit codes: 0 they may go now; 1 not yet, or not as things are; 2 wrong usage; 3 nothing prevents it as
-    far as the run knows, but some inputs are missing.
+    Exit codes: 0 they may go now; 1 they may not go yet, or not at all; 2 wrong usage; 3 the run knows no
+    obstacle, but some of its inputs are missing.
     """
     from auditor.decommission.rehearse import rehearse_by_ledger
     from auditor.decommission.trial import blocked_table
@@ -182,7 +184,7 @@ def decommission(
     from auditor.runs.damage import opened_run
     from auditor.runs.reader import RunReader
 
-    _check_table(table, form)
+    _require_table_form(table, form)
     with opened_run(run, "bookies", "cluster", "judged", "ledgers", "marks", "verdicts"):
         reader = RunReader(run)
         rehearsal, trial_table = rehearse_by_ledger(reader, bookies, rate, round_trip)

@@ -31,35 +31,37 @@ class StandardStream(io.FileIO):
     fails for any reason drops its bytes, because a lost message does not change the result.
     """
 
-    def __init__(self, number: int, title: str, is_error_stream: bool, closefd: bool = False) -> None:
-        super().__init__(number, "w", closefd=closefd)
-        self._title = title
+    def __init__(
+        self, descriptor: int, stream_title: str, is_error_stream: bool, closefd: bool = False
+    ) -> None:
+        super().__init__(descriptor, "w", closefd=closefd)
+        self._title = stream_title
         self._is_error_stream = is_error_stream
-        # A terminal that was closed answers EIO, a disk that fails does too.
-        self._closed_errnos = _CLOSED_ERRNOS | ({errno.EIO} if os.isatty(number) else set())
+        # Writing to a closed terminal fails with EIO, as on a broken disk.
+        self._closed_errnos = _CLOSED_ERRNOS | ({errno.EIO} if os.isatty(descriptor) else set())
         self._discards = False
 
-    def write(self, data: Any, /) -> int:
+    def write(self, output_bytes: Any, /) -> int:
         """Write all bytes and return their number, even if they are dropped.
 
         Raises:
             OutputError: standard output cannot be written, as on a full disk.
         """
-        unwritten = memoryview(data).cast("B")
-        size = unwritten.nbytes
+        unwritten_bytes = memoryview(output_bytes).cast("B")
+        byte_count = unwritten_bytes.nbytes
         try:
-            # All of it: with python -u nobody above writes what a part of a pipe's room left over.
-            while unwritten and not self._discards:
-                written = super().write(unwritten)
-                if written is None:
-                    # The pipe is full, and whoever made it lets nobody wait in write.
+            # With python -u, no layer above repeats a write that wrote only a part.
+            while unwritten_bytes and not self._discards:
+                written_count = super().write(unwritten_bytes)
+                if written_count is None:
+                    # The pipe is full, and its creator made it non-blocking: wait here.
                     select.select((), (self.fileno(),), ())
-                unwritten = unwritten[written or 0 :]
+                unwritten_bytes = unwritten_bytes[written_count or 0 :]
         except OSError as error:
             self._discards = error.errno in self._closed_errnos
             if not (self._discards or self._is_error_stream):
                 raise OutputError(f"{self._title}: cannot be written: {error.strerror}") from error
-        return size
+        return byte_count
 
     def discard(self) -> None:
         """Drop everything that is written from now on."""
@@ -75,22 +77,22 @@ def protected_streams() -> Iterator[None]:
     """
     _open_closed_streams()
     replaced_streams = []
-    for name, title in (("stdout", "standard output"), ("stderr", "standard error")):
-        stream = getattr(sys, name)
-        if stream is getattr(sys, f"__{name}__"):
+    for stream_name, stream_title in (("stdout", "standard output"), ("stderr", "standard error")):
+        stream = getattr(sys, stream_name)
+        if stream is getattr(sys, f"__{stream_name}__"):
             with suppress(OSError):
                 stream.flush()
-            raw_stream = StandardStream(stream.fileno(), title, name == "stderr")
-            setattr(sys, name, _text_stream(raw_stream, stream))
-            replaced_streams.append((name, stream, raw_stream))
+            raw_stream = StandardStream(stream.fileno(), stream_title, stream_name == "stderr")
+            setattr(sys, stream_name, _text_stream(raw_stream, stream))
+            replaced_streams.append((stream_name, stream, raw_stream))
     try:
         yield
     finally:
-        for name, stream, raw_stream in replaced_streams:
+        for stream_name, stream, raw_stream in replaced_streams:
             with suppress(OutputError):
-                getattr(sys, name).flush()
+                getattr(sys, stream_name).flush()
             raw_stream.discard()
-            setattr(sys, name, stream)
+            setattr(sys, stream_name, stream)
 
 
 def error_stream_copy() -> TextIO | None:
@@ -100,10 +102,10 @@ def error_stream_copy() -> TextIO | None:
     closes the stream.
     """
     try:
-        number = os.dup(sys.stderr.fileno())
+        descriptor = os.dup(sys.stderr.fileno())
     except OSError:
         return None
-    stream_copy = _text_stream(StandardStream(number, "standard error", True, closefd=True), sys.stderr)
+    stream_copy = _text_stream(StandardStream(descriptor, "standard error", True, closefd=True), sys.stderr)
     stream_copy.reconfigure(line_buffering=True)
     return stream_copy
 
@@ -131,7 +133,7 @@ def written_output() -> Iterator[None]:
 def _text_stream(raw_stream: StandardStream, model_stream: TextIO) -> io.TextIOWrapper:
     """Return a text stream over ``raw_stream`` with the encoding and the buffering of ``model_stream``."""
     assert isinstance(model_stream, io.TextIOWrapper)
-    # As Python has it: with -u bytes are not buffered either.
+    # With python -u, Python does not buffer bytes either.
     buffer = raw_stream if model_stream.write_through else io.BufferedWriter(raw_stream)
     return io.TextIOWrapper(
         buffer,
@@ -148,12 +150,12 @@ def _open_closed_streams() -> None:
     Otherwise the next file that the program opens would get the descriptor of the stream. Output would then
     go into that file.
     """
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        if getattr(sys, name) is None:
+    for descriptor, stream_name, open_mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, stream_name) is None:
             null_descriptor = os.open(os.devnull, os.O_RDWR)
-            if null_descriptor != number:
-                os.dup2(null_descriptor, number)
+            if null_descriptor != descriptor:
+                os.dup2(null_descriptor, descriptor)
                 os.close(null_descriptor)
-            stream = os.fdopen(number, mode, closefd=False)
-            setattr(sys, name, stream)
-            setattr(sys, f"__{name}__", stream)
+            stream = os.fdopen(descriptor, open_mode, closefd=False)
+            setattr(sys, stream_name, stream)
+            setattr(sys, f"__{stream_name}__", stream)

@@ -14,7 +14,7 @@ MIN_TEXT_COLUMNS, MAX_TEXT_COLUMNS = 40, 100
 """Least and largest number of columns into which text is folded, for very narrow and very wide terminals."""
 
 
-def columns() -> int:
+def terminal_columns() -> int:
     """Return the number of columns of the terminal. It is 80 if standard output is not a terminal."""
     return shutil.get_terminal_size((80, 24)).columns
 
@@ -24,7 +24,7 @@ def text_width() -> int:
 
     The result is at least `MIN_TEXT_COLUMNS` and at most `MAX_TEXT_COLUMNS`.
     """
-    return max(MIN_TEXT_COLUMNS, min(columns(), MAX_TEXT_COLUMNS))
+    return max(MIN_TEXT_COLUMNS, min(terminal_columns(), MAX_TEXT_COLUMNS))
 
 
 def terminal_width() -> int | None:
@@ -41,7 +41,7 @@ def takes_unicode() -> bool:
     return True
 
 
-# Yellow is lost on white and blue on black; a note is not worth a colour.
+# Yellow is illegible on white, and blue on black. A note has no colour, because it is not urgent.
 _SEVERITY_COLOURS: dict[str, dict[str, Any]] = {
     "critical": {"fg": "red", "bold": True},
     "error": {"fg": "red"},
@@ -64,9 +64,9 @@ _VERDICT_COLOURS: dict[str, dict[str, Any]] = {
     "NOT HEALTHY": {"fg": "red", "bold": True},
     "INCOMPLETE": {"fg": "magenta", "bold": True},
 }
-_COLOURS = {**_SEVERITY_COLOURS, **_COUNT_COLOURS, **_VERDICT_COLOURS}
-_PATTERNS = (
-    # A number follows what heads a line of the first screen.
+_WORD_COLOURS = {**_SEVERITY_COLOURS, **_COUNT_COLOURS, **_VERDICT_COLOURS}
+_WORD_PATTERNS = (
+    # On the first screen, a number follows each of these labels.
     re.compile(rf"^({'|'.join(_COUNT_COLOURS)})(?= +[\d,]+)", re.MULTILINE),
     re.compile(r"^(critical|error|warning)(?= )|(?<=\()(critical|error|warning)(?=;)", re.MULTILINE),
     re.compile(rf"^({'|'.join(_VERDICT_COLOURS)})(?=:)", re.MULTILINE),
@@ -84,8 +84,10 @@ def colour_words(text: str) -> str:
     >>> colour_words("HEALTHY: no finding")
     '\\x1b[32m\\x1b[1mHEALTHY\\x1b[0m: no finding'
     """
-    for pattern in _PATTERNS:
-        text = pattern.sub(lambda match: click.style(match[0], **_COLOURS[match[0]]), text)
+    for word_pattern in _WORD_PATTERNS:
+        text = word_pattern.sub(
+            lambda word_match: click.style(word_match[0], **_WORD_COLOURS[word_match[0]]), text
+        )
     return text
 
 
@@ -96,7 +98,7 @@ def show_text(text: str) -> None:
     the last screen stays visible.
     """
     if sys.stdout.isatty() and text.count("\n") + 2 > shutil.get_terminal_size((80, 24)).lines:
-        # As git has it: end at once where it fits, keep colours, and leave what was shown.
+        # As git does: F ends at once if the text fits, R keeps colours, X leaves the text on the screen.
         os.environ.setdefault("LESS", "FRX")
         click.echo_via_pager(f"{text}\n")
     else:

@@ -11,7 +11,7 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-LEVELS = ("debug", "info", "warning", "error")
+LOG_LEVELS = ("debug", "info", "warning", "error")
 _VERBOSITY_KEY = "auditor.verbosity"
 
 
@@ -38,12 +38,12 @@ def say(message: str) -> None:
 
 def verbosity_options(command: Command) -> Command:
     """Add -q, -v and --log-level, for long commands that make tables."""
-    return _quiet(_verbose(_log_level(command)))
+    return _quiet_option(_verbose_option(_log_level_option(command)))
 
 
 def quietness_options(command: Command) -> Command:
     """Add -q and --log-level, for long commands."""
-    return _quiet(_log_level(command))
+    return _quiet_option(_log_level_option(command))
 
 
 def _verbosity_flag(
@@ -56,28 +56,28 @@ def _verbosity_flag(
     return click.option(short_flag, long_flag, is_flag=True, expose_value=False, callback=callback, help=help)
 
 
-def _set_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
+def _set_log_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
     if level is not None:
         if level == "debug":
-            # Its debug lines have every function that tasks get, and with it what nobody else should.
+            # Its debug lines contain the functions sent to tasks, and with them secrets.
             logging.getLogger("py4j").setLevel(logging.INFO)
         logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
-_log_level = click.option(
+_log_level_option = click.option(
     "--log-level",
-    type=click.Choice(LEVELS),
+    type=click.Choice(LOG_LEVELS),
     expose_value=False,
-    callback=_set_level,
+    callback=_set_log_level,
     help="Level of the log of Python's libraries on standard error.  [default: warning]",
 )
-_verbose = _verbosity_flag(
+_verbose_option = _verbosity_flag(
     "-v", "--verbose", Verbosity.VERBOSE, "Print the name of each table when it is made."
 )
-_quiet = _verbosity_flag("-q", "--quiet", Verbosity.QUIET, "Print only errors on standard error.")
+_quiet_option = _verbosity_flag("-q", "--quiet", Verbosity.QUIET, "Print only errors on standard error.")
 
 
-ARGUMENTS = "auditor.arguments"
+ARGUMENTS_KEY = "auditor.arguments"
 """Key under which the context of the program keeps the original command line arguments."""
 
 
@@ -92,8 +92,8 @@ They are dropped, because the command reports the same error in one line.
 def quiet_gateway() -> Iterator[None]:
     """Keep py4j's stack traces, which the root logger prints, off standard error while the block runs."""
 
-    def is_unknown_message(record: logging.LogRecord) -> bool:
-        return record.msg not in GATEWAY_MESSAGES
+    def is_unknown_message(log_record: logging.LogRecord) -> bool:
+        return log_record.msg not in GATEWAY_MESSAGES
 
     root_logger = logging.getLogger()
     root_logger.addFilter(is_unknown_message)
@@ -113,7 +113,7 @@ class Interruption(KeyboardInterrupt):
 
 @contextmanager
 def resumable(out: str) -> Iterator[None]:
-    """Turn a KeyboardInterrupt in the block into an `Interruption` that can resume the run directory ``out``.
+    """Turn a KeyboardInterrupt in the block into an `Interruption` that can resume the run in ``out``.
 
     Raises:
         Interruption: a KeyboardInterrupt was raised in the block.
@@ -122,7 +122,7 @@ def resumable(out: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt as interruption:
         context = click.get_current_context().find_root()
-        arguments = list(context.meta.get(ARGUMENTS, ()))
+        arguments = list(context.meta.get(ARGUMENTS_KEY, ()))
         if not any(argument == "--out" or argument.startswith("--out=") for argument in arguments):
             arguments += ["--out", out]
         raise Interruption(shlex.join(["bkaudit", *arguments])) from interruption

@@ -35,7 +35,7 @@ from auditor.sources.file_systems import child_of
 if TYPE_CHECKING:
     from auditor.watch.rounds import Round
 
-_SECONDS = ScaledNumber(
+_INTERVAL_TYPE = ScaledNumber(
     "interval",
     {"s": 1, "m": 60, "h": 3600, "d": 86400},
     "a time of a second or more, such as 90s, 15m or 1h",
@@ -48,7 +48,7 @@ _SECONDS = ScaledNumber(
 @bookies_option()
 @click.option(
     "--interval",
-    type=_SECONDS,
+    type=_INTERVAL_TYPE,
     default="1h",
     show_default=True,
     metavar="TIME",
@@ -86,12 +86,12 @@ def watch(
     """Audit a cluster repeatedly into RUNS (./runs), in one process and one Spark session.
 
     Each round is a run of its own with a line on standard output. It reuses what has not changed since the
-    last complete one (--since last). --format writes reports after each round; without it none are written. A
-    round fails if a store is away. The next one then starts after 30 seconds, and later and later up to the
-    interval. SIGTERM and SIGINT end it before the next table of a round.
+    last complete run (--since last). --format writes reports after each round; without it none are written. A
+    round fails if a store is away. The next round then starts after 30 seconds. After each further failure
+    this pause grows, up to the interval. SIGTERM and SIGINT end the command before the next table of a round.
 
-    Exit codes: 0 it was asked to end; with --rounds the code of the last round, as for bkaudit audit; 2 wrong
-    usage; 4 Spark does not start, or has ended.
+    Exit codes: 0 a signal ended the command; with --rounds the code of the last round, as for bkaudit audit;
+    2 wrong usage; 4 Spark does not start, or has ended.
     """
     options = options_from_flags(conf, flags)
     if options.since is None:
@@ -99,34 +99,37 @@ def watch(
     default_sources = sources(metadata, bookies, cluster, conf)
     inputs = Sources(default_sources.metadata, default_sources.bookies, runs or default_sources.runs)
     outputs(forms, child_of(inputs.runs, "run"))
-    stop, last_code = Event(), 0
+    stop_event, last_code = Event(), 0
     with (
-        _stop_signals(stop) as reinstall_handlers,
+        _stop_signals(stop_event) as reinstall_handlers,
         _published_metrics(listen, inputs.metadata) as update_metrics,
     ):
         for finished_round in islice(
-            _audit_rounds(inputs, options, interval, stop, reinstall_handlers), rounds
+            _audit_rounds(inputs, options, interval, stop_event, reinstall_handlers), rounds
         ):
             last_code = _exit_code(finished_round, options)
-            is_last = stop.is_set() or finished_round.number == rounds
+            is_last = stop_event.is_set() or finished_round.number == rounds
             _print_round(finished_round, last_code, is_last)
-            for after_round in (
+            for round_step in (
                 update_metrics,
                 partial(_write_reports, forms),
                 partial(_prune_runs, inputs.runs, keep, options),
             ):
                 try:
-                    after_round(finished_round)
-                except (AuditorError, OSError) as error:  # the audit was done: the next one is not in doubt
+                    round_step(finished_round)
+                except (
+                    AuditorError,
+                    OSError,
+                ) as error:  # the audit succeeded, so that the next round can run
                     click.echo(f"bkaudit: {error}", err=True)
-    raise click.exceptions.Exit(0 if stop.is_set() else last_code)
+    raise click.exceptions.Exit(0 if stop_event.is_set() else last_code)
 
 
 def _audit_rounds(
     inputs: Sources,
     options: AuditOptions,
     interval: float,
-    stop: Event,
+    stop_event: Event,
     reinstall_handlers: Callable[[], None],
 ) -> Iterator[Round]:
     from auditor.audit.audit import Audit
@@ -141,14 +144,14 @@ def _audit_rounds(
         log=None if "://" in inputs.runs else Path(inputs.runs, "spark.log"),
         keep_classes=True,
     )
-    reinstall_handlers()  # Spark has a handler of its own
+    reinstall_handlers()  # starting Spark replaced the handlers
     next_run = partial(run_to_make, "audit", inputs, options)
 
     def audit(out: str) -> Audit:
         return Audit(inputs.metadata, inputs.bookies, out, options)
 
     try:
-        yield from audit_rounds(audit, next_run, interval, stop, spark, shown_progress)
+        yield from audit_rounds(audit, next_run, interval, stop_event, spark, shown_progress)
     except Stop:
         say("stopped; the same command resumes this round within the time of --resume-within")
 
@@ -163,20 +166,19 @@ _LONG_PROCESS_SETTINGS = {
 """Settings of Spark for a process that runs for days.
 
 With these settings, Spark forgets finished queries, and Java regularly collects its whole heap and returns
-free memory. Without these settings, the memory of Spark
-and Java grows for days.
+free memory. Without these settings, the memory of both grows for days.
 """
 
 
 @contextmanager
-def _stop_signals(stop: Event) -> Iterator[Callable[[], None]]:
-    """Set ``stop`` on SIGTERM or SIGINT while the block runs. A second signal ends the process at once.
+def _stop_signals(stop_event: Event) -> Iterator[Callable[[], None]]:
+    """Set ``stop_event`` on SIGTERM or SIGINT while the block runs. A second signal ends the process at once.
 
     Yields a function that installs the handlers again, because Spark replaces them.
     """
 
     def handle_signal(number: int, _: Any) -> None:
-        stop.set()
+        stop_event.set()
         signal.signal(number, signal.default_int_handler)
 
     def install_handlers() -> None:
@@ -188,12 +190,12 @@ def _stop_signals(stop: Event) -> Iterator[Callable[[], None]]:
     try:
         yield install_handlers
     finally:
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)
+        for signal_number, previous_handler in previous_handlers.items():
+            signal.signal(signal_number, previous_handler)
 
 
 @contextmanager
-def _published_metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], None]]:
+def _published_metrics(listen: str | None, metadata_uri: str) -> Iterator[Callable[[Round], None]]:
     """Serve metrics at ``listen`` while the block runs. Yield a function that publishes a round's metrics.
 
     If ``listen`` is None, no metrics are served, and the yielded function does nothing.
@@ -201,11 +203,11 @@ def _published_metrics(listen: str | None, cluster: str) -> Iterator[Callable[[R
     from auditor.notebook.run import open_run
     from auditor.watch.rounds import MetricsPage, metrics_server
 
-    page = MetricsPage(cluster)
-    with metrics_server(listen, page) if listen is not None else nullcontext() as port:
+    metrics_page = MetricsPage(metadata_uri)
+    with metrics_server(listen, metrics_page) if listen is not None else nullcontext() as port:
         if port is not None:
             say(f"metrics: served at port {port}")
-            yield lambda finished_round: page.update(
+            yield lambda finished_round: metrics_page.update(
                 finished_round, open_run(finished_round.run) if finished_round.report is not None else None
             )
         else:
@@ -221,7 +223,7 @@ def _print_round(finished_round: Round, code: int, is_last: bool) -> None:
     if finished_round.report is not None:
         outcome_text = status_line(finished_round.report, finished_round.run, now_ms())
     else:
-        retry_text = "" if is_last else f"; again in {duration(finished_round.wait)}"
+        retry_text = "" if is_last else f"; again in {duration(finished_round.wait_seconds)}"
         outcome_text = f"failed, exit code {code}: {printable(str(finished_round.error))}{retry_text}"
     round_text = f"round {finished_round.number}, {duration(finished_round.seconds)}"
     click.echo(f"{format_time(now_ms())} {round_text}: {outcome_text}")
@@ -245,16 +247,18 @@ def _write_reports(forms: tuple[str, ...], finished_round: Round) -> None:
         show(open_run(finished_round.run), outputs(forms, finished_round.run))
 
 
-def _prune_runs(runs: str, keep: int | None, options: AuditOptions, finished_round: Round) -> None:
+def _prune_runs(runs_path: str, keep: int | None, options: AuditOptions, finished_round: Round) -> None:
     """Remove old runs after a round that succeeded. The newest ``keep`` runs and runs in use stay.
 
     If ``keep`` is None, no run is removed.
     """
     from auditor.runs.history import history
-    from auditor.runs.siblings import Keep, decisions, remove_run, runs_in_use
+    from auditor.runs.siblings import RetentionRules, decisions, remove_run, runs_in_use
 
     if keep is None or finished_round.report is None:
         return
-    for decision in decisions(history(runs).runs, Keep(last=keep), runs_in_use(options, (), runs)):
+    for decision in decisions(
+        history(runs_path).runs, RetentionRules(last=keep), runs_in_use(options, (), runs_path)
+    ):
         if not decision.reasons:
             remove_run(decision.run.path)

@@ -1,19 +1,19 @@
-"""Writes a collection: tables of bookies' directories, read on the bookies, to be audited elsewhere.
+"""Writer of a collection: tables of bookies' directories, read on the bookies, to be audited elsewhere.
 
     places          directories, and the content of their VERSION and lastMark files
     availability    the indexes, one piece after the other (a piece: one bookie's directories in one place)
-    journal tails   journal records after the marks that were read
-    entry logs      every log's header and ledgers map. With --entry-logs: also the ledgers in every log,
-                    from its map or from a scan of its entries' headers
-    locations       with --entry-logs: the places that the indexes point to, read before the logs; one entry
-                    of each is looked up in its log
+    journal tails   journal records after the last marks
+    entry logs      the header and ledgers map of each log. With --entry-logs: also the ledgers in each log,
+                    from its map or from a scan of the headers of its entries
+    locations       with --entry-logs: the positions in entry logs that the indexes point to, read before the
+                    logs. At each position, one entry is looked up
     disks           with --entry-logs: files beside the logs, and the free space of the file systems
-    manifest        written last: the tables, and their sizes
+    manifest        the tables and their sizes, written last
 
-lastMark is read before the indexes. If the collection lacks an entry that was written later, the entry is
-therefore newer than the mark. A collection does not assign entry logs to bookies; the audit finds out which
-bookie a directory belongs to. Without Spark the directories are read one after the other, in bounded memory.
-Use Spark for many bookies, if all tasks can read their disks. It runs one task for each part of a table.
+The last mark (lastMark) is read before the indexes. If the collection lacks an entry that the bookie has, the
+entry is therefore newer than the mark. A collection does not assign entry logs to bookies: the audit finds
+out which bookie a directory belongs to. Without Spark, the directories are read one after the other, in
+bounded memory. With Spark, tasks read the parts of a table. All tasks must be able to read the disks.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from auditor.model.progress import Progress, Silent
 from auditor.model.run_facts import program_version
 from auditor.model.states import ELSEWHERE, BookieRead, EntryLogState, IndexState, LogFileKind, TailState
 from auditor.sources.bookies.collections.collection import (
-    DIRECTORIES,
-    PLACES,
+    DIRECTORY_SCHEMA,
+    PLACE_SCHEMA,
     CollectedFile,
     Collection,
     CollectionManifest,
@@ -45,17 +45,17 @@ from auditor.sources.bookies.collections.collection import (
     place_rows,
 )
 from auditor.sources.bookies.collections.tables import (
-    AVAILABILITY,
-    COLLECTION,
+    COLLECTION_COLUMN,
     COMPRESSION,
-    DISKS,
-    LOCATIONS,
-    LOGS,
-    TAILS,
+    DISK_SCHEMA,
+    INDEX_SCHEMA,
+    LOCATION_SCHEMA,
+    LOG_SCHEMA,
+    TAIL_SCHEMA,
     Piece,
+    add_piece_columns,
     batches_of,
     pieces_of,
-    with_piece,
     write_table,
 )
 from auditor.sources.bookies.entry_logs import rows as entry_logs
@@ -72,7 +72,7 @@ from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import run_files
 from auditor.spark.part_tables import PartTable
 from auditor.spark.session import require_classic
-from auditor.spark.tasks import file_system_errors, report_tasks, require_shared
+from auditor.spark.tasks import report_tasks, require_shared, translate_file_system_errors
 from auditor.spark.types import SparkSession
 from auditor.tables.registry import COOKIES, StoreCookie
 
@@ -83,11 +83,11 @@ class CollectionInput:
 
     Attributes:
         collection_id: id of the collection.
-        pieces: pieces of indexes; a piece is the index directories of one bookie in one place.
-        parts: the pieces cut into parts for tasks. The ``bookie_id`` of a part is the id of its piece.
-        directories: directories that may have entry logs, each with the digest of its VERSION; the digest
-            is None without a VERSION.
-        whole_logs: True to read the ledgers in each log, the index locations, and the disks too.
+        pieces: pieces of indexes. A piece is the index directories of one bookie in one place.
+        parts: the pieces, divided into parts for tasks. The ``bookie_id`` of a part is the id of its piece.
+        directories: directories that may have entry logs, each with the digest of its VERSION file, or None
+            without such a file.
+        whole_logs: True to read the ledgers in each log, the locations of entries, and the disks too.
     """
 
     collection_id: str
@@ -102,32 +102,35 @@ class CollectedTable(NamedTuple):
 
     name: str
     columns: pa.Schema
-    read: Callable[[Any], Iterator[pa.RecordBatch]]
+    part_reader: Callable[[Any], Iterator[pa.RecordBatch]]
     parts: Sequence[Any]
 
 
-def directories_of(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]:
-    """Return every directory that has a ``current``, with the digest of its VERSION, sorted by path."""
-    versions = {
+def find_log_directories(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]:
+    """Return every directory with a ``current``, sorted, with the digest of its VERSION file or None."""
+    version_by_path = {
         directory.path: directory.version
         for place in places
         for directory in place.directories
         if directory.has_current
     }
-    return [(path, IndexDirectory.seen(path, versions[path]).version_sha256) for path in sorted(versions)]
+    return [
+        (path, IndexDirectory.from_version(path, version_by_path[path]).version_sha256)
+        for path in sorted(version_by_path)
+    ]
 
 
 def _log_parts(collection: CollectionInput) -> list[LogPart]:
     """Return one part for the entry logs of each directory."""
-    # Without DbLedgerStorage a bookie has one collector, whose cache is in its first directory.
-    first_directories = {
+    # Without DbLedgerStorage, a bookie has one garbage collector. Its cache is in the first ledger directory.
+    first_directory_by_path = {
         first_directory: next(iter(piece.ledger_directories), "")
         for piece in collection.pieces
         if any(directory.storage != ROCKSDB for directory in piece.directories)
         for first_directory in piece.ledger_directories
     }
     return [
-        LogPart(None, None, path, directory_version, cache=first_directories.get(path) or None)
+        LogPart(None, None, path, directory_version, cache=first_directory_by_path.get(path) or None)
         for path, directory_version in collection.directories
     ]
 
@@ -135,24 +138,24 @@ def _log_parts(collection: CollectionInput) -> list[LogPart]:
 def collected_tables(collection: CollectionInput, part_count: int) -> list[CollectedTable]:
     """Return the tables to write, in order.
 
-    With ``whole_logs``, the table ``locations`` comes before the entry logs, and ``disks`` comes last. The
-    entry logs are then read in about ``part_count`` parts.
+    If ``whole_logs`` is True, the table ``locations`` comes before the entry logs, and ``disks`` comes last.
+    In this case the entry logs are read in about ``part_count`` parts.
     """
     pieces_by_id = {piece.id: piece for piece in collection.pieces}
     paths = [path for path, _ in collection.directories]
     tables = [
-        CollectedTable("availability", AVAILABILITY, partial(_index_rows, pieces_by_id), collection.parts),
-        CollectedTable("journal_tails", TAILS, _tail_rows, collection.pieces),
+        CollectedTable("availability", INDEX_SCHEMA, partial(_index_rows, pieces_by_id), collection.parts),
+        CollectedTable("journal_tails", TAIL_SCHEMA, _journal_rows, collection.pieces),
     ]
     if not collection.whole_logs:
         return [*tables, CollectedTable("entry_logs", entry_logs.SCHEMA, _header_rows, paths)]
-    logs = slice_parts(_log_parts(collection), part_count)
+    log_parts = slice_parts(_log_parts(collection), part_count)
     collection_id = collection.collection_id
     return [
         *tables,
-        CollectedTable("locations", LOCATIONS, partial(_location_rows, pieces_by_id), collection.parts),
-        CollectedTable("entry_logs", LOGS, partial(_log_rows, collection_id), logs),
-        CollectedTable("disks", DISKS, partial(_disk_rows, collection_id), paths),
+        CollectedTable("locations", LOCATION_SCHEMA, partial(_location_rows, pieces_by_id), collection.parts),
+        CollectedTable("entry_logs", LOG_SCHEMA, partial(_log_rows, collection_id), log_parts),
+        CollectedTable("disks", DISK_SCHEMA, partial(_disk_rows, collection_id), paths),
     ]
 
 
@@ -160,19 +163,19 @@ def write_in_spark(
     spark: SparkSession, target: Collection, table: CollectedTable, progress: Progress
 ) -> tuple[CollectedFile, ...]:
     """Write a table with Spark, one task for each part."""
-    rows = PartTable.of(spark, table.columns, table.read, table.parts).frame()
+    rows = PartTable.from_parts(spark, table.columns, table.part_reader, table.parts).frame()
     progress.table(table.name)
-    with report_tasks(spark, progress), file_system_errors(target.path):
+    with report_tasks(spark, progress), translate_file_system_errors(target.path):
         rows.write.option("compression", COMPRESSION).parquet(f"{target.path}/{table.name}")
     return target.manifest_files(table.name)
 
 
 def _index_rows(pieces_by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
-    return (with_piece(batch, pieces_by_id[part.bookie_id], AVAILABILITY) for batch in read_part(part))
+    return (add_piece_columns(batch, pieces_by_id[part.bookie_id], INDEX_SCHEMA) for batch in read_part(part))
 
 
-def _tail_rows(piece: Piece) -> Iterator[pa.RecordBatch]:
-    return (with_piece(batch, piece, TAILS) for batch in read_tail(piece.tail))
+def _journal_rows(piece: Piece) -> Iterator[pa.RecordBatch]:
+    return (add_piece_columns(batch, piece, TAIL_SCHEMA) for batch in read_tail(piece.tail))
 
 
 def _header_rows(directory: str) -> Iterator[pa.RecordBatch]:
@@ -182,24 +185,24 @@ def _header_rows(directory: str) -> Iterator[pa.RecordBatch]:
 def _location_rows(pieces_by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
     piece = pieces_by_id[part.bookie_id]
     rows = read_locations({part.bookie_id: piece.ledger_directories}, part)
-    return (with_piece(batch, piece, LOCATIONS) for batch in rows)
+    return (add_piece_columns(batch, piece, LOCATION_SCHEMA) for batch in rows)
 
 
 def _log_rows(collection_id: str, part: LogPart) -> Iterator[pa.RecordBatch]:
     for batch in read_logs_of(part):
-        collection_ids = pa.repeat(pa.scalar(collection_id, pa.string()), batch.num_rows)
-        yield batch.append_column(COLLECTION, collection_ids).select(LOGS.names).cast(LOGS)
+        id_column = pa.repeat(pa.scalar(collection_id, pa.string()), batch.num_rows)
+        yield batch.append_column(COLLECTION_COLUMN, id_column).select(LOG_SCHEMA.names).cast(LOG_SCHEMA)
 
 
 def _disk_rows(collection_id: str, directory: str) -> Iterator[pa.RecordBatch]:
-    return batches_of([{**sizes_of(directory), "collection": collection_id}], DISKS)
+    return batches_of([{**sizes_of(directory), "collection": collection_id}], DISK_SCHEMA)
 
 
-DEFAULT_PARTS = 64
-"""Number of parts into which the indexes are cut without Spark. The progress counts finished parts."""
+PART_COUNT = 64
+"""Number of parts into which the indexes are divided without Spark. The progress counts finished parts."""
 
-SHOWN_UNREAD = 20
-"""Largest number of unreadable places to name. All are counted, and all are in the tables."""
+MAX_UNREAD_SHOWN = 20
+"""Largest number of unreadable paths to name. All of them are counted, and all are in the tables."""
 
 UNREAD_STATES = {
     "availability": (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE, IndexState.GAP, IndexState.DAMAGED),
@@ -213,20 +216,20 @@ VERSIONS_SCHEMA = pa.schema([*COOKIES, column("path", pa.string(), "the director
 ``bookie_id`` is the id in the file.
 """
 
-Files = tuple[CollectedFile, ...]
+CollectedFiles = tuple[CollectedFile, ...]
 
 
 @dataclass(frozen=True)
 class FinishedCollection:
-    """A finished collection: its path, its manifest, and the places that could not be read.
+    """A finished collection: its path, its manifest, and the paths that could not be read.
 
-    ``unread`` is the number of unreadable places. ``unread_lines`` name the first `SHOWN_UNREAD` of them,
-    with the reasons.
+    ``unread_count`` is their number. ``unread_lines`` name the first `MAX_UNREAD_SHOWN` of them, with
+    reasons.
     """
 
     path: str
     manifest: CollectionManifest
-    unread: int
+    unread_count: int
     unread_lines: tuple[str, ...]
 
 
@@ -239,19 +242,19 @@ def collect(
 ) -> FinishedCollection:
     """Collect the content of bookies' directories into the new directory ``out``.
 
-    Damage becomes rows, as in an audit. An interrupted collection has no collection.json, so it is not
-    mistaken for a complete one.
+    Damaged files become rows of the tables, as in an audit. An interrupted collection has no collection.json,
+    and is therefore not mistaken for a complete one.
 
     Args:
         bookies: directories of bookies, and inventories.
-        out: local path, or a URI that pyarrow can write, and Spark too if ``spark`` is given.
-        options: audit options; only those that concern reading have an effect.
-        spark: session to read with; None to read in this process.
+        out: local path, or a URI that pyarrow can write, and with ``spark`` also Spark.
+        options: audit options. The options of reading have an effect, the others do not.
+        spark: session to read with. None to read in this process.
         progress: receiver of progress.
 
     Raises:
         UsageError: a source is not a bookie's directory, ``out`` exists already or cannot be written, or
-            the session is one of Spark Connect.
+            ``spark`` is a session of Spark Connect.
     """
     creation_time = now_ms()
     options, progress = options or AuditOptions(), progress or Silent()
@@ -264,12 +267,13 @@ def collect(
         raise UsageError(f"--bookies {', '.join(bookies)}: no directory with current/ found")
     collection_id = uuid.uuid4().hex
     pieces = pieces_of(collection_id, places)
-    tables: dict[str, Files] = dict(_directory_tables(target, places, pieces))
+    tables: dict[str, CollectedFiles] = dict(_directory_tables(target, places, pieces))
     part_count = (
-        DEFAULT_PARTS if spark is None else spark.sparkContext.defaultParallelism * options.parts_per_core
+        PART_COUNT if spark is None else spark.sparkContext.defaultParallelism * options.parts_per_core
     )
     parts = plan_parts([(piece.id, piece.directories) for piece in pieces], part_count, options.threads)
-    collection = CollectionInput(collection_id, pieces, parts, directories_of(places), options.entry_logs)
+    log_directories = find_log_directories(places)
+    collection = CollectionInput(collection_id, pieces, parts, log_directories, options.entry_logs)
     if spark is not None:
         require_shared(spark, *run_files(target.path))
     for table in collected_tables(collection, 1 if spark is None else part_count):
@@ -278,29 +282,28 @@ def collect(
             if spark is None
             else write_in_spark(spark, target, table, progress)
         )
-    unread = chain(
-        _unread_bookies(places), _unread_rows(target, tables), _unread_tails(target, tables, pieces)
+    unread_texts = chain(
+        _unread_bookies(places), _unread_files(target, tables), _unread_journals(target, tables, pieces)
     )
-    unread_lines = tuple(islice(unread, SHOWN_UNREAD))
-    count = len(unread_lines) + sum(1 for _ in unread)
+    unread_lines = tuple(islice(unread_texts, MAX_UNREAD_SHOWN))
+    unread_count = len(unread_lines) + sum(1 for _ in unread_texts)
     manifest = CollectionManifest(
         collection_id, program_version(), creation_time, now_ms(), tuple(bookies), tables
     )
     target.write_manifest(manifest)
-    return FinishedCollection(target.path, manifest, count, unread_lines)
+    return FinishedCollection(target.path, manifest, unread_count, unread_lines)
 
 
 def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[str, ...]]:
     """Return the target of a collection and the directories to read. Raise `UsageError` if they are invalid.
 
-    This writes nothing. `collect` calls it first. A caller that starts a Spark session, which takes
-    seconds, can call it before that.
+    The function writes nothing. A caller can call it before the start of a Spark session.
     """
     target = Collection(out if "://" in out else str(Path(out).absolute()))
     sources = split_sources(bookies)
     if sources.rpc or sources.collections:
-        source = "rpc:" if sources.rpc else sources.collections[0]
-        raise UsageError(f"--bookies {source}: collect reads only bookies' own directories")
+        refused_source = "rpc:" if sources.rpc else sources.collections[0]
+        raise UsageError(f"--bookies {refused_source}: collect reads only bookies' own directories")
     if target.files.get_file_info(target.base).type != fs.FileType.NotFound:
         raise UsageError(f"--out {target.path}: already exists; choose a new directory")
     return target, sources.directories
@@ -308,7 +311,7 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
 
 def _directory_tables(
     target: Collection, places: Sequence[PlaceFound], pieces: Sequence[Piece]
-) -> Iterator[tuple[str, Files]]:
+) -> Iterator[tuple[str, CollectedFiles]]:
     """Write the tables about directories, and yield the name and files of each.
 
     These tables are small: they have a few rows for each directory.
@@ -319,16 +322,16 @@ def _directory_tables(
     directories = [
         row for number, place in enumerate(places) for row in directory_rows(number, place, piece_ids)
     ]
-    versions = [
+    version_rows = [
         _version_row(directory)
         for place in places
         for directory in place.directories
         if directory.has_current
     ]
     for name, schema, rows in (
-        ("places", PLACES, place_rows(places)),
-        ("directories", DIRECTORIES, directories),
-        ("cookies", VERSIONS_SCHEMA, versions),
+        ("places", PLACE_SCHEMA, place_rows(places)),
+        ("directories", DIRECTORY_SCHEMA, directories),
+        ("cookies", VERSIONS_SCHEMA, version_rows),
     ):
         yield name, write_table(target, name, schema, batches_of(rows, schema))
 
@@ -339,57 +342,59 @@ def _version_row(directory: DirectoryFound) -> dict[str, Any]:
     return {**row, "bookie_id": row["bookie_host"], "path": directory.path}
 
 
-def _write_in_driver(target: Collection, table: CollectedTable, progress: Progress) -> Files:
+def _write_in_driver(target: Collection, table: CollectedTable, progress: Progress) -> CollectedFiles:
     progress.table(table.name, len(table.parts))
 
     def batches() -> Iterator[pa.RecordBatch]:
         for part in table.parts:
-            yield from table.read(part)
+            yield from table.part_reader(part)
             progress.advance(1)
 
     return write_table(target, table.name, table.columns, batches())
 
 
 def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
-    """Yield each bookie that lacks a directory named in its VERSION, and each place that was not listed."""
+    """Yield each bookie that lacks a directory of its VERSION file, and each path that was not listed."""
     attribution = attribute(places, frozenset(), {}, None)
-    ids = {row.cookie_bookie_id for row in attribution.directories if row.cookie_bookie_id is not None}
-    for bookie_id, bookie in attribute(places, ids, {}, None).bookies.items():
+    cookie_ids = {row.cookie_bookie_id for row in attribution.directories if row.cookie_bookie_id is not None}
+    for bookie_id, bookie in attribute(places, cookie_ids, {}, None).bookies.items():
         if bookie.read != BookieRead.READ:
             yield f"{bookie_id}: {bookie.reason}"
     for place in places:
         yield from (f"{path}: {reason}" for path, reason in place.gaps)
 
 
-def _unread_rows(target: Collection, tables: Mapping[str, Files]) -> Iterator[str]:
-    """Yield the rows of the written tables that describe something unreadable.
+def _unread_files(target: Collection, tables: Mapping[str, CollectedFiles]) -> Iterator[str]:
+    """Yield the path and the reason of each row about an unreadable file.
 
-    Parquet statistics skip most row groups without such a row.
+    The statistics in Parquet files let it skip most row groups without such a row.
     """
     for name, unread_states in UNREAD_STATES.items():
-        condition = dataset.field("state").isin(unread_states)
+        row_filter = dataset.field("state").isin(unread_states)
         if name == "entry_logs":
             # The file of an unfinished compaction may not be an entry log yet.
-            condition &= dataset.field("kind").is_null() | (dataset.field("kind") == LogFileKind.LOG)
-        for row in _rows_where(target, tables[name], ["path", "reason"], condition):
+            row_filter &= dataset.field("kind").is_null() | (dataset.field("kind") == LogFileKind.LOG)
+        for row in _filtered_rows(target, tables[name], ["path", "reason"], row_filter):
             yield f"{row['path']}: {row['reason']}"
 
 
-def _unread_tails(target: Collection, tables: Mapping[str, Files], pieces: Sequence[Piece]) -> Iterator[str]:
-    """Yield the journals that could not be read completely, without those of cleanly stopped bookies.
+def _unread_journals(
+    target: Collection, tables: Mapping[str, CollectedFiles], pieces: Sequence[Piece]
+) -> Iterator[str]:
+    """Yield the journals that could not be read completely.
 
-    The index of a cleanly stopped bookie has all entries of its journal.
+    Journals of cleanly stopped bookies are left out: their entries are all in the index.
     """
-    unstopped_pieces = pa.array([piece.id for piece in pieces if piece.journals.stopped is None], pa.string())
-    condition = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(unstopped_pieces)
-    for row in _rows_where(target, tables["journal_tails"], ["bookie_id", "path", "reason"], condition):
+    piece_ids = pa.array([piece.id for piece in pieces if piece.journals.clean_stop_ms is None], pa.string())
+    row_filter = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(piece_ids)
+    for row in _filtered_rows(target, tables["journal_tails"], ["bookie_id", "path", "reason"], row_filter):
         yield f"journal of {row['path'] or row['bookie_id']}: {row['reason']}"
 
 
-def _rows_where(
-    target: Collection, files: Files, columns: list[str], condition: dataset.Expression
+def _filtered_rows(
+    target: Collection, files: CollectedFiles, columns: list[str], row_filter: dataset.Expression
 ) -> Iterator[dict[str, Any]]:
     paths = [f"{target.base}/{file.path}" for file in files]
     table = dataset.dataset(paths, filesystem=target.files, format="parquet")
-    for batch in table.to_batches(columns=columns, filter=condition):
+    for batch in table.to_batches(columns=columns, filter=row_filter):
         yield from batch.to_pylist()

@@ -1,8 +1,8 @@
 """The two sides of a comparison of stores: the tables of each side, and the differences between them.
 
-Versions and times of ledgers are not compared. A first join compares ids and a digest of the stored
-bytes. The other columns are joined only to the rows that differ. The bytes contain passwords, so each
-digest is salted with a random number that is not kept.
+Versions and times of ledgers are not compared. A first join compares ids and a digest of the stored bytes.
+The other columns are joined to the rows that differ. The bytes contain passwords. Each digest is therefore
+salted with a random number, which is not stored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from auditor.sources.owners.spark_source import OWNER_VALUES, OwnerValueSource
 from auditor.spark import functions as F
 from auditor.spark.batches import select_columns, source_rows
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.scans import doubtful_ids, with_doubts
+from auditor.tables.scans import add_doubt_column, doubtful_ids
 
 STORE_DIFFERENCES = schema_of(
     ("item", pa.string(), "ledger, owner, cookie, layout, instance-id or id-generator"),
@@ -44,15 +44,15 @@ STORE_DIFFERENCES = schema_of(
 )
 
 MAX_GAPS = 1000
-"""Largest number of unreadable places in one side's owner trees that are matched with missing owners.
+"""Largest number of unreadable paths in one store's owner trees that are compared with missing owners.
 
-If there are more such places, every missing owner is undecided.
+If there are more unreadable paths, every missing owner is undecided.
 """
 
-MOVED_REASON = "the record changed while the stores were read"
+CHANGED_REASON = "the record changed while the stores were read"
 
 _LEDGER_KEYS, _PATH_KEYS = ("scope_id", "ledger_id"), ("path",)
-_LISTED_CONDITION = "status in ('ok', 'broken', 'unreadable')"
+_LISTED_SQL = "status in ('ok', 'broken', 'unreadable')"
 _SCALAR_COLUMNS = (
     "format", "state", "ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "length",
     "digest_type", "metadata_ctime",
@@ -67,7 +67,7 @@ class Sides(NamedTuple):
 
 
 def digest_values(rows: DataFrame, salt: int) -> DataFrame:
-    """Replace the column ``value`` by a column ``digest``."""
+    """Return the rows with a column ``digest`` in place of the column ``value``."""
     return rows.withColumn("digest", F.xxhash64(F.lit(salt), F.col("value"))).drop("value")
 
 
@@ -78,20 +78,22 @@ def ledger_differences(
 
     Args:
         ledgers: the table of ledgers from both stores.
-        source_cut_reason: reason why the scan of the source may lack any ledger; None if there is no such
-        reason. copy_cut_reason: the same for the copy.
+        source_cut_reason: why the scan of the source may lack any ledger. None if it cannot.
+        copy_cut_reason: the same for the copy.
     """
-    # Compare digests first. The other columns are joined only to the few rows that differ.
-    rows = _unequal_rows(ledgers, _LEDGER_KEYS, _LISTED_CONDITION)
+    # Compare digests first, because few rows differ. The other columns are joined to these rows.
+    rows = _unequal_rows(ledgers, _LEDGER_KEYS, _LISTED_SQL)
     for side, cut_reason, name in (
         (ledgers.source, source_cut_reason, "source_doubt"),
         (ledgers.copy, copy_cut_reason, "copy_doubt"),
     ):
-        rows = with_doubts(rows, doubtful_ids(side, None, cut_reason), 1).withColumnRenamed("doubt", name)
+        rows = add_doubt_column(rows, doubtful_ids(side, None, cut_reason), 1).withColumnRenamed(
+            "doubt", name
+        )
     column_names = [*_SCALAR_COLUMNS, "custom_metadata", "segments", "path"]
-    for side, prefix in ((ledgers.source, "source"), (ledgers.copy, "copy")):
-        side_rows = side.where(_LISTED_CONDITION).select(
-            *_LEDGER_KEYS, *(F.col(name).alias(f"{prefix}_{name}") for name in column_names)
+    for side, column_prefix in ((ledgers.source, "source"), (ledgers.copy, "copy")):
+        side_rows = side.where(_LISTED_SQL).select(
+            *_LEDGER_KEYS, *(F.col(name).alias(f"{column_prefix}_{name}") for name in column_names)
         )
         rows = rows.join(side_rows, [*_LEDGER_KEYS], "left")
     rows = rows.withColumn("path", F.coalesce("source_path", "copy_path"))
@@ -105,55 +107,57 @@ def owner_differences(values: Sides) -> DataFrame:
     for side, name in ((values.source, "source_doubt"), (values.copy, "copy_doubt")):
         gap_rows = side.where("status = 'gap'").select(F.col("path").alias("gap"), "damage")
         is_below_gap = (F.col("path") == F.col("gap")) | F.col("path").startswith(F.concat("gap", F.lit("/")))
-        # The limit bounds the broadcast. With more gaps, every absence is in doubt (see `many`).
+        # The limit bounds the broadcast. With more gaps, every missing owner is in doubt (`too_many_gaps`).
         hidden_rows = rows.select("path").join(F.broadcast(gap_rows.limit(MAX_GAPS)), is_below_gap)
         hidden_rows = hidden_rows.groupBy("path").agg(
             F.min(F.concat("gap", F.lit(": "), "damage")).alias(name)
         )
-        merged_gaps = gap_rows.groupBy().agg(
+        too_many_gaps = gap_rows.groupBy().agg(
             F.when(F.count("*") > MAX_GAPS, "too many paths of the owners' trees were not read").alias("all")
         )
-        rows = rows.join(hidden_rows, "path", "left").crossJoin(F.broadcast(merged_gaps))
+        rows = rows.join(hidden_rows, "path", "left").crossJoin(F.broadcast(too_many_gaps))
         rows = rows.withColumn(name, F.coalesce(name, "all")).drop("all")
     return _add_doubts(rows, StoreItem.OWNER)
 
 
 def settle_differences(
-    differences: DataFrame, key: str, source: DataFrame | None, copy: DataFrame | None
+    differences: DataFrame, item_kind: str, source: DataFrame | None, copy: DataFrame | None
 ) -> DataFrame:
-    """Mark a difference as undecided if a second read of a running store found another version.
+    """Return ``differences``, undecided where a second read of a running store found another version.
 
     Args:
         differences: rows of `STORE_DIFFERENCES` from the first read.
-        key: the kind of rows, ``ledger`` or ``owner``.
-        source: rows of the second read of the source; None for a saved store.
-        copy: rows of the second read of the copy; None for a saved store.
+        item_kind: the kind of rows, ``ledger`` or ``owner``.
+        source: rows of the second read of the source. None for a saved store.
+        copy: rows of the second read of the copy. None for a saved store.
     """
-    keys, condition = (
-        (_LEDGER_KEYS, _LISTED_CONDITION) if key == StoreItem.LEDGER else (_PATH_KEYS, "status = 'ok'")
+    key_columns, listed_sql = (
+        (_LEDGER_KEYS, _LISTED_SQL) if item_kind == StoreItem.LEDGER else (_PATH_KEYS, "status = 'ok'")
     )
-    rows, is_moved = differences, F.lit(False)
+    rows, has_changed = differences, F.lit(False)
     for later_rows, name in ((source, "source_version"), (copy, "copy_version")):
         if later_rows is not None:
-            later_versions = later_rows.where(condition).select(
-                *keys, F.col("version").alias(f"later_{name}")
+            later_versions = later_rows.where(listed_sql).select(
+                *key_columns, F.col("version").alias(f"later_{name}")
             )
-            rows = rows.join(later_versions, [*keys], "left")
-            # Null-safe: a row that was created or deleted between the looks has moved too.
-            is_moved = is_moved | ~F.col(name).eqNullSafe(F.col(f"later_{name}"))
-    rows = rows.withColumn("why", F.coalesce("why", F.when(is_moved, MOVED_REASON)))
+            rows = rows.join(later_versions, [*key_columns], "left")
+            # Null-safe, because a row that was created or deleted between the reads has changed too.
+            has_changed = has_changed | ~F.col(name).eqNullSafe(F.col(f"later_{name}"))
+    rows = rows.withColumn("why", F.coalesce("why", F.when(has_changed, CHANGED_REASON)))
     change = F.when(F.col("why").isNotNull(), CopyState.UNDECIDED).otherwise(F.col("change"))
     return rows.withColumn("change", change).select(*STORE_DIFFERENCES.names)
 
 
-def _unequal_rows(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
-    """Join both sides, and return the rows that differ, with the version on each side."""
+def _unequal_rows(sides: Sides, key_columns: tuple[str, ...], listed_sql: str) -> DataFrame:
+    """Join both sides, and return the rows that differ, with their version on each side."""
 
-    def narrow(side: DataFrame, name: str) -> DataFrame:
+    def select_side(side: DataFrame, name: str) -> DataFrame:
         columns = (F.col("digest").alias(name), F.col("version").alias(f"{name}_version"))
-        return side.where(listed).select(*keys, *columns)
+        return side.where(listed_sql).select(*key_columns, *columns)
 
-    joined_rows = narrow(sides.source, "source").join(narrow(sides.copy, "copy"), [*keys], "full_outer")
+    joined_rows = select_side(sides.source, "source").join(
+        select_side(sides.copy, "copy"), [*key_columns], "full_outer"
+    )
     source, copy = F.col("source"), F.col("copy")
     change = F.when(copy.isNull(), CopyState.MISSING).when(source.isNull(), CopyState.EXTRA)
     return joined_rows.where(~source.eqNullSafe(copy)).withColumn(
@@ -164,7 +168,7 @@ def _unequal_rows(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame
 def _add_doubts(rows: DataFrame, store_item: StoreItem) -> DataFrame:
     """Return rows of `STORE_DIFFERENCES`.
 
-    If a row is missing on a side that may not have read it, the difference becomes undecided.
+    If a row is missing on a side that was not read completely, the difference becomes undecided.
     """
     change = F.col("change")
     doubt_column = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
@@ -175,31 +179,31 @@ def _add_doubts(rows: DataFrame, store_item: StoreItem) -> DataFrame:
 
 
 def _differing_fields() -> Column:
-    """Return a column with the metadata fields that differ, or a note that only the bytes differ."""
+    """Return a column with the metadata fields that differ. If none does, it has a note on the bytes."""
 
-    def differ(name: str, text: Column, *, entries: bool = False) -> Column:
+    def _differing_text(name: str, text: Column, *, sorts_entries: bool = False) -> Column:
         source_column, copy_column = F.col(f"source_{name}"), F.col(f"copy_{name}")
-        if entries:  # Spark cannot compare maps
+        if sorts_entries:  # Spark cannot compare maps
             source_column, copy_column = (
                 F.sort_array(F.map_entries(side)) for side in (source_column, copy_column)
             )
         return F.when(~source_column.eqNullSafe(copy_column), text)
 
-    def both(name: str) -> Column:
+    def _both_values_text(name: str) -> Column:
         sides = [
             F.coalesce(F.col(f"{side}_{name}").cast("string"), F.lit("none")) for side in ("source", "copy")
         ]
         return F.concat_ws("", F.lit(f"{name}: "), F.concat_ws(" / ", *sides))
 
-    differences = F.array_compact(
+    field_texts = F.array_compact(
         F.array(
-            *(differ(name, both(name)) for name in _SCALAR_COLUMNS),
-            differ("custom_metadata", F.lit("custom_metadata"), entries=True),
-            differ("segments", F.lit("segments")),
+            *(_differing_text(name, _both_values_text(name)) for name in _SCALAR_COLUMNS),
+            _differing_text("custom_metadata", F.lit("custom_metadata"), sorts_entries=True),
+            _differing_text("segments", F.lit("segments")),
         )
     )
-    byte_difference = F.array(F.lit("bytes: another password, or the same metadata in another encoding"))
-    return F.when(F.size(differences) > 0, differences).otherwise(byte_difference)
+    bytes_only_text = F.array(F.lit("bytes: another password, or the same metadata in another encoding"))
+    return F.when(F.size(field_texts) > 0, field_texts).otherwise(bytes_only_text)
 
 
 _SINGLE_NODES = ("LAYOUT", "INSTANCEID")
@@ -209,8 +213,8 @@ _SINGLE_NODES = ("LAYOUT", "INSTANCEID")
 class StoreSide:
     """An open store of the comparison, named ``source`` or ``copy``.
 
-    ``nodes`` are the cluster's own nodes (`ClusterNodes`) at the first read. ``salt`` is the number that
-    salts the digests.
+    ``nodes`` are the nodes of the cluster itself (`ClusterNodes`) at the first read. ``salt`` is the number
+    that salts the digests.
     """
 
     name: str
@@ -229,19 +233,19 @@ class StoreSide:
 
     @property
     def root(self) -> str:
-        """Return the path below which BookKeeper keeps everything."""
+        """Return the path below which BookKeeper stores all metadata."""
         return self.store.root
 
     def summary(self) -> StoreSummary:
         """Return the store's URI, its position at the first read, and its layout."""
         return StoreSummary(self.uri.text, self.nodes.position, self.layout.value)
 
-    def values(self, *, again: bool = False) -> dict[str, bytes]:
+    def values(self, *, reads_again: bool = False) -> dict[str, bytes]:
         """Return the bytes of layout, instance id and cookies, by their names below the root.
 
-        With ``again``, read these bytes again from the store.
+        If ``reads_again`` is True, read them from the store a second time.
         """
-        nodes = self.store.cluster() if again else self.nodes
+        nodes = self.store.cluster() if reads_again else self.nodes
         return {
             name: znode.data
             for name, znode in nodes.nodes.items()
@@ -256,7 +260,7 @@ class StoreSide:
         )
 
     def ledgers_again(self) -> DataFrame | None:
-        """Read the ids and versions of the ledgers a second time, and return them; None for a saved store."""
+        """Return the ids and versions of the ledgers from a second read. None for a saved store."""
         if not self.live:
             return None
         return self.cache.write_table(
@@ -264,9 +268,9 @@ class StoreSide:
         )
 
     def has_owners(self, application: str) -> bool | None:
-        """Return whether the store has an application's owners beside the root; None if it cannot tell."""
-        tree = APPLICATIONS[application].trees[0]
-        return self.store.has_beside(tree) if isinstance(self.store, NeighbourStore) else None
+        """Return whether the store has an application's owners next to the root. None if it cannot tell."""
+        owner_tree = APPLICATIONS[application].trees[0]
+        return self.store.has_neighbour(owner_tree) if isinstance(self.store, NeighbourStore) else None
 
     def owners(self, uri: OwnersUri | None) -> DataFrame:
         """Return a digest of every owner's value. The table is empty if ``uri`` is None."""
@@ -275,9 +279,9 @@ class StoreSide:
         )
 
     def owners_again(self, uri: OwnersUri | None) -> DataFrame | None:
-        """Read the versions of the owners' values a second time, and return them.
+        """Return the versions of the owners' values from a second read.
 
-        Return None for a saved store, or if ``uri`` is None.
+        None for a saved store, or if ``uri`` is None.
         """
         if uri is None or not is_live(uri.tree(APPLICATIONS[uri.application].trees[0])):
             return None
@@ -292,14 +296,14 @@ class StoreSide:
                 return source_rows(self.cache.spark, OwnerValueSource(self._options({"owners": uri.text})))
         return self.cache.spark.createDataFrame([], from_arrow_schema(OWNER_VALUES))
 
-    def _read_values(self, source: type[StoreSource], cluster: ClusterNodes) -> DataFrame:
+    def _read_values(self, source: type[StoreSource], cluster_nodes: ClusterNodes) -> DataFrame:
         named_options = {"metadata": self.uri.text, "layout": self.layout.value}
-        return source_rows(self.cache.spark, source(self._options(named_options, cluster)))
+        return source_rows(self.cache.spark, source(self._options(named_options, cluster_nodes)))
 
     def _options(
-        self, named_options: Mapping[str, str], cluster: ClusterNodes | None = None
+        self, named_options: Mapping[str, str], cluster_nodes: ClusterNodes | None = None
     ) -> dict[str, str]:
-        return source_options(self.cache.spark, self.options, named_options, cluster)
+        return source_options(self.cache.spark, self.options, named_options, cluster_nodes)
 
 
 @contextmanager
@@ -309,7 +313,7 @@ def open_side(
     """Open a store for the duration of a ``with`` block. Its digests are salted with ``salt``.
 
     Raises:
-        UsageError: the URI names a layout that is not the store's.
+        UsageError: the URI names another layout than the store has.
         StoreError: the store cannot be read.
     """
     metadata_uri = parse_metadata_uri(uri)

@@ -1,8 +1,8 @@
 """A comparison of two stores, from two URIs to the table of differences.
 
-Both stores are read once, the source first. If a store is running and there are differences, that
-store is read a second time. A difference is certain if both reads found the same version on each
-side. All other differences are undecided.
+Both stores are read once, the source first. If there are differences, each running store is read a second
+time. A difference is certain if both reads of a store found the same version, on each side. All other
+differences are undecided.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from auditor.audit.run_store import RunStore
 from auditor.audit.table_cache import TableCache
 from auditor.compare.id_generators import GeneratorDifference, compare_generators
 from auditor.compare.store_side import (
-    MOVED_REASON,
+    CHANGED_REASON,
     STORE_DIFFERENCES,
     Sides,
     StoreSide,
@@ -34,7 +34,7 @@ from auditor.model.ledger_id import LayoutKind
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.runs.directory import RunDirectory
-from auditor.sources.file_systems import absolute
+from auditor.sources.file_systems import absolute_path
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
 from auditor.sources.metadata.stores import check_reachable, recognise
 from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, parse_owners_uri, sibling_tree_uri
@@ -42,10 +42,10 @@ from auditor.spark import functions as F
 from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session, scratch_directory
-from auditor.spark.tasks import own_errors, run_errors
+from auditor.spark.tasks import restore_own_errors, translate_run_errors
 from auditor.spark.types import DataFrame, SparkSession
 
-_GAPS_SHOWN = 20
+_MAX_GAPS_SHOWN = 20
 _ORDER_COLUMNS = ("change", "item", "scope_id", "ledger_id", "path")
 _STORE_ITEMS = {"LAYOUT": StoreItem.LAYOUT, "INSTANCEID": StoreItem.INSTANCE_ID}
 
@@ -65,11 +65,11 @@ def compare_stores(
     Args:
         source: metadata URI of the original store.
         copy: metadata URI of its copy.
-        owners: two values of ``--owners``, one for each store. If None, the owners beside BookKeeper's roots
-            are compared.
-        out: new directory that keeps the tables; None for a scratch directory.
+        owners: two values of ``--owners``, one for each store. None to compare the owners next to
+            BookKeeper's roots.
+        out: new directory that keeps the tables. None for a scratch directory.
         options: limits and credentials.
-        spark: session to use; None to build one.
+        spark: session to use. None to build one.
         progress: receiver of progress.
 
     Raises:
@@ -82,7 +82,7 @@ def compare_stores(
         recognise(uri)
         check_reachable(uri)
     owner_roots = (parse_owners_uri(owners[0]), parse_owners_uri(owners[1])) if owners else None
-    with _open_directory(out) as run, run_errors(run.path), ExitStack() as exit_stack:
+    with _open_directory(out) as run, translate_run_errors(run.path), ExitStack() as exit_stack:
         session = build_session(
             options.master,
             driver_memory=options.driver_memory,
@@ -95,18 +95,19 @@ def compare_stores(
         salt = secrets.randbits(62)
         source_side = exit_stack.enter_context(open_side("source", source, cache, options, salt))
         copy_side = exit_stack.enter_context(open_side("copy", copy, cache, options, salt))
-        roots, gaps = (owner_roots, ()) if owner_roots else _find_owners((source_side, copy_side))
-        yield _OpenPair(cache, (source_side, copy_side), roots, gaps).compare()
+        owner_pair, gap_texts = (owner_roots, ()) if owner_roots else _find_owners((source_side, copy_side))
+        yield _OpenStorePair(cache, (source_side, copy_side), owner_pair, gap_texts).compare()
 
 
 def _find_owners(
     sides: tuple[StoreSide, StoreSide],
 ) -> tuple[tuple[OwnersUri | None, OwnersUri | None] | None, tuple[str, ...]]:
-    """Find the owners beside the roots of both stores.
+    """Find the owners next to the roots of both stores.
 
     Returns:
-        The owners of source and copy, None for a side without owners. The pair itself is None if owners
-        are not compared. The second item has the reason if a store cannot tell whether it has owners.
+        The owners of source and copy, with None for a store without owners. The pair itself is None if owners
+        are not compared. The second item is empty, or has the reason why a store cannot tell whether it has
+        owners.
     """
     for name in APPLICATIONS:
         has_owners = [side.has_owners(name) for side in sides]
@@ -127,7 +128,7 @@ def _find_owners(
 
 
 @dataclass(frozen=True)
-class _OpenPair:
+class _OpenStorePair:
     """Two open stores, and the owners of each. ``gaps`` has the reason if owners are not compared."""
 
     cache: TableCache
@@ -142,36 +143,36 @@ class _OpenPair:
     def compare(self) -> tuple[Comparison, DataFrame]:
         """Write the tables of all differences, and count them."""
         source, copy = self.sides
-        gaps, notes = list(self.gaps), []
+        gap_texts, notes = list(self.gaps), []
         for side in self.sides:
             cut_gaps = [(side.root, side.nodes.cut)] if side.nodes.cut else []
-            gaps += [f"{side.name}: {path}: {reason}" for path, reason in (*cut_gaps, *side.nodes.gaps)]
+            gap_texts += [f"{side.name}: {path}: {reason}" for path, reason in (*cut_gaps, *side.nodes.gaps)]
             notes += [f"{side.name}: {note}" for note in side.nodes.notes]
         tables = [("ledger_differences", self._compare_ledgers), ("node_differences", self._compare_nodes)]
-        tables += [("owner_differences", self._owner_rows)] if self.owners else []
+        tables += [("owner_differences", self._compare_owners)] if self.owners else []
         result_tables = [self.cache.write_table(name, make_table) for name, make_table in tables]
         differences = result_tables[0]
         for rows in result_tables[1:]:
             differences = differences.unionByName(rows)
-        with own_errors():
+        with restore_own_errors():
             tallies = self._count_tallies(differences)
-            gaps += self._unread_notes()
+            gap_texts += self._unread_notes()
             notes += self._misplaced_notes()
             notes += [self._compare_generators.note] if self._compare_generators.note else []
-        unique_gaps = tuple(dict.fromkeys(gaps))
+        unique_gaps = tuple(dict.fromkeys(gap_texts))
         return Comparison(source.summary(), copy.summary(), tallies, unique_gaps, tuple(notes)), differences
 
     def _compare_ledgers(self) -> DataFrame:
         source, copy = self.sides
         sides = Sides(source.ledgers(), copy.ledgers())
-        cuts = [side.nodes.cut_below(side.root) for side in self.sides]
-        make_table = partial(ledger_differences, sides, *cuts)
+        cut_reasons = [side.nodes.cut_below(side.root) for side in self.sides]
+        make_table = partial(ledger_differences, sides, *cut_reasons)
         differences = self.cache.write_table("ledgers_unequal", make_table)
         if not self.cache.count("ledgers_unequal"):
             return differences
         return settle_differences(differences, StoreItem.LEDGER, source.ledgers_again(), copy.ledgers_again())
 
-    def _owner_rows(self) -> DataFrame:
+    def _compare_owners(self) -> DataFrame:
         assert self.owners is not None
         source, copy = self.sides
         sides = Sides(source.owners(self.owners[0]), copy.owners(self.owners[1]))
@@ -182,7 +183,7 @@ class _OpenPair:
         return settle_differences(differences, StoreItem.OWNER, *later_owners)
 
     def _compare_nodes(self) -> DataFrame:
-        """Return the differences of layout, instance id, cookies and id generator, which are few."""
+        """Return the differences of layout, instance id, cookies and id generator."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         source_values, copy_values = (side.values() for side in self.sides)
@@ -194,12 +195,14 @@ class _OpenPair:
                     (str(store_item_of(name)), str(change), None, None, name, None, reason, None, None)
                 )
         if rows and any(side.live for side in self.sides):
-            later_values = [side.values(again=True) if side.live else side.values() for side in self.sides]
+            later_node_values = [
+                side.values(reads_again=True) if side.live else side.values() for side in self.sides
+            ]
             rows = [
                 row
                 if (source_values.get(row[4]), copy_values.get(row[4]))
-                == (later_values[0].get(row[4]), later_values[1].get(row[4]))
-                else (row[0], str(CopyState.UNDECIDED), *row[2:6], MOVED_REASON, None, None)
+                == (later_node_values[0].get(row[4]), later_node_values[1].get(row[4]))
+                else (row[0], str(CopyState.UNDECIDED), *row[2:6], CHANGED_REASON, None, None)
                 for row in rows
             ]
         if self._compare_generators.row is not None:
@@ -211,8 +214,8 @@ class _OpenPair:
     ) -> tuple[CopyState, str | None]:
         if name in source_values and name in copy_values:
             return CopyState.DIFFERENT, None
-        change, side_index = (CopyState.EXTRA, 0) if name in copy_values else (CopyState.MISSING, 1)
-        side = self.sides[side_index]
+        change, lacking_side_index = (CopyState.EXTRA, 0) if name in copy_values else (CopyState.MISSING, 1)
+        side = self.sides[lacking_side_index]
         path = f"{side.root}/{name}"
         for gap_path, reason in ((side.root, side.nodes.cut_below(side.root)), *side.nodes.gaps):
             if reason is not None and (path == gap_path or path.startswith(f"{gap_path}/")):
@@ -222,14 +225,14 @@ class _OpenPair:
     def _is_comparable(self, name: str) -> bool:
         """Return whether both stores should have the same bytes at the path ``name``.
 
-        Only LAYOUT may differ: BookKeeper's own driver for etcd writes other bytes there than ZooKeeper's
-        layouts.
+        That is the case for all paths but LAYOUT: BookKeeper's own driver for etcd writes other bytes there
+        than the drivers for ZooKeeper.
         """
-        is_etcd = [side.layout is LayoutKind.ETCD for side in self.sides]
-        return name != "LAYOUT" or is_etcd[0] == is_etcd[1]
+        are_etcd_layouts = [side.layout is LayoutKind.ETCD for side in self.sides]
+        return name != "LAYOUT" or are_etcd_layouts[0] == are_etcd_layouts[1]
 
     def _count_tallies(self, differences: DataFrame) -> tuple[ItemTally, ...]:
-        # A null version means that the row is absent. Cookies and single nodes have none: see
+        # A null version means that the row is absent. Cookies and single nodes have no versions: see
         # `_count_totals`.
         counts = {
             (row["item"], row["change"]): row
@@ -239,13 +242,13 @@ class _OpenPair:
         }
         totals = self._count_totals()
         return tuple(
-            _count_item(store_item, totals[store_item], counts)
+            _make_tally(store_item, totals[store_item], counts)
             for store_item in StoreItem
             if store_item in totals
         )
 
     def _count_totals(self) -> dict[StoreItem, tuple[int, int, int | None]]:
-        """Return for each kind of item the number of items in source and copy, and of equal items.
+        """Return, for each kind of item, the number of items in the source, in the copy, and equal in both.
 
         The number of equal items is None if the caller must derive it from the differences.
         """
@@ -275,26 +278,26 @@ class _OpenPair:
         return totals
 
     def _unread_notes(self) -> Iterator[str]:
-        """Yield the places of ledgers and owners in both stores that could not be read."""
+        """Yield the paths of ledgers and owners in both stores that could not be read."""
         for side in self.sides:
-            yield from _unread_rows(side.name, side.ledgers(), "ledgers")
+            yield from _unread_texts(side.name, side.ledgers(), "ledgers")
         if self.owners:
             for side, uri in zip(self.sides, self.owners, strict=True):
-                yield from _unread_rows(side.name, side.owners(uri), "owners")
+                yield from _unread_texts(side.name, side.owners(uri), "owners")
 
     def _misplaced_notes(self) -> Iterator[str]:
-        """Yield, for each store, the number of paths that belong to no ledger and so were not compared."""
+        """Yield, for each store, the number of paths that belong to no ledger. They are not compared."""
         for side in self.sides:
             if count := side.ledgers().where("status = 'misplaced'").count():
                 yield f"{side.name}: {count:,} paths not compared, because they belong to no ledger"
 
 
-def _unread_rows(name: str, rows: DataFrame, table_words: str) -> Iterator[str]:
-    unread = rows.where("status = 'gap'")
-    for row in unread.select("path", "damage").orderBy("path").limit(_GAPS_SHOWN).collect():
+def _unread_texts(name: str, rows: DataFrame, table_name: str) -> Iterator[str]:
+    gap_rows = rows.where("status = 'gap'")
+    for row in gap_rows.select("path", "damage").orderBy("path").limit(_MAX_GAPS_SHOWN).collect():
         yield f"{name}: {row['path']}: {row['damage']}"
-    if (count := unread.count()) > _GAPS_SHOWN:
-        yield f"{name}: {count:,} paths of its {table_words} could not be read"
+    if (count := gap_rows.count()) > _MAX_GAPS_SHOWN:
+        yield f"{name}: {count:,} paths of its {table_name} could not be read"
 
 
 def store_item_of(name: str) -> StoreItem:
@@ -306,25 +309,25 @@ def store_item_of(name: str) -> StoreItem:
     return _STORE_ITEMS.get(name, StoreItem.COOKIE)
 
 
-def _count_item(
+def _make_tally(
     store_item: StoreItem, totals: tuple[int, int, int | None], counts: Mapping[tuple[str, str], Any]
 ) -> ItemTally:
-    source, copy, equal_count = totals
+    source_count, copy_count, equal_count = totals
     rows = {change: counts.get((store_item, change)) for change in CopyState}
-    changes = {change: row["all"] if row else 0 for change, row in rows.items()}
+    counts_by_change = {change: row["all"] if row else 0 for change, row in rows.items()}
     if equal_count is None:
-        equal_count = source - sum(row["in_source"] for row in rows.values() if row)
-    return ItemTally(store_item, source, copy, equal_count, changes)
+        equal_count = source_count - sum(row["in_source"] for row in rows.values() if row)
+    return ItemTally(store_item, source_count, copy_count, equal_count, counts_by_change)
 
 
 @contextmanager
 def _open_directory(out: str | None) -> Iterator[RunDirectory]:
-    """Yield the directory of the tables: ``out``, which is kept, or a scratch directory, which is deleted."""
+    """Yield the directory of the tables: ``out``, or a scratch directory that is deleted afterwards."""
     if out is None:
         with scratch_directory("compare") as scratch_path:
             yield RunDirectory(scratch_path)
         return
-    run = RunDirectory(absolute(out))
+    run = RunDirectory(absolute_path(out))
     if run.exists("tables"):
         raise RunUsageError(f"--out {out}: already has tables; choose another directory")
     yield run
@@ -334,23 +337,27 @@ def _log_path(run: RunDirectory) -> Path | None:
     return None if "://" in run.path else Path(run.path, "spark.log")
 
 
-def first_differences(differences: DataFrame, limit: int) -> list[StoreDifference]:
-    """Return the first ``limit`` differences of each kind of change."""
+def first_differences(differences: DataFrame, max_differences: int) -> list[StoreDifference]:
+    """Return the first ``max_differences`` differences of each kind of change."""
     listed_differences: list[StoreDifference] = []
-    with own_errors():
+    with restore_own_errors():
         for change in CopyState:
-            rows = differences.where(differences.change == str(change)).orderBy(*_ORDER_COLUMNS).limit(limit)
+            rows = (
+                differences.where(differences.change == str(change))
+                .orderBy(*_ORDER_COLUMNS)
+                .limit(max_differences)
+            )
             listed_differences += map(_make_difference, rows.collect())
     return listed_differences
 
 
 def all_differences(differences: DataFrame) -> Iterator[StoreDifference]:
     """Yield every difference in a fixed order. The driver holds one part of the table at a time."""
-    with own_errors():
+    with restore_own_errors():
         yield from map(_make_difference, differences.orderBy(*_ORDER_COLUMNS).toLocalIterator())
 
 
 def _make_difference(row: Any) -> StoreDifference:
-    row_change = StoreItem(row["item"]), CopyState(row["change"])
-    row_place = row["path"], row["scope_id"], row["ledger_id"]
-    return StoreDifference(*row_change, *row_place, tuple(row["fields"] or ()), row["why"])
+    row_kind = StoreItem(row["item"]), CopyState(row["change"])
+    row_location = row["path"], row["scope_id"], row["ledger_id"]
+    return StoreDifference(*row_kind, *row_location, tuple(row["fields"] or ()), row["why"])

@@ -1,10 +1,10 @@
 """The demonstration: an audit of a damaged sample cluster in a real ZooKeeper.
 
-``sample/`` holds the metadata tree and the index files of four real BookKeeper 4.17.2 bookies. Their entries,
-indexes and marks were damaged on purpose. This module adds kinds of faults that ``sample/`` lacks. Two
-findings cannot be shown: ``orphan-ledger-deleting`` needs a ledger that is deleted while the audit runs, and
-``ledger-not-indexed`` needs a bookie on DbLedgerStorage. The module also returns the path of a finished run
-of the sample (`sample_run`, `owners_run`).
+``sample/`` has the metadata tree and the index files of four real BookKeeper 4.17.2 bookies. Their entries,
+indexes and under-replication marks were damaged on purpose. This module adds faults of further kinds. Two
+findings cannot be shown: ``orphan-ledger-deleting`` needs a ledger that is deleted during the audit, and
+``ledger-not-indexed`` needs a bookie on DbLedgerStorage. The functions `sample_run` and `owners_run` return
+the path of a finished run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SampleCluster:
     znodes: dict[str, bytes] = field(default_factory=dict)
     ephemeral: set[str] = field(default_factory=set)
 
-    def put(self, path: str, znode_value: bytes, ephemeral: bool = False) -> None:
+    def put_znode(self, path: str, znode_value: bytes, ephemeral: bool = False) -> None:
         """Add or replace the znode at ``path`` below the root, and create missing parents."""
         znode_path = f"{ROOT}/{path}"
         parent = znode_path.rpartition("/")[0]
@@ -62,31 +62,31 @@ class SampleCluster:
         if ephemeral:
             self.ephemeral.add(znode_path)
 
-    def place(self, bookie_id: str) -> Path:
+    def bookie_directory(self, bookie_id: str) -> Path:
         """Return the path of a bookie's directories."""
         return self.bookies / bookie_id.replace(":", "_")
 
 
-def unpack_sample(folder: Path, written_ms: int) -> SampleCluster:
-    """Unpack the sample below ``folder``, and set the modification time of its files to ``written_ms``."""
+def unpack_sample(work_directory: Path, written_ms: int) -> SampleCluster:
+    """Unpack the sample below ``work_directory``. Its files get the modification time ``written_ms``."""
     package = files("auditor.demo") / "sample"
-    cluster = SampleCluster(folder / "bookies")
-    for line in gzip.decompress((package / "metadata.jsonl.gz").read_bytes()).splitlines():
-        znode_record = json.loads(line)
+    cluster = SampleCluster(work_directory / "bookies")
+    for dump_line in gzip.decompress((package / "metadata.jsonl.gz").read_bytes()).splitlines():
+        znode_record = json.loads(dump_line)
         cluster.znodes[znode_record["path"]] = base64.b64decode(znode_record["data"])
         if znode_record["ephemeralOwner"]:
             cluster.ephemeral.add(znode_record["path"])
     with as_file(package / "bookies.tar.gz") as archive_path:
-        extract(archive_path, folder)
+        extract(archive_path, work_directory)
     set_file_times(cluster.bookies, written_ms)
     return cluster
 
 
-def extract(archive_path: Path, target: Path) -> None:
-    """Unpack an archive, with Python's filter of unsafe members if this Python has one (3.11.4 and later)."""
+def extract(archive_path: Path, target_directory: Path) -> None:
+    """Unpack an archive. From Python 3.11.4 on, unsafe members are refused."""
     with tarfile.open(archive_path) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
-        archive.extractall(target)
+        archive.extractall(target_directory)
 
 
 def set_file_times(directory: Path, written_ms: int) -> None:
@@ -95,115 +95,121 @@ def set_file_times(directory: Path, written_ms: int) -> None:
         os.utime(path, (written_ms / 1000, written_ms / 1000))
 
 
-_HEADER = b"BookieMetadataFormatVersion\t1\n"
-_SLOT_STRUCT = struct.Struct(">q")
-_SLOTS_OFFSET = 1024
-B1, B2, B3, B4 = (f"127.0.101.{number}:3181" for number in (1, 2, 3, 4))
-NEW_BOOKIE, RENAMED_BOOKIE, GARBLED_COOKIE_BOOKIE, BARE_BOOKIE, IDLE_BOOKIE, DOWN_BOOKIE = (
+_METADATA_HEADER = b"BookieMetadataFormatVersion\t1\n"
+_INDEX_SLOT_STRUCT = struct.Struct(">q")
+_INDEX_SLOTS_OFFSET = 1024
+BOOKIE_1, BOOKIE_2, BOOKIE_3, BOOKIE_4 = (f"127.0.101.{number}:3181" for number in (1, 2, 3, 4))
+NEW_BOOKIE, RENAMED_BOOKIE, GARBLED_COOKIE_BOOKIE, COOKIELESS_BOOKIE, IDLE_BOOKIE, DOWN_BOOKIE = (
     f"127.0.101.{number}:3181" for number in (5, 6, 7, 8, 9, 98)
 )
 
 
 def plant_faults(cluster: SampleCluster) -> None:
-    """Add all faults that the functions below describe."""
-    for fault in FAULTS:
+    """Add the faults of all `FAULT_FUNCTIONS`."""
+    for fault in FAULT_FUNCTIONS:
         fault(cluster)
 
 
-def metadata_that_breaks_a_rule(cluster: SampleCluster) -> None:
+def add_invalid_metadata(cluster: SampleCluster) -> None:
     """Add ledgers 1001 to 1008. Each breaks a rule of metadata, is unreadable, or is misplaced."""
-    _ledger(cluster, 1001, [(5, [B1, B2])], last_entry=9)  # segment-gap
-    _ledger(cluster, 1002, [(0, [B1, B2])], ensemble=3, last_entry=-1)  # ensemble-size
-    _ledger(cluster, 1003, [(0, [B1, B1])], last_entry=-1)  # ensemble-duplicate
-    _ledger(cluster, 1004, [(0, [B1, B2])], quorum=3, last_entry=-1)  # quorum-invalid
-    _ledger(cluster, 1005, [(9, [B1, B2]), (0, [B1, B2])], last_entry=-1)  # segment-order
-    _ledger(cluster, 1006, [(0, [B1, "not/an/id"])], last_entry=-1)  # bookie-id-invalid
-    cluster.put(HIERARCHICAL.to_path(1007), b"no metadata")  # metadata-unreadable
-    cluster.put("00/0000/X1008", b"")  # metadata-misplaced
+    _add_ledger(cluster, 1001, [(5, [BOOKIE_1, BOOKIE_2])], last_entry=9)  # segment-gap
+    _add_ledger(cluster, 1002, [(0, [BOOKIE_1, BOOKIE_2])], ensemble_size=3, last_entry=-1)  # ensemble-size
+    _add_ledger(cluster, 1003, [(0, [BOOKIE_1, BOOKIE_1])], last_entry=-1)  # ensemble-duplicate
+    _add_ledger(cluster, 1004, [(0, [BOOKIE_1, BOOKIE_2])], write_quorum=3, last_entry=-1)  # quorum-invalid
+    _add_ledger(
+        cluster, 1005, [(9, [BOOKIE_1, BOOKIE_2]), (0, [BOOKIE_1, BOOKIE_2])], last_entry=-1
+    )  # segment-order
+    _add_ledger(cluster, 1006, [(0, [BOOKIE_1, "not/an/id"])], last_entry=-1)  # bookie-id-invalid
+    cluster.put_znode(HIERARCHICAL.to_path(1007), b"no metadata")  # metadata-unreadable
+    cluster.put_znode("00/0000/X1008", b"")  # metadata-misplaced
 
 
-def a_bookie_that_is_down(cluster: SampleCluster) -> None:
+def add_down_bookie(cluster: SampleCluster) -> None:
     """Add ledgers 1010 and 1011, which need a bookie that has a cookie and is not registered."""
-    _cookie(cluster, DOWN_BOOKIE, DOWN_BOOKIE)
-    _ledger(cluster, 1010, [(0, [B1, DOWN_BOOKIE])], last_entry=-1)
-    _ledger(cluster, 1011, [(0, [DOWN_BOOKIE, B2])], last_entry=-1)
+    _add_cookie(cluster, DOWN_BOOKIE, DOWN_BOOKIE)
+    _add_ledger(cluster, 1010, [(0, [BOOKIE_1, DOWN_BOOKIE])], last_entry=-1)
+    _add_ledger(cluster, 1011, [(0, [DOWN_BOOKIE, BOOKIE_2])], last_entry=-1)
 
 
-def cookies_gone_wrong(cluster: SampleCluster) -> None:
+def add_wrong_cookies(cluster: SampleCluster) -> None:
     """Add cookies that are misnamed, unreadable or unused, and a registered bookie without a cookie."""
-    _cookie(cluster, RENAMED_BOOKIE, "127.0.101.66:3181")
-    cluster.put(f"cookies/{GARBLED_COOKIE_BOOKIE}", b"five\n")
-    _cookie(cluster, IDLE_BOOKIE, IDLE_BOOKIE)
-    for bookie in (RENAMED_BOOKIE, GARBLED_COOKIE_BOOKIE, BARE_BOOKIE):
-        cluster.put(f"available/{bookie}", b"", ephemeral=True)
+    _add_cookie(cluster, RENAMED_BOOKIE, "127.0.101.66:3181")
+    cluster.put_znode(f"cookies/{GARBLED_COOKIE_BOOKIE}", b"five\n")
+    _add_cookie(cluster, IDLE_BOOKIE, IDLE_BOOKIE)
+    for bookie in (RENAMED_BOOKIE, GARBLED_COOKIE_BOOKIE, COOKIELESS_BOOKIE):
+        cluster.put_znode(f"available/{bookie}", b"", ephemeral=True)
 
 
-def a_disk_of_another_cluster(cluster: SampleCluster) -> None:
+def add_foreign_disk(cluster: SampleCluster) -> None:
     """Give a new bookie a disk that a bookie of another cluster has written."""
-    _cookie(cluster, NEW_BOOKIE, NEW_BOOKIE)
-    cluster.put(f"available/{NEW_BOOKIE}", b"", ephemeral=True)
-    for name in ("journal", "ledgers0"):
-        current_directory = cluster.place(NEW_BOOKIE) / name / "current"
+    _add_cookie(cluster, NEW_BOOKIE, NEW_BOOKIE)
+    cluster.put_znode(f"available/{NEW_BOOKIE}", b"", ephemeral=True)
+    for directory_name in ("journal", "ledgers0"):
+        current_directory = cluster.bookie_directory(NEW_BOOKIE) / directory_name / "current"
         current_directory.mkdir(parents=True)
         (current_directory / "VERSION").write_bytes(
             _cookie_bytes("10.9.8.7:3181", "9", "00000000-0000-4000-8000-000000000000")
         )
     shutil.copy(
-        _current_directory(cluster, B1) / "lastMark", _current_directory(cluster, NEW_BOOKIE) / "lastMark"
+        _current_directory(cluster, BOOKIE_1) / "lastMark",
+        _current_directory(cluster, NEW_BOOKIE) / "lastMark",
     )
-    target = _current_directory(cluster, NEW_BOOKIE) / index_path.to_path(69)
-    target.parent.mkdir(parents=True)
-    shutil.copy(cluster.place(B1) / "ledgers0/current" / index_path.to_path(36), target)
+    target_file = _current_directory(cluster, NEW_BOOKIE) / index_path.to_path(69)
+    target_file.parent.mkdir(parents=True)
+    shutil.copy(cluster.bookie_directory(BOOKIE_1) / "ledgers0/current" / index_path.to_path(36), target_file)
 
 
-def an_entry_of_another_segment(cluster: SampleCluster) -> None:
+def add_surplus_entry(cluster: SampleCluster) -> None:
     """Give bookie 1 entry 15 of ledger 28, although the bookie left the ledger's ensemble at entry 14."""
-    with (_current_directory(cluster, B1) / index_path.to_path(28)).open("r+b") as index:
-        index.seek(_SLOTS_OFFSET + 15 * _SLOT_STRUCT.size)
-        index.write(_SLOT_STRUCT.pack(1 << 10))
+    with (_current_directory(cluster, BOOKIE_1) / index_path.to_path(28)).open("r+b") as index_file:
+        index_file.seek(_INDEX_SLOTS_OFFSET + 15 * _INDEX_SLOT_STRUCT.size)
+        index_file.write(_INDEX_SLOT_STRUCT.pack(1 << 10))
 
 
-def marks_gone_wrong(cluster: SampleCluster) -> None:
-    """Add marks with an unknown bookie and with unreadable bytes, and a worker's lock on ledger 65."""
-    cluster.put(ledger_path.mark_to_path(41), b'replica: "127.0.101.77:3181"\nctime: 1795237669000\n')
-    cluster.put(ledger_path.mark_to_path(45), b"replica: 127.0.101.1")
-    cluster.put(ledger_path.lock_to_path(65), b'bookieId: "worker"\n', ephemeral=True)
+def add_wrong_marks(cluster: SampleCluster) -> None:
+    """Add a mark with an unknown bookie, a mark with unreadable bytes, and a worker's lock on ledger 65."""
+    cluster.put_znode(ledger_path.mark_to_path(41), b'replica: "127.0.101.77:3181"\nctime: 1795237669000\n')
+    cluster.put_znode(ledger_path.mark_to_path(45), b"replica: 127.0.101.1")
+    cluster.put_znode(ledger_path.lock_to_path(65), b'bookieId: "worker"\n', ephemeral=True)
 
 
-FAULTS: tuple[Callable[[SampleCluster], None], ...] = (
-    metadata_that_breaks_a_rule,
-    a_bookie_that_is_down,
-    cookies_gone_wrong,
-    a_disk_of_another_cluster,
-    an_entry_of_another_segment,
-    marks_gone_wrong,
+FAULT_FUNCTIONS: tuple[Callable[[SampleCluster], None], ...] = (
+    add_invalid_metadata,
+    add_down_bookie,
+    add_wrong_cookies,
+    add_foreign_disk,
+    add_surplus_entry,
+    add_wrong_marks,
 )
 
 
-def _ledger(
+def _add_ledger(
     cluster: SampleCluster,
     ledger_id: int,
     segments: list[tuple[int, list[str]]],
     last_entry: int,
-    ensemble: int = 2,
-    quorum: int = 2,
+    ensemble_size: int = 2,
+    write_quorum: int = 2,
 ) -> None:
     """Add a closed ledger in metadata format 1, which is plain text.
 
-    ``segments`` are (first entry id, bookies); ``last_entry`` is the last entry id.
+    ``segments`` has a pair of first entry id and bookies for each segment. ``last_entry`` is the last entry
+    id.
     """
-    segment_lines = ("\t".join([str(first), *members]) for first, members in segments)
-    lines = [str(quorum), str(ensemble), "0", *segment_lines, f"{last_entry}\tCLOSED"]
-    cluster.put(HIERARCHICAL.to_path(ledger_id), _HEADER + "\n".join(lines).encode())
+    segment_lines = ("\t".join([str(first_entry), *members]) for first_entry, members in segments)
+    metadata_lines = [str(write_quorum), str(ensemble_size), "0", *segment_lines, f"{last_entry}\tCLOSED"]
+    cluster.put_znode(HIERARCHICAL.to_path(ledger_id), _METADATA_HEADER + "\n".join(metadata_lines).encode())
 
 
-def _cookie(cluster: SampleCluster, name: str, bookie_host: str) -> None:
+def _add_cookie(cluster: SampleCluster, name: str, bookie_host: str) -> None:
     instance_id = cluster.znodes["/ledgers/INSTANCEID"].decode()
-    cluster.put(f"cookies/{name}", _cookie_bytes(bookie_host, name.split(":")[0].split(".")[-1], instance_id))
+    cluster.put_znode(
+        f"cookies/{name}", _cookie_bytes(bookie_host, name.split(":")[0].split(".")[-1], instance_id)
+    )
 
 
-def _cookie_bytes(bookie_host: str, disk: str, instance_id: str) -> bytes:
-    bookie_root = f"/data/bookkeeper/bk{disk}"
+def _cookie_bytes(bookie_host: str, disk_number: str, instance_id: str) -> bytes:
+    bookie_root = f"/data/bookkeeper/bk{disk_number}"
     return (
         f'5\nbookieHost: "{bookie_host}"\njournalDir: "{bookie_root}/journal"\n'
         f'ledgerDirs: "1\\t{bookie_root}/ledgers0"\ninstanceId: "{instance_id}"\n'
@@ -211,10 +217,10 @@ def _cookie_bytes(bookie_host: str, disk: str, instance_id: str) -> bytes:
 
 
 def _current_directory(cluster: SampleCluster, bookie_id: str) -> Path:
-    return cluster.place(bookie_id) / "ledgers0" / "current"
+    return cluster.bookie_directory(bookie_id) / "ledgers0" / "current"
 
 
-Key = tuple[str, str | None, str | None]
+FindingKey = tuple[str, str | None, str | None]
 """The check id, ledger and bookie of a finding."""
 
 _HOUR_MS = 60 * 60 * 1000
@@ -225,21 +231,21 @@ _PERSISTENT, _EPHEMERAL = 0, 1
 class DemoResult:
     """The report of the demonstration, and the differences of its findings from the expected ones.
 
-    ``not_found`` are expected findings that the audit did not make. ``not_known`` are findings that were not
-    expected.
+    ``missing_findings`` are expected findings that the audit did not make. ``unexpected_findings`` are the
+    findings that were not expected.
     """
 
     report: Report
-    not_found: list[Key]
-    not_known: list[Key]
+    missing_findings: list[FindingKey]
+    unexpected_findings: list[FindingKey]
 
     @property
-    def as_known(self) -> bool:
+    def has_expected_findings(self) -> bool:
         """Return whether the audit made exactly the expected findings."""
-        return not self.not_found and not self.not_known
+        return not self.missing_findings and not self.unexpected_findings
 
 
-def expected_findings() -> set[Key]:
+def expected_findings() -> set[FindingKey]:
     """Return the expected findings of the sample cluster."""
     findings_text = (files("auditor.demo") / "sample" / "known.json").read_text("utf-8")
     return {(id, ledger, bookie) for id, ledger, bookie in json.loads(findings_text)}
@@ -250,29 +256,29 @@ def show(
 ) -> DemoResult:
     """Start a ZooKeeper, load the sample, audit it, and stop the server.
 
-    The sample's files are only seconds old, but some findings need an older cluster. So the audit takes
-    25 hours from now as scan time, and one hour from now as index time.
+    The sample's files are seconds old, but some findings need an older cluster. The audit therefore takes a
+    time 25 hours from now as scan time, and a time one hour from now as index time.
     """
     current_ms = now_ms()
-    # The bookies are directories, so there is none to ask for an entry.
+    # No bookie is running that could be asked for an entry.
     options = replace(
         options, scan_time=current_ms + 25 * _HOUR_MS, index_time=current_ms + _HOUR_MS, witness="no"
     )
     with scratch_directory("demo") as directory:
-        folder = Path(directory)
+        work_directory = Path(directory)
         progress.stage("making the sample cluster")
-        with named_target(folder):
-            cluster = unpack_sample(folder, current_ms)
+        with named_target(work_directory):
+            cluster = unpack_sample(work_directory, current_ms)
             plant_faults(cluster)
-        with EmbeddedZooKeeper(folder / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
+        with EmbeddedZooKeeper(work_directory / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
             server.load(sample_znodes(cluster))
             uri = f"zk://{server.hosts}{ROOT}"
             report = Audit(uri, [str(cluster.bookies)], run_path, options).run(spark, progress)
-    findings = {
+    found_keys = {
         (finding.id, decimal(finding.ledger_id), finding.bookie_id) for finding in open_run(run_path).findings
     }
-    expected = expected_findings()
-    return DemoResult(report, _sort_keys(expected - findings), _sort_keys(findings - expected))
+    expected_keys = expected_findings()
+    return DemoResult(report, _sort_keys(expected_keys - found_keys), _sort_keys(found_keys - expected_keys))
 
 
 def sample_znodes(cluster: SampleCluster) -> list[Znode]:
@@ -283,8 +289,8 @@ def sample_znodes(cluster: SampleCluster) -> list[Znode]:
     ]
 
 
-def _sort_keys(keys: set[Key]) -> list[Key]:
-    return sorted(keys, key=lambda key: tuple(part or "" for part in key))
+def _sort_keys(keys: set[FindingKey]) -> list[FindingKey]:
+    return sorted(keys, key=lambda key: tuple(key_part or "" for key_part in key))
 
 
 PULSAR_INSTANCE_ID = "04c28bca-3a65-4b38-9aea-f2c0cd6cdf47"
@@ -294,8 +300,8 @@ PULSAR_INSTANCE_ID = "04c28bca-3a65-4b38-9aea-f2c0cd6cdf47"
 def sample_run(directory: str | Path = "runs") -> str:
     """Return the path of the newest run of the sample cluster among the runs in ``directory``.
 
-    ``bkaudit demo`` leaves a run in ``./runs``. If there is none, run the demonstration, which takes about
-    a minute.
+    ``bkaudit demo`` writes its run to ``./runs``. If there is no such run, the function runs the
+    demonstration, which takes about a minute.
 
     Raises the errors of `auditor.demo.sample.show` if there is no run and the demonstration fails.
     """
@@ -308,18 +314,18 @@ def sample_run(directory: str | Path = "runs") -> str:
 def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None) -> str:
     """Return the path of the newest audit of the sample Pulsar cluster among the runs in ``directory``.
 
-    If there is none, audit the cluster's metadata, which takes half a minute.
+    If there is no such run, the function audits the metadata of that cluster, which takes half a minute.
 
     Raises the errors of `auditor.audit.audit.Audit.run` if there is no run and the audit fails.
     """
     newest_path, run_path = _newest_run(directory, PULSAR_INSTANCE_ID)
     if not newest_path:
-        with scratch_directory("demo") as folder:
+        with scratch_directory("demo") as work_directory:
             with as_file(files("auditor.demo") / "sample" / "pulsar-zookeeper.tar.gz") as archive_path:
-                extract(archive_path, Path(folder))
-            # The sample's times are new, so with a grace period no ledger would count as leaked.
+                extract(archive_path, Path(work_directory))
+            # The sample's ledgers are too new to count as leaked with a grace period.
             options = AuditOptions(owner_grace=0.0)
-            Audit(f"zk-snapshot://{folder}/version-2", [], run_path, options).run(spark, Silent())
+            Audit(f"zk-snapshot://{work_directory}/version-2", [], run_path, options).run(spark, Silent())
     return newest_path or run_path
 
 

@@ -1,7 +1,7 @@
 """Checks before a first run: whether an audit has everything it needs, and what it cannot see.
 
-The checks read the records of bookies, and some hundreds of znodes to count ledgers. The checks keep to the
-audit's own rate limit, and write nothing.
+The checks read the records of bookies in the metadata store, and some hundreds of znodes to count ledgers.
+They obey the audit's rate limit, and write nothing.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from auditor.checks.needs import Sight
-from auditor.doctor.bookies import Bookies, look_at_bookies
-from auditor.doctor.machine import look_at_out, machine
-from auditor.doctor.owners import look_at_owners
+from auditor.checks.needs import AvailableInputs
+from auditor.doctor.bookies import Bookies, check_bookies
+from auditor.doctor.machine import check_machine, check_run_directory
+from auditor.doctor.owners import check_owner_stores
 from auditor.doctor.registrations import registration_lines
 from auditor.doctor.sources import PlannedSources, parse_sources
 from auditor.doctor.store import Metadata, read_metadata
@@ -26,7 +26,7 @@ from auditor.tables.registry import instance_id
 
 __all__ = ["PlannedSources", "examine", "parse_sources"]
 
-IDS_SHOWN = 5
+MAX_IDS_SHOWN = 5
 """Largest number of check ids that a sentence names."""
 
 
@@ -34,7 +34,7 @@ def examine(
     sources: PlannedSources | None = None,
     out: str | None = None,
     options: AuditOptions | None = None,
-    start_spark: bool = False,
+    starts_spark: bool = False,
 ) -> Diagnosis:
     """Check this machine and the sources of a planned audit. Each problem is a line of the result.
 
@@ -42,33 +42,39 @@ def examine(
         sources: the parsed sources (`parse_sources`); None to check only this machine.
         out: the path or URI of the run directory, which need not exist.
         options: the options of the audit.
-        start_spark: whether to start a Spark session with one Python worker too.
+        starts_spark: whether to start a Spark session with one Python worker too.
 
     Raises:
-        UsageError: a source is invalid in a way that only its store shows.
+        UsageError: a source is invalid, as its store shows.
     """
     options, sources = options or AuditOptions(), sources or PlannedSources()
-    lines = list(machine(options, start_spark))
+    lines = list(check_machine(options, starts_spark))
     metadata = sources.metadata
     store = read_metadata(metadata, sources.credentials, options) if metadata is not None else None
     lines += store.lines if store else [_missing_option_line("store", "access", "--metadata URI")]
-    lines += look_at_owners(sources, options)
-    disks = None
+    lines += check_owner_stores(sources, options)
+    bookie_facts = None
     if sources.bookies is not None:
-        disks = look_at_bookies(sources.bookies, store, sources.access, options)
+        bookie_facts = check_bookies(sources.bookies, store, sources.access, options)
     if store is not None and store.nodes is not None:
-        lines += registration_lines(store.store.root, store.nodes, disks.whole if disks else ())
-    lines += disks.lines if disks else [_missing_bookies_line(is_named=metadata is not None)]
+        lines += registration_lines(
+            store.store.root, store.nodes, bookie_facts.complete_bookies if bookie_facts else ()
+        )
     lines += (
-        look_at_out(out, metadata) if out is not None else [_missing_option_line("out", "place", "--out RUN")]
+        bookie_facts.lines if bookie_facts else [_missing_bookies_line(has_metadata_uri=metadata is not None)]
     )
-    return Diagnosis(tuple(lines), tuple(_name_blind_spots(store, disks, options.witness == "yes")))
+    lines += (
+        check_run_directory(out, metadata)
+        if out is not None
+        else [_missing_option_line("out", "place", "--out RUN")]
+    )
+    return Diagnosis(tuple(lines), tuple(_name_blind_spots(store, bookie_facts, options.witness == "yes")))
 
 
 def _name_blind_spots(
     metadata: Metadata | None, bookies: Bookies | None, may_ask_bookies: bool
 ) -> Iterator[str]:
-    """Yield a sentence for each thing that the audit cannot see.
+    """Yield a sentence for each kind of fault that the audit cannot see.
 
     Args:
         metadata: the checked store; None if no metadata URI was given.
@@ -77,8 +83,8 @@ def _name_blind_spots(
     """
     if metadata is None and bookies is None:
         return
-    for blind_spot in blind_spots(_run_sight(metadata, bookies, may_ask_bookies)):
-        yield f"{blind_spot.sentence}; checks: {first_names(blind_spot.ids, IDS_SHOWN)}"
+    for blind_spot in blind_spots(_expected_inputs(metadata, bookies, may_ask_bookies)):
+        yield f"{blind_spot.sentence}; checks: {first_names(blind_spot.ids, MAX_IDS_SHOWN)}"
     if metadata is not None and metadata.store.live and not metadata.store.keeps_times:
         yield (
             "the age of missing entries: a running etcd keeps no times; these entries stay "
@@ -88,61 +94,60 @@ def _name_blind_spots(
         return
     if metadata is not None:
         yield (
-            "bookies that only ensembles mention: the audit finds them when it scans all "
+            "bookies without cookie and registration: the audit finds them in ensembles when it scans all "
             "metadata, and cannot read them if no source covers them"
         )
-    if bookies.disks:
+    if bookies.has_disks:
         yield (
-            "entries that are in no index yet, if the journal cannot be read from the last mark "
-            "on: missing entries of a ledger that changed after the mark are only suspected"
+            "entries that are only in the journal, if the journal cannot be read from the last mark on: "
+            "missing entries of ledgers that changed after the mark are reported as suspected, not confirmed"
         )
     if ROCKSDB in bookies.storages:
         yield (
-            "entries that a running bookie on DbLedgerStorage flushes during the read: a copy of "
-            "its database shows only one moment"
+            "entries that a running bookie on DbLedgerStorage flushes while its database is read: "
+            "the audit reads a copy of the database as of one moment"
         )
-    if bookies.rpc:
+    if bookies.has_rpc_source:
         yield (
-            "bookies on DbLedgerStorage, if only rpc: is given: they do not list their entries, "
-            "and are unread"
+            "bookies on DbLedgerStorage, if --bookies rpc: is their only source: they do not list "
+            "their entries, and count as unread"
         )
     yield "damaged entries: an index has the location of an entry, not its content"
 
 
-def _run_sight(metadata: Metadata | None, bookies: Bookies | None, may_ask_bookies: bool) -> Sight:
-    """Return the inputs that the audit will have, judging by its sources before they are read.
+def _expected_inputs(
+    metadata: Metadata | None, bookies: Bookies | None, may_ask_bookies: bool
+) -> AvailableInputs:
+    """Return the inputs that the audit will have, as expected before the sources are read.
 
-    A store counts as complete if no URI was given, or if its own znodes could not be read.
+    If no metadata URI was given, or the store could not be read, all inputs from the store are expected.
     """
-    sight = Sight()
+    inputs = AvailableInputs()
     if metadata is not None:
-        store, live = metadata.store, metadata.store.live
-        sight = Sight(
-            live=live,
-            two_scans=live,
-            keeps_marks=store.keeps_marks,
+        store, is_live = metadata.store, metadata.store.live
+        inputs = AvailableInputs(
+            is_live=is_live,
+            has_two_scans=is_live,
+            keeps_replication_marks=store.keeps_marks,
             keeps_times=store.keeps_times,
-            instance_id=metadata.nodes is None or instance_id(metadata.nodes) is not None,
-            witness=live and may_ask_bookies,
+            has_instance_id=metadata.nodes is None or instance_id(metadata.nodes) is not None,
+            asks_bookies=is_live and may_ask_bookies,
         )
     if bookies is None:
-        return replace(sight, sources=False, directories=0, read=0)
-    is_rpc_only = bookies.rpc and not bookies.disks and not bookies.storages
-    return replace(sight, directories=int(not is_rpc_only))
+        return replace(inputs, has_bookie_sources=False, directory_count=0, read_bookie_count=0)
+    is_rpc_only = bookies.has_rpc_source and not bookies.has_disks and not bookies.storages
+    return replace(inputs, directory_count=int(not is_rpc_only))
 
 
-def _missing_bookies_line(is_named: bool) -> Line:
-    """Return the line for an audit without bookies, which cannot decide anything about copies of entries.
-
-    ``is_named`` is True if a metadata URI was given.
-    """
-    if not is_named:
+def _missing_bookies_line(has_metadata_uri: bool) -> Line:
+    """Return the line for an audit without bookie sources, which cannot check copies of entries."""
+    if not has_metadata_uri:
         return _missing_option_line("bookies", "coverage", "--bookies PATH")
-    text = "no --bookies PATH was given: such an audit checks only metadata"
+    line_text = "no --bookies PATH was given: without bookies, an audit checks metadata alone"
     return BOOKIES.not_asked(
-        "coverage", text, "pass the directories of the indexes with --bookies", NOT_COVERED
+        "coverage", line_text, "pass the directories of the indexes with --bookies", NOT_COVERED
     )
 
 
-def _missing_option_line(topic: str, name: str, option: str) -> Line:
-    return Line(topic, name, State.NOT_ASKED, f"no {option} was given")
+def _missing_option_line(line_topic: str, line_name: str, option: str) -> Line:
+    return Line(line_topic, line_name, State.NOT_ASKED, f"no {option} was given")

@@ -1,4 +1,4 @@
-"""Check of access to bookies: each registered bookie gets one read of an entry that does not exist."""
+"""Check of access to bookies: registered bookies are asked for an entry that does not exist."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ MAX_BOOKIES_NAMED = 20
 
 
 def access_lines(
-    registered: Sequence[Mapping[str, object]], rpc: bool, access: BookieAccess, options: AuditOptions
+    registration_rows: Sequence[Mapping[str, object]],
+    has_rpc_source: bool,
+    access: BookieAccess,
+    options: AuditOptions,
 ) -> Iterator[Line]:
-    """Yield lines about the answers of registered bookies.
+    """Ask registered bookies for an entry that does not exist, and yield lines about their answers.
 
     Args:
-        registered: Rows of the table ``registrations``.
-        rpc: True if ``rpc:`` is a source. A bookie that does not answer then counts as unread. If False,
-            the audit asks bookies only for entries that seem to be missing.
+        registration_rows: Rows of the table ``registrations``.
+        has_rpc_source: True if ``rpc:`` is a source, so that a bookie that does not answer counts as unread.
+            If False, the audit asks bookies only for entries that seem to be missing.
         access: The logins of bookies.
         options: Options of the audit.
     """
-    used_registrations = [row for row in registered if row["used"]]
-    if not used_registrations and not rpc:
-        return  # nobody runs who could be asked
+    used_registrations = [row for row in registration_rows if row["used"]]
+    if not used_registrations and not has_rpc_source:
+        return  # no registered bookie can be asked
     problems = {
         str(row["bookie_id"]): f"gives no address ({row['unresolved']})"
         for row in used_registrations
@@ -42,53 +45,54 @@ def access_lines(
         if row["host"] is not None
     }
     asked_addresses = dict(list(addresses.items())[:MAX_BOOKIES_ASKED])
-    results = probe_bookies(asked_addresses, access, options.timeout)
+    probe_results = probe_bookies(asked_addresses, access, options.timeout)
     problems |= {
-        name: f"{result.reception}: {result.reason}"
-        for name, result in results.items()
-        if result.reception is not Reception.SERVED
+        name: f"{probe_result.reception}: {probe_result.reason}"
+        for name, probe_result in probe_results.items()
+        if probe_result.reception is not Reception.SERVED
     }
-    served_count = sum(result.reception is Reception.SERVED for result in results.values())
-    all_bookies_text = (
+    served_count = sum(probe_result.reception is Reception.SERVED for probe_result in probe_results.values())
+    not_asked_text = (
         f" ({len(addresses) - len(asked_addresses):,} more were not asked)"
         if len(addresses) > len(asked_addresses)
         else ""
     )
-    asked_count_text = f"{served_count:,} of {plural(len(asked_addresses), 'registered bookie')} asked"
-    text = f"{asked_count_text} answer a read{all_bookies_text}, {_access_words(access)}"
-    code = NOT_COVERED if rpc else CLEAN
+    answers_text = f"{served_count:,} of {plural(len(asked_addresses), 'registered bookie')} answered a read"
+    text = f"{answers_text}{not_asked_text}, {_access_text(access)}"
+    exit_code = NOT_COVERED if has_rpc_source else CLEAN
     if problems or not used_registrations:
         consequence = (
             "copies on the other bookies are unknown"
-            if rpc
+            if has_rpc_source
             else "missing entries on the other bookies cannot be confirmed by asking these bookies"
         )
-        yield BOOKIES.warn("access", f"{text}; {consequence}", None, code)
+        yield BOOKIES.warn("access", f"{text}; {consequence}", None, exit_code)
     else:
         yield BOOKIES.ok("access", text)
-    details = [f"{name}: {problems[name]}" for name in sorted(problems)[:MAX_BOOKIES_NAMED]]
-    for detail in details + and_more(len(problems) - MAX_BOOKIES_NAMED):
-        yield BOOKIES.warn("no access", detail, None, code)
-    yield _rates_line(options)
+    problem_texts = [f"{name}: {problems[name]}" for name in sorted(problems)[:MAX_BOOKIES_NAMED]]
+    for problem_text in problem_texts + and_more(len(problems) - MAX_BOOKIES_NAMED):
+        yield BOOKIES.warn("no access", problem_text, None, exit_code)
+    yield _request_limits_line(options)
 
 
-def _access_words(access: BookieAccess) -> str:
+def _access_text(access: BookieAccess) -> str:
     """Return a phrase about encryption and login of connections to bookies."""
-    login = "" if access.sasl is None else f", with a login by {access.sasl.mechanism}"
+    login_text = "" if access.sasl is None else f", with a login by {access.sasl.mechanism}"
     if access.tls is None:
         return (
-            f"without TLS{login}: entries that bookies return are unencrypted, unless [bookies.tls] is given"
+            f"without TLS{login_text}: entries that bookies return are unencrypted, unless [bookies.tls] "
+            "is given"
         )
     if not access.tls.verify:
-        return f"over TLS without verifying the bookie{login}"
-    return f"over TLS{login}"
+        return f"over TLS without verifying the bookie{login_text}"
+    return f"over TLS{login_text}"
 
 
-def _rates_line(options: AuditOptions) -> Line:
-    rate = (
+def _request_limits_line(options: AuditOptions) -> Line:
+    rate_text = (
         f"{options.bookie_rate_limit:,.0f} requests a second"
         if options.bookie_rate_limit
         else "no rate limit"
     )
-    text = f"{rate} to one bookie, at most {options.bookie_in_flight} unanswered requests at a time"
+    text = f"{rate_text} to one bookie, at most {options.bookie_in_flight} unanswered requests at a time"
     return Line("bookies", "rates", State.OK if options.bookie_rate_limit else State.WARN, text)

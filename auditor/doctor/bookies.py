@@ -1,6 +1,6 @@
-"""Check of the ``--bookies`` sources: which bookies an audit would read completely. It reads no index.
+"""Check of the ``--bookies`` sources: which bookies an audit would read completely.
 
-The check lists the journal files from the last mark on, but does not open them.
+The check reads no index. It lists the journal files, but does not open them.
 """
 
 from __future__ import annotations
@@ -33,30 +33,31 @@ from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import instance_id, registrations, store_cookies
 
-JOURNALS_NAMED = 5
+MAX_JOURNALS_NAMED = 5
 """Largest number of bookies with incomplete journals to name. All are counted."""
 
 
 @dataclass(frozen=True)
-class JournalLook:
+class JournalListing:
     """Listings of a bookie's journal directories.
 
-    ``reason`` is why an audit cannot read the journals completely; None if the listings show no problem.
-    ``modified`` is the last write to a journal file at or after the mark, in ms; None if there is no such
-    file. ``below`` are the paths of files before the mark, and ``below_bytes`` is their total size.
+    ``reason`` is why an audit cannot read the journals completely. It is None if the listings show no
+    problem. ``last_write`` is the last write to the journal file of the mark or a newer one, in ms. It is
+    None if there is no such file. ``older_files`` are the paths of older files, and ``older_bytes`` is their
+    total size.
     """
 
     reason: str | None
-    modified: int | None = None
-    below: tuple[str, ...] = ()
-    below_bytes: int = 0
+    last_write: int | None = None
+    older_files: tuple[str, ...] = ()
+    older_bytes: int = 0
 
 
-def look_at_journals(bookie: AttributedBookie) -> JournalLook:
+def list_bookie_journals(bookie: AttributedBookie) -> JournalListing:
     """List a bookie's journal directories on this machine."""
     if bookie.journals.trouble is not None:
-        return JournalLook(bookie.journals.trouble)
-    reasons, newest_time, below, below_bytes = [], 0, list[str](), 0
+        return JournalListing(bookie.journals.trouble)
+    reasons, newest_time, older_files, older_bytes = [], 0, list[str](), 0
     for directory in bookie.journals.directories:
         mark = LastMark(directory.mark_file_id, directory.mark_offset)
         try:
@@ -66,47 +67,44 @@ def look_at_journals(bookie: AttributedBookie) -> JournalLook:
             continue
         if mark.file_id > 0 and mark.file_id not in {file_id for file_id, _, _ in files}:
             reasons.append(f"{directory.path}: journal file of lastMark missing: {mark.file_name}")
-        for file_id, path, state in files:
+        for file_id, path, file_stat in files:
             if file_id < mark.file_id:
-                below.append(path)
-                below_bytes += state.st_size
+                older_files.append(path)
+                older_bytes += file_stat.st_size
             else:
-                newest_time = max(newest_time, state.st_mtime_ns // 1_000_000)
-    return JournalLook("; ".join(reasons) or None, newest_time or None, tuple(below), below_bytes)
+                newest_time = max(newest_time, file_stat.st_mtime_ns // 1_000_000)
+    return JournalListing("; ".join(reasons) or None, newest_time or None, tuple(older_files), older_bytes)
 
 
-def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> DatedIndex | None:
-    """Return the index time that an audit would use for a bookie, with its basis; None if unknown.
+def expected_index_time(bookie: AttributedBookie, listing: JournalListing | None) -> DatedIndex | None:
+    """Return the index time that an audit would use for a bookie, with its basis. None if it is unknown.
 
-    The journals are only listed, not read, so the audit may find another time.
+    This check lists the journals. An audit reads them too, and may therefore find another time.
     """
     journals = bookie.journals
-    if look is None or look.reason is None:
-        times = [time for time in (journals.marked, look.modified if look else None) if time is not None]
-        date = DatedIndex(max(times), TimeBasis.LAST_WRITE) if times else None
-    elif journals.stopped is not None:
-        date = DatedIndex(journals.stopped, TimeBasis.CLEAN_STOP)
+    if listing is None or listing.reason is None:
+        last_write = listing.last_write if listing else None
+        write_times = [time for time in (journals.mark_ms, last_write) if time is not None]
+        index_date = DatedIndex(max(write_times), TimeBasis.LAST_WRITE) if write_times else None
+    elif journals.clean_stop_ms is not None:
+        index_date = DatedIndex(journals.clean_stop_ms, TimeBasis.CLEAN_STOP)
     else:
-        date = journals.dated
-    date = journals.bound(date)
-    return None if date is None or date.at > now_ms() else date
+        index_date = journals.index_date
+    index_date = journals.limit_by_index(index_date)
+    return None if index_date is None or index_date.time_ms > now_ms() else index_date
 
 
 def journal_lines(
-    bookies: Mapping[str, AttributedBookie], looks: Mapping[str, JournalLook]
+    bookies: Mapping[str, AttributedBookie], listings: Mapping[str, JournalListing]
 ) -> Iterator[Line]:
-    """Yield lines about the journals of all bookies.
-
-    ``bookies`` and ``looks`` are by bookie id.
-    """
-    reasons = {name: look.reason for name, look in looks.items() if look.reason is not None}
-    stopped_bookies = [name for name in reasons if bookies[name].journals.stopped is not None]
+    """Yield lines about the journals of all bookies. The keys of both arguments are bookie ids."""
+    reasons = {name: listing.reason for name, listing in listings.items() if listing.reason is not None}
+    stopped_bookies = [name for name in reasons if bookies[name].journals.clean_stop_ms is not None]
     incomplete_bookies = sorted(reasons.keys() - set(stopped_bookies))
-    readable = len(looks) - len(reasons)
-    if looks:
-        text = (
-            f"journals of {readable:,} of {plural(len(looks), 'bookie')} are complete from the last mark on"
-        )
+    readable_count = len(listings) - len(reasons)
+    if listings:
+        bookies_text = f"{readable_count:,} of {plural(len(listings), 'bookie')}"
+        text = f"journals of {bookies_text} are complete from the last mark on"
         if stopped_bookies:
             text += f"; {len(stopped_bookies):,} stopped cleanly, with all entries in the index"
         yield Line(
@@ -116,16 +114,16 @@ def journal_lines(
             text,
             _journal_remedy(incomplete_bookies),
         )
-    details = [f"{name}: {reasons[name]}" for name in incomplete_bookies[:JOURNALS_NAMED]]
-    for detail in details + and_more(len(incomplete_bookies) - JOURNALS_NAMED):
-        yield BOOKIES.warn("journal", detail)
-    old_files = sum(len(look.below) for look in looks.values())
-    if old_files:
-        old_size = size(sum(look.below_bytes for look in looks.values()))
+    detail_texts = [f"{name}: {reasons[name]}" for name in incomplete_bookies[:MAX_JOURNALS_NAMED]]
+    for detail_text in detail_texts + and_more(len(incomplete_bookies) - MAX_JOURNALS_NAMED):
+        yield BOOKIES.warn("journal", detail_text)
+    older_count = sum(len(listing.older_files) for listing in listings.values())
+    if older_count:
+        older_size_text = size(sum(listing.older_bytes for listing in listings.values()))
         yield BOOKIES.ok(
             "journals",
-            f"{plural(old_files, 'journal file')} below the marks, {old_size}, are not read: all "
-            "their entries are flushed",
+            f"{plural(older_count, 'journal file')} older than the last mark, {older_size_text}, will not "
+            "be read: all their entries are in the index",
         )
 
 
@@ -134,93 +132,91 @@ def _journal_remedy(incomplete_bookies: list[str]) -> str | None:
         return None
     return (
         "pass the journal directories of these bookies too: without them, missing entries of ledgers "
-        "that changed after the last mark are only suspected"
+        "that changed after the last mark are reported as suspected, not confirmed"
     )
 
 
 MAX_NAMED = 20
 """Largest number of bookies and paths to name. All are counted."""
 
-TRIED = 200
-"""Largest number of files to try to open in one index directory. Permissions rarely differ between files."""
+MAX_FILES_TRIED = 200
+"""Largest number of files in an index directory to open as a trial. Few directories mix permissions."""
 
-STALE_S = 86_400.0
+MAX_INDEX_LAG_S = 86_400.0
 """Largest time in seconds that an index may be older than the metadata without a warning: one day.
 
-Missing entries of ledgers that changed after the index was written stay unconfirmed.
+If ledgers changed after the index was written, their missing entries are not confirmed.
 """
 
 
 @dataclass
 class Bookies:
-    """Facts about the ``--bookies`` sources, from which an audit's blind spots follow.
+    """Facts about the ``--bookies`` sources. They determine what an audit cannot see.
 
-    ``storages`` are the kinds of index storage found, idx and rocksdb. ``rpc`` is True if ``rpc:`` is a
-    source. ``disks`` is True if a source is a directory. ``whole`` are the bookies with all their directories
-    found.
+    ``storages`` are the kinds of index storage found, idx and rocksdb. ``has_rpc_source`` is True if ``rpc:``
+    is a source. ``has_disks`` is True if a source is a directory. ``complete_bookies`` are the bookies with
+    all their directories found.
     """
 
     storages: set[str] = field(default_factory=set)
-    rpc: bool = False
-    disks: bool = False
-    whole: set[str] = field(default_factory=set)
+    has_rpc_source: bool = False
+    has_disks: bool = False
+    complete_bookies: set[str] = field(default_factory=set)
     lines: list[Line] = field(default_factory=list)
 
 
-def look_at_bookies(
-    sources: BookieSources, metadata: Metadata | None, access: BookieAccess, options: AuditOptions
+def check_bookies(
+    sources: BookieSources, metadata: Metadata | None, bookie_access: BookieAccess, options: AuditOptions
 ) -> Bookies:
-    """Examine every ``--bookies`` source, as an audit would before it reads the indexes."""
+    """Examine every ``--bookies`` source, without reading an index."""
     bookies = Bookies()
-    bookies.lines.extend(_lines(sources, bookies, metadata, access, options))
+    bookies.lines.extend(_bookie_lines(sources, bookies, metadata, bookie_access, options))
     return bookies
 
 
-def _lines(
-    kinds: BookieSources,
+def _bookie_lines(
+    bookie_sources: BookieSources,
     bookies: Bookies,
     metadata: Metadata | None,
-    access: BookieAccess,
+    bookie_access: BookieAccess,
     options: AuditOptions,
 ) -> Iterator[Line]:
-    bookies.rpc, bookies.disks = kinds.rpc, bool(kinds.directories)
-    collected = collected_places(kinds.collections)
+    bookies.has_rpc_source, bookies.has_disks = bookie_sources.rpc, bool(bookie_sources.directories)
+    collected = collected_places(bookie_sources.collections)
     yield from _collection_lines(collected)
     nodes = metadata.nodes if metadata else None
-    registered = registrations(nodes) if nodes else []
-    expected_ids, attributions = _attribution(
-        [*find_places(kinds.directories), *collected.places], collected, nodes
-    )
-    on_disk = [directory for bookie in attributions.values() for directory in bookie.index_directories]
-    bookies.storages = {directory.storage for directory in on_disk}
-    bookies.whole = {name for name, bookie in attributions.items() if bookie.read == BookieRead.READ}
-    if kinds.directories or kinds.collections:
-        yield from _coverage_lines(attributions, expected_ids, nodes is not None, kinds.rpc)
-        untouched_line = BOOKIES.ok("rights", "only collected tables are read, and no bookie's disk")
-        yield _rights_line(on_disk) if kinds.directories else untouched_line
-        looks = {
-            name: look_at_journals(bookie)
-            for name, bookie in attributions.items()
-            if bookie.index_directories
-        }
-        yield from journal_lines(attributions, looks)
-        times = {
-            name: expected_index_time(bookie, looks.get(name))
-            for name, bookie in attributions.items()
+    registration_rows = registrations(nodes) if nodes else []
+    places = [*find_places(bookie_sources.directories), *collected.places]
+    expected_ids, found_bookies = _attribute_directories(places, collected, nodes)
+    index_directories = [
+        directory for bookie in found_bookies.values() for directory in bookie.index_directories
+    ]
+    bookies.storages = {directory.storage for directory in index_directories}
+    bookies.complete_bookies = {id for id, bookie in found_bookies.items() if bookie.read == BookieRead.READ}
+    if bookie_sources.directories or bookie_sources.collections:
+        yield from _coverage_lines(found_bookies, expected_ids, nodes is not None, bookie_sources.rpc)
+        no_disk_line = BOOKIES.ok("rights", "collections are read, and no disk of a bookie")
+        yield _rights_line(index_directories) if bookie_sources.directories else no_disk_line
+        indexed_bookies = {id: bookie for id, bookie in found_bookies.items() if bookie.index_directories}
+        listings = {id: list_bookie_journals(bookie) for id, bookie in indexed_bookies.items()}
+        yield from journal_lines(found_bookies, listings)
+        index_times = {
+            name: expected_index_time(bookie, listings.get(name))
+            for name, bookie in found_bookies.items()
             if bookie.found
         }
-        yield _times(times, metadata, options)
+        yield _index_time_line(index_times, metadata, options)
     if ROCKSDB in bookies.storages:
-        yield _scratch(on_disk)
+        yield _scratch_line(index_directories)
     may_ask_bookies = metadata is not None and metadata.store.live and options.witness == "yes"
-    if kinds.rpc and nodes is None:
+    if bookie_sources.rpc and nodes is None:
         yield BOOKIES.not_asked("rpc:", "registered bookies are unknown without the metadata")
-    elif kinds.rpc or may_ask_bookies:
-        yield from access_lines(registered, kinds.rpc, access, options)
+    elif bookie_sources.rpc or may_ask_bookies:
+        yield from access_lines(registration_rows, bookie_sources.rpc, bookie_access, options)
 
 
 def _collection_lines(collected: CollectedPlaces) -> Iterator[Line]:
-    for path, reason in collected.broken:
+    for path, reason in collected.unreadable_collections:
         yield BOOKIES.warn(
             "collection",
             f"{path} cannot be used: {reason}",
@@ -231,15 +227,15 @@ def _collection_lines(collected: CollectedPlaces) -> Iterator[Line]:
         yield BOOKIES.ok("collection", note)
 
 
-def _attribution(
+def _attribute_directories(
     places: Sequence[PlaceFound], collected: CollectedPlaces, nodes: ClusterNodes | None
 ) -> tuple[set[str], Mapping[str, AttributedBookie]]:
     """Return the ids of the expected bookies, and the bookies that were found, by id."""
-    if nodes is None:  # then the VERSIONs alone say who is who
-        by_version = attribute(places, frozenset(), {}, None)
+    if nodes is None:  # the VERSION files alone show which bookie owns a directory
+        attribution_by_version = attribute(places, frozenset(), {}, None)
         expected_ids = {
             directory.cookie_bookie_id
-            for directory in by_version.directories
+            for directory in attribution_by_version.directories
             if directory.cookie_bookie_id is not None
         }
         attribution = attribute(places, expected_ids, {}, None)
@@ -248,47 +244,50 @@ def _attribution(
         expected_ids = {cookie.bookie_id for cookie in cookies} | {
             row["bookie_id"] for row in registrations(nodes)
         }
-        by_id = {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None}
-        attribution = attribute(places, expected_ids, by_id, instance_id(nodes))
+        cookie_by_id = {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None}
+        attribution = attribute(places, expected_ids, cookie_by_id, instance_id(nodes))
     return expected_ids, settle_places(attribution, collected).attribution.bookies
 
 
 def _coverage_lines(
-    attributions: Mapping[str, AttributedBookie], expected_ids: set[str], have_nodes: bool, rpc: bool
+    found_bookies: Mapping[str, AttributedBookie],
+    expected_ids: set[str],
+    has_nodes: bool,
+    has_rpc_source: bool,
 ) -> Iterator[Line]:
-    missing = {
+    unread_reasons = {
         name: "no --bookies source has a directory of this bookie"
         for name in sorted(expected_ids)
-        if name not in attributions
+        if name not in found_bookies
     }
-    missing |= {
-        name: bookie.reason or "" for name, bookie in attributions.items() if bookie.read != BookieRead.READ
+    unread_reasons |= {
+        name: bookie.reason or "" for name, bookie in found_bookies.items() if bookie.read != BookieRead.READ
     }
-    foreign_bookies = [name for name, bookie in attributions.items() if bookie.foreign_instance]
-    missing |= dict.fromkeys(foreign_bookies, "all of its directories carry another cluster's instance id")
-    readable = len({*attributions, *expected_ids}) - len(missing)
-    who = "in cookies or registrations" if have_nodes else "in VERSION files"
-    text = (
-        f"{readable:,} of {plural(len({*attributions, *expected_ids}), 'bookie')} {who} can be read in full"
-    )
-    if not missing and readable:
+    foreign_bookies = [name for name, bookie in found_bookies.items() if bookie.foreign_instance]
+    foreign_reason = "all of its directories carry another cluster's instance id"
+    unread_reasons |= dict.fromkeys(foreign_bookies, foreign_reason)
+    bookie_count = len({*found_bookies, *expected_ids})
+    readable_count = bookie_count - len(unread_reasons)
+    origin_text = "in cookies or registrations" if has_nodes else "in VERSION files"
+    text = f"{readable_count:,} of {plural(bookie_count, 'bookie')} {origin_text} can be read in full"
+    if not unread_reasons and readable_count:
         yield BOOKIES.ok("coverage", text)
-    elif not missing:
-        remedy = "pass a directory with one subdirectory for each bookie"
-        yield BOOKIES.warn("coverage", text, remedy, NOT_COVERED)
+    elif not unread_reasons:
+        remedy_text = "pass a directory with one subdirectory for each bookie"
+        yield BOOKIES.warn("coverage", text, remedy_text, NOT_COVERED)
     else:
         yield BOOKIES.warn(
             "coverage",
             text,
             "the audit asks the other bookies over the network"
-            if rpc
-            else "pass the directories of the other bookies, or a collection of these, with one more "
-            "--bookies; or ask the bookies, with --bookies rpc:",
+            if has_rpc_source
+            else "pass the directories of the other bookies, or a collection of them, with one more "
+            "--bookies; or let the audit ask the bookies, with --bookies rpc:",
             NOT_COVERED,
         )
-    details = [f"{name}: {missing[name]}" for name in sorted(missing)[:MAX_NAMED]]
-    for detail in details + and_more(len(missing) - MAX_NAMED):
-        yield BOOKIES.warn("not read", detail)
+    detail_texts = [f"{name}: {unread_reasons[name]}" for name in sorted(unread_reasons)[:MAX_NAMED]]
+    for detail_text in detail_texts + and_more(len(unread_reasons) - MAX_NAMED):
+        yield BOOKIES.warn("not read", detail_text)
 
 
 def _rights_line(directories: Sequence[IndexDirectory]) -> Line:
@@ -302,71 +301,73 @@ def _rights_line(directories: Sequence[IndexDirectory]) -> Line:
             if directories
             else "no index directory was found",
         )
-    denied_words = "; ".join(f"{path}: {reason}" for path, reason in denied_entries[:MAX_NAMED])
-    suffix = f"; and {len(denied_entries) - MAX_NAMED:,} more" if len(denied_entries) > MAX_NAMED else ""
+    denied_text = "; ".join(f"{path}: {reason}" for path, reason in denied_entries[:MAX_NAMED])
+    more_text = f"; and {len(denied_entries) - MAX_NAMED:,} more" if len(denied_entries) > MAX_NAMED else ""
     return BOOKIES.warn(
         "rights",
-        f"user {os.geteuid()} may not read {denied_words}{suffix}",
+        f"user {os.geteuid()} may not read {denied_text}{more_text}",
         "here and on every executor, run as a user with read access; for example the bookies' user",
         NOT_COVERED,
     )
 
 
 def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
-    """Yield (path, reason) for files of an index directory that this user cannot open. Nothing is read.
+    """Yield (path, reason) for files of an index directory that this user cannot open.
 
-    At most about `TRIED` files are tried.
+    The function opens about `MAX_FILES_TRIED` files at most, and reads nothing.
     """
     current = Path(directory.path, "current")
     if directory.storage == IDX:
         unread_directories = [current]
     else:
         unread_directories = [path for path in (current / "ledgers", current / "locations") if path.is_dir()]
-    tried = 0
-    while unread_directories and tried < TRIED:
+    tried_count = 0
+    while unread_directories and tried_count < MAX_FILES_TRIED:
         path = unread_directories.pop(0)
         try:
             with os.scandir(path) as entries:
-                for entry in islice(entries, TRIED):
-                    tried += 1
+                for entry in islice(entries, MAX_FILES_TRIED):
+                    tried_count += 1
                     if entry.is_dir():
                         unread_directories.append(Path(entry.path))
                     elif entry.is_file():
                         os.close(os.open(entry.path, os.O_RDONLY))
         except FileNotFoundError:
-            continue  # a running bookie removes files
+            continue  # a running bookie may delete files meanwhile
         except OSError as error:
             yield error.filename or str(path), error.strerror or str(error)
 
 
-def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, options: AuditOptions) -> Line:
-    unknown = sorted(name for name, date in times.items() if date is None)
+def _index_time_line(
+    index_times: Mapping[str, DatedIndex | None], metadata: Metadata | None, options: AuditOptions
+) -> Line:
+    undated_bookies = sorted(name for name, index_date in index_times.items() if index_date is None)
     current_ms = now_ms()
     if options.index_time is not None:
         text = f"--index-time says {age(parse_moment(options.index_time), current_ms)}"
         return BOOKIES.ok("index time", text)
-    if unknown:
+    if undated_bookies:
         return BOOKIES.warn(
             "index time",
-            f"{plural(len(unknown), 'bookie')} (first: {unknown[0]}): the index time is unknown, "
-            "because there is neither a lastMark nor a plausible file time; missing entries "
-            "there are only suspected",
+            f"{plural(len(undated_bookies), 'bookie')} (first: {undated_bookies[0]}): the index time is "
+            "unknown, because there is neither a lastMark nor a plausible file time; missing entries "
+            "there are reported as suspected, not confirmed",
             "copy the disks and journals with their file times; or pass --index-time",
         )
-    dates = [date for date in times.values() if date is not None]
-    if not dates:
+    known_dates = [index_date for index_date in index_times.values() if index_date is not None]
+    if not known_dates:
         return BOOKIES.not_asked("index time", "no index was found")
-    oldest_time = min(dates).at
-    text = f"the oldest index was written {age(oldest_time, current_ms)} ({min(dates).basis.sentence})"
+    oldest_time = min(known_dates).time_ms
+    text = f"the oldest index was written {age(oldest_time, current_ms)} ({min(known_dates).basis.sentence})"
     scan_time = metadata.scan_time if metadata else None
     if scan_time is None:
         return BOOKIES.ok("index time", text)
-    lag_s, lead_s = (scan_time - oldest_time) / 1000, (max(dates).at - scan_time) / 1000
-    if lag_s > STALE_S:
+    lag_s, lead_s = (scan_time - oldest_time) / 1000, (max(known_dates).time_ms - scan_time) / 1000
+    if lag_s > MAX_INDEX_LAG_S:
         return BOOKIES.warn(
             "index time",
             f"{text}, {duration(lag_s)} before the metadata: missing entries of ledgers that "
-            "changed in between are only suspected",
+            "changed in between are reported as suspected, not confirmed",
             "read newer copies of the disks; or pass --index-time, if the copies have lost the file times",
         )
     assert metadata is not None
@@ -374,27 +375,26 @@ def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, op
         return BOOKIES.warn(
             "index time",
             f"the newest index was written {duration(lead_s)} after the metadata was saved: "
-            "ledgers created in between look like orphans, and are only suspected",
+            "ledgers created in between look like orphans, and are reported as suspected",
             "save the metadata after the disks are copied",
         )
     return BOOKIES.ok("index time", text)
 
 
-def _scratch(directories: Sequence[IndexDirectory]) -> Line:
+def _scratch_line(directories: Sequence[IndexDirectory]) -> Line:
     """Return a line that compares free scratch space with the largest RocksDB write-ahead log.
 
     An audit copies the write-ahead log of a database before it opens the database.
     """
-    largest = 0
+    largest_log_bytes = 0
     for directory in directories:
         for database in ("ledgers", "locations"):
             logs = Path(directory.path, "current", database).glob("*.log")
-            largest = max(largest, sum(log.stat().st_size for log in logs))
-    where = tempfile.gettempdir()
-    free = shutil.disk_usage(where).free
-    text = (
-        f"{where} has {size(free)} free; the largest write-ahead log that is copied there has {size(largest)}"
-    )
-    if free < 2 * largest:
+            largest_log_bytes = max(largest_log_bytes, sum(log.stat().st_size for log in logs))
+    scratch_path = tempfile.gettempdir()
+    free_bytes = shutil.disk_usage(scratch_path).free
+    text = f"{scratch_path} has {size(free_bytes)} free; the largest write-ahead log to copy there has "
+    text += size(largest_log_bytes)
+    if free_bytes < 2 * largest_log_bytes:
         return BOOKIES.warn("scratch", text, "set TMPDIR to a directory with more room")
     return BOOKIES.ok("scratch", text)

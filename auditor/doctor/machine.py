@@ -19,45 +19,47 @@ from auditor.model.amounts import size
 from auditor.model.options import AuditOptions
 from auditor.model.report import UNREACHABLE, USAGE
 from auditor.model.run_facts import MANIFEST, REPORT
-from auditor.reports.doctor import HERE, OUT, Line, State
+from auditor.reports.doctor import MACHINE as HERE
+from auditor.reports.doctor import RUN_DIRECTORY as OUT
+from auditor.reports.doctor import Line, State
 from auditor.runs.directory import RunDirectory
-from auditor.sources.file_systems import absolute
+from auditor.sources.file_systems import absolute_path
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.spark.java import look_for_java
 
 MIN_OPEN_FILES = 4096
-"""Limit of open files that is enough for Spark's shuffles and a bookie's databases at the same time."""
+"""Limit of open files that is enough for Spark's shuffles together with the databases of a bookie."""
 
-START_LIMIT_S = 60.0
-PYTHON_NAME = "PYSPARK_PYTHON"
+MAX_PYTHON_START_S = 60.0
+PYTHON_VARIABLE = "PYSPARK_PYTHON"
 
 
-def machine(options: AuditOptions, start_spark: bool) -> Iterator[Line]:
-    """Check this machine. A Spark session is started only if ``start_spark``."""
-    java = _java()
+def check_machine(options: AuditOptions, starts_spark: bool) -> Iterator[Line]:
+    """Check this machine. Start a Spark session if ``starts_spark`` is True."""
+    java = _java_line()
     yield java
-    yield _spark()
-    yield _python(options.master)
+    yield _spark_line()
+    yield _python_line(options.master)
     if java.state is State.FAIL:
         yield HERE.not_asked("session", "Spark cannot start without Java")
-    elif start_spark:
-        yield _session(options)
+    elif starts_spark:
+        yield _session_line(options)
     else:
         yield HERE.not_asked(
             "session",
             "no Spark session was started",
             "--spark starts one, with one Python worker; it takes some ten seconds",
         )
-    yield _files()
+    yield _open_files_line()
 
 
-def _java() -> Line:
+def _java_line() -> Line:
     try:
         java = look_for_java()
     except JavaMissingError as error:
         return HERE.fail("Java", str(error), None, UNREACHABLE)
     text = f"version {java.version} from {java.origin}: {java.executable}"
-    if java.wrapped:
+    if java.needs_wrapper:
         text += (
             "; a wrapper in the user's cache directory starts it, because Spark requires a "
             "module that this Java lacks"
@@ -65,38 +67,42 @@ def _java() -> Line:
     return HERE.ok("Java", text)
 
 
-def _spark() -> Line:
-    installed = version("pyspark")
-    home = os.environ.get("SPARK_HOME")
-    if home is None:
-        return HERE.ok("Spark", f"version {installed}, as the Python package pyspark")
+def _spark_line() -> Line:
+    package_version = version("pyspark")
+    spark_home = os.environ.get("SPARK_HOME")
+    if spark_home is None:
+        return HERE.ok("Spark", f"version {package_version}, as the Python package pyspark")
     versions = [
-        jar.name.removesuffix(".jar").rpartition("-")[2] for jar in Path(home).glob("jars/spark-core_*")
+        jar.name.removesuffix(".jar").rpartition("-")[2] for jar in Path(spark_home).glob("jars/spark-core_*")
     ]
-    if versions == [installed]:
-        return HERE.ok("Spark", f"version {installed} in SPARK_HOME={home}")
-    content = f"version {versions[0]}" if versions else "no Spark"
+    if versions == [package_version]:
+        return HERE.ok("Spark", f"version {package_version} in SPARK_HOME={spark_home}")
+    home_content = f"version {versions[0]}" if versions else "no Spark"
     return HERE.warn(
         "Spark",
-        f"SPARK_HOME={home} has {content}, and the Python package pyspark is {installed}",
+        f"SPARK_HOME={spark_home} has {home_content}, and the Python package pyspark is {package_version}",
         "unset SPARK_HOME, or set it to a Spark of the package's version",
     )
 
 
-def _python(master: str) -> Line:
-    program = os.environ.get(PYTHON_NAME)
+def _python_line(master: str) -> Line:
+    worker_python = os.environ.get(PYTHON_VARIABLE)
     driver_version = ".".join(map(str, sys.version_info[:3]))
-    if program in (None, sys.executable) or shutil.which(program) == sys.executable:
+    if worker_python in (None, sys.executable) or shutil.which(worker_python) == sys.executable:
         return HERE.ok("Python", f"{driver_version} for driver and workers: {sys.executable}")
-    text = f"workers run {PYTHON_NAME}={program}"
+    text = f"workers run {PYTHON_VARIABLE}={worker_python}"
     remedy = (
-        f"unset {PYTHON_NAME}, or set it to the Python of an environment with this program's "
+        f"unset {PYTHON_VARIABLE}, or set it to the Python of an environment with this program's "
         "packages on every executor"
     )
-    script = "import sys, auditor, pandas, pyarrow; print(*sys.version_info[:2], sep='.')"
+    import_script = "import sys, auditor, pandas, pyarrow; print(*sys.version_info[:2], sep='.')"
     try:
         outcome = subprocess.run(
-            [program, "-c", script], capture_output=True, text=True, timeout=START_LIMIT_S, check=False
+            [worker_python, "-c", import_script],
+            capture_output=True,
+            text=True,
+            timeout=MAX_PYTHON_START_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         text += f", which cannot be started here: {error}"
@@ -117,38 +123,42 @@ def _python(master: str) -> Line:
     return HERE.ok("Python", f"{text}, {worker_version} as on the driver")
 
 
-def _session(options: AuditOptions) -> Line:
+def _session_line(options: AuditOptions) -> Line:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from auditor.spark.running_session import running_session
     from auditor.spark.session import build_session
 
-    running = running_session()
+    running_spark = running_session()
     try:
-        session = build_session(options.master, driver_memory=options.driver_memory, user_session=running)
+        session = build_session(
+            options.master, driver_memory=options.driver_memory, user_session=running_spark
+        )
         try:
             cores = session.sparkContext.defaultParallelism
-            row = session.range(1).repartition(1).mapInArrow(_worker, "python string").first()
+            row = session.range(1).repartition(1).mapInArrow(_report_worker_python, "python string").first()
         finally:
-            if running is None:  # else it is somebody's, a notebook's say
+            if running_spark is None:  # a session that ran before belongs to others, such as a notebook
                 session.stop()
     except (UsageError, SparkError) as error:
         return HERE.fail("session", str(error), "--master chooses another Spark master", error.exit_code)
     except (PySparkException, Py4JError, OSError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return HERE.fail(
             "session",
-            f"Spark on {options.master} does not work: {first}",
+            f"Spark on {options.master} does not work: {first_line}",
             "see the lines of Spark above; --master chooses another Spark master",
             UNREACHABLE,
         )
-    worker = row["python"] if row else "none"
-    return HERE.ok("session", f"Spark on {options.master}, {cores} cores; a worker runs Python {worker}")
+    worker_version = row["python"] if row else "none"
+    return HERE.ok(
+        "session", f"Spark on {options.master}, {cores} cores; a worker runs Python {worker_version}"
+    )
 
 
-def _worker(batches: Iterator[object]) -> Iterator[object]:
-    """Check in a Python worker that the modules of an audit's tasks can be imported."""
+def _report_worker_python(batches: Iterator[object]) -> Iterator[object]:
+    """Import the modules of an audit's tasks in a Python worker, and yield the version of its Python."""
     import platform
 
     import pyarrow
@@ -160,10 +170,10 @@ def _worker(batches: Iterator[object]) -> Iterator[object]:
         yield pyarrow.RecordBatch.from_pydict({"python": [platform.python_version()]})
 
 
-def _files() -> Line:
+def _open_files_line() -> Line:
     soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = "any number" if hard_limit == resource.RLIM_INFINITY else f"{hard_limit:,}"
-    text = f"hard limit {limit}, up to which Java raises its own limit; soft limit {soft_limit:,}"
+    hard_limit_text = "any number" if hard_limit == resource.RLIM_INFINITY else f"{hard_limit:,}"
+    text = f"hard limit {hard_limit_text}, up to which Java raises its own limit; soft limit {soft_limit:,}"
     if resource.RLIM_INFINITY != hard_limit < MIN_OPEN_FILES:
         return HERE.warn("open files", text, f"raise the hard limit to {MIN_OPEN_FILES:,} or more")
     return HERE.ok("open files", text)
@@ -173,21 +183,21 @@ MIN_FREE_BYTES = 1 << 30
 """Free space in bytes below which the check warns. Even a run of a small cluster may need more."""
 
 
-def look_at_out(out: str, metadata: MetadataUri | None) -> Iterator[Line]:
-    """Check the run directory ``out``. With a metadata URI, also check whether the cluster is being audited.
+def check_run_directory(out: str, metadata: MetadataUri | None) -> Iterator[Line]:
+    """Check the run directory ``out``. With a metadata URI, also check for a run of the cluster in progress.
 
-    Another audit of the same cluster holds a lock beside the run directory.
+    A run in progress holds a lock in the parent directory of its run directory.
     """
     try:
-        run = RunDirectory(absolute(out))
-        is_finished, is_begun = run.exists(REPORT), run.exists(MANIFEST) or run.exists("tables")
+        run = RunDirectory(absolute_path(out))
+        is_finished, is_unfinished = run.exists(REPORT), run.exists(MANIFEST) or run.exists("tables")
     except (RunError, OSError, pa.ArrowException) as error:
         yield OUT.fail("place", str(error), "choose a directory that this machine can read", USAGE)
         return
     if is_finished:
         text = f"{run.path} contains a finished run, which is never overwritten"
         yield OUT.fail("place", text, "choose a new directory", USAGE)
-    elif is_begun:
+    elif is_unfinished:
         text = f"{run.path} contains an unfinished run; the same command resumes it"
         yield OUT.ok("place", text)
     else:
@@ -195,7 +205,7 @@ def look_at_out(out: str, metadata: MetadataUri | None) -> Iterator[Line]:
     if "://" in run.path:
         text = "write access not tested: the test would write to the run directory"
         yield OUT.not_asked("rights", text)
-        text = "no lock keeps overlapping runs apart on this file system"
+        text = "this file system has no locks, so two runs of the cluster can overlap"
         yield OUT.warn(
             "lock",
             text,
@@ -207,7 +217,7 @@ def look_at_out(out: str, metadata: MetadataUri | None) -> Iterator[Line]:
         text = f"{broken_links[0]} is a symbolic link whose target does not exist"
         yield OUT.fail("rights", text, "choose another directory, or remove the link", UNREACHABLE)
         return
-    yield from _local_lines(Path(run.path))
+    yield from _local_directory_lines(Path(run.path))
     if metadata is not None:
         run_holder = holder(metadata, run.path)
         if run_holder is None:
@@ -222,31 +232,33 @@ def _is_broken_link(path: Path) -> bool:
     return path.is_symlink() and not path.exists()
 
 
-def _local_lines(path: Path) -> Iterator[Line]:
-    existing = next(parent for parent in (path, *path.parents) if parent.exists())
-    if not existing.is_dir():
-        yield OUT.fail("rights", f"{existing} is not a directory", "choose another directory", USAGE)
+def _local_directory_lines(path: Path) -> Iterator[Line]:
+    existing_path = next(parent_path for parent_path in (path, *path.parents) if parent_path.exists())
+    if not existing_path.is_dir():
+        yield OUT.fail("rights", f"{existing_path} is not a directory", "choose another directory", USAGE)
         return
-    system = _file_system(existing.resolve())
+    file_system = _file_system_name(existing_path.resolve())
     has_effective_ids = os.access in os.supports_effective_ids
-    if not os.access(existing, os.W_OK | os.X_OK, effective_ids=has_effective_ids):
-        text = f"user {os.geteuid()} may not write to {existing} ({system})"
+    if not os.access(existing_path, os.W_OK | os.X_OK, effective_ids=has_effective_ids):
+        text = f"user {os.geteuid()} may not write to {existing_path} ({file_system})"
         yield OUT.fail("rights", text, "choose another directory, or run as another user", USAGE)
         return
-    note = "" if existing == path else "; the audit creates the directories below it"
-    yield OUT.ok("rights", f"{existing} can be written ({system}){note}")
-    free = shutil.disk_usage(existing).free
-    state = State.OK if free >= MIN_FREE_BYTES else State.WARN
-    remedy = None if state is State.OK else "choose a directory with more room"
-    yield Line("out", "room", state, f"{size(free)} free", remedy)
+    note_text = "" if existing_path == path else "; the audit creates the directories below it"
+    yield OUT.ok("rights", f"{existing_path} can be written ({file_system}){note_text}")
+    free_bytes = shutil.disk_usage(existing_path).free
+    room_state = State.OK if free_bytes >= MIN_FREE_BYTES else State.WARN
+    remedy = None if room_state is State.OK else "choose a directory with more room"
+    yield Line("out", "room", room_state, f"{size(free_bytes)} free", remedy)
 
 
-def _file_system(path: Path) -> str:
-    """Return the kernel's name for the kind of file system at a path."""
-    kinds = {}
+def _file_system_name(path: Path) -> str:
+    """Return the kernel's name of the file system at a path, such as ext4."""
+    kind_by_mount = {}
     mounts = Path("/proc/self/mounts")
     for line in mounts.read_text("utf-8", "replace").splitlines() if mounts.exists() else []:
-        _, where, kind, *_ = line.split(" ")
-        kinds[where.replace("\\040", " ")] = kind
-    mount_points = [str(parent) for parent in (path, *path.parents) if str(parent) in kinds]
-    return kinds[mount_points[0]] if mount_points else "file system not known"
+        _, mount_point, kind_name, *_ = line.split(" ")
+        kind_by_mount[mount_point.replace("\\040", " ")] = kind_name
+    mount_points = [
+        str(parent_path) for parent_path in (path, *path.parents) if str(parent_path) in kind_by_mount
+    ]
+    return kind_by_mount[mount_points[0]] if mount_points else "file system not known"

@@ -16,23 +16,23 @@ from auditor.sources.metadata.stores import check_reachable, open_store, store_o
 from auditor.sources.owners.applications import APPLICATIONS, OwnersUri
 
 
-def look_at_owners(sources: PlannedSources, options: AuditOptions) -> Iterator[Line]:
+def check_owner_stores(sources: PlannedSources, options: AuditOptions) -> Iterator[Line]:
     """Yield a line for each store of ``--owners``, and one about ``--owners-complete``.
 
     Args:
         sources: the sources of the audit, with the stores of both options.
         options: the limits and credentials with which a store is opened.
     """
-    stores, declared_complete = sources.owners, sources.complete_owners
+    stores, complete_stores = sources.owners, sources.complete_owner_stores
     if stores:
         for store in stores:
-            yield _access(store, options)
-    names = None if stores is None else {store.text for store in stores}
-    if declared_complete and (names is None or names == {*declared_complete}):
+            yield _access_line(store, options)
+    named_stores = None if stores is None else {store.text for store in stores}
+    if complete_stores and (named_stores is None or named_stores == {*complete_stores}):
         yield OWNERS.ok("complete", "these stores are declared complete")
-    elif declared_complete:
-        unequal_stores = sorted({*declared_complete} ^ (names or set()))
-        text = f"--owners-complete and --owners contain different stores: {', '.join(unequal_stores)}"
+    elif complete_stores:
+        differing_stores = sorted({*complete_stores} ^ (named_stores or set()))
+        text = f"--owners-complete and --owners contain different stores: {', '.join(differing_stores)}"
         yield OWNERS.warn(
             "complete",
             text,
@@ -45,24 +45,26 @@ def look_at_owners(sources: PlannedSources, options: AuditOptions) -> Iterator[L
         )
 
 
-def _access(store: OwnersUri, options: AuditOptions) -> Line:
+def _access_line(store: OwnersUri, options: AuditOptions) -> Line:
     tree = APPLICATIONS[store.application].trees[0]
     uri = store.tree(tree)
     try:
         check_reachable(uri)
-        with closing(open_store(uri, store_options(options))) as opened:
-            is_there = _has_owners(opened, tree)
+        with closing(open_store(uri, store_options(options))) as opened_store:
+            has_tree_data = _has_owners(opened_store, tree)
     except (StoreError, OSError) as error:
         return OWNERS.fail("access", f"{store.text}: {error}", None, UNREACHABLE)
-    if not is_there:
-        remedy = f"add the chroot above {tree} to the URI"
-        return OWNERS.fail("access", f"{store.text}: no data of {store.application}", remedy, UNREACHABLE)
+    if not has_tree_data:
+        remedy_text = f"add the chroot above {tree} to the URI"
+        return OWNERS.fail(
+            "access", f"{store.text}: no data of {store.application}", remedy_text, UNREACHABLE
+        )
     return OWNERS.ok("access", f"{store.text}: {tree} can be read")
 
 
 def _has_owners(store: MetadataStore, tree: str) -> bool:
-    """Return whether the store has the tree ``tree``. In a saved store, look for the first znode below it."""
+    """Return whether the store has the tree ``tree``. A saved store, open at the tree, must have a znode."""
     if store.live:
-        return isinstance(store, NeighbourStore) and store.has_beside(tree)
+        return isinstance(store, NeighbourStore) and store.has_neighbour(tree)
     parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, 1)
     return any(len(batch.paths) > 0 for part in parts for batch in store.read(part))

@@ -1,4 +1,4 @@
-"""Check of registrations: which bookies are down, that is, have a cookie in the store but no registration."""
+"""Check of registrations: which bookies have a cookie in the store but no registration, and are thus down."""
 
 from collections.abc import Collection, Iterator
 
@@ -8,7 +8,7 @@ from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import registrations, store_cookies
 
 MAX_BOOKIES_NAMED = 20
-"""Largest number of missing bookies to name. All bookies that are down are counted."""
+"""Largest number of bookies that are down to name. All of them are counted."""
 
 REMEDY_IF_READ = "an audit reports whether the bookie would start, and whether a start is allowed"
 REMEDY_IF_UNREAD = f"pass all its directories with --bookies: {REMEDY_IF_READ}"
@@ -22,34 +22,35 @@ def registration_lines(
 ) -> Iterator[Line]:
     """Yield a line with the number of registered bookies, and one for each unregistered bookie.
 
-    The lines never suggest to start a bookie. Only an audit can tell whether a start would work and is
-    allowed.
+    The lines never suggest to start a bookie. An audit is needed to find out whether a start would work and
+    is allowed.
 
     Args:
         root: The cluster's root path, or its scope in etcd.
         nodes: The store's records of the cluster itself.
-        complete_bookies: Ids of the bookies with all their directories given.
+        complete_bookies: Ids of the bookies whose directories were all given with ``--bookies``.
     """
     bookie_ids = {cookie.bookie_id for cookie in store_cookies(nodes)}
-    registered = {str(row["bookie_id"]) for row in registrations(nodes)}
-    bookie_ids |= registered
+    registered_ids = {str(row["bookie_id"]) for row in registrations(nodes)}
+    bookie_ids |= registered_ids
     if not bookie_ids:
         yield BOOKIES.not_asked("registered", "the store has neither cookies nor registrations")
         return
-    if any(_is_registration(path, root) for path, _ in nodes.gaps):
+    if any(_may_have_registrations(path, root) for path, _ in nodes.gaps):
         text = "registrations could not be read completely: which bookies are down is not known"
         yield BOOKIES.not_asked("registered", text)
         return
-    if not registered:
+    if not registered_ids:
         text = (
             f"none of {plural(len(bookie_ids), 'bookie')} is registered: all are down, or the store was "
             "saved without registrations"
         )
         yield BOOKIES.not_asked("registered", text)
         return
-    down_ids = sorted(bookie_ids - registered)
-    total = len(bookie_ids)
-    text = f"{total - len(down_ids):,} of {plural(total, 'known bookie')} {_verb(total)} registered"
+    down_ids = sorted(bookie_ids - registered_ids)
+    known_count = len(bookie_ids)
+    counts_text = f"{known_count - len(down_ids):,} of {plural(known_count, 'known bookie')}"
+    text = f"{counts_text} {_verb_form(known_count)} registered"
     yield BOOKIES.warn("registered", text) if down_ids else BOOKIES.ok("registered", text)
     for name in down_ids[:MAX_BOOKIES_NAMED]:
         yield BOOKIES.warn(
@@ -62,10 +63,10 @@ def registration_lines(
         yield BOOKIES.warn("down", detail)
 
 
-def _verb(number: int) -> str:
-    return "is" if number == 1 else "are"
+def _verb_form(bookie_count: int) -> str:
+    return "is" if bookie_count == 1 else "are"
 
 
-def _is_registration(path: str, root: str) -> bool:
+def _may_have_registrations(path: str, root: str) -> bool:
     """Return whether a path that could not be read may hold registrations."""
     return path == root or path.removeprefix(f"{root}/").partition("/")[0] in _REGISTRATION_PARENTS

@@ -15,7 +15,7 @@ from auditor.sources.owners.applications import OwnersUri, declared_stores, name
 
 @dataclass(frozen=True, slots=True)
 class PlannedSources:
-    """The sources that an audit is to read.
+    """The sources of a planned audit.
 
     Attributes:
         metadata: the metadata URI; None if none was given.
@@ -29,7 +29,7 @@ class PlannedSources:
     metadata: MetadataUri | None = None
     bookies: BookieSources | None = None
     owners: tuple[OwnersUri, ...] | None = None
-    complete_owners: tuple[str, ...] = ()
+    complete_owner_stores: tuple[str, ...] = ()
     credentials: Credentials = field(default_factory=Credentials)
     access: BookieAccess = field(default_factory=BookieAccess)
 
@@ -37,7 +37,7 @@ class PlannedSources:
 def parse_sources(metadata: str | None, bookies: Sequence[str], options: AuditOptions) -> PlannedSources:
     """Parse the sources of an audit. ``metadata`` and ``bookies`` are those of `auditor.Audit`.
 
-    The credentials file is read even if no source needs it, because an audit reads it first too.
+    The credentials file is read even if no source needs it, because an audit also reads it in any case.
 
     >>> parse_sources("dump:///audit/metadata.jsonl", ["rpc:"], AuditOptions()).bookies.rpc
     True
@@ -50,6 +50,6 @@ def parse_sources(metadata: str | None, bookies: Sequence[str], options: AuditOp
         credentials=read_credentials(options.credentials),
         access=read_access(credentials_file(options.credentials)),
         owners=named_stores(options),
-        complete_owners=declared_stores(options),
+        complete_owner_stores=declared_stores(options),
         bookies=split_sources(bookies) if bookies else None,
     )

@@ -1,8 +1,8 @@
 """A real ZooKeeper server in a child process, from the jars in pyspark.
 
-The server listens on the loopback interface only, and has no admin server. It keeps everything in one
-directory: ``version-2`` (snapshots and logs), ``zookeeper.cfg`` and ``zookeeper.log``. Start it on a copy
-of another server's ``version-2`` to serve that server's tree.
+The server listens on the loopback interface only, and has no admin server. It keeps all its files in one
+directory: ``version-2`` (snapshots and logs), ``zookeeper.cfg`` and ``zookeeper.log``. To serve the tree of
+another server, start this server on a copy of the other server's ``version-2``.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ NO_EXPIRY_TICK_MS = 1_000_000_000
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 10.0
-WRITER_TIMEOUT_S = 30.0
+WRITER_TIMEOUT_S = 30.0  # session timeout of the client that `load` uses
 PORT_ATTEMPTS = 3
-TRANSACTION_NODES = 100
-TRANSACTION_BYTES = 512 * 1024  # half of a server's limit for one request
+MAX_TRANSACTION_NODES = 100
+MAX_TRANSACTION_BYTES = 512 * 1024  # half of a server's limit for one request
 
 # kazoo logs a lost connection; this module raises an error for it as well.
 _LOGGER = logging.getLogger(__name__)
 _LOGGER.addHandler(logging.NullHandler())
 _LOGGER.setLevel(logging.INFO)  # its debug messages contain whole znodes with passwords
 
-_JARS = (
+_JAR_PATTERNS = (
     "zookeeper-3.*.jar",
     "zookeeper-jute-*.jar",
     "slf4j-api-*.jar",
@@ -48,7 +48,7 @@ _JARS = (
     "log4j-core-*.jar",
     "log4j-slf4j2-impl-*.jar",
 )
-_CONFIG = """\
+_CONFIG_TEMPLATE = """\
 dataDir={data_dir}
 clientPort={port}
 clientPortAddress=127.0.0.1
@@ -72,10 +72,10 @@ class EmbeddedZooKeeper:
         data_dir: The directory for the server's files.
         tick_time_ms: The tick of the server, in ms. With the default no session ever expires, so the
             ephemeral znodes of a saved tree stay.
-        port: The port. 0 takes a free one.
+        port: The port to listen on. 0 means any free port.
         properties: Java system properties, such as ``{"zookeeper.snapshot.compression.method": "gz"}``.
-        jars: The jars of another ZooKeeper version; None for those in pyspark.
-        heap: The largest Java heap. A ledger takes about 600 bytes.
+        jars: The jars of another ZooKeeper version. If empty, the jars in pyspark are used.
+        heap: The largest size of the Java heap, such as ``512m``. A ledger takes about 600 bytes.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class EmbeddedZooKeeper:
 
     @property
     def hosts(self) -> str:
-        """Return the server's address as host:port, for a metadata URI."""
+        """The server's address as host:port, for a metadata URI."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """Return the process id of the started server."""
+        """The process id of the started server."""
         assert self._process is not None
         return self._process.pid
 
@@ -127,9 +127,9 @@ class EmbeddedZooKeeper:
             JavaMissingError: there is no Java to start it with.
         """
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        chosen_port = self.port
+        requested_port = self.port
         for attempt in range(1, PORT_ATTEMPTS + 1):
-            self.port = chosen_port or _free_port()
+            self.port = requested_port or _free_port()
             try:
                 with deferred_interrupts():
                     self._launch()
@@ -141,7 +141,7 @@ class EmbeddedZooKeeper:
             exit_status = self._process.poll() if self._process else None
             self.stop()
             # Another process may have taken the free port in the meantime.
-            if chosen_port or exit_status is None or attempt == PORT_ATTEMPTS:
+            if requested_port or exit_status is None or attempt == PORT_ATTEMPTS:
                 raise StoreError(
                     f"the embedded ZooKeeper did not start; see {self.data_dir / 'zookeeper.log'}"
                 )
@@ -166,8 +166,8 @@ class EmbeddedZooKeeper:
         paths: set[str] = set()
         written_count, request_bytes = 0, 0
         for znode in znodes:
-            child_names = znode.path.split("/")
-            for ancestor in ("/".join(child_names[:depth]) for depth in range(2, len(child_names))):
+            path_parts = znode.path.split("/")
+            for ancestor in ("/".join(path_parts[:part_count]) for part_count in range(2, len(path_parts))):
                 if ancestor not in paths and not client.exists(ancestor):
                     transaction.create(ancestor, b"")
                 paths.add(ancestor)
@@ -177,7 +177,7 @@ class EmbeddedZooKeeper:
                 written_count + 1,
                 request_bytes + len(znode.path) + len(znode.data),
             )
-            if len(transaction.operations) >= TRANSACTION_NODES or request_bytes >= TRANSACTION_BYTES:
+            if len(transaction.operations) >= MAX_TRANSACTION_NODES or request_bytes >= MAX_TRANSACTION_BYTES:
                 _commit(transaction)
                 transaction, request_bytes = client.transaction(), 0
         _commit(transaction)
@@ -192,28 +192,31 @@ class EmbeddedZooKeeper:
         return self._writer
 
     def _launch(self) -> None:
-        config = self.data_dir / "zookeeper.cfg"
-        settings = {
+        config_path = self.data_dir / "zookeeper.cfg"
+        config_values = {
             "data_dir": self.data_dir.resolve(),
             "port": self.port,
             "tick_time_ms": self._tick_time_ms,
         }
-        with named_target(config):
-            config.write_text(_CONFIG.format(**settings), "utf-8")
+        with named_target(config_path):
+            config_path.write_text(_CONFIG_TEMPLATE.format(**config_values), "utf-8")
         command = [
             str(find_java().executable),
             f"-Xmx{self._heap}",
             # It runs for minutes only, so the second compiler would cost more than it saves.
             *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-            *(f"-D{name}={value}" for name, value in self._properties.items()),
+            *(
+                f"-D{property_name}={property_value}"
+                for property_name, property_value in self._properties.items()
+            ),
             "-cp",
             os.pathsep.join(map(str, self._jars or zookeeper_jars())),
             "org.apache.zookeeper.server.ZooKeeperServerMain",
-            str(config),
+            str(config_path),
         ]
-        with (self.data_dir / "zookeeper.log").open("ab") as log:
+        with (self.data_dir / "zookeeper.log").open("ab") as log_file:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file, start_new_session=True
             )
 
     def _is_serving(self) -> bool:
@@ -247,17 +250,17 @@ def zookeeper_jars() -> list[Path]:
     """Return the jars in pyspark that a ZooKeeper server needs.
 
     Raises:
-        StoreError: neither pyspark nor SPARK_HOME has them.
+        StoreError: neither pyspark nor SPARK_HOME has all these jars.
     """
     pyspark_spec = importlib.util.find_spec("pyspark")
     spark_homes = (
-        [Path(location) for location in (pyspark_spec.submodule_search_locations or [])]
+        [Path(package_directory) for package_directory in (pyspark_spec.submodule_search_locations or [])]
         if pyspark_spec
         else []
     )
     spark_homes += [Path(os.environ["SPARK_HOME"])] if os.environ.get("SPARK_HOME") else []
     for spark_home in spark_homes:
-        jars_by_pattern = [sorted((spark_home / "jars").glob(pattern)) for pattern in _JARS]
+        jars_by_pattern = [sorted((spark_home / "jars").glob(pattern)) for pattern in _JAR_PATTERNS]
         if all(jars_by_pattern):
             return [jars[-1] for jars in jars_by_pattern]
     raise StoreError("no ZooKeeper jars beside pyspark; install the full pyspark package or set SPARK_HOME")
@@ -266,9 +269,9 @@ def zookeeper_jars() -> list[Path]:
 def _commit(transaction: Any) -> None:
     if not transaction.operations:
         return
-    for operation, result in zip(transaction.operations, transaction.commit(), strict=True):
-        if isinstance(result, Exception) and type(result).__name__ != "RolledBackError":
-            raise StoreError(f"cannot write {operation.path} to the embedded ZooKeeper: {result!r}")
+    for operation, operation_result in zip(transaction.operations, transaction.commit(), strict=True):
+        if isinstance(operation_result, Exception) and type(operation_result).__name__ != "RolledBackError":
+            raise StoreError(f"cannot write {operation.path} to the embedded ZooKeeper: {operation_result!r}")
 
 
 def _free_port() -> int:

@@ -14,7 +14,7 @@ _DIGEST_DIGITS = 16
 
 
 def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
-    """Return fingerprints of 16 hexadecimal digits as numbers.
+    """Return fingerprints, which have 16 hexadecimal digits, as numbers.
 
     >>> import pyarrow
     >>> fingerprint_numbers(pyarrow.array(["00000000000000ff", "a000000000000000"])).tolist()
@@ -45,8 +45,8 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
     return digest_bytes.view(">u8").ravel().astype(np.uint64)
 
 
-def among(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which values of a column are among ``texts``. False for null."""
+def is_among_texts(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
+    """Return for each value of a column whether it is among ``texts``. False for null."""
     is_among: NDArray[np.bool_] = pc.is_in(column, pa.array(texts, pa.string())).to_numpy(
         zero_copy_only=False
     )
@@ -54,7 +54,7 @@ def among(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
-    """Return the code of each text of a column.
+    """Return for each text of a column its code in ``codes``.
 
     Raises:
         RunError: A text has no code.
@@ -63,15 +63,15 @@ def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
     values = dictionary_column.dictionary.to_pylist()
     if dictionary_column.null_count or not codes.keys() >= set(values):
         raise RunError(f"one of {values} is not among {', '.join(codes)}")
-    numbers = np.array([codes[value] for value in values], np.int8)
-    row_codes: NDArray[np.int8] = numbers[dictionary_column.indices.to_numpy(zero_copy_only=False)]
+    code_numbers = np.array([codes[value] for value in values], np.int8)
+    row_codes: NDArray[np.int8] = code_numbers[dictionary_column.indices.to_numpy(zero_copy_only=False)]
     return row_codes
 
 
-def whole(column: pa.Array) -> NDArray[np.int64]:
+def to_whole_numbers(column: pa.Array) -> NDArray[np.int64]:
     """Return a column of whole numbers as 64-bit numbers; null becomes 0."""
-    numbers: NDArray[np.int64] = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return numbers
+    whole_numbers: NDArray[np.int64] = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return whole_numbers
 
 
 def to_flags(column: pa.Array) -> NDArray[np.bool_]:
@@ -80,19 +80,19 @@ def to_flags(column: pa.Array) -> NDArray[np.bool_]:
     return values
 
 
-def keys(*columns: NDArray[np.int64]) -> NDArray[np.bytes_]:
-    """Pack the numbers of each row into one value, so that rows can be sorted and searched (`find`)."""
+def pack_row_keys(*columns: NDArray[np.int64]) -> NDArray[np.bytes_]:
+    """Pack the numbers of each row into one value, so that `find_positions` can search rows."""
     byte_rows = np.ascontiguousarray(np.stack(columns, axis=1).astype(">i8"))
     return byte_rows.view(f"S{8 * len(columns)}").ravel()
 
 
-def find(sorted_values: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the place of each value in a sorted array; -1 if it is absent.
+def find_positions(sorted_values: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the position of each value in a sorted array; -1 if it is absent.
 
-    >>> find(np.array([3, 5, 9]), np.array([9, 4, 3])).tolist()
+    >>> find_positions(np.array([3, 5, 9]), np.array([9, 4, 3])).tolist()
     [2, -1, 0]
     """
     if not len(sorted_values):
         return np.full(len(values), -1, np.int64)
-    positions = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)
-    return np.where(sorted_values[positions] == values, positions, -1)
+    found_positions = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)
+    return np.where(sorted_values[found_positions] == values, found_positions, -1)

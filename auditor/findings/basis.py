@@ -1,15 +1,15 @@
-"""Coverage: whether a run looked at the facts that a finding rests on. Otherwise the finding is not fixed.
+"""Coverage: whether a run looked at the facts that a finding rests on. If not, the finding is not fixed.
 
-A run that could not read a bookie finds nothing on its disks, and that is not a repair. An earlier finding
-that is absent now is *fixed* only if this run looked for it and did not find it. Else it is *unseen*, and
-stays known until a run can tell. `auditor.findings.rules` has the rule. This module says what the findings of
-each check rest on, and gathers the facts of a finished run.
+A run that could not read a bookie finds nothing on its disks, and that is no repair. A finding of an earlier
+run that this run does not have is *fixed* only if this run looked for it. Else it is *unseen*, and stays
+known until a run looks for it. `auditor.findings.rules` has the rule. This module says what the findings of
+each check rest on (their `Basis`), and gathers the facts about a finished run.
 
 A basis with a ``table`` is covered only by a run that has this table. Findings from entry logs are covered
 only if every log of the bookie was read to its end.
 
-Columns of a run's tables come as arrays (`auditor.findings.arrays`): millions of findings are compared as
-numbers.
+Columns of a run's tables are NumPy arrays here (`auditor.findings.arrays`), so that millions of findings can
+be compared.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from auditor.checks import BY_ID, Basis
 from auditor.checks.check import Way
 from auditor.errors import RunError
-from auditor.findings.arrays import among, find, keys, to_flags, whole
+from auditor.findings.arrays import find_positions, is_among_texts, pack_row_keys, to_flags, to_whole_numbers
 from auditor.findings.rules import FindingFacts, was_covered
 from auditor.model.states import GONE, LOGS_NOT_WHOLE, BookieRead, LedgerClass
 from auditor.tables.changes import CHANGED
@@ -33,89 +33,98 @@ from auditor.tables.roster import is_unread
 from auditor.tables.run_tables import TABLES
 
 Batches = Callable[[str, Sequence[str]], Iterable[Any]]
-"""Function of (path, columns) that returns a part of a run as record batches, always in the same order."""
+"""Function of (path, columns) that returns columns of a run's table as batches, always in the same order."""
 
-STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
-"""Ids of checks that are stages of one trouble, the mildest first. A later stage is worse."""
+TROUBLE_STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
+"""Ids of the checks that are stages of one trouble, from the mildest to the worst."""
 
 UNREADABLE = "index-unreadable"
 
 
 @cache
-def basis(id: str) -> Basis:
-    """Return the basis of findings with this id: that of its check, or disks if there is no such check.
+def basis(check_id: str) -> Basis:
+    """Return the basis of findings of a check; disks if there is no such check any more.
 
     >>> print(basis("entry-lost"), basis("orphan-ledger"), basis("bookie-down"), basis("segment-gap"))
     copies disks metadata metadata
     """
-    check = BY_ID.get(id)
+    check = BY_ID.get(check_id)
     return Basis.DISKS if check is None else check.rests_on
 
 
 def ids_resting_on(*bases: Basis) -> list[str]:
     """Return the ids of the checks that rest on any of these bases."""
-    return [id for id in BY_ID if basis(id) in bases]
+    return [check_id for check_id in BY_ID if basis(check_id) in bases]
 
 
 def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
-    """Return the ids, former ids included, of findings that a run without ``skipped_checks`` cannot find.
+    """Return the check ids of findings that a run without ``skipped_checks`` cannot find, with former ids.
 
-    If one stage of a trouble (`STAGES`) did not run, the result has all stages: the trouble may be in
+    If one stage of a trouble (`TROUBLE_STAGES`) did not run, the result has all stages: the trouble may be in
     the skipped stage now.
 
     >>> ids_without_check(["entry-lost"])
     ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
     """
-    stages = [] if {*STAGES}.isdisjoint(skipped_checks) else [*STAGES]
-    return [id for id, check in BY_ID.items() if check.id in skipped_checks or check.id in stages]
+    stage_checks = [] if {*TROUBLE_STAGES}.isdisjoint(skipped_checks) else [*TROUBLE_STAGES]
+    return [
+        check_id
+        for check_id, check in BY_ID.items()
+        if check.id in skipped_checks or check.id in stage_checks
+    ]
 
 
-def of_logs(id: str) -> bool:
-    """Return whether findings with this id rest on entry logs, or on a collector's copy of their maps.
+def rests_on_logs(check_id: str) -> bool:
+    """Return whether findings of the check rest on entry logs, or on their maps, which a collector reads.
 
-    >>> of_logs("entry-log-missing"), of_logs("replica-mismatch"), of_logs("disk-shared")
+    >>> rests_on_logs("entry-log-missing"), rests_on_logs("replica-mismatch"), rests_on_logs("disk-shared")
     (True, True, False)
     """
-    return basis(id).table in (ENTRY_LOGS, "digests") or id == "gc-would-delete-live"
+    return basis(check_id).table in (ENTRY_LOGS, "digests") or check_id == "gc-would-delete-live"
 
 
-def of_copies(id: str) -> bool:
+def rests_on_copies(check_id: str) -> bool:
     """Return whether the check depends on all copies on a bookie, which an unreadable index may hide."""
-    return id in ("gc-would-delete-live", "metadata-suspect", "disk-content-mismatch", "alias-gc-danger")
+    return check_id in (
+        "gc-would-delete-live",
+        "metadata-suspect",
+        "disk-content-mismatch",
+        "alias-gc-danger",
+    )
 
 
-def of_ensembles(id: str) -> bool:
+def rests_on_ensembles(check_id: str) -> bool:
     """Return whether the check depends on the ensembles of ledgers, which an unreadable record may hide."""
-    return id == "gc-would-delete-live"
+    return check_id == "gc-would-delete-live"
 
 
-def of_marks(id: str) -> bool:
-    """Return whether findings with this id rest on under-replication marks.
+def rests_on_marks(check_id: str) -> bool:
+    """Return whether findings of the check rest on under-replication marks.
 
-    >>> of_marks("mark-stale"), of_marks("lock-without-mark"), of_marks("entry-lost")
+    >>> rests_on_marks("mark-stale"), rests_on_marks("lock-without-mark"), rests_on_marks("entry-lost")
     (True, True, False)
     """
-    return id.startswith(("mark-", "lock-"))
+    return check_id.startswith(("mark-", "lock-"))
 
 
 Flags = NDArray[np.bool_]
 ENTRY_LOGS = "entry_logs"
 _BASIS_ORDER = tuple(Basis)
-_CHECK_NUMBERS = {id: position for position, id in enumerate(BY_ID)}
+_CHECK_NUMBERS = {check_id: check_position for check_position, check_id in enumerate(BY_ID)}
 OWNERS = "tables/owners"
 
 
 @dataclass(frozen=True)
-class Subjects:
-    """The objects of some findings, as columns; ``bookie`` has positions in ``names``, -1 for none.
+class FindingObjects:
+    """The objects of some findings, as columns; ``bookie`` has positions in ``names``, or -1 for no bookie.
 
-    ``basis`` has the position of each finding's `Basis` among all bases. ``kind`` has the position of its id
-    among the ids of checks; -1 if no check has this id now.
+    ``basis`` has the position of each finding's `Basis` among all bases. ``kind`` has the position of its
+    check among all checks; -1 if the check no longer exists.
     """
 
     basis: NDArray[np.int8]
     kind: NDArray[np.int16]
-    of_marks: Flags
+    rests_on_marks: Flags
     has_ledger: Flags
     ledger: NDArray[np.bytes_]
     scope_id: NDArray[np.int64]
@@ -124,77 +133,88 @@ class Subjects:
     names: Sequence[str]
 
 
-def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
-    """Return the objects of the findings at ``rows``, ascending positions in a run's table changes."""
-    numbers: dict[str, int] = {}
+def finding_objects(batches: Batches, rows: NDArray[np.int64]) -> FindingObjects:
+    """Return the objects of the findings at ``rows``, ascending positions in the table changes of a run."""
+    position_by_name: dict[str, int] = {}
     column_parts: list[tuple[Any, ...]] = []
     for batch in pick_rows(batches, rows, ["id", "scope_id", "ledger_id", "bookie_id"]):
-        kinds = batch["id"].to_pylist()
+        check_ids = batch["id"].to_pylist()
         column_parts.append(
             (
-                np.array([_BASIS_ORDER.index(basis(id)) for id in kinds], np.int8),
-                np.array([_CHECK_NUMBERS.get(id, -1) for id in kinds], np.int16),
-                np.array([of_marks(id) for id in kinds], np.bool_),
+                np.array([_BASIS_ORDER.index(basis(check_id)) for check_id in check_ids], np.int8),
+                np.array([_CHECK_NUMBERS.get(check_id, -1) for check_id in check_ids], np.int16),
+                np.array([rests_on_marks(check_id) for check_id in check_ids], np.bool_),
                 batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False),
-                whole(batch["scope_id"]),
-                whole(batch["ledger_id"]),
-                _number_column(batch["bookie_id"], numbers),
+                to_whole_numbers(batch["scope_id"]),
+                to_whole_numbers(batch["ledger_id"]),
+                _number_column(batch["bookie_id"], position_by_name),
             )
         )
-    kinds = (np.int8, np.int16, np.bool_, np.bool_, np.int64, np.int64, np.int64)
-    columns = zip(*column_parts, strict=True) if column_parts else ([] for _ in kinds)
-    basis_codes, kind, is_on_marks, has_ledger, scope, ledger, bookie = (
-        np.concatenate([np.empty(0, dtype), *column]) for dtype, column in zip(kinds, columns, strict=True)
+    column_types = (np.int8, np.int16, np.bool_, np.bool_, np.int64, np.int64, np.int64)
+    columns = zip(*column_parts, strict=True) if column_parts else ([] for _ in column_types)
+    basis_codes, kind, is_on_marks, has_ledger, scope_ids, ledger_ids, bookie = (
+        np.concatenate([np.empty(0, dtype), *column])
+        for dtype, column in zip(column_types, columns, strict=True)
     )
-    return Subjects(
-        basis_codes, kind, is_on_marks, has_ledger, keys(scope, ledger), scope, ledger, bookie, list(numbers)
+    return FindingObjects(
+        basis_codes,
+        kind,
+        is_on_marks,
+        has_ledger,
+        pack_row_keys(scope_ids, ledger_ids),
+        scope_ids,
+        ledger_ids,
+        bookie,
+        list(position_by_name),
     )
 
 
 def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
-    """Yield rows of a run's table changes at ascending positions; later batches are not read."""
+    """Yield the rows at some positions (ascending) of a run's table changes. Later batches are not read."""
     batch_start = first_row = 0
     if not len(rows):
         return
     for batch in batches(CHANGED, columns):
-        end = int(np.searchsorted(rows, batch_start + batch.num_rows))
-        if end > first_row:
-            yield batch.take(pa.array(rows[first_row:end] - batch_start))
-        batch_start, first_row = batch_start + batch.num_rows, end
+        rows_end = int(np.searchsorted(rows, batch_start + batch.num_rows))
+        if rows_end > first_row:
+            yield batch.take(pa.array(rows[first_row:rows_end] - batch_start))
+        batch_start, first_row = batch_start + batch.num_rows, rows_end
         if first_row == len(rows):
             return
 
 
-def covers(run: Batches, has_holes: bool, findings: Subjects, is_hidden: Flags) -> Flags:
+def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, is_hidden: Flags) -> Flags:
     """Return for each finding whether ``run`` would have shown it.
 
-    ``has_holes`` is True if the run's listings of metadata had holes. ``is_hidden`` says of each finding
+    ``has_holes`` is whether the run's listings of metadata had holes. ``is_hidden`` says for each finding
     whether its check did not run, or had fewer inputs than before.
     """
     if not len(findings.bookie):
         return np.empty(0, np.bool_)
     is_listed, is_judged, is_decided = _ledger_flags(run, findings)
     is_known, is_read, has_unread_bookie = _bookies(run, findings.names)
-    no_rows = np.zeros_like(is_listed)
-    of_way: dict[Way, Flags] = dict.fromkeys(get_args(Way), no_rows)
-    for position, finding_basis in enumerate(_BASIS_ORDER):
-        rows = findings.basis == position
+    no_findings = np.zeros_like(is_listed)
+    flags_by_way: dict[Way, Flags] = dict.fromkeys(get_args(Way), no_findings)
+    for basis_position, finding_basis in enumerate(_BASIS_ORDER):
+        rows = findings.basis == basis_position
         if rows.any() and (finding_basis.table is None or _has_table(run, finding_basis.table)):
-            of_way[finding_basis.way] = of_way[finding_basis.way] | rows
+            flags_by_way[finding_basis.way] = flags_by_way[finding_basis.way] | rows
     unread_bookie_rows = []
     for is_shown, unread_bookies in (
-        (of_logs, _bookies_with_unread_logs),
-        (of_copies, _bookies_with_unreadable_index),
-        (of_ensembles, _holders_of_unread_records),
+        (rests_on_logs, _bookies_with_unread_logs),
+        (rests_on_copies, _bookies_with_unreadable_index),
+        (rests_on_ensembles, _holders_of_unread_records),
     ):
-        is_selected = np.isin(findings.kind, [_CHECK_NUMBERS[id] for id in BY_ID if is_shown(id)])
+        is_selected = np.isin(
+            findings.kind, [_CHECK_NUMBERS[check_id] for check_id in BY_ID if is_shown(check_id)]
+        )
         if is_selected.any():  # else the tables need not be read
             names = unread_bookies(run)
             # The last place stands for no bookie: then any of them counts.
             is_unread = np.array([*(name in names for name in findings.names), bool(names)], np.bool_)
             unread_bookie_rows.append((is_selected, is_unread[findings.bookie]))
     facts = FindingFacts(
-        of_way=of_way,
+        flags_by_way=flags_by_way,
         has_ledger=findings.has_ledger,
         is_listed=is_listed & findings.has_ledger,
         is_judged=is_judged,
@@ -203,23 +223,23 @@ def covers(run: Batches, has_holes: bool, findings: Subjects, is_hidden: Flags) 
         has_bookie=findings.bookie >= 0,
         is_known_bookie=np.append(is_known, False)[findings.bookie],
         is_read_bookie=np.append(is_read, False)[findings.bookie],
-        is_index_unreadable=_unreadable_flags(run, findings) if of_way["disks"].any() else no_rows,
-        of_marks=findings.of_marks,
+        is_index_unreadable=_unreadable_flags(run, findings) if flags_by_way["disks"].any() else no_findings,
+        rests_on_marks=findings.rests_on_marks,
         is_hidden=is_hidden,
-        unread=unread_bookie_rows,
+        unread_flags=unread_bookie_rows,
         has_all_metadata=np.bool_(not has_holes),
         has_all_bookies=np.bool_(not has_unread_bookie),
-        has_all_owners=np.bool_(of_way["owners"].any() and _were_owners_read(run)),
+        has_all_owners=np.bool_(flags_by_way["owners"].any() and _were_owners_read(run)),
     )
     is_covered: Flags = was_covered(facts)
     return is_covered
 
 
 def _bookies_with_unreadable_index(run: Batches) -> set[str]:
-    """Return the bookies on which the index of a ledger could not be read."""
+    """Return the bookies on which the index of some ledger could not be read."""
     names: set[str] = set()
     for batch in run(CHANGED, ["id", "change", "ledger_id", "bookie_id"]):
-        rows = among(batch["id"], [UNREADABLE]) & ~among(batch["change"], GONE)
+        rows = is_among_texts(batch["id"], [UNREADABLE]) & ~is_among_texts(batch["change"], GONE)
         rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
         names.update(batch["bookie_id"].filter(pa.array(rows)).drop_null().unique().to_pylist())
     return names
@@ -228,36 +248,44 @@ def _bookies_with_unreadable_index(run: Batches) -> set[str]:
 def _holders_of_unread_records(run: Batches) -> set[str]:
     """Return the bookies with copies of ledgers whose records could not be decoded."""
     unread_keys = [
-        keys(whole(batch["scope_id"]), whole(batch["ledger_id"]))[
+        pack_row_keys(to_whole_numbers(batch["scope_id"]), to_whole_numbers(batch["ledger_id"]))[
             to_flags(batch["undecidable"]) & batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
         ]
         for batch in run("tables/ledgers", ["scope_id", "ledger_id", "undecidable"])
     ]
     sorted_keys = np.unique(
-        np.concatenate([*unread_keys, keys(np.empty(0, np.int64), np.empty(0, np.int64))])
+        np.concatenate([*unread_keys, pack_row_keys(np.empty(0, np.int64), np.empty(0, np.int64))])
     )
     names: set[str] = set()
     if len(sorted_keys):
         for batch in run("tables/availability", ["scope_id", "ledger_id", "bookie_id"]):
-            rows = find(sorted_keys, keys(whole(batch["scope_id"]), whole(batch["ledger_id"]))) >= 0
+            rows = (
+                find_positions(
+                    sorted_keys,
+                    pack_row_keys(to_whole_numbers(batch["scope_id"]), to_whole_numbers(batch["ledger_id"])),
+                )
+                >= 0
+            )
             rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
             names.update(batch["bookie_id"].filter(pa.array(rows)).drop_null().unique().to_pylist())
     return names
 
 
-def of_checks(findings: Subjects, checks: Collection[str]) -> Flags:
-    """Return for each finding whether it is among those that a run without these checks cannot find."""
-    is_selected: Flags = np.isin(findings.kind, [_CHECK_NUMBERS[id] for id in ids_without_check(checks)])
+def is_of_checks(findings: FindingObjects, checks: Collection[str]) -> Flags:
+    """Return for each finding whether a run without these ``checks`` cannot find it."""
+    is_selected: Flags = np.isin(
+        findings.kind, [_CHECK_NUMBERS[check_id] for check_id in ids_without_check(checks)]
+    )
     return is_selected
 
 
 def _bookies_with_unread_logs(run: Batches) -> set[str]:
-    """Return the bookies with an entry log, or a directory of them, that was not read to its end."""
+    """Return the bookies with an entry log, or a directory of logs, that was not read to its end."""
     if not _has_table(run, ENTRY_LOGS):
         return set()
     names: set[str] = set()
     for batch in run(f"tables/{ENTRY_LOGS}", ["bookie_id", "ledger_id", "state"]):
-        rows = among(batch["state"], LOGS_NOT_WHOLE) & ~batch["ledger_id"].is_valid().to_numpy(
+        rows = is_among_texts(batch["state"], LOGS_NOT_WHOLE) & ~batch["ledger_id"].is_valid().to_numpy(
             zero_copy_only=False
         )
         names.update(batch["bookie_id"].filter(pa.array(rows)).drop_null().to_pylist())
@@ -265,22 +293,27 @@ def _bookies_with_unread_logs(run: Batches) -> set[str]:
 
 
 def _has_table(run: Batches, name: str) -> bool:
-    """Return whether the run has the table; only some runs make it."""
+    """Return whether the run has a table that only some runs have."""
     try:
         return next(iter(run(f"tables/{name}", TABLES[name].columns.names[:1])), None) is not None
     except RunError:
         return False
 
 
-def _ledger_flags(run: Batches, findings: Subjects) -> tuple[Flags, Flags, Flags]:
-    """Return three flags per finding: the run lists its ledger, could judge it, and decided its class."""
+def _ledger_flags(run: Batches, findings: FindingObjects) -> tuple[Flags, Flags, Flags]:
+    """Return three flags per finding: the run lists its ledger, judged the ledger, and decided its class."""
     ledger_keys, key_numbers = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
-    is_listed, is_judged, is_decided = (np.full(len(ledger_keys), start) for start in (False, True, True))
+    is_listed, is_judged, is_decided = (
+        np.full(len(ledger_keys), default_flag) for default_flag in (False, True, True)
+    )
     if len(ledger_keys):
         for batch in run("tables/verdicts", ["scope_id", "ledger_id", "class", "potential_class"]):
-            positions = find(ledger_keys, keys(whole(batch["scope_id"]), whole(batch["ledger_id"])))
+            positions = find_positions(
+                ledger_keys,
+                pack_row_keys(to_whole_numbers(batch["scope_id"]), to_whole_numbers(batch["ledger_id"])),
+            )
             rows = np.flatnonzero(positions >= 0)
-            has_decided_class = ~among(batch["class"], [LedgerClass.UNDECIDED])[rows]
+            has_decided_class = ~is_among_texts(batch["class"], [LedgerClass.UNDECIDED])[rows]
             is_same_class = pc.equal(batch["class"], batch["potential_class"]).fill_null(False)
             is_listed[positions[rows]] = True
             # Two records may say that they are one ledger: what both allow is known.
@@ -299,14 +332,14 @@ def _were_owners_read(run: Batches) -> bool:
     """Return whether the run read the owners' trees completely, with every value."""
     has_rows = False
     for batch in run(OWNERS, ["status"]):
-        if not among(batch["status"], ["ok"]).all():
+        if not is_among_texts(batch["status"], ["ok"]).all():
             return False
         has_rows = has_rows or batch.num_rows > 0
     return has_rows
 
 
 def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
-    """Return two flags per bookie (the run knows it, read it completely), and whether any was unread."""
+    """Return per bookie whether the run knows it and read it completely; and whether any was not read so."""
     rows = [
         row
         for batch in run("tables/bookies", ["bookie_id", "named", "found", "read"])
@@ -318,29 +351,37 @@ def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
     return is_known, np.array([completeness.get(name, False) for name in names], np.bool_), has_unread_bookie
 
 
-def _unreadable_flags(run: Batches, findings: Subjects) -> Flags:
+def _unreadable_flags(run: Batches, findings: FindingObjects) -> Flags:
     """Return for each finding whether the run could not read the index of its ledger on its bookie."""
-    numbers = {name: number for number, name in enumerate(findings.names)}
+    position_by_name = {name: name_position for name_position, name in enumerate(findings.names)}
     key_parts = [np.empty(0, "S24")]
     for batch in run(CHANGED, ["id", "change", "scope_id", "ledger_id", "bookie_id"]):
-        rows = among(batch["id"], [UNREADABLE]) & ~among(batch["change"], GONE)
+        rows = is_among_texts(batch["id"], [UNREADABLE]) & ~is_among_texts(batch["change"], GONE)
         rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
         if rows.any():
             unreadable_rows = batch.filter(pa.array(rows))
             bookies = np.array(
-                [numbers.get(name, -2) for name in unreadable_rows["bookie_id"].to_pylist()], np.int64
+                [position_by_name.get(name, -2) for name in unreadable_rows["bookie_id"].to_pylist()],
+                np.int64,
             )
             key_parts.append(
-                keys(whole(unreadable_rows["scope_id"]), whole(unreadable_rows["ledger_id"]), bookies)
+                pack_row_keys(
+                    to_whole_numbers(unreadable_rows["scope_id"]),
+                    to_whole_numbers(unreadable_rows["ledger_id"]),
+                    bookies,
+                )
             )
-    finding_keys = keys(findings.scope_id, findings.ledger_id, findings.bookie)
-    is_matching = find(np.unique(np.concatenate(key_parts)), finding_keys) >= 0
+    finding_keys = pack_row_keys(findings.scope_id, findings.ledger_id, findings.bookie)
+    is_matching = find_positions(np.unique(np.concatenate(key_parts)), finding_keys) >= 0
     return is_matching & findings.has_ledger
 
 
-def _number_column(column: Any, numbers: dict[str, int]) -> NDArray[np.int64]:
+def _number_column(column: Any, position_by_name: dict[str, int]) -> NDArray[np.int64]:
     dictionary_column = column.dictionary_encode()
-    codes = [numbers.setdefault(name, len(numbers)) for name in dictionary_column.dictionary.to_pylist()]
+    codes = [
+        position_by_name.setdefault(name, len(position_by_name))
+        for name in dictionary_column.dictionary.to_pylist()
+    ]
     indices = dictionary_column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     # The last place is for null, which is -1.
     row_numbers: NDArray[np.int64] = np.array([*codes, -1], np.int64)[indices]

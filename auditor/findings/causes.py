@@ -3,25 +3,23 @@
 Certain facts about bookies prove a cause. The number of findings that it would explain is no proof:
 
     foreign-instance   all directories of a bookie carry another cluster's instance id
-    store-older        ledgers lie on bookies that the store's id generator has not given out yet
+    store-older        bookies have ledgers whose ids the store's id generator has not given out yet
     disks-swapped      each of two bookies has directories with the other's cookie
-    disk-not-mounted   a directory that a bookie's cookies name is there, empty, without VERSION
-    disk-not-found     an index directory that a bookie's cookies name was not found, and all its other
-                       directories were
+    disk-not-mounted   a directory that a bookie's cookies name exists, but is empty and without VERSION
+    disk-not-found     an index directory of a bookie was not found, although its other directories were
     other-id           a bookie runs under another id than the one that ledgers name
     not-registered     a bookie that ledgers name is not registered, not even under another id
     not-read           a bookie was not read, or only in part, for a reason of its own
     listing-overflows  the collector's listing overflows at ledger 2^63 - 1
     data-gone          a bookie lacks entries of nearly every ledger that it should hold
     disk-lost          a bookie lacks entries of nearly every ledger of one directory of DbLedgerStorage. This
-                       directory has hardly any ledgers, while the bookie's other directories have theirs
+                       directory has hardly any ledgers, and the bookie's other directories have many
 
 A finding about a bookie follows from a cause of this bookie if the cause explains its check. A finding about
-the copies of a ledger follows if all bookies that lack entries or are unknown belong to the cause. Findings
-with another possible explanation are left out. A finding has one cause: the first that claims it.
+the copies of a ledger follows if all bookies that lack entries or have unknown copies belong to the cause.
+Findings with another possible explanation get no cause. Of several causes, a finding gets the first.
 
-The number of causes is bounded by the number of bookies, and by `MAX_CLAIMS`. One pass over all findings
-assigns them.
+A run has at most `MAX_CLAIMS` causes. One pass over all findings assigns them.
 """
 
 import json
@@ -38,9 +36,9 @@ from auditor.spark.types import Column
 from auditor.tables.roster import Roster
 
 MAX_CLAIMS = 50
-"""Largest number of causes of one run; each is a condition that every finding is compared with."""
+"""Largest number of causes of one run. Every finding is compared with each cause."""
 
-PROVING = (
+PROVING_CHECKS = (
     "instance-mismatch",
     "metadata-suspect",
     "disk-id-mismatch",
@@ -52,13 +50,13 @@ PROVING = (
     "bookie-unread",
     "gc-would-delete-live",
 )
-"""Checks whose findings prove causes; each has at most one finding for a bookie."""
+"""Checks whose findings prove causes. Each of them has at most one finding per bookie."""
 
-COPIES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
+COPY_CHECKS = ("entry-lost", "below-ack-quorum", "below-write-quorum")
 _UNDECIDED = frozenset({"replication-undecided"})
 _SAMPLES = 2
 _MIN_LEDGERS = 10
-"""Smallest number of ledgers of a bookie that is reported to have lost its data."""
+"""Smallest number of damaged ledgers for which a bookie counts as having lost its data or a disk."""
 _LOST_SHARE = 0.95
 
 Row = Mapping[str, Any]
@@ -68,34 +66,34 @@ Row = Mapping[str, Any]
 class Claim:
     """A cause, its bookies, and the findings that it explains.
 
-    ``of_bookies`` are checks: the cause explains their findings about its bookies. ``of_copies`` are checks:
-    it explains their findings about ledgers if all bookies concerned belong to it. ``from_ledger`` is the
-    lowest id of an orphan that it explains. ``remainder`` (r, n) restricts the ledgers to ids with id modulo
-    n = r. ``evidence`` are the (check, bookie) pairs that prove it.
+    The cause explains findings of the checks ``bookie_checks`` about its bookies. It explains findings of the
+    checks ``copy_checks`` about ledgers if all bookies concerned belong to the cause. ``from_ledger`` is the
+    lowest id of an orphan that it explains. ``remainder`` (r, n) restricts it to ledgers whose id modulo n is
+    r. ``evidence`` has the (check, bookie) pairs that prove it.
     """
 
     kind: str
     bookies: tuple[str, ...]
     sentence: str
     evidence: tuple[tuple[str, str], ...]
-    of_bookies: frozenset[str]
-    of_copies: frozenset[str] = frozenset()
+    bookie_checks: frozenset[str]
+    copy_checks: frozenset[str] = frozenset()
     from_ledger: int | None = None
     remainder: tuple[int, int] | None = None
 
 
-Lacking = Mapping[str, Mapping[int, int]]
-"""Number of findings of `COPIES` in which a bookie lacks entries: by bookie and position of the directory.
+LackCounts = Mapping[str, Mapping[int, int]]
+"""Number of findings of `COPY_CHECKS` in which a bookie lacks entries, by bookie and directory position.
 
 Only bookies with several directories matter here (`uneven_directories`).
 """
 
 
 def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
-    """Return the index directories of bookies with a nearly empty one, as (path, ledgers) pairs in order.
+    """Return the index directories of bookies of which one is nearly empty, as (path, ledgers) in order.
 
     Only bookies with DbLedgerStorage count. It keeps a ledger in the directory at position id modulo number
-    of directories, so all directories should have similar numbers of ledgers.
+    of directories. So all directories should have similar numbers of ledgers.
     """
     ledger_counts = {row["directory"]: row["ledgers"] for row in roster.contents}
     contents_by_owner: dict[str, dict[str, tuple[str, int]]] = {}
@@ -117,28 +115,28 @@ def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
         and contents_by_owner.get(row["bookie_id"], {}).keys() >= {*starts[row["bookie_id"]]}
     }
 
-    def uneven(ledgers: Sequence[int]) -> bool:
+    def is_uneven(ledgers: Sequence[int]) -> bool:
         return max(ledgers) >= _MIN_LEDGERS and min(ledgers) <= (1 - _LOST_SHARE) * max(ledgers)
 
     return {
         name: directories
         for name, directories in places.items()
-        if uneven([ledgers for _, ledgers in directories])
+        if is_uneven([ledgers for _, ledgers in directories])
     }
 
 
-def find_claims(rows: Iterable[Row], roster: Roster, lacking: Lacking | None = None) -> list[Claim]:
+def find_claims(rows: Iterable[Row], roster: Roster, lack_counts: LackCounts | None = None) -> list[Claim]:
     """Return the causes of a run.
 
-    ``rows`` are the findings of the checks `PROVING` about bookies: id, bookie_id, confidence and evidence,
-    as JSON. If ``lacking`` is None, the causes data-gone and disk-lost are not looked for.
+    ``rows`` are the findings of `PROVING_CHECKS` about bookies: id, bookie_id, confidence, evidence (JSON).
+    If ``lack_counts`` is None, the causes data-gone and disk-lost are not looked for.
     """
-    proofs: dict[str, dict[str, dict[str, Any]]] = {id: {} for id in PROVING}
+    proofs: dict[str, dict[str, dict[str, Any]]] = {id: {} for id in PROVING_CHECKS}
     alias_ids: set[str] = set()
     for row in rows:
         evidence = json.loads(row["evidence"])
         if row["id"] == "bookie-alias":
-            alias_ids |= {alias["bookie_id"] for alias in evidence["ids"]}
+            alias_ids |= {alias_fact["bookie_id"] for alias_fact in evidence["ids"]}
         if row["confidence"] != Confidence.SUSPECT and row["bookie_id"] is not None:
             proofs[row["id"]][row["bookie_id"]] = evidence
     bookies = {row["bookie_id"]: row for row in roster.bookies}
@@ -151,12 +149,14 @@ def find_claims(rows: Iterable[Row], roster: Roster, lacking: Lacking | None = N
         *_unregistered_claims(proofs, bookies, alias_ids),
         *_overflow_claims(proofs),
     ]
-    unread = {name for claim in claims for name in claim.bookies if "bookie-unread" in claim.of_bookies}
-    claims += _unread_claims(proofs, bookies, unread)
-    gone_claims = _lost_data_claims(bookies, lacking or {})
+    unread_names = {
+        name for claim in claims for name in claim.bookies if "bookie-unread" in claim.bookie_checks
+    }
+    claims += _unread_claims(proofs, bookies, unread_names)
+    gone_claims = _lost_data_claims(bookies, lack_counts or {})
     claims += gone_claims
     claims += _lost_disk_claims(
-        roster, lacking or {}, {name for claim in gone_claims for name in claim.bookies}
+        roster, lack_counts or {}, {name for claim in gone_claims for name in claim.bookies}
     )
     return claims[:MAX_CLAIMS]
 
@@ -208,16 +208,16 @@ def _older_store_claims(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[
 
 
 def _swapped_disk_claims(proofs: Proofs) -> Iterable[Claim]:
-    carried_names = {
+    disk_ids_by_bookie = {
         name: {directory["names"] for directory in evidence["directories"]}
         for name, evidence in proofs["disk-id-mismatch"].items()
     }
-    for bookie, carried_ids in sorted(carried_names.items()):
-        for other_bookie in sorted(carried_ids):
+    for bookie, disk_ids in sorted(disk_ids_by_bookie.items()):
+        for other_bookie in sorted(disk_ids):
             if (
                 bookie < other_bookie
-                and carried_names.get(other_bookie) == {bookie}
-                and carried_ids == {other_bookie}
+                and disk_ids_by_bookie.get(other_bookie) == {bookie}
+                and disk_ids == {other_bookie}
             ):
                 yield Claim(
                     "disks-swapped",
@@ -241,7 +241,7 @@ def _unmounted_disk_claims(proofs: Proofs, bookies: Mapping[str, Row], roster: R
             yield Claim(
                 "disk-not-mounted",
                 (name,),
-                f"{name} has {_disk_words(paths)} not mounted, or new: {first_names(paths, _SAMPLES)} "
+                f"{name} has {_disk_text(paths)} not mounted, or new: {first_names(paths, _SAMPLES)} "
                 f"{'is' if len(paths) == 1 else 'are'} empty",
                 (("disk-version-missing", name),),
                 frozenset(explained_checks),
@@ -249,7 +249,7 @@ def _unmounted_disk_claims(proofs: Proofs, bookies: Mapping[str, Row], roster: R
             )
 
 
-def _disk_words(paths: Sequence[str]) -> str:
+def _disk_text(paths: Sequence[str]) -> str:
     return plural(len(paths), "disk that is", "disks that are")
 
 
@@ -258,7 +258,7 @@ _GONE_BOOKIE_CHECKS = ("ghost-bookie", "bookie-down", "on-unregistered-bookie")
 
 def _id_claims(proofs: Proofs) -> Iterable[Claim]:
     for name, evidence in sorted(proofs["bookie-alias"].items()):
-        ids = [name, *sorted({alias["bookie_id"] for alias in evidence["ids"]} - {name})]
+        ids = [name, *sorted({alias_fact["bookie_id"] for alias_fact in evidence["ids"]} - {name})]
         yield Claim(
             "other-id",
             tuple(ids),
@@ -307,30 +307,30 @@ def _overflow_claims(proofs: Proofs) -> Iterable[Claim]:
         )
 
 
-def _unread_claims(proofs: Proofs, bookies: Mapping[str, Row], unread: set[str]) -> Iterable[Claim]:
+def _unread_claims(proofs: Proofs, bookies: Mapping[str, Row], unread_names: set[str]) -> Iterable[Claim]:
     for name, evidence in sorted(proofs["bookie-unread"].items()):
-        if name not in unread:
+        if name not in unread_names:
             if absent_paths := bookies[name]["absent_directories"]:
-                kind, verb_form = "disk-not-found", "was" if len(absent_paths) == 1 else "were"
+                kind, verb = "disk-not-found", "was" if len(absent_paths) == 1 else "were"
                 sentence = (
-                    f"{name} has {_disk_words(absent_paths)} not mounted, or not given: "
-                    f"{first_names(absent_paths, _SAMPLES)} {verb_form} not found"
+                    f"{name} has {_disk_text(absent_paths)} not mounted, or not given: "
+                    f"{first_names(absent_paths, _SAMPLES)} {verb} not found"
                 )
             else:
-                reading = "was read in part" if evidence["read"] == BookieRead.PARTIAL else "was not read"
+                read_text = "was read in part" if evidence["read"] == BookieRead.PARTIAL else "was not read"
                 kind, sentence = (
                     "not-read",
-                    f"{name} {reading}: {evidence['reason'] or 'no reason is known'}",
+                    f"{name} {read_text}: {evidence['reason'] or 'no reason is known'}",
                 )
-            proof = (("bookie-unread", name),)
-            yield Claim(kind, (name,), sentence, proof, frozenset({"bookie-unread"}), _UNDECIDED)
+            proof_pairs = (("bookie-unread", name),)
+            yield Claim(kind, (name,), sentence, proof_pairs, frozenset({"bookie-unread"}), _UNDECIDED)
 
 
-def _lost_data_claims(bookies: Mapping[str, Row], lacking: Lacking) -> list[Claim]:
+def _lost_data_claims(bookies: Mapping[str, Row], lack_counts: LackCounts) -> list[Claim]:
     lost_replicas = {
-        name: sum(lacks.values())
-        for name, lacks in sorted(lacking.items())
-        if name in bookies and _lacks_nearly_all(sum(lacks.values()), bookies[name]["replicas"] or 0)
+        name: sum(counts.values())
+        for name, counts in sorted(lack_counts.items())
+        if name in bookies and _is_nearly_all(sum(counts.values()), bookies[name]["replicas"] or 0)
     }
     if not lost_replicas:
         return []
@@ -339,18 +339,18 @@ def _lost_data_claims(bookies: Mapping[str, Row], lacking: Lacking) -> list[Clai
         f"{first_names(names, _SAMPLES)} {'lacks' if len(names) == 1 else 'lack'} entries in "
         f"{sum(lost_replicas.values()):,} of {plural(replicas, 'replica')}: data is gone"
     )
-    return [Claim("data-gone", names, sentence, (), frozenset(), frozenset(COPIES))]
+    return [Claim("data-gone", names, sentence, (), frozenset(), frozenset(COPY_CHECKS))]
 
 
-def _lacks_nearly_all(missing_count: int, expected_count: int) -> bool:
+def _is_nearly_all(missing_count: int, expected_count: int) -> bool:
     return missing_count >= max(_MIN_LEDGERS, _LOST_SHARE * expected_count)
 
 
-def _lost_disk_claims(roster: Roster, lacking: Lacking, gone_bookies: Set[str]) -> Iterable[Claim]:
+def _lost_disk_claims(roster: Roster, lack_counts: LackCounts, gone_bookies: Set[str]) -> Iterable[Claim]:
     for name, places in uneven_directories(roster).items():
-        for position, (path, ledgers) in enumerate(places):
-            missing_count = lacking.get(name, {}).get(position, 0)
-            if name not in gone_bookies and _lacks_nearly_all(missing_count, missing_count + ledgers):
+        for directory_position, (path, ledgers) in enumerate(places):
+            missing_count = lack_counts.get(name, {}).get(directory_position, 0)
+            if name not in gone_bookies and _is_nearly_all(missing_count, missing_count + ledgers):
                 yield Claim(
                     "disk-lost",
                     (name,),
@@ -358,8 +358,8 @@ def _lost_disk_claims(roster: Roster, lacking: Lacking, gone_bookies: Set[str]) 
                     f"{plural(missing_count + ledgers, 'ledger')} that belong in {path} are gone",
                     (),
                     frozenset(),
-                    frozenset(COPIES),
-                    remainder=(position, len(places)),
+                    frozenset(COPY_CHECKS),
+                    remainder=(directory_position, len(places)),
                 )
 
 
@@ -375,25 +375,25 @@ def cause_column(claims: Sequence[Claim]) -> Column:
         if len(claim.bookies) > 1 or claim.from_ledger is not None or claim.remainder is not None:
             number_columns.append(F.when(_is_explained(claim, bookie_ids), F.lit(claim_number)))
             continue
-        for subject, ids in (("bookie", claim.of_bookies), ("copies", claim.of_copies)):
+        for subject, ids in (("bookie", claim.bookie_checks), ("copies", claim.copy_checks)):
             if ids:
                 claims_by_subject.setdefault((subject, ids), {}).setdefault(claim.bookies[0], claim_number)
     for (subject, ids), claim_numbers in claims_by_subject.items():
-        place_of = F.create_map(*(F.lit(part) for pair in claim_numbers.items() for part in pair))
-        number_columns.append(F.when(F.col("id").isin(*ids), place_of[names[subject]]))
+        number_of_bookie = F.create_map(*(F.lit(part) for item in claim_numbers.items() for part in item))
+        number_columns.append(F.when(F.col("id").isin(*ids), number_of_bookie[names[subject]]))
     return F.least(*number_columns)
 
 
 def _is_explained(claim: Claim, bookie_ids: Column) -> Column:
-    is_of_bookie = F.col("bookie_id").isin(*claim.bookies) & F.col("id").isin(*claim.of_bookies)
+    is_of_bookie = F.col("bookie_id").isin(*claim.bookies) & F.col("id").isin(*claim.bookie_checks)
     if claim.from_ledger is not None:
         is_undrawn = F.col("ledger_id").isNull() | (F.col("ledger_id") >= claim.from_ledger)
         is_of_bookie &= is_undrawn
-    if not claim.of_copies:
+    if not claim.copy_checks:
         return F.coalesce(is_of_bookie, F.lit(False))
     explains_all = F.size(bookie_ids) > 0
     explains_all &= F.forall(bookie_ids, lambda name: name.isin(*claim.bookies))
     if claim.remainder is not None:
-        remainder, modulus = claim.remainder
-        explains_all &= F.pmod("ledger_id", F.lit(modulus)) == remainder
-    return F.coalesce(is_of_bookie, F.lit(False)) | (F.col("id").isin(*claim.of_copies) & explains_all)
+        remainder, directory_count = claim.remainder
+        explains_all &= F.pmod("ledger_id", F.lit(directory_count)) == remainder
+    return F.coalesce(is_of_bookie, F.lit(False)) | (F.col("id").isin(*claim.copy_checks) & explains_all)

@@ -1,8 +1,8 @@
 """Changes of findings since the run before, as an audit makes them in Spark.
 
-Findings may be tens of millions, so no code collects them. An audit joins its findings with those of the run
-before. `auditor.findings.pairs` compares two finished runs without Spark. Each gathers its facts in its own
-way, and `auditor.findings.rules` decides for both.
+There may be tens of millions of findings, so no code collects them. An audit joins its findings with those of
+the run before. `auditor.findings.pairs` compares two finished runs without Spark. The two modules gather
+their facts in different ways, and both use the rules of `auditor.findings.rules`.
 """
 
 from collections.abc import Iterable, Set
@@ -12,14 +12,14 @@ from typing import cast
 from auditor.checks import BY_ID, Basis
 from auditor.checks.check import Way
 from auditor.findings.basis import (
-    STAGES,
+    TROUBLE_STAGES,
     UNREADABLE,
     ids_resting_on,
     ids_without_check,
-    of_copies,
-    of_ensembles,
-    of_logs,
-    of_marks,
+    rests_on_copies,
+    rests_on_ensembles,
+    rests_on_logs,
+    rests_on_marks,
 )
 from auditor.findings.rules import (
     IF_NOT_COVERED,
@@ -29,7 +29,7 @@ from auditor.findings.rules import (
     is_worse,
     was_covered,
 )
-from auditor.findings.table import fingerprints, ranks
+from auditor.findings.table import fingerprints, severity_ranks
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Urgency
 from auditor.model.states import FOUND, BookieRead, Change, LedgerClass
@@ -46,21 +46,22 @@ _KNOWN_COLUMNS = ("known_severity", "known_missing", "known_confidence")
 class RunCoverage:
     """The facts that this run looked at: its tables verdicts and bookies, and the following.
 
-    ``holes`` is True if its listings of metadata had holes, ``some_unread`` if some bookie was not read
-    completely, ``owners`` if all owners were read. ``asked_tables`` are the optional tables of a `Basis` that
-    were requested. ``not_run`` are checks that were left out, or saw less than in the run before.
-    ``lost_carried`` are checks that saw less than in any run before; this matters for findings that the run
-    before carried on unseen. ``unread_logs`` are bookies with an entry log that was not read to its end.
-    ``unread_records`` are bookies with copies of ledgers whose records could not be decoded.
+    ``has_holes`` is whether its listings of metadata had holes. ``has_unread_bookie`` is whether a bookie was
+    not read completely. ``owners`` is whether all owners were read. ``asked_tables`` are the optional tables
+    of a `Basis` that were requested. ``skipped_checks`` are checks that were left out, or had fewer inputs
+    than in the run before. ``lost_carried`` are checks that had fewer inputs than in an earlier run; this
+    matters for findings that the run before did not see but kept. ``unread_logs`` are bookies with an entry
+    log that was not read to its end. ``unread_records`` are bookies with copies of ledgers whose records
+    could not be decoded.
     """
 
     verdicts: DataFrame
     bookies: DataFrame
-    holes: bool
-    some_unread: bool
+    has_holes: bool
+    has_unread_bookie: bool
     owners: bool = False
     asked_tables: Set[str] = frozenset()
-    not_run: Set[str] = frozenset()
+    skipped_checks: Set[str] = frozenset()
     lost_carried: Set[str] = frozenset()
     unread_logs: Set[str] = frozenset()
     unread_records: Set[str] = frozenset()
@@ -73,13 +74,14 @@ def findings_with_changes(
     instance_id: str | None,
     finished_ms: int,
 ) -> DataFrame:
-    """Return every finding with its change, and findings of ``earlier_changes`` that are not found any more.
+    """Return every finding with its change, and findings of ``earlier_changes`` that are no longer found.
 
-    ``earlier_changes`` is the table changes of the run before; None if there is none, so that all findings
-    are new. ``finished_ms`` is the end of this run, ms. Columns: those of changes, but no suppression.
+    ``earlier_changes`` is the table changes of the run before. If it is None, all findings are new.
+    ``finished_ms`` is the end of this run, ms. The columns are those of the table changes, without those of
+    suppressions.
     """
     finish_time = F.lit(finished_ms).cast("bigint")
-    trouble_rows = _trouble_rows(findings, instance_id)
+    trouble_rows = _add_trouble(findings, instance_id)
     if earlier_changes is None:
         return _make_all_new(trouble_rows, finish_time)
     earlier_findings = _earlier_findings(earlier_changes)
@@ -106,10 +108,10 @@ def findings_with_changes(
         "last_seen",
         "was_unseen",
     )
-    is_milder_now = is_milder(_state(), _state("known_"))
+    is_milder_now = is_milder(_finding_state(), _finding_state("known_"))
     # Better or gone because less was looked at is neither. Confirmed by now is worse, and may be milder.
     is_claim = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & is_milder_now)
-    claims = _with_coverage(matched_rows.where(is_claim).unionByName(absent_rows), findings, coverage)
+    claims = _add_coverage(matched_rows.where(is_claim).unionByName(absent_rows), findings, coverage)
     checked_rows = claims.withColumn(
         "change",
         F.when(F.col("looked"), F.col("change"))
@@ -120,11 +122,13 @@ def findings_with_changes(
     rows = matched_rows.where(~is_claim).withColumn("looked", F.lit(True)).unionByName(checked_rows)
     is_milder_unseen = F.col("change").isin(Change.SAME, Change.WORSE) & is_milder_now & ~F.col("looked")
     is_doubted = (F.col("change") == Change.UNSEEN) | is_milder_unseen
-    was_sure = (F.col("change") == Change.SAME) & (F.col("known_confidence") == Confidence.CONFIRMED.value)
+    was_confirmed = (F.col("change") == Change.SAME) & (
+        F.col("known_confidence") == Confidence.CONFIRMED.value
+    )
     return rows.withColumns(
         {
             "known_confidence": F.when(
-                (is_doubted & (F.col("change") != Change.WORSE)) | was_sure, F.col("known_confidence")
+                (is_doubted & (F.col("change") != Change.WORSE)) | was_confirmed, F.col("known_confidence")
             ).otherwise(F.col("confidence")),
             "known_severity": F.when(is_doubted, F.col("known_severity")).otherwise(F.col("severity")),
             "known_missing": F.when(is_doubted, F.col("known_missing")).otherwise(F.col("missing")),
@@ -146,53 +150,55 @@ def _make_all_new(trouble_rows: DataFrame, finish_time: Column) -> DataFrame:
     )
 
 
-def still_found(changes: DataFrame) -> DataFrame:
-    """Return the rows of a table changes that its own run found. Other rows are from earlier runs."""
+def rows_of_own_run(changes: DataFrame) -> DataFrame:
+    """Return the rows of a table changes for findings that its own run found; others are of earlier runs."""
     return changes.where(F.col("change").isin(*FOUND))
 
 
-def _trouble_rows(findings: DataFrame, instance_id: str | None) -> DataFrame:
-    is_staged = F.col("id").isin(*STAGES)
-    lowest_stage = fingerprints(F.lit(STAGES[0]), instance_id)
+def _add_trouble(findings: DataFrame, instance_id: str | None) -> DataFrame:
+    is_staged = F.col("id").isin(*TROUBLE_STAGES)
+    mildest_stage = fingerprints(F.lit(TROUBLE_STAGES[0]), instance_id)
     missing_count = F.aggregate(
-        "missing.count", F.lit(0).cast("long"), lambda copy_total, count: copy_total + count
+        "missing.count", F.lit(0).cast("long"), lambda running_total, count: running_total + count
     )
     rows = findings.withColumn("missing", missing_count)
-    return rows.withColumn("trouble", F.when(is_staged, lowest_stage).otherwise(F.col("fingerprint"))).select(
-        "trouble", *_SUBJECT
-    )
+    return rows.withColumn(
+        "trouble", F.when(is_staged, mildest_stage).otherwise(F.col("fingerprint"))
+    ).select("trouble", *_SUBJECT)
 
 
 def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
-    """Return the findings that the run before knew at its end, one row per trouble: the worst of several."""
+    """Return the findings that the run before knew at its end, one row per trouble: the worst one."""
     rows = earlier_changes.where(F.col("change") != Change.FIXED)
     if "urgency" not in rows.columns:  # an older run's
         rows = rows.withColumn("urgency", F.lit(Urgency.REST.value))
     was_unseen = (F.col("change") == Change.UNSEEN) | (F.col("known_severity") != F.col("severity"))
     rows = rows.withColumn("was_unseen", was_unseen)
     columns = (*_SUBJECT, *_KNOWN_COLUMNS, "first_seen", "last_seen", "was_unseen")
-    worst_row = F.min(F.struct(ranks().alias("rank"), *columns)).alias("worst")
+    worst_row = F.min(F.struct(severity_ranks().alias("rank"), *columns)).alias("worst")
     return rows.groupBy("trouble").agg(worst_row).select("trouble", *(f"worst.{name}" for name in columns))
 
 
 def _change_column() -> Column:
-    current, earlier = _state(), _state("was.known_")
+    current_state, earlier_state = _finding_state(), _finding_state("was.known_")
     return (
         F.when(F.col("was.severity").isNull(), Change.NEW)
-        .when(is_worse(current, earlier), Change.WORSE)
-        .when(is_milder(current, earlier), Change.BETTER)
+        .when(is_worse(current_state, earlier_state), Change.WORSE)
+        .when(is_milder(current_state, earlier_state), Change.BETTER)
         .otherwise(Change.SAME)
     )
 
 
-def _state(prefix: str = "") -> FindingState:
-    """Return the state in the columns whose names begin with ``prefix``."""
-    is_confirmed = F.col(f"{prefix}confidence") == Confidence.CONFIRMED.value
-    return FindingState(ranks(f"{prefix}severity"), F.col(f"{prefix}missing"), is_confirmed)
+def _finding_state(column_prefix: str = "") -> FindingState:
+    """Return the state of each finding, from the columns whose names begin with ``column_prefix``."""
+    is_confirmed = F.col(f"{column_prefix}confidence") == Confidence.CONFIRMED.value
+    return FindingState(
+        severity_ranks(f"{column_prefix}severity"), F.col(f"{column_prefix}missing"), is_confirmed
+    )
 
 
-def _with_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) -> DataFrame:
-    """Add the column ``looked``: whether this run looked at the facts on which each row's finding rests."""
+def _add_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) -> DataFrame:
+    """Add the column ``looked``: whether this run looked at the facts on which the row's finding rests."""
     read_bookies = coverage.bookies.select("bookie_id", _is_whole().alias("whole"))
     ledgers = rows.where("ledger_id is not null").select(*LEDGER).distinct()
     # First cut down to the few ledgers in question: verdicts has a row for each of the cluster.
@@ -223,25 +229,26 @@ def _with_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) 
 
 
 def _was_covered(coverage: RunCoverage) -> Column:
-    def of_ids(ids: Iterable[str]) -> Column:
-        return F.col("id").isin(*ids)
+    def has_check_id(check_ids: Iterable[str]) -> Column:
+        return F.col("id").isin(*check_ids)
 
     def is_among(names: Set[str]) -> Column:
         # A finding about no bookie is about any of them.
         return F.coalesce(F.col("bookie_id").isin(*sorted(names)), F.lit(True)) if names else F.lit(False)
 
     evidence_ways: tuple[Way, ...] = ("records", "copies", "owners")
-    of_way = {
-        way: of_ids(ids_resting_on(*(basis for basis in Basis if basis.way == way))) for way in evidence_ways
+    flags_by_way = {
+        evidence_way: has_check_id(ids_resting_on(*(basis for basis in Basis if basis.way == evidence_way)))
+        for evidence_way in evidence_ways
     }
-    of_way["disks"] = ~(of_way["records"] | of_way["copies"] | of_way["owners"])
-    unasked = [
+    flags_by_way["disks"] = ~(flags_by_way["records"] | flags_by_way["copies"] | flags_by_way["owners"])
+    unasked_bases = [
         basis for basis in Basis if basis.table is not None and basis.table not in coverage.asked_tables
     ]
-    unseen_checks = [*ids_resting_on(*unasked), *ids_without_check(coverage.not_run)]
-    is_carried = F.col("was_unseen") & of_ids(ids_without_check(coverage.lost_carried))
+    unseen_checks = [*ids_resting_on(*unasked_bases), *ids_without_check(coverage.skipped_checks)]
+    is_carried = F.col("was_unseen") & has_check_id(ids_without_check(coverage.lost_carried))
     facts = FindingFacts(
-        of_way=of_way,
+        flags_by_way=flags_by_way,
         has_ledger=F.col("ledger_id").isNotNull(),
         is_listed=F.col("judged").isNotNull(),
         is_judged=F.coalesce("judged", F.lit(False)),
@@ -250,20 +257,20 @@ def _was_covered(coverage: RunCoverage) -> Column:
         is_known_bookie=F.col("whole").isNotNull(),
         is_read_bookie=F.coalesce("whole", F.lit(False)),
         is_index_unreadable=F.col("unreadable").isNotNull(),
-        of_marks=of_ids(filter(of_marks, BY_ID)),
-        is_hidden=of_ids(unseen_checks) | is_carried,
-        unread=(
-            (of_ids(filter(of_copies, BY_ID)), F.col("unread_index").isNotNull()),
-            (of_ids(filter(of_logs, BY_ID)), is_among(coverage.unread_logs)),
-            (of_ids(filter(of_ensembles, BY_ID)), is_among(coverage.unread_records)),
+        rests_on_marks=has_check_id(filter(rests_on_marks, BY_ID)),
+        is_hidden=has_check_id(unseen_checks) | is_carried,
+        unread_flags=(
+            (has_check_id(filter(rests_on_copies, BY_ID)), F.col("unread_index").isNotNull()),
+            (has_check_id(filter(rests_on_logs, BY_ID)), is_among(coverage.unread_logs)),
+            (has_check_id(filter(rests_on_ensembles, BY_ID)), is_among(coverage.unread_records)),
         ),
-        has_all_metadata=F.lit(not coverage.holes),
-        has_all_bookies=F.lit(not coverage.some_unread),
+        has_all_metadata=F.lit(not coverage.has_holes),
+        has_all_bookies=F.lit(not coverage.has_unread_bookie),
         has_all_owners=F.lit(coverage.owners),
     )
     return cast(Column, was_covered(facts))
 
 
 def _is_whole() -> Column:
-    """Return whether a bookie's directories were found and read to the end; answers alone do not count."""
+    """Return whether a bookie's directories were found and read to the end. Its answers are not enough."""
     return F.col("found") & (F.col("read") == BookieRead.READ)

@@ -1,29 +1,30 @@
 """The confidence of findings after the second scan and the run before, and the owners of their ledgers.
 
 A finding about a ledger is confirmed only if the ledger had the same version in both scans of a live store. A
-ledger that changed in between may have been closed, repaired or moved while the bookies were read. A ledger
-that was deleted in between has nothing left to lose, and garbage collection handles its copies on bookies. A
-finding about a bookie that counts ledgers counts changed ledgers separately. If the second scan may only have
+ledger that changed between the scans may have been closed, repaired or moved while the bookies were read. A
+ledger that was deleted between the scans has nothing left to lose, and garbage collection removes its copies.
+If a finding about a bookie counts ledgers, it counts changed ledgers separately. If the second scan may have
 missed a ledger, its deletion is not certain. Findings about it then stay, but are not confirmed.
 
-A suspect finding of a live store is confirmed if the run before found it too, if time can remove every doubt
-about it, and if all of these hold:
+A suspect finding of a live store is confirmed if the run before also had it, suspect or confirmed, and if all
+of these hold:
 
-    version    the ledger has the same version in both runs: a closed ledger gets no entries without a new one
+    version    the ledger has the same version in both runs: without a new version, a closed ledger gets no
+               new entries
     missing    each bookie that lacks entries lacks the same entries in both runs
     index      the data of each of these bookies is newer than the run before, by more than the grace period.
-               Everything that was written to the ledger was written before the run before saw it, so a newer
-               index shows it. The ledger's own time does not matter. The rule thus also works if the store
-               keeps no times (a live etcd), or if a clock is wrong
-    doubts     no doubt is left that newer data cannot remove (`auditor.tables.doubts`)
+               All entries of the ledger were written before the run before saw the ledger, so the newer index
+               shows them. The ledger's own time is not used. So the rule also works if the store keeps no
+               times (a live etcd), or if a clock is wrong
+    doubts     all doubts about the finding are transient (`auditor.tables.doubts`)
 
-A finding that the run before confirmed counts like one that it suspected. In a series of runs with the same
-finding, the first run counts; its time is carried on in the evidence, ``earlier_run``. Ledgers that changed
-between the two scans of this run stay suspect. The time of saved metadata is unknown, so only clocks decide
-about it.
+In a series of runs with the same finding, the first run counts. Each run copies its name and time to the
+evidence (``earlier_run``). Findings about ledgers that changed between the two scans of this run stay
+suspect. Findings of saved metadata are not confirmed in this way, because its time is unknown: only clocks
+decide.
 
-A finding about a bookie is at most suspect if the data of this bookie is older than the metadata, or is of
-another cluster. Its facts may be gone or different by now.
+A finding that rests on a bookie's data is at most suspect if this data is older than the metadata, or of
+another cluster. The facts may have changed since.
 
 A finding about a ledger that an owner names has the owner in its evidence as ``owner``: tenant, namespace,
 topic, cursor. A finding about a bookie concerns ledgers of many topics. Its evidence has ``owners``: the
@@ -35,7 +36,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from auditor.checks import BY_ID
-from auditor.checks.finding_rows import utc
+from auditor.checks.finding_rows import utc_text
 from auditor.model.columns import LEDGER, OWNER
 from auditor.model.finding import Confidence
 from auditor.spark import functions as F
@@ -47,7 +48,7 @@ CHECKS_OF_DELETED_LEDGERS = ("orphan-ledger-deleting",)
 
 
 def confirm(findings: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
-    """Withdraw findings about ledgers deleted between scans. Make findings about changed ledgers suspect.
+    """Drop findings about ledgers deleted between the scans. Make findings about changed ledgers suspect.
 
     ``moved_ledgers`` has the differences between two scans of a live store (`auditor.tables.scans`); None if
     there was only one scan.
@@ -56,40 +57,42 @@ def confirm(findings: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
         return findings
     can_be_withdrawn = ~F.col("id").isin(*CHECKS_OF_DELETED_LEDGERS)
     rows = findings.join(unsettled_ledgers(moved_ledgers), [*LEDGER], "left")
-    remaining_rows = rows.where(~(can_be_withdrawn & F.coalesce("deleted", F.lit(False))))
+    undeleted_findings = rows.where(~(can_be_withdrawn & F.coalesce("deleted", F.lit(False))))
     is_changed = can_be_withdrawn & F.col("deleted").isNotNull()
     is_doubted = is_changed & (F.col("confidence") == Confidence.CONFIRMED.value)
     confidence = F.when(is_doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
-    return remaining_rows.withColumn("confidence", confidence).drop("deleted")
+    return undeleted_findings.withColumn("confidence", confidence).drop("deleted")
 
 
 def doubt_unproved(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
-    """Make findings suspect that rest on data of ``bookies``, which is of another time or cluster."""
+    """Make findings suspect that rest on data of ``bookies``: it is of another time or cluster."""
     if not bookies:
         return findings
-    rests_on_data = F.col("id").isin([id for id, check in BY_ID.items() if check.rests_on.way in _DATA_WAYS])
+    rests_on_data = F.col("id").isin(
+        [id for id, check in BY_ID.items() if check.rests_on.way in _DATA_EVIDENCE_WAYS]
+    )
     can_be_withdrawn = rests_on_data & F.col("bookie_id").isin(list(bookies))
     is_doubted = can_be_withdrawn & (F.col("confidence") == Confidence.CONFIRMED.value)
     confidence = F.when(is_doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
     return findings.withColumn("confidence", confidence)
 
 
-_DATA_WAYS = ("copies", "disks")
+_DATA_EVIDENCE_WAYS = ("copies", "disks")
 _SUBJECT = ["id", *LEDGER, "version"]
 _RUN_SCHEMA = "name string, finished bigint"
 
 
 class EarlierFindings(NamedTuple):
-    """The findings of the run before, and that run's name and end, ms."""
+    """The findings of the run before, with the name and the end (ms) of that run."""
 
     rows: DataFrame
     name: str
     finished: int
 
 
-def healing_suspects(findings: DataFrame) -> DataFrame:
-    """Return the suspect findings about which time can remove every doubt."""
-    return findings.where(_is_healing_suspect())
+def suspects_without_lasting_doubt(findings: DataFrame) -> DataFrame:
+    """Return the suspect findings whose doubts are all transient (`auditor.tables.doubts`)."""
+    return findings.where(_has_only_transient_doubts())
 
 
 def confirm_by_two_runs(
@@ -102,10 +105,11 @@ def confirm_by_two_runs(
     """Confirm the findings that two runs have seen; return all ``findings``.
 
     ``moved_ledgers`` has the differences between the two scans of this run (`auditor.tables.scans`).
-    ``bookies`` is the run's table bookies, which has the age of each index. ``grace_ms`` is the grace period.
+    ``bookies`` is the run's table bookies, which has the time of each index. ``grace_ms`` is the grace
+    period, ms.
     """
-    suspects = _with_version(healing_suspects(findings))
-    earlier_rows = _with_version(earlier_run.rows.where("ledger_id is not null and bookie_id is null"))
+    suspects = _add_version(suspects_without_lasting_doubt(findings))
+    earlier_rows = _add_version(earlier_run.rows.where("ledger_id is not null and bookie_id is null"))
     earlier_run_struct = F.struct(
         F.lit(earlier_run.name).alias("name"), F.lit(earlier_run.finished).alias("finished")
     )
@@ -125,26 +129,26 @@ def confirm_by_two_runs(
         .crossJoin(F.broadcast(index_times))
     )
     was_seen_earlier = F.col("first").isNotNull() & F.col("changed").isNull() & _was_replica_lacking()
-    confirmed_rows = _with_earlier_run(
+    confirmed_rows = _add_earlier_run(
         joined_rows, F.coalesce(was_seen_earlier, F.lit(False)), F.coalesce(_is_newer(grace_ms), F.lit(False))
     )
-    return findings.where(~_is_healing_suspect()).unionByName(confirmed_rows.select(*findings.columns))
+    return findings.where(~_has_only_transient_doubts()).unionByName(confirmed_rows.select(*findings.columns))
 
 
-def _is_healing_suspect() -> Column:
+def _has_only_transient_doubts() -> Column:
     lasting_doubts = F.get_json_object("evidence", "$.lasting_doubts")
     has_doubts = F.get_json_object("evidence", "$.doubts") != "[]"
     is_suspect = F.col("confidence") == Confidence.SUSPECT.value
     return F.coalesce(is_suspect & has_doubts & (lasting_doubts == "[]"), F.lit(False))
 
 
-def _with_version(findings: DataFrame) -> DataFrame:
-    """Add the ``version`` of the ledger in the first scan; null, which equals nothing, if it is not known."""
+def _add_version(findings: DataFrame) -> DataFrame:
+    """Add the ledger's ``version`` in the first scan; null, which equals no version, if it is not known."""
     return findings.withColumn("version", F.get_json_object("evidence", "$.metadata_version"))
 
 
 def _was_replica_lacking() -> Column:
-    def same(replica: Column) -> Column:
+    def lacks_same_entries(replica: Column) -> Column:
         return F.exists(
             "was_missing",
             lambda earlier_replica: (
@@ -152,7 +156,7 @@ def _was_replica_lacking() -> Column:
             ),
         )
 
-    return F.forall("missing", same)
+    return F.forall("missing", lacks_same_entries)
 
 
 def _is_newer(grace_ms: int) -> Column:
@@ -160,23 +164,23 @@ def _is_newer(grace_ms: int) -> Column:
     return F.forall("missing", lambda replica: F.try_element_at("times", replica.bookie_id) > earliest_time)
 
 
-def _with_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column) -> DataFrame:
-    """Add evidence of the earlier run to rows with ``was_seen_earlier``; confirm those with ``is_newer``."""
+def _add_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column) -> DataFrame:
+    """Add evidence of the earlier run to rows with ``was_seen_earlier``. Confirm rows with ``is_newer``."""
     run = F.to_json("first")
     carried_evidence = F.concat(
         F.expr("left(evidence, length(evidence) - 1)"), F.lit(',"earlier_run":'), run, F.lit("}")
     )
-    message_words = F.concat(
+    confirmed_message = F.concat(
         "message",
         F.lit("; seen by the run of "),
-        utc(F.col("first.finished")),
+        utc_text(F.col("first.finished")),
         F.lit(" at the same version, with an older index"),
     )
     is_confirmed = was_seen_earlier & is_newer
     return rows.withColumns(
         {
             "evidence": F.when(was_seen_earlier, carried_evidence).otherwise(F.col("evidence")),
-            "message": F.when(is_confirmed, message_words).otherwise(F.col("message")),
+            "message": F.when(is_confirmed, confirmed_message).otherwise(F.col("message")),
             "confidence": F.when(is_confirmed, Confidence.CONFIRMED.value).otherwise(F.col("confidence")),
         }
     )
@@ -187,15 +191,15 @@ MAX_SAMPLED_LEDGERS = 10
 
 _LEDGERS_SCHEMA = "sample array<string>, aliases array<struct<sample array<string>>>"
 _LOGS_SCHEMA = "sample array<struct<keeps array<struct<ledger string>>>>"
-"""Schemas of ledgers in evidence: as text, those of a bookie's old id, and those that keep an entry log."""
+"""JSON schemas of sampled ledgers in evidence: as text, of a bookie's old id, and in entry logs."""
 
 
-def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
-    """Add ``owner`` to the evidence of findings about a ledger, ``owners`` to that of findings with a sample.
+def add_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
+    """Add ``owner`` to the evidence of findings about a ledger, and ``owners`` if the evidence has a sample.
 
     ``ownership`` is the run's table. ``owners`` has an element for each owner of sampled ledgers, with the
-    keys ``ledgers``, ``standing`` and those of `OWNER`, which are null if nobody names the ledgers. The
-    standing is ``unknown`` for a ledger that the table lacks.
+    keys ``ledgers``, ``standing`` and those of `OWNER`. Those of `OWNER` are null if no owner names the
+    ledgers. The standing is ``unknown`` for a ledger that is not in the table.
     """
     ledgers = findings.where("ledger_id is not null").select(*LEDGER).distinct()
     owned_ledgers = _first_owners(ownership, ledgers).where("path is not null")
@@ -203,38 +207,43 @@ def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     rows = findings.join(owned_ledgers.select(*LEDGER, owner_text.alias("owner")), [*LEDGER], "left")
     sample_owners = _owners_of_samples(findings, ownership).withColumnRenamed("evidence", "of")
     # A few for each bookie, so they are broadcast: findings of ledgers are not sorted for them.
-    has_no_owner = F.col("ledger_id").isNull() & (F.col("evidence") == F.col("of"))
-    rows = rows.join(F.broadcast(sample_owners), has_no_owner, "left")
-    separator = F.when(F.col("evidence") == "{}", "").otherwise(",")
-    key = F.when(F.col("owner").isNotNull(), '"owner":').otherwise('"owners":')
-    parts = [F.expr("left(evidence, length(evidence) - 1)"), separator, key, F.coalesce("owner", "owners")]
-    evidence = F.coalesce(F.concat(*parts, F.lit("}")), F.col("evidence"))
+    has_sample = F.col("ledger_id").isNull() & (F.col("evidence") == F.col("of"))
+    rows = rows.join(F.broadcast(sample_owners), has_sample, "left")
+    key_separator = F.when(F.col("evidence") == "{}", "").otherwise(",")
+    owner_key = F.when(F.col("owner").isNotNull(), '"owner":').otherwise('"owners":')
+    evidence_parts = [
+        F.expr("left(evidence, length(evidence) - 1)"),
+        key_separator,
+        owner_key,
+        F.coalesce("owner", "owners"),
+    ]
+    evidence = F.coalesce(F.concat(*evidence_parts, F.lit("}")), F.col("evidence"))
     return rows.withColumn("evidence", evidence).select(*findings.columns)
 
 
 def _first_owners(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """Return a row for each ledger of ``ledgers`` that ``ownership`` has: ``path``, ``standing``, ``owner``.
+    """Return a row for each of the ``ledgers`` that ``ownership`` has: ``path``, ``standing``, ``owner``.
 
-    If several paths name the ledger, the first one counts; null if nobody names it.
+    If several paths name the ledger, the first one counts. Path and owner are null if none names it.
     """
-    unborrowed_rows = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
+    owned_rows = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
     owner = F.struct(*OWNER).alias("owner")
-    first_owners = unborrowed_rows.join(ledgers, [*LEDGER], "left_semi").groupBy(*LEDGER)
+    first_owners = owned_rows.join(ledgers, [*LEDGER], "left_semi").groupBy(*LEDGER)
     return first_owners.agg(F.min(F.struct("path", "standing", owner)).alias("first")).select(
         *LEDGER, "first.*"
     )
 
 
 def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
-    """Return ``evidence`` of findings without a ledger, and ``owners`` of its sampled ledgers, as JSON."""
+    """Return the ``evidence`` of findings without a ledger, and the ``owners`` of its sample, as JSON."""
     sampled_ledgers = _sampled_ledgers(findings)
     ledger_owners = _first_owners(ownership, F.broadcast(sampled_ledgers.select(*LEDGER).distinct()))
-    null_owner = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
+    unnamed_owner = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
     sample_rows = sampled_ledgers.join(F.broadcast(ledger_owners), [*LEDGER], "left").select(
         "evidence",
         *LEDGER,
         F.coalesce("standing", F.lit("unknown")).alias("standing"),
-        F.coalesce("owner", null_owner).alias("owner"),
+        F.coalesce("owner", unnamed_owner).alias("owner"),
     )
     rows_by_owner = sample_rows.groupBy("evidence", "standing", "owner").agg(
         F.array_sort(F.collect_list("ledger_id")).alias("ledgers")
@@ -253,24 +262,24 @@ def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 
 
 def _sampled_ledgers(findings: DataFrame) -> DataFrame:
-    """Return ``evidence`` of findings that name no ledger, with one row for each ledger in its samples.
+    """Return the ``evidence`` of findings that name no ledger, with one row for each ledger in its samples.
 
-    A sample may consist of paths instead of ledgers. A ledger of another scope ("7 of scope 1") has no known
-    owner. Both give no row.
+    There are no rows for samples of paths, and none for ledgers of other scopes ("7 of scope 1"), which have
+    no known owner.
     """
     evidence_texts = F.from_json("evidence", _LEDGERS_SCHEMA)
     logs = F.from_json("evidence", _LOGS_SCHEMA)["sample"]
     sample_lists = F.array(
         evidence_texts["sample"],
         F.flatten(evidence_texts["aliases"]["sample"]),
-        F.flatten(F.transform(logs, lambda log: log["keeps"]["ledger"])),
+        F.flatten(F.transform(logs, lambda log_entry: log_entry["keeps"]["ledger"])),
     )
-    names = F.flatten(
+    column_names = F.flatten(
         F.transform(sample_lists, lambda sample: F.coalesce(sample, F.array().cast("array<string>")))
     )
-    ids = F.filter(F.transform(names, lambda name: name.try_cast("bigint")), lambda id: id.isNotNull())
-    first_ids = F.slice(F.array_distinct(ids), 1, MAX_SAMPLED_LEDGERS)
+    ids = F.filter(F.transform(column_names, lambda name: name.try_cast("bigint")), lambda id: id.isNotNull())
+    sampled_ids = F.slice(F.array_distinct(ids), 1, MAX_SAMPLED_LEDGERS)
     samples = findings.where("ledger_id is null").select("evidence").distinct()
     return samples.select(
-        "evidence", F.lit(0).cast("bigint").alias(LEDGER[0]), F.explode(first_ids).alias(LEDGER[1])
+        "evidence", F.lit(0).cast("bigint").alias(LEDGER[0]), F.explode(sampled_ids).alias(LEDGER[1])
     )

@@ -1,8 +1,8 @@
 """Changes of findings between two finished runs, without Spark.
 
-Findings may be tens of millions, so no code collects them. To match a finding, three numbers of it are kept
-in memory (`Marks`). All other columns are read again, batch by batch, and only for changed findings. An audit
-makes the same changes in Spark (`auditor.findings.changes`), by the same rules (`auditor.findings.rules`).
+There may be tens of millions of findings, so only a few numbers of each are kept in memory (`Marks`). All
+other columns are read again, batch by batch, and only for changed findings. An audit makes the same changes
+in Spark (`auditor.findings.changes`), by the same rules (`auditor.findings.rules`).
 """
 
 from collections.abc import Collection, Sequence
@@ -13,28 +13,35 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from auditor.findings.arrays import among, find, fingerprint_numbers, to_codes, to_flags, whole
-from auditor.findings.basis import Batches, Subjects, covers, of_checks, subjects
+from auditor.findings.arrays import (
+    find_positions,
+    fingerprint_numbers,
+    is_among_texts,
+    to_codes,
+    to_flags,
+    to_whole_numbers,
+)
+from auditor.findings.basis import Batches, FindingObjects, finding_objects, is_covered_by_run, is_of_checks
 from auditor.findings.rules import IF_NOT_COVERED, FindingState, is_milder, is_worse
 from auditor.model.finding import Confidence, Severity
 from auditor.model.states import FOUND, Change
 from auditor.tables.changes import CHANGED
 
-KINDS = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN, Change.SAME)
-_NEW, _WORSE, _BETTER, _FIXED, _, _SAME = range(len(KINDS))
-_RANKS = {str(severity): severity.rank for severity in Severity}
+CHANGE_KINDS = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN, Change.SAME)
+_NEW, _WORSE, _BETTER, _FIXED, _, _SAME = range(len(CHANGE_KINDS))
+_SEVERITY_RANKS = {str(severity): severity.rank for severity in Severity}
 CONFIDENCES = [str(confidence) for confidence in Confidence]
-_CONFIDENCE_CODES = {confidence: position for position, confidence in enumerate(CONFIDENCES)}
+_CONFIDENCE_CODES = {confidence: code for code, confidence in enumerate(CONFIDENCES)}
 _CONFIRMED = _CONFIDENCE_CODES[Confidence.CONFIRMED]
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The findings that one run knows, as arrays in the order of its table changes: 18 bytes and ``row``.
+    """The findings that one run knows, as arrays in the order of its table changes.
 
     ``trouble`` is the number by which findings of two runs are matched. ``rank`` is that of the severity, 0
-    the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in the table. ``unseen``
-    is True if the run did not see the finding, or did not see it in its known severity.
+    for the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in the table.
+    ``unseen`` is True if the run could not look for the finding, or for its known severity.
     """
 
     trouble: NDArray[np.uint64]
@@ -49,55 +56,58 @@ class Marks:
 class FindingPairs:
     """Each finding of the new run with its change and its match in the old run; old findings without match.
 
-    ``pair`` are positions in the old `Marks`, -1 for none. ``gone_rows`` are the positions, in the old
-    `Marks`, of findings without a match, ascending.
+    ``old_positions`` has the position of each match in ``old_marks``, -1 for none. ``gone_rows`` has the
+    positions of the findings in ``old_marks`` without a match, ascending.
     """
 
-    old: Marks
-    new: Marks
-    pair: NDArray[np.int64]
-    change: NDArray[np.int8]
+    old_marks: Marks
+    new_marks: Marks
+    old_positions: NDArray[np.int64]
+    new_changes: NDArray[np.int8]
     gone_rows: NDArray[np.int64]
-    gone_change: NDArray[np.int8]
+    gone_changes: NDArray[np.int8]
 
     def counts(self) -> dict[str, int]:
         """Return the number of findings by change."""
-        change_counts = np.bincount(self.change, minlength=len(KINDS)) + np.bincount(
-            self.gone_change, minlength=len(KINDS)
+        change_counts = np.bincount(self.new_changes, minlength=len(CHANGE_KINDS)) + np.bincount(
+            self.gone_changes, minlength=len(CHANGE_KINDS)
         )
-        return {kind: int(count) for kind, count in zip(KINDS, change_counts, strict=True)}
+        return {kind: int(count) for kind, count in zip(CHANGE_KINDS, change_counts, strict=True)}
 
 
-def marks(batches: Batches, changes: Sequence[str], prefix: str = "") -> Marks:
-    """Read the findings of a run with one of these ``changes``: severity, missing entries and confidence.
+def read_marks(batches: Batches, changes: Sequence[str], column_prefix: str = "") -> Marks:
+    """Read severity, missing entries and confidence of the findings of a run with one of these ``changes``.
 
-    ``prefix`` begins the names of these columns: "" for the values that the run found, "known_" for the
-    values that it knew at its end.
+    ``column_prefix`` begins the names of these columns: "" for the values that the run itself found, and
+    "known_" for the values that were known at its end.
 
     Raises `RunError` if no audit can have written the table.
     """
     parts: list[tuple[Any, ...]] = []
-    start = 0
-    severity, missing, confidence = (f"{prefix}{name}" for name in ("severity", "missing", "confidence"))
+    batch_start = 0
+    severity, missing, confidence = (
+        f"{column_prefix}{name}" for name in ("severity", "missing", "confidence")
+    )
     names = dict.fromkeys(["trouble", "change", severity, missing, confidence, "severity", "known_severity"])
     for batch in batches(CHANGED, [*names]):
-        rows = np.flatnonzero(among(batch["change"], changes))
+        rows = np.flatnonzero(is_among_texts(batch["change"], changes))
         parts.append(
             (
                 fingerprint_numbers(batch["trouble"])[rows],
-                to_codes(batch[severity], _RANKS)[rows],
-                whole(batch[missing])[rows],
+                to_codes(batch[severity], _SEVERITY_RANKS)[rows],
+                to_whole_numbers(batch[missing])[rows],
                 to_codes(batch[confidence], _CONFIDENCE_CODES)[rows],
-                rows + start,
-                among(batch["change"], [Change.UNSEEN])[rows]
+                rows + batch_start,
+                is_among_texts(batch["change"], [Change.UNSEEN])[rows]
                 | to_flags(pc.not_equal(batch["severity"], batch["known_severity"]))[rows],
             )
         )
-        start += batch.num_rows
-    kinds = (np.uint64, np.int8, np.int64, np.int8, np.int64, np.bool_)
-    columns = zip(*parts, strict=True) if parts else ([] for _ in kinds)
+        batch_start += batch.num_rows
+    column_types = (np.uint64, np.int8, np.int64, np.int8, np.int64, np.bool_)
+    columns = zip(*parts, strict=True) if parts else ([] for _ in column_types)
     trouble_numbers, rank, missing_count, confidence_codes, row, is_unseen = (
-        np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)
+        np.concatenate([np.empty(0, kind), *column])
+        for kind, column in zip(column_types, columns, strict=True)
     )
     return Marks(trouble_numbers, rank, missing_count, confidence_codes, row, is_unseen)
 
@@ -109,44 +119,48 @@ def pair_findings(
     skipped_checks: Collection[str] = (),
     lost_carried: Collection[str] = (),
 ) -> FindingPairs:
-    """Compare the findings of two runs; ``has_holes`` is True if the new run's metadata had holes.
+    """Compare the findings of two runs; ``has_holes`` is whether the new run's metadata had holes.
 
-    ``skipped_checks`` are the checks that the new run left out, or that saw less in it than in the old one.
-    ``lost_carried`` are the checks that saw less in it than in any run before.
-
-    Findings that the old run carried on unseen take part in their last known form.
+    ``skipped_checks`` are the checks that the new run left out, or that had fewer inputs than in the old run.
+    ``lost_carried`` are the checks that had fewer inputs than in an earlier run; they matter for findings
+    that the old run did not see but kept. Such findings are compared in their last known form.
     """
-    earlier_marks = marks(earlier_batches, (*FOUND, Change.UNSEEN), "known_")
-    current_marks = marks(current_batches, FOUND)
-    order = np.argsort(earlier_marks.trouble, kind="stable")
-    pairs = find(earlier_marks.trouble[order], current_marks.trouble)
+    earlier_marks = read_marks(earlier_batches, (*FOUND, Change.UNSEEN), "known_")
+    current_marks = read_marks(current_batches, FOUND)
+    earlier_order = np.argsort(earlier_marks.trouble, kind="stable")
+    pairs = find_positions(earlier_marks.trouble[earlier_order], current_marks.trouble)
     is_paired = pairs >= 0
-    pairs[is_paired] = order[pairs[is_paired]]
-    change = np.full(len(current_marks.trouble), _NEW, np.int8)
-    change[is_paired] = _compare_marks(earlier_marks, current_marks, pairs, is_paired)
-    gone_rows = np.flatnonzero(find(np.sort(current_marks.trouble), earlier_marks.trouble) < 0)
+    pairs[is_paired] = earlier_order[pairs[is_paired]]
+    new_changes = np.full(len(current_marks.trouble), _NEW, np.int8)
+    new_changes[is_paired] = _compare_marks(earlier_marks, current_marks, pairs, is_paired)
+    gone_rows = np.flatnonzero(find_positions(np.sort(current_marks.trouble), earlier_marks.trouble) < 0)
 
-    def is_covered(findings: Subjects, was_unseen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        is_hidden = of_checks(findings, skipped_checks) | (was_unseen & of_checks(findings, lost_carried))
-        return covers(current_batches, has_holes, findings, is_hidden)
+    def is_covered(findings: FindingObjects, was_unseen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        is_hidden = is_of_checks(findings, skipped_checks) | (
+            was_unseen & is_of_checks(findings, lost_carried)
+        )
+        return is_covered_by_run(current_batches, has_holes, findings, is_hidden)
 
-    better_rows = np.flatnonzero(change == _BETTER)
-    findings = subjects(current_batches, current_marks.row[better_rows])
+    better_rows = np.flatnonzero(new_changes == _BETTER)
+    findings = finding_objects(current_batches, current_marks.row[better_rows])
     is_seen = is_covered(findings, earlier_marks.unseen[pairs[better_rows]])
-    change[better_rows[~is_seen]] = KINDS.index(IF_NOT_COVERED[Change.BETTER])
-    findings = subjects(earlier_batches, earlier_marks.row[gone_rows])
+    new_changes[better_rows[~is_seen]] = CHANGE_KINDS.index(IF_NOT_COVERED[Change.BETTER])
+    findings = finding_objects(earlier_batches, earlier_marks.row[gone_rows])
     is_seen = is_covered(findings, earlier_marks.unseen[gone_rows])
-    gone_change = np.where(is_seen, _FIXED, KINDS.index(IF_NOT_COVERED[Change.FIXED])).astype(np.int8)
-    return FindingPairs(earlier_marks, current_marks, pairs, change, gone_rows, gone_change)
+    gone_changes = np.where(is_seen, _FIXED, CHANGE_KINDS.index(IF_NOT_COVERED[Change.FIXED])).astype(np.int8)
+    return FindingPairs(earlier_marks, current_marks, pairs, new_changes, gone_rows, gone_changes)
 
 
 def _compare_marks(
     earlier_marks: Marks, current_marks: Marks, pairs: NDArray[np.int64], is_paired: NDArray[np.bool_]
 ) -> NDArray[np.int8]:
-    current, earlier = _state(current_marks, is_paired), _state(earlier_marks, pairs[is_paired])
-    kinds = [is_worse(current, earlier), is_milder(current, earlier)]
-    return np.select(kinds, [_WORSE, _BETTER], _SAME).astype(np.int8)
+    current_state, earlier_state = (
+        _finding_state(current_marks, is_paired),
+        _finding_state(earlier_marks, pairs[is_paired]),
+    )
+    change_flags = [is_worse(current_state, earlier_state), is_milder(current_state, earlier_state)]
+    return np.select(change_flags, [_WORSE, _BETTER], _SAME).astype(np.int8)
 
 
-def _state(marks: Marks, rows: NDArray[Any]) -> FindingState:
+def _finding_state(marks: Marks, rows: NDArray[Any]) -> FindingState:
     return FindingState(marks.rank[rows], marks.missing[rows], marks.confidence[rows] == _CONFIRMED)

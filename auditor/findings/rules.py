@@ -1,14 +1,14 @@
 """The rules for changes of findings, in one place for both ways to compare two runs.
 
-An audit gathers the facts in Spark, a comparison of two finished runs with NumPy. A fact is a `Column` of
-Spark or an array of NumPy. These rules use only operators that both have: ``&``, ``|``, ``~`` and
-comparisons. No column of booleans may be null, because null is neither true nor false in them.
+An audit gathers the facts in Spark, and a comparison of two finished runs in NumPy. So a fact is a `Column`
+of Spark or an array of NumPy. These rules use only operators that both have: ``&``, ``|``, ``~`` and
+comparisons. No column of booleans may be null, because these operators do not treat null as false.
 
 A finding got *better* or is *fixed* only if the later run looked at the facts that the finding rests on. The
 ``way`` of the finding's `Basis` has the rule for this:
 
 ``records``
-    The store alone shows the finding. Covered if the ledger is listed, or if the listing has no holes.
+    The metadata alone shows the finding. Covered if the ledger is listed, or if the listing has no holes.
 ``copies``
     Copies of a ledger. Covered if the ledger's class is decided, even if a bookie could not be read. Also
     covered if the ledger is absent from a listing without holes. A finding that counts ledgers is covered if
@@ -21,8 +21,8 @@ A finding got *better* or is *fixed* only if the later run looked at the facts t
     References to ledgers. Covered if the owners' trees were read with every value in them, and the listing of
     ledgers has no holes.
 
-Holes are parts of the metadata that could not be read, and ids that may exist or not because of such a part
-or of a misplaced record. Findings from marks need a listing without holes.
+Holes are parts of the metadata that could not be read. Holes are also ids of which it is unknown whether they
+exist, because of such a part or of a misplaced record. Findings from marks need a listing without holes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,26 +38,30 @@ IF_NOT_COVERED: Mapping[Change, Change] = {Change.BETTER: Change.SAME, Change.FI
 
 @dataclass(frozen=True)
 class FindingState:
-    """The state of findings in one run. ``rank`` is that of the severity, 0 the worst."""
+    """The state of findings in one run. ``rank`` is that of the severity, 0 for the worst."""
 
     rank: Any
     missing: Any
     is_confirmed: Any
 
 
-def is_worse(current: FindingState, earlier: FindingState) -> Any:
-    """Return which findings are worse: in severity, in missing entries, or confirmed for the first time.
+def is_worse(current_state: FindingState, earlier_state: FindingState) -> Any:
+    """Return for each finding whether it is worse: in severity or missing entries, or newly confirmed.
 
-    Nobody was alarmed by an unconfirmed finding. So a confirmed one is worse even if it is milder.
+    Nobody was alarmed by an unconfirmed finding. So a newly confirmed one is worse even if it is milder.
     """
-    lacks_more = (current.rank == earlier.rank) & (current.missing > earlier.missing)
-    return (current.rank < earlier.rank) | lacks_more | (current.is_confirmed & ~earlier.is_confirmed)
+    lacks_more = (current_state.rank == earlier_state.rank) & (current_state.missing > earlier_state.missing)
+    return (
+        (current_state.rank < earlier_state.rank)
+        | lacks_more
+        | (current_state.is_confirmed & ~earlier_state.is_confirmed)
+    )
 
 
-def is_milder(current: FindingState, earlier: FindingState) -> Any:
-    """Return which findings are milder: in severity, or else in missing entries."""
-    lacks_less = (current.rank == earlier.rank) & (current.missing < earlier.missing)
-    return (current.rank > earlier.rank) | lacks_less
+def is_milder(current_state: FindingState, earlier_state: FindingState) -> Any:
+    """Return for each finding whether it is milder: in severity, or, if that is equal, in missing entries."""
+    lacks_less = (current_state.rank == earlier_state.rank) & (current_state.missing < earlier_state.missing)
+    return (current_state.rank > earlier_state.rank) | lacks_less
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,8 @@ class FindingFacts:
     """The facts about the objects of findings that the later run knows. Each is a boolean per finding.
 
     Attributes:
-        of_way: whether the finding's basis has this way. Each finding has one way. A finding whose basis has
-            a table that the run lacks may have none.
+        flags_by_way: whether the finding's basis has this way. Each finding has one way, or none if the table
+            of its basis is not in the run.
         has_ledger: whether the finding is about a ledger.
         is_listed: whether the run lists this ledger.
         is_judged: whether it could judge the listed ledger.
@@ -75,16 +79,16 @@ class FindingFacts:
         is_known_bookie: whether the run knows this bookie.
         is_read_bookie: whether it read the known bookie to the end.
         is_index_unreadable: whether it could not read the ledger's index on the bookie.
-        of_marks: whether the finding rests on under-replication marks.
+        rests_on_marks: whether the finding rests on under-replication marks.
         is_hidden: whether its check did not run, or had fewer inputs than before.
-        unread: pairs of flags. The first says whether the finding rests on one kind of data, the second
+        unread_flags: pairs of flags. The first says whether the finding rests on one kind of data, the second
             whether the run could not read all such data of the bookie.
         has_all_metadata: whether the listings have no holes, for all findings.
         has_all_bookies: whether every bookie was read.
         has_all_owners: whether all owners were read.
     """
 
-    of_way: Mapping[Way, Any]
+    flags_by_way: Mapping[Way, Any]
     has_ledger: Any
     is_listed: Any
     is_judged: Any
@@ -93,16 +97,16 @@ class FindingFacts:
     is_known_bookie: Any
     is_read_bookie: Any
     is_index_unreadable: Any
-    of_marks: Any
+    rests_on_marks: Any
     is_hidden: Any
-    unread: Sequence[tuple[Any, Any]]
+    unread_flags: Sequence[tuple[Any, Any]]
     has_all_metadata: Any
     has_all_bookies: Any
     has_all_owners: Any
 
 
 def was_covered(facts: FindingFacts) -> Any:
-    """Return which findings the run would have shown, because it looked at the facts that they rest on."""
+    """Return for each finding whether the run would have found it, because it looked at the facts."""
     is_deleted = ~facts.is_listed & facts.has_all_metadata
     ledger_is_judged = ~facts.has_ledger | (facts.is_listed & facts.is_judged) | is_deleted
     ledger_is_decided = (facts.is_listed & facts.is_decided) | is_deleted
@@ -114,13 +118,13 @@ def was_covered(facts: FindingFacts) -> Any:
         | (facts.is_known_bookie & facts.is_read_bookie)
     )
     is_covered = (
-        (facts.of_way["records"] & (facts.is_listed | facts.has_all_metadata))
-        | (facts.of_way["copies"] & facts.has_ledger & ledger_is_decided)
-        | (facts.of_way["copies"] & ~facts.has_ledger & is_copy_count_known)
-        | (facts.of_way["disks"] & disks_are_read & ledger_is_judged & ~facts.is_index_unreadable)
-        | (facts.of_way["owners"] & facts.has_all_metadata & facts.has_all_owners)
+        (facts.flags_by_way["records"] & (facts.is_listed | facts.has_all_metadata))
+        | (facts.flags_by_way["copies"] & facts.has_ledger & ledger_is_decided)
+        | (facts.flags_by_way["copies"] & ~facts.has_ledger & is_copy_count_known)
+        | (facts.flags_by_way["disks"] & disks_are_read & ledger_is_judged & ~facts.is_index_unreadable)
+        | (facts.flags_by_way["owners"] & facts.has_all_metadata & facts.has_all_owners)
     )
-    is_covered = is_covered & ~(facts.of_marks & ~facts.has_all_metadata) & ~facts.is_hidden
-    for rests_on_data, is_unread in facts.unread:
+    is_covered = is_covered & ~(facts.rests_on_marks & ~facts.has_all_metadata) & ~facts.is_hidden
+    for rests_on_data, is_unread in facts.unread_flags:
         is_covered = is_covered & ~(rests_on_data & is_unread)
     return is_covered

@@ -12,7 +12,8 @@ A suppressed finding stays in the findings, the counts and the verdict: it is st
 for the exit code, and reports show it separately. After its last day (UTC) an entry suppresses nothing, and
 reports name it.
 
-A finding of data lost or about to be deleted (`DATA_LOSS`) is accepted one by one, for a week at most::
+A finding of data lost or about to be deleted (`DATA_LOSS`) must be named by its fingerprint, for a week at
+most::
 
     [[suppress]]
     fingerprint = "a2b8aa759ab37bdf"
@@ -31,10 +32,10 @@ from pathlib import Path
 from typing import Any
 
 from auditor.checks import BY_ID
-from auditor.checks.finding_rows import MISSING_DIGEST
+from auditor.checks.finding_rows import MISSING_DIGEST_SQL
 from auditor.errors import UsageError
-from auditor.findings.changes import still_found
-from auditor.findings.table import ranks
+from auditor.findings.changes import rows_of_own_run
+from auditor.findings.table import severity_ranks
 from auditor.model.acceptance import DATA_LOSS, last_acceptance_day
 from auditor.model.amounts import plural
 from auditor.model.finding import glob_to_regex
@@ -45,16 +46,16 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables.changes import CHANGES
 
 MAX_ENTRIES = 1_000
-"""Largest number of entries in one file; each is a condition that every finding is compared with."""
+"""Largest number of entries in one file. Every finding is compared with each entry."""
 
 
 @dataclass(frozen=True, slots=True)
-class Suppress:
-    """One entry of a suppressions file: it names findings by ``names`` or by ``baseline``.
+class SuppressionEntry:
+    """One entry of a suppressions file. It names findings by ``names`` or by ``baseline``.
 
-    ``names`` has the expected value of each column. ``baseline`` is the path or URI of an earlier run: its
-    findings are named. ``missing`` is the digest of the missing entries that the finding must have; None if
-    any entries may be missing.
+    ``names`` has the expected value of some columns. ``baseline`` is the path or URI of an earlier run, whose
+    findings the entry names. ``missing`` is the digest of the entries that the finding must miss; None if any
+    entries may be missing.
     """
 
     reason: str
@@ -63,12 +64,12 @@ class Suppress:
     baseline: str | None = None
     missing: str | None = None
 
-    def expired(self, today: date) -> bool:
+    def is_expired(self, today: date) -> bool:
         """Return whether the entry's last day is over."""
         return self.until < today
 
 
-def read_suppressions(path: str | Path) -> tuple[Suppress, ...]:
+def read_suppressions(path: str | Path) -> tuple[SuppressionEntry, ...]:
     """Read the entries of a suppressions file: those of ``[[suppress]]``, then those of ``[[baseline]]``.
 
     Raises:
@@ -84,8 +85,10 @@ def read_suppressions(path: str | Path) -> tuple[Suppress, ...]:
         tables = values.get(kind, [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise UsageError(f"{path}: {kind}: write [[{kind}]], once for each entry")
-        for number, table in enumerate(tables, 1):
-            entries.append(_parse_entry(f"{path}: {kind} entry {number}", kind, table, Path(path).parent))
+        for table_number, table in enumerate(tables, 1):
+            entries.append(
+                _parse_entry(f"{path}: {kind} entry {table_number}", kind, table, Path(path).parent)
+            )
     if len(entries) > MAX_ENTRIES:
         raise UsageError(
             f"{path}: {len(entries):,} entries; the most is {MAX_ENTRIES:,}: use * and ?, or a baseline"
@@ -95,7 +98,7 @@ def read_suppressions(path: str | Path) -> tuple[Suppress, ...]:
 
 def apply_suppressions(
     changes: DataFrame,
-    entries: Sequence[Suppress],
+    entries: Sequence[SuppressionEntry],
     baselines: Mapping[str, DataFrame],
     digests: Mapping[str, str | None],
     today: date,
@@ -105,22 +108,26 @@ def apply_suppressions(
     ``changes`` and the result have the columns of the table changes. ``baselines`` are the tables changes of
     the runs that unexpired entries name, by path. ``digests`` are those of `digests_by_fingerprint`.
     """
-    number = F.lit(None).cast("int")
-    rows, matches = _match_entries(changes, entries, baselines, today)
-    for position, match in sorted(matches.items(), reverse=True):
-        is_accepted = match & _may_accept(entries[position - 1], digests, today)
-        number = F.when(is_accepted, F.lit(position)).otherwise(number)
-    reasons = [F.lit(part) for place, entry in enumerate(entries, 1) for part in (place, entry.reason)]
-    suppression = F.when(F.col("change").isin(*FOUND), number).otherwise(F.lit(None)).cast("int")
+    accepting_entry = F.lit(None).cast("int")
+    rows, match_by_entry = _match_entries(changes, entries, baselines, today)
+    for entry_number, entry_match in sorted(match_by_entry.items(), reverse=True):
+        is_accepted = entry_match & _may_accept(entries[entry_number - 1], digests, today)
+        accepting_entry = F.when(is_accepted, F.lit(entry_number)).otherwise(accepting_entry)
+    reasons = [
+        F.lit(reason_part)
+        for entry_number, entry in enumerate(entries, 1)
+        for reason_part in (entry_number, entry.reason)
+    ]
+    suppression = F.when(F.col("change").isin(*FOUND), accepting_entry).otherwise(F.lit(None)).cast("int")
     reason = F.create_map(*reasons)[F.col("suppression")] if reasons else F.lit(None).cast("string")
     return rows.withColumn("suppression", suppression).withColumn("suppressed", reason).select(*CHANGES.names)
 
 
-def digests_by_fingerprint(findings: DataFrame, entries: Sequence[Suppress]) -> DataFrame | None:
-    """Return the digest of the missing entries of each finding that a suppression names by its fingerprint.
+def digests_by_fingerprint(findings: DataFrame, entries: Sequence[SuppressionEntry]) -> DataFrame | None:
+    """Return the digest of the missing entries of each finding that an entry names by its fingerprint.
 
-    The rows have fingerprint and digest, at most one for each of ``entries``; None if none of them names a
-    fingerprint. The digest is null if a finding has no missing entries.
+    The rows have fingerprint and digest. The result is None if no entry names a fingerprint. A digest is null
+    if the finding has no missing entries.
     """
     named_fingerprints = sorted(
         {str(entry.names["fingerprint"]) for entry in entries if "fingerprint" in entry.names}
@@ -128,35 +135,38 @@ def digests_by_fingerprint(findings: DataFrame, entries: Sequence[Suppress]) -> 
     if not named_fingerprints:
         return None
     rows = findings.where(F.col("fingerprint").isin(*named_fingerprints))
-    return rows.select("fingerprint", F.expr(MISSING_DIGEST).alias("digest"))
+    return rows.select("fingerprint", F.expr(MISSING_DIGEST_SQL).alias("digest"))
 
 
 def find_refusals(
     changes: DataFrame,
-    entries: Sequence[Suppress],
+    entries: Sequence[SuppressionEntry],
     baselines: Mapping[str, DataFrame],
     digests: Mapping[str, str | None],
     today: date,
 ) -> DataFrame:
     """Count for each entry the unaccepted findings of `DATA_LOSS` that it names but must not accept.
 
-    Returns rows with the entry's place and the count. ``changes`` is the result of `apply_suppressions`. A
-    finding counts once: for the entry that names it by fingerprint, else for the first entry that names it.
+    Returns rows with the entry's number, ``place`` from 1, and the count. ``changes`` is the result of
+    `apply_suppressions`. A finding counts once: for the entry that names it by fingerprint, else for the
+    first entry that names it.
     """
     unaccepted_losses = changes.where(
         F.col("suppression").isNull() & F.col("urgency").isin(*DATA_LOSS) & F.col("change").isin(*FOUND)
     )
-    rows, matches = _match_entries(unaccepted_losses, entries, baselines, today)
-    number = F.lit(None).cast("int")
-    for position in sorted(
-        matches, key=lambda place: ("fingerprint" not in entries[place - 1].names, place), reverse=True
+    rows, match_by_entry = _match_entries(unaccepted_losses, entries, baselines, today)
+    accepting_entry = F.lit(None).cast("int")
+    for entry_number in sorted(
+        match_by_entry,
+        key=lambda entry_number: ("fingerprint" not in entries[entry_number - 1].names, entry_number),
+        reverse=True,
     ):
-        number = F.when(matches[position], F.lit(position)).otherwise(number)
-    return rows.groupBy(number.alias("place")).count().where("place is not null").orderBy("place")
+        accepting_entry = F.when(match_by_entry[entry_number], F.lit(entry_number)).otherwise(accepting_entry)
+    return rows.groupBy(accepting_entry.alias("place")).count().where("place is not null").orderBy("place")
 
 
 def refusal_sentences(
-    entries: Sequence[Suppress],
+    entries: Sequence[SuppressionEntry],
     refused_counts: Mapping[int, int],
     digests: Mapping[str, str | None],
     today: date,
@@ -165,18 +175,18 @@ def refusal_sentences(
 
     ``refused_counts`` has the number of these findings by the entry's place, from 1.
 
-    >>> entry = Suppress("known", date(2026, 12, 31), {"id": "entry-*"})
+    >>> entry = SuppressionEntry("known", date(2026, 12, 31), {"id": "entry-*"})
     >>> refusal_sentences([entry], {1: 2}, {}, date(2026, 12, 1))
     ['entry 1 (known): 2 findings; a finding of data loss is accepted only by its fingerprint']
     """
     return [
-        f"entry {position} ({entries[position - 1].reason}): {plural(count, 'finding')}; "
-        f"{_refusal_reason(entries[position - 1], digests, today)}"
-        for position, count in refused_counts.items()
+        f"entry {entry_number} ({entries[entry_number - 1].reason}): {plural(refused_count, 'finding')}; "
+        f"{_refusal_reason(entries[entry_number - 1], digests, today)}"
+        for entry_number, refused_count in refused_counts.items()
     ]
 
 
-def _refusal_reason(entry: Suppress, digests: Mapping[str, str | None], today: date) -> str:
+def _refusal_reason(entry: SuppressionEntry, digests: Mapping[str, str | None], today: date) -> str:
     if "fingerprint" not in entry.names:
         return "a finding of data loss is accepted only by its fingerprint"
     if entry.until > last_acceptance_day(today):
@@ -191,23 +201,23 @@ def _refusal_reason(entry: Suppress, digests: Mapping[str, str | None], today: d
 
 
 def _match_entries(
-    changes: DataFrame, entries: Sequence[Suppress], baselines: Mapping[str, DataFrame], today: date
+    changes: DataFrame, entries: Sequence[SuppressionEntry], baselines: Mapping[str, DataFrame], today: date
 ) -> tuple[DataFrame, dict[int, Column]]:
-    """Return ``changes`` joined with the baselines, and by entry number whether the entry names a row."""
-    rows, matches = changes, {}
-    for position, entry in enumerate(entries, 1):
-        if entry.expired(today):
+    """Return ``changes`` joined with the baselines; and by entry number the condition that it names a row."""
+    rows, match_by_entry = changes, {}
+    for entry_number, entry in enumerate(entries, 1):
+        if entry.is_expired(today):
             continue
         if entry.baseline is None:
-            matches[position] = _all_names_match(entry.names)
+            match_by_entry[entry_number] = _all_names_match(entry.names)
         else:
-            rows, matches[position] = _match_not_worse(
-                rows, baselines[entry.baseline], f"baseline_{position}"
+            rows, match_by_entry[entry_number] = _match_not_worse(
+                rows, baselines[entry.baseline], f"baseline_{entry_number}"
             )
-    return rows, matches
+    return rows, match_by_entry
 
 
-def _may_accept(entry: Suppress, digests: Mapping[str, str | None], today: date) -> Column:
+def _may_accept(entry: SuppressionEntry, digests: Mapping[str, str | None], today: date) -> Column:
     """Return whether an entry may accept a row that it names."""
     is_loss = F.col("urgency").isin(*DATA_LOSS)
     if "fingerprint" not in entry.names:
@@ -219,30 +229,32 @@ def _may_accept(entry: Suppress, digests: Mapping[str, str | None], today: date)
     return F.lit(True) if accepts_loss else ~is_loss
 
 
-def _parse_entry(location: str, kind: str, table: dict[str, Any], base_directory: Path) -> Suppress:
-    rules = _KEYS_BY_KIND[kind]
+def _parse_entry(
+    entry_location: str, kind: str, table: dict[str, Any], base_directory: Path
+) -> SuppressionEntry:
+    key_rules = _KEYS_BY_KIND[kind]
     for key, value in table.items():
-        if key not in rules:
-            raise UsageError(f"{location}: {key}: no such key; there are {', '.join(rules)}")
-        if (fault_text := rules[key](value)) is not None:
-            raise UsageError(f"{location}: {key}: {value!r} is {fault_text}")
+        if key not in key_rules:
+            raise UsageError(f"{entry_location}: {key}: no such key; there are {', '.join(key_rules)}")
+        if (fault_text := key_rules[key](value)) is not None:
+            raise UsageError(f"{entry_location}: {key}: {value!r} is {fault_text}")
     for key in ("reason", "until", *(("run",) if kind == "baseline" else ())):
         if key not in table:
-            raise UsageError(f"{location}: {key}: missing")
+            raise UsageError(f"{entry_location}: {key}: missing")
     names = {key: value for key, value in table.items() if key not in ("reason", "until", "run", "missing")}
     if "missing" in table and "fingerprint" not in names:
         raise UsageError(
-            f"{location}: missing: valid only for one finding; name the finding by its fingerprint"
+            f"{entry_location}: missing: valid only for one finding; name the finding by its fingerprint"
         )
     if "ledger_id" in names:
         names.setdefault("scope_id", 0)  # a ledger without a scope is one of scope 0, as in every option
     if kind == "suppress" and not names:
         raise UsageError(
-            f"{location}: the entry would suppress every finding; add one of {', '.join(_COLUMN_KEYS)}"
+            f"{entry_location}: the entry would suppress every finding; add one of {', '.join(_COLUMN_KEYS)}"
         )
-    run = table.get("run")
-    baseline = None if run is None else run if "://" in run else str(base_directory / run)
-    return Suppress(table["reason"], table["until"], names, baseline, table.get("missing"))
+    run_path = table.get("run")
+    baseline = None if run_path is None else run_path if "://" in run_path else str(base_directory / run_path)
+    return SuppressionEntry(table["reason"], table["until"], names, baseline, table.get("missing"))
 
 
 def _check_text(value: Any) -> str | None:
@@ -262,7 +274,11 @@ def _check_integer(value: Any) -> str | None:
 def _check_check_id(value: Any) -> str | None:
     if not isinstance(value, str):
         return "not a string"
-    return None if any(_matches(value, id) for id in BY_ID) else "not the id of a check, and matches none"
+    return (
+        None
+        if any(_matches_pattern(value, id) for id in BY_ID)
+        else "not the id of a check, and matches none"
+    )
 
 
 def _check_fingerprint(value: Any) -> str | None:
@@ -291,7 +307,7 @@ _KEYS_BY_KIND: dict[str, dict[str, Callable[[Any], str | None]]] = {
 }
 
 
-def _matches(pattern: str, name: str) -> bool:
+def _matches_pattern(pattern: str, name: str) -> bool:
     return re.fullmatch(glob_to_regex(pattern), name, re.DOTALL) is not None
 
 
@@ -301,7 +317,7 @@ def _all_names_match(names: Mapping[str, str | int]) -> Column:
     for column, expected in names.items():
         if column == "id":
             is_column_match = F.col("id").isin(
-                *sorted({BY_ID[id].id for id in BY_ID if _matches(str(expected), id)})
+                *sorted({BY_ID[id].id for id in BY_ID if _matches_pattern(str(expected), id)})
             )
         elif column == "bookie_id":
             is_column_match = F.col("bookie_id").rlike(rf"^(?s:{glob_to_regex(str(expected))})\z")
@@ -312,14 +328,16 @@ def _all_names_match(names: Mapping[str, str | int]) -> Column:
 
 
 def _match_not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataFrame, Column]:
-    """Join ``rows`` with a baseline; return also whether the baseline found the trouble, as bad or worse."""
+    """Join ``rows`` with a baseline. Return also the condition that the baseline had it at least as bad."""
 
     # How mild it is, to be compared as a whole. Of several that one run found the mildest was lived with.
-    def mildness(prefix: str) -> Column:
-        rank, missing = ranks(f"{prefix}severity"), F.col(f"{prefix}missing")
-        return F.struct(rank.alias("rank"), (-missing).alias("present"))
+    def severity_and_presence(column_prefix: str) -> Column:
+        severity_rank, missing = severity_ranks(f"{column_prefix}severity"), F.col(f"{column_prefix}missing")
+        return F.struct(severity_rank.alias("rank"), (-missing).alias("present"))
 
-    baseline_rows = still_found(baseline).groupBy("trouble").agg(F.max(mildness("known_")).alias(column))
+    baseline_rows = (
+        rows_of_own_run(baseline).groupBy("trouble").agg(F.max(severity_and_presence("known_")).alias(column))
+    )
     return rows.join(baseline_rows, "trouble", "left"), F.coalesce(
-        mildness("") >= F.col(column), F.lit(False)
+        severity_and_presence("") >= F.col(column), F.lit(False)
     )

@@ -1,8 +1,7 @@
 """The table findings: all results of the checks, with fingerprints, in order; and the next steps.
 
-There is one next step for each check and urgency. It names the first objects of its findings. The first step
-with an action is the first action. Steps are made of counts by check and bookie, whose number does not grow
-with the number of findings.
+There is one next step for each check and urgency. It names the first objects of its findings. Steps are made
+of counts of findings by check and bookie, so their number does not grow with the number of findings.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.finding import Confidence, Severity, Urgency, decimal
 from auditor.model.run_facts import Step
 from auditor.spark import functions as F
-from auditor.spark.table_queries import due_queries
+from auditor.spark.table_queries import queries_with_input
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Roster, Tables
 
@@ -53,22 +52,24 @@ FINDINGS = schema_of(
 
 
 FOUND_SCHEMA = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "id")])
-"""Columns of the checks' results, before they get a fingerprint."""
+"""Columns of the results of checks, before each result gets a fingerprint."""
 
 
 def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
     """Return the results of all checks that query tables, as one DataFrame.
 
-    Checks whose input is empty are skipped.
+    Checks of which all input tables are empty are skipped.
     """
-    due_checks = due_queries(checks, tables) or checks[:1]
+    due_checks = queries_with_input(checks, tables) or checks[:1]
     frames: list[DataFrame] = [
         check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in due_checks
     ]
     # In pairs: Spark looks at all of a union whenever something is added to it.
     while len(frames) > 1:
-        pairs = zip_longest(frames[::2], frames[1::2])
-        frames = [frame if other_frame is None else frame.union(other_frame) for frame, other_frame in pairs]
+        frame_pairs = zip_longest(frames[::2], frames[1::2])
+        frames = [
+            frame if other_frame is None else frame.union(other_frame) for frame, other_frame in frame_pairs
+        ]
     return frames[0]
 
 
@@ -86,40 +87,42 @@ def add_fingerprints(findings: DataFrame, instance_id: str | None, claims: Seque
         "ledger_qualified_name", qualified_names()
     )
     rows = rows.withColumn("cause", cause_column(claims))
-    return rows.select(*FINDINGS.names).orderBy(*order())
+    return rows.select(*FINDINGS.names).orderBy(*report_order())
 
 
 def fingerprints(id: str | Column, instance_id: str | None) -> Column:
-    """Return each row's `auditor.model.finding.fingerprint`: of ``id``, cluster, scope, ledger and bookie."""
-    parts = ", ".join(f"coalesce(cast({column} AS string), '')" for column in REPLICA)
-    subject = F.concat_ws("\0", id, F.lit(instance_id or ""), F.expr(f"concat_ws('\\0', {parts})"))
-    return F.substring(F.sha2(subject, 256), 1, 16)
+    """Return the `auditor.model.finding.fingerprint` of each row, with ``id`` as the check."""
+    object_columns = ", ".join(f"coalesce(cast({column} AS string), '')" for column in REPLICA)
+    fingerprint_text = F.concat_ws(
+        "\0", id, F.lit(instance_id or ""), F.expr(f"concat_ws('\\0', {object_columns})")
+    )
+    return F.substring(F.sha2(fingerprint_text, 256), 1, 16)
 
 
 def qualified_names() -> Column:
     """Return the qualified name of each row's ledger (`auditor.model.ledger_id`); null without a ledger."""
-    return F.concat(*(F.lpad(F.small_digits(F.hex(column)), 16, "0") for column in LEDGER))
+    return F.concat(*(F.lpad(F.lowercase_digits(F.hex(column)), 16, "0") for column in LEDGER))
 
 
-def order() -> list[Column]:
+def report_order() -> list[Column]:
     """Return the order of all reports: urgency, severity, check, scope, ledger, bookie (`check_order`)."""
     rank_columns = (
         _rank_column("urgency", Urgency),
-        ranks(),
+        severity_ranks(),
         _rank_column("id", (check.id for check in ALL)),
     )
     return [*rank_columns, *(F.col(name) for name in REPLICA)]
 
 
-def ranks(severity: str = "severity") -> Column:
+def severity_ranks(severity: str = "severity") -> Column:
     """Return the rank of a column of severities: 0 for the worst."""
     return _rank_column(severity, Severity)
 
 
-def _rank_column(column: str, value_names: Iterable[str]) -> Column:
-    """Return the position of each word of a column in ``value_names``, from 0."""
-    pairs = ", ".join(f"'{value_name}', {rank}" for rank, value_name in enumerate(value_names))
-    return F.expr(f"map({pairs})[{column}]")
+def _rank_column(column: str, words: Iterable[str]) -> Column:
+    """Return for each row the position of the column's word in ``words``, from 0."""
+    map_pairs = ", ".join(f"'{word}', {severity_rank}" for severity_rank, word in enumerate(words))
+    return F.expr(f"map({map_pairs})[{column}]")
 
 
 MAX_BOOKIES_NAMED = 2
@@ -128,7 +131,7 @@ MAX_BOOKIES_NAMED = 2
 class FindingCount(NamedTuple):
     """The number of findings that are equal in these fields, and the first of their ledgers.
 
-    ``suppression`` is the number of the suppressions entry that names the findings; None if none does.
+    ``suppression`` is the number of the suppressions entry that accepts the findings; None if none does.
     """
 
     change: str
@@ -148,35 +151,37 @@ class FindingCount(NamedTuple):
         return self.confidence == Confidence.CONFIRMED
 
 
-def next_steps(counts: Iterable[FindingCount], texts: Mapping[str, str]) -> list[Step]:
+def next_steps(counts: Iterable[FindingCount], instructions: Mapping[str, str]) -> list[Step]:
     """Return the steps for unsuppressed findings, the most urgent first.
 
-    ``texts`` are the instructions of the run's list of actions, by check. The first object of a step is that
-    of a confirmed finding if there is one.
+    ``instructions`` has the text of the run's list of actions, by check. The first object of a step is
+    that of a confirmed finding if there is one.
 
     >>> counts = [FindingCount("new", "destroys-data", "critical", "gc-would-delete-live", "confirmed", None,
     ...                        f"bk-{name}", 1) for name in "abc"]
     >>> [(step["bookie_id"], step["count"]) for step in next_steps(counts, {})]
     [('bk-a', 3)]
     """
-    groups: dict[tuple[str, str], list[FindingCount]] = {}
+    counts_by_step: dict[tuple[str, str], list[FindingCount]] = {}
     for row in counts:
         if row.suppression is None:
-            groups.setdefault((row.urgency, row.id), []).append(row)
-    steps = [_make_step(group, texts.get(id)) for (_, id), group in groups.items()]
+            counts_by_step.setdefault((row.urgency, row.id), []).append(row)
+    steps = [_make_step(step_counts, instructions.get(id)) for (_, id), step_counts in counts_by_step.items()]
     return sorted(steps, key=lambda step: check_order(step["urgency"], step["severity"], step["id"]))
 
 
-def _make_step(group: list[FindingCount], action: str | None) -> Step:
-    group = sorted(group, key=lambda row: (check_order(*row[1:4]), not row.confirmed, _sort_key(row)))
-    first_row = group[0]
-    count = sum(row.findings for row in group)
+def _make_step(step_counts: list[FindingCount], action: str | None) -> Step:
+    step_counts = sorted(
+        step_counts, key=lambda row: (check_order(*row[1:4]), not row.confirmed, _sort_key(row))
+    )
+    first_row = step_counts[0]
+    count = sum(row.findings for row in step_counts)
     return Step(
         id=first_row.id,
         urgency=first_row.urgency,
         severity=first_row.severity,
         count=count,
-        unsure=sum(row.findings for row in group if not row.confirmed),
+        unsure=sum(row.findings for row in step_counts if not row.confirmed),
         action=action,
         bookie_id=first_row.bookie_id,
         scope_id=decimal(first_row.scope_id),

@@ -8,9 +8,10 @@
     <scope>/buckets/<000 to 127>          empty; the key's etcd version is the source of the bucket's new ids
     <scope>/underreplication              empty, and nothing below
 
-Keys are UTF-8. There is no tree: an apparent directory is a key of its own, with an empty value, and
-a listing is a range of keys. The scope is used as it is written, with any trailing slashes. Paths in
-this module are relative to the scope, without a leading slash. Source: EtcdUtils, EtcdConstants,
+``<scope>`` is BookKeeper's name for the text in front of every key of a cluster. It is not the scope of a
+ledger id (BP-35). It is used as it is written, with any trailing slashes. Keys are UTF-8. There is no tree:
+an apparent directory is a key of its own, with an empty value, and a listing is a range of keys. Paths in
+this module are relative to the etcd scope, without a leading slash. Source: EtcdUtils, EtcdConstants,
 EtcdIdGenerator.
 """
 
@@ -20,14 +21,16 @@ import re
 
 from auditor.model.ledger_id import LedgerId
 
-LEDGERS = "ledgers"
-BUCKETS = "buckets"
+LEDGERS_KEY = "ledgers"
+BUCKETS_KEY = "buckets"
 BUCKET_COUNT = 128
-"""Number of buckets. Ids are ``bucket << 56 | n``, so a 129th bucket would give negative ids."""
+"""Number of buckets. An id is ``bucket << 56 | n``, so bucket number 128 would give negative ids."""
 
-_UUID = re.compile(r"ledgers/([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{12})")
-_HEX_GROUP = re.compile(r"\+?([0-9a-fA-F]+)")
-_GROUP_BITS = (32, 16, 16, 16, 48)
+_UUID_KEY_PATTERN = re.compile(
+    r"ledgers/([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{12})"
+)
+_JAVA_HEX_NUMBER = re.compile(r"\+?([0-9a-fA-F]+)")
+_UUID_GROUP_BITS = (32, 16, 16, 16, 48)
 _JAVA_UUID_LENGTH = 36
 
 _NODE_NAMES_BY_KEY = {
@@ -47,35 +50,37 @@ _NODE_PATHS_BY_PARENT_KEY = {
     "bookies/readonly/": "available/readonly/",
     "buckets/": "buckets/",
 }
-_READONLY_KEY = "available/readonly"
+_READONLY_BOOKIES_NODE = "available/readonly"
 
 
 def to_path(ledger: LedgerId) -> str:
-    """Return the path of a ledger's metadata below the cluster's prefix. It contains the scope of the id.
+    """Return the key of a ledger's metadata, without the cluster's etcd scope in front of it.
+
+    The ledger id scope (BP-35) is the first half of the UUID.
 
     >>> to_path(LedgerId(2, scope=1))
     'ledgers/00000000-0000-0001-0000-000000000002'
     """
     name = ledger.qualified_name
-    return f"{LEDGERS}/{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
+    return f"{LEDGERS_KEY}/{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
 
 
 def from_path(relative_key: str) -> LedgerId | None:
-    """Return the ledger whose metadata is at ``relative_key``; None for a path that `to_path` never returns.
+    """Return the ledger whose metadata is at ``relative_key``; None for a key that `to_path` never returns.
 
     >>> from_path("ledgers/00000000-0000-0001-0000-000000000002"), from_path("ledgers/0-0-0-0-1")
     (LedgerId(id=2, scope=1), None)
     """
-    match = _UUID.fullmatch(relative_key)
-    return LedgerId.parse("".join(match.groups())) if match else None
+    uuid_match = _UUID_KEY_PATTERN.fullmatch(relative_key)
+    return LedgerId.parse("".join(uuid_match.groups())) if uuid_match else None
 
 
 def read_by_java(relative_key: str) -> LedgerId | None:
     """Return the ledger that the driver reads from a key, even from an irregular key; None if it fails.
 
-    Java's ``UUID.fromString`` (11 and later) accepts groups of unusual length, upper-case letters, and a
-    plus sign. It drops the bits that do not fit into a group. The driver ignores everything before the
-    last slash. Java also accepts digits of other scripts; this function does not.
+    The driver ignores everything before the last slash. Java's ``UUID.fromString`` (11 and later) accepts
+    groups of unusual length, upper-case letters, and a plus sign. If a group is too long, Java drops its
+    upper bits. Java also accepts digits of other scripts; this function does not.
 
     >>> read_by_java("ledgers/0-0-0-0-1"), read_by_java("ledgers/old/0-0-1-0-1FFFFFFFFFFFF")
     (LedgerId(id=1, scope=0), LedgerId(id=281474976710655, scope=1))
@@ -83,24 +88,24 @@ def read_by_java(relative_key: str) -> LedgerId | None:
     (None, None)
     """
     name = relative_key.rpartition("/")[2]
-    hex_groups = name.split("-")
-    if len(name) > _JAVA_UUID_LENGTH or len(hex_groups) != len(_GROUP_BITS):
+    uuid_groups = name.split("-")
+    if len(name) > _JAVA_UUID_LENGTH or len(uuid_groups) != len(_UUID_GROUP_BITS):
         return None
     unsigned_id = 0
-    for hex_group, bit_count in zip(hex_groups, _GROUP_BITS, strict=True):
-        match = _HEX_GROUP.fullmatch(hex_group)
-        number = int(match[1], 16) if match else -1
-        if not 0 <= number < 2**63:
+    for uuid_group, bit_count in zip(uuid_groups, _UUID_GROUP_BITS, strict=True):
+        group_match = _JAVA_HEX_NUMBER.fullmatch(uuid_group)
+        group_number = int(group_match[1], 16) if group_match else -1
+        if not 0 <= group_number < 2**63:
             return None
-        unsigned_id = unsigned_id << bit_count | number & ((1 << bit_count) - 1)
+        unsigned_id = unsigned_id << bit_count | group_number & ((1 << bit_count) - 1)
     return LedgerId.parse(f"{unsigned_id:032x}")
 
 
 def listed_by_java(relative_key: str) -> int | None:
-    """Return the id that the driver's listing gives for a key; None if the listing omits the key.
+    """Return the id that the driver's listing of ledgers gives for a key; None if the listing omits the key.
 
-    Garbage collection uses this listing. The listing begins with the key of id 0 and ends before the key of
-    the largest id. The listed ids have no scope.
+    Garbage collection uses this listing. It begins with the key of id 0 and ends before the key of the
+    largest id. It drops the scope of each id.
 
     >>> listed_by_java("ledgers/00000000-0000-0000-0000-000000000007")
     7
@@ -110,7 +115,7 @@ def listed_by_java(relative_key: str) -> int | None:
     281474976710661
     """
     ledger = read_by_java(relative_key)
-    first_key, last_key = (to_path(LedgerId(id_)).encode() for id_ in (0, 2**63 - 1))
+    first_key, last_key = (to_path(LedgerId(edge_id)).encode() for edge_id in (0, 2**63 - 1))
     return ledger.id if ledger is not None and first_key <= key_bytes(relative_key) < last_key else None
 
 
@@ -126,22 +131,27 @@ def node_name(relative_key: str) -> str | None:
     if relative_key in _NODE_NAMES_BY_KEY:
         return _NODE_NAMES_BY_KEY[relative_key]
     for parent_path, parent in _NODE_PATHS_BY_PARENT_KEY.items():
-        child = relative_key.removeprefix(parent_path)
-        if child != relative_key and child and "/" not in child and parent + child != _READONLY_KEY:
-            return parent + child
+        node_child_name = relative_key.removeprefix(parent_path)
+        if (
+            node_child_name != relative_key
+            and node_child_name
+            and "/" not in node_child_name
+            and parent + node_child_name != _READONLY_BOOKIES_NODE
+        ):
+            return parent + node_child_name
     return None
 
 
-def children(scope: str, relative_key: str) -> tuple[bytes, bytes]:
-    """Return the range of keys below ``relative_key``: its first key, and its exclusive end.
+def children(etcd_scope: str, relative_key: str) -> tuple[bytes, bytes]:
+    """Return the range of keys below ``relative_key``: the first key, and the key before which it ends.
 
-    The end has "0" in the place of the last slash: the byte after "/" is "0". A range from ``/a`` to
-    ``/a0`` would also contain ``/a-other``, so the first key needs its slash.
+    The first key ends with a slash. The end of the range has "0" instead, the byte after "/". A range from
+    ``/a`` to ``/a0`` would also contain ``/a-other``.
 
     >>> children("/bk", "ledgers")
     (b'/bk/ledgers/', b'/bk/ledgers0')
     """
-    key_prefix = key_bytes(f"{scope}/{relative_key}")
+    key_prefix = key_bytes(f"{etcd_scope}/{relative_key}")
     return key_prefix + b"/", key_prefix + b"0"
 
 

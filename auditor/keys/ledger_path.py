@@ -5,7 +5,8 @@
     long hierarchical     000/0000/0000/0000/L0001
     hierarchical          legacy below 2^31 - 1 (Integer.MAX_VALUE), long from that id on
 
-Ledgers outside scope 0 (BP-35's long-long hierarchical layout) are below ``scopes``:
+A ledger id has a scope (BP-35), which is 0 for all stock ledgers. Ledgers outside scope 0 (the long-long
+hierarchical layout) are below ``scopes``:
 
     scopes/0000/0000/0000/0001/0000/0000/0000/L0002       scope 1, ledger 2
 
@@ -16,12 +17,12 @@ ledger id are unsigned here, because an id from a UUID can be negative as a sign
 
 Under-replication (ZkLedgerUnderreplicationManager) has marks and locks:
 
-    underreplication/ledgers/hhhh/hhhh/hhhh/hhhh/urL<id>     a mark: 16 bits of the id a level, in hexadecimal
-    underreplication/locks/urL<id>                           a lock: held while a replication worker repairs
+    underreplication/ledgers/hhhh/hhhh/hhhh/hhhh/urL<id>     a mark: the ledger needs re-replication
+    underreplication/locks/urL<id>                           a lock: a replication worker repairs the ledger
 
-The id in the last name is decimal, padded to ten digits. Paths are relative to the root. The server
-finds a mark by its name, and then reads the path that belongs to the *id* in the name. So it does not
-see a mark in a branch of another id.
+Each ``hhhh`` is 16 bits of the ledger id in hexadecimal. The id in the last name is decimal, padded to ten
+digits. Paths are relative to the root. The server finds a mark by its name, and then reads the path that
+belongs to the id in the name. So it does not see a mark in the directories of another id.
 """
 
 from __future__ import annotations
@@ -49,31 +50,40 @@ class KeyLayout(Protocol):
 class _DigitsLayout:
     """A layout that writes the decimal digits of an id in groups of the given widths.
 
-    The last group may be longer. ``most`` is the largest id.
+    The last group has at least its given width, and more digits for a longer id.
+    ``max_id`` is the largest id.
     """
 
-    def __init__(self, *widths: int, max_id: int = MAX_LEDGER_ID) -> None:
-        self._ends = [sum(widths[: number + 1]) for number in range(len(widths) - 1)]
-        self._width = sum(widths)
-        *inner_widths, last = widths
-        digit_groups = [*(f"([0-9]{{{width}}})" for width in inner_widths), f"L([0-9]{{{last},19}})"]
+    def __init__(self, *group_widths: int, max_id: int = MAX_LEDGER_ID) -> None:
+        self._group_ends = [
+            sum(group_widths[: width_number + 1]) for width_number in range(len(group_widths) - 1)
+        ]
+        self._digit_count = sum(group_widths)
+        *directory_widths, leaf_width = group_widths
+        digit_groups = [
+            *(f"([0-9]{{{group_width}}})" for group_width in directory_widths),
+            f"L([0-9]{{{leaf_width},19}})",
+        ]
         self._path = re.compile("/".join(digit_groups))
-        self._most = max_id
+        self._max_id = max_id
 
     def to_path(self, ledger_id: int) -> str:
-        if ledger_id > self._most:  # the server silently drops the last digits of a longer id
+        if ledger_id > self._max_id:  # the server silently drops the last digits of a longer id
             raise UsageError(
-                f"ledger id {ledger_id} exceeds the largest of the legacy hierarchical layout, {self._most}"
+                f"ledger id {ledger_id} exceeds the largest of the legacy hierarchical layout, {self._max_id}"
             )
-        digits = f"{ledger_id:0{self._width}d}"
-        starts = [0, *self._ends]
-        digit_groups = [digits[start:end] for start, end in zip(starts, [*self._ends, None], strict=True)]
+        digits = f"{ledger_id:0{self._digit_count}d}"
+        group_starts = [0, *self._group_ends]
+        digit_groups = [
+            digits[group_start:group_end]
+            for group_start, group_end in zip(group_starts, [*self._group_ends, None], strict=True)
+        ]
         return "/".join([*digit_groups[:-1], f"L{digit_groups[-1]}"])
 
     def from_path(self, relative_path: str) -> int | None:
-        match = self._path.fullmatch(relative_path)
-        ledger_id = int("".join(match.groups())) if match else MAX_LEDGER_ID + 1
-        return ledger_id if ledger_id <= self._most and self.to_path(ledger_id) == relative_path else None
+        path_match = self._path.fullmatch(relative_path)
+        ledger_id = int("".join(path_match.groups())) if path_match else MAX_LEDGER_ID + 1
+        return ledger_id if ledger_id <= self._max_id and self.to_path(ledger_id) == relative_path else None
 
 
 class _HierarchicalLayout:
@@ -107,13 +117,13 @@ SCOPES_DIRECTORY = "scopes"
 """Child of the root that holds all ledgers outside scope 0."""
 
 SCOPE_ID_PATH_LEVELS = 7
-"""Number of directories between `SCOPES_DIRECTORY` and a ledger: four of its scope, three of its id."""
+"""Number of directories between `SCOPES_DIRECTORY` and a ledger: four for its scope, three for its id."""
 
-_SCOPE_ID_PATH = re.compile(
+_SCOPE_LEDGER_PATH_PATTERN = re.compile(
     SCOPES_DIRECTORY + r"/" + "/".join(["([0-9a-f]{4})"] * SCOPE_ID_PATH_LEVELS) + r"/L([0-9a-f]{4})"
 )
-_SCOPE_STEP = re.compile(r"[0-9a-f]{4}")
-_SCOPE_DIGITS = 16
+_SCOPE_DIRECTORY_PATTERN = re.compile(r"[0-9a-f]{4}")
+_SCOPE_ID_HEX_DIGITS = 16
 
 
 def to_scope_id_path(ledger: LedgerId) -> str:
@@ -123,39 +133,40 @@ def to_scope_id_path(ledger: LedgerId) -> str:
     'scopes/0000/0000/0000/0001/0000/0000/0000/L0002'
     """
     name = ledger.qualified_name
-    digit_groups = [name[start : start + 4] for start in range(0, 32, 4)]
+    digit_groups = [name[group_start : group_start + 4] for group_start in range(0, 32, 4)]
     return "/".join([SCOPES_DIRECTORY, *digit_groups[:7], f"L{digit_groups[7]}"])
 
 
 def ledger_of_path(relative_path: str) -> LedgerId | None:
-    """Return the ledger of a path ``relative_path`` below `SCOPES_DIRECTORY`; None for any other path.
+    """Return the ledger at a path below `SCOPES_DIRECTORY`; None if no ledger can be at ``relative_path``.
 
-    The id may be of scope 0. Such a ledger does not belong there, but a client may have put it
-    there.
+    The ledger may be one of scope 0. It does not belong there, but a client may have put it there.
 
     >>> ledger_of_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
     LedgerId(id=2, scope=0)
     """
-    match = _SCOPE_ID_PATH.fullmatch(relative_path)
-    return None if match is None else LedgerId.parse("".join(match.groups()))
+    path_match = _SCOPE_LEDGER_PATH_PATTERN.fullmatch(relative_path)
+    return None if path_match is None else LedgerId.parse("".join(path_match.groups()))
 
 
 def is_inner_scope_id_path(relative_path: str) -> bool:
-    """Return whether ``relative_path`` is `SCOPES_DIRECTORY` or a directory below it that leads to ledgers.
+    """Return whether ``relative_path`` is `SCOPES_DIRECTORY`, or has the form of a directory below it.
+
+    Such a directory leads to ledgers.
 
     >>> [is_inner_scope_id_path(path) for path in ("scopes", "scopes/0000/0000", "scopes/x")]
     [True, True, False]
     """
-    top_name, *steps = relative_path.split("/")
+    top_name, *scope_directories = relative_path.split("/")
     return (
         top_name == SCOPES_DIRECTORY
-        and len(steps) <= SCOPE_ID_PATH_LEVELS
-        and all(map(_SCOPE_STEP.fullmatch, steps))
+        and len(scope_directories) <= SCOPE_ID_PATH_LEVELS
+        and all(map(_SCOPE_DIRECTORY_PATTERN.fullmatch, scope_directories))
     )
 
 
 class ScopeIdSpan(NamedTuple):
-    """The range of ids that can be below a znode: from ``low`` to ``high``, in one scope.
+    """The range of ledger ids that can be below a znode: from ``low`` to ``high``, inclusive, in one scope.
 
     ``scope`` is None if any scope is possible.
     """
@@ -166,39 +177,46 @@ class ScopeIdSpan(NamedTuple):
 
 
 def scope_id_span(relative_path: str) -> ScopeIdSpan:
-    """Return the range of ids that can be at or below ``relative_path``.
+    """Return the range of ledger ids that can be at or below ``relative_path``, a path below ``scopes``.
 
-    Leading directories narrow the range, up to the first one that is not a valid group of digits.
+    Each directory narrows the range, until the first one whose name is not four hexadecimal digits.
 
     >>> scope_id_span("scopes/0000/0000/0000/0001/ffff")
     ScopeIdSpan(scope=1, low=-281474976710656, high=-1)
     >>> scope_id_span("scopes/0000/x/0000/0001").scope is None
     True
     """
-    digits = "".join(takewhile(_SCOPE_STEP.fullmatch, relative_path.split("/")[1 : SCOPE_ID_PATH_LEVELS + 1]))
-    if len(digits) < _SCOPE_DIGITS:
+    digits = "".join(
+        takewhile(_SCOPE_DIRECTORY_PATTERN.fullmatch, relative_path.split("/")[1 : SCOPE_ID_PATH_LEVELS + 1])
+    )
+    if len(digits) < _SCOPE_ID_HEX_DIGITS:
         return ScopeIdSpan(None, -(2**63), 2**63 - 1)
-    scope = LedgerId.parse(digits[:_SCOPE_DIGITS] + "0" * 16).scope
-    if len(digits) == _SCOPE_DIGITS:
-        return ScopeIdSpan(scope, -(2**63), 2**63 - 1)
+    scope_id = LedgerId.parse(digits[:_SCOPE_ID_HEX_DIGITS] + "0" * 16).scope
+    if len(digits) == _SCOPE_ID_HEX_DIGITS:
+        return ScopeIdSpan(scope_id, -(2**63), 2**63 - 1)
     # The first step of an id contains its sign bit, so the ids below it are adjacent as signed numbers too.
-    first_and_last_id = (LedgerId.parse(digits.ljust(2 * _SCOPE_DIGITS, digit)).id for digit in "0f")
-    return ScopeIdSpan(scope, *first_and_last_id)
+    first_and_last_id = (
+        LedgerId.parse(digits.ljust(2 * _SCOPE_ID_HEX_DIGITS, padding_digit)).id for padding_digit in "0f"
+    )
+    return ScopeIdSpan(scope_id, *first_and_last_id)
 
 
-MARKS = "underreplication/ledgers"
-LOCKS = "underreplication/locks"
+MARKS_PATH = "underreplication/ledgers"
+LOCKS_PATH = "underreplication/locks"
 
 MarkKind = Literal["mark", "misplaced", "malformed", "inner", "other"]
 
-_MASK = 2**64 - 1
-_MARK_NAME = re.compile(r"urL([0-9]+)")
-_MARKS_BRANCH = re.compile(r"(?:[0-9a-f]{4}(?:/[0-9a-f]{4}){0,3})?")
-_MARK_DIGITS = 19
+_UINT64_MASK = 2**64 - 1
+_MARK_NAME_PATTERN = re.compile(r"urL([0-9]+)")
+_MARK_DIRECTORY_PATTERN = re.compile(r"(?:[0-9a-f]{4}(?:/[0-9a-f]{4}){0,3})?")
+_MAX_MARK_DIGITS = 19
 
 
 class MarkPath(NamedTuple):
-    """The kind of a znode in the tree of marks, and the ledger id in its name; None if there is no id."""
+    """The kind of a znode in the tree of marks, and the ledger id in its name.
+
+    ``ledger_id`` is None if the name has no id.
+    """
 
     kind: MarkKind
     ledger_id: int | None = None
@@ -210,34 +228,34 @@ def mark_to_path(ledger_id: int) -> str:
     >>> mark_to_path(0x0123456789abcdef)
     'underreplication/ledgers/0123/4567/89ab/cdef/urL81985529216486895'
     """
-    digits = f"{ledger_id & _MASK:016x}"
-    return f"{MARKS}/{digits[:4]}/{digits[4:8]}/{digits[8:12]}/{digits[12:]}/urL{ledger_id:010d}"
+    digits = f"{ledger_id & _UINT64_MASK:016x}"
+    return f"{MARKS_PATH}/{digits[:4]}/{digits[4:8]}/{digits[8:12]}/{digits[12:]}/urL{ledger_id:010d}"
 
 
 def classify_mark(relative_path: str) -> MarkPath:
     """Return the kind of a znode, by its path relative to the root.
 
         mark        a mark at the path of its id
-        misplaced   a mark in the branch of another id, or with another spelling of the id; the server does
-                    not see it
-        malformed   neither a mark nor a directory of marks. (A name that starts with ``urL`` and has no id
-                    makes the server's listing fail.)
+        misplaced   a mark in the directories of another id, or with another spelling of the id; the server
+                    does not see it
+        malformed   neither a mark nor a directory of marks. (If its name starts with ``urL`` and has no id,
+                    the server's listing fails.)
         inner       a directory of marks
         other       not in the tree of marks
 
     >>> classify_mark("underreplication/ledgers/0000/0000/0000/0002/urL0000000001")
     MarkPath(kind='misplaced', ledger_id=1)
     """
-    if relative_path == MARKS:
+    if relative_path == MARKS_PATH:
         return MarkPath("inner")
-    if not relative_path.startswith(MARKS + "/"):
+    if not relative_path.startswith(MARKS_PATH + "/"):
         return MarkPath("other")
-    parent_path, _, name = relative_path.removeprefix(MARKS + "/").rpartition("/")
+    parent_path, _, name = relative_path.removeprefix(MARKS_PATH + "/").rpartition("/")
     ledger_id = _id_of_name(name)
     if ledger_id is not None:
         return MarkPath("mark" if mark_to_path(ledger_id) == relative_path else "misplaced", ledger_id)
-    inner_match = _MARKS_BRANCH.fullmatch(f"{parent_path}/{name}" if parent_path else name)
-    return MarkPath("inner" if inner_match else "malformed")
+    mark_directory_match = _MARK_DIRECTORY_PATTERN.fullmatch(f"{parent_path}/{name}" if parent_path else name)
+    return MarkPath("inner" if mark_directory_match else "malformed")
 
 
 def lock_to_path(ledger_id: int) -> str:
@@ -246,7 +264,7 @@ def lock_to_path(ledger_id: int) -> str:
     >>> lock_to_path(1)
     'underreplication/locks/urL0000000001'
     """
-    return f"{LOCKS}/urL{ledger_id:010d}"
+    return f"{LOCKS_PATH}/urL{ledger_id:010d}"
 
 
 def lock_from_path(relative_path: str) -> int | None:
@@ -260,9 +278,9 @@ def lock_from_path(relative_path: str) -> int | None:
 
 
 def _id_of_name(name: str) -> int | None:
-    match = _MARK_NAME.fullmatch(name)
+    match = _MARK_NAME_PATTERN.fullmatch(name)
     digits = match[1].lstrip("0") if match else None
-    if digits is None or len(digits) > _MARK_DIGITS:
+    if digits is None or len(digits) > _MAX_MARK_DIGITS:
         return None
     ledger_id = int(digits or "0")
     return ledger_id if ledger_id <= MAX_LEDGER_ID else None

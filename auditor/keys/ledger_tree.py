@@ -1,15 +1,15 @@
 """Classification of znodes and keys below the root: ledgers, their directories, malformed, and others.
 
-The server does not check its listing. It joins all digits that it finds in the names of a path, and
-its garbage collection acts on the resulting id. So this module returns two facts about a znode that is
-not at the path of a ledger: the id that Java would list, and the ids that the znode could stand for.
-Java's parser accepts a name with L and digits also in another width or tree. A znode with such a name
-could be the metadata of the ledger with these digits, in the wrong place. A name that no ledger can
-have (``Lnotanumber``, ``X1008``, ``notes``) stands for no ledger.
+The server does not check the paths that it lists. It joins all digits in the names of a path, and its
+garbage collection acts on the resulting id. So this module returns two facts about a znode that is not at
+the path of a ledger: the id that the server (Java) would list, and the ids that the znode could stand for.
+Java's parser accepts L followed by digits, also with a wrong number of digits or in the wrong tree. A znode
+with such a name could be the metadata of the ledger with these digits, in the wrong place. A name that no
+ledger can have (``Lnotanumber``, ``X1008``, ``notes``) stands for no ledger.
 
-A path that another layout uses for a ledger could also hold that ledger's metadata. If the LAYOUT of a
-store was changed, the store has a whole tree of such paths. The layout `HIERARCHICAL` has two trees of
-digits, one for small ids and one for large ids.
+A znode at a path that another layout uses for a ledger could also be that ledger's metadata. If the LAYOUT
+of a store was changed, the store has a whole tree of such paths. The layout `HIERARCHICAL` has two trees of
+directories named by digits, one for small ids and one for large ids.
 """
 
 from __future__ import annotations
@@ -46,26 +46,28 @@ class ClassifiedPath(NamedTuple):
     """For ``malformed``: another layout in which this path is a ledger's; None if there is none."""
 
 
-class _Shape(NamedTuple):
-    """The form of a tree of digits.
+class _TreeShape(NamedTuple):
+    """The form of a tree whose directories are named by digits of the ledger id.
 
-    ``top`` is the pattern of names directly below the root. ``depth`` is the number of directories above a
-    ledger. ``digits`` is the number of digits in a path.
+    ``top_name_pattern`` matches names directly below the root. ``depth`` is the number of directories above
+    a ledger. ``digits`` is the number of digits in a ledger's path.
     """
 
-    top: re.Pattern[str]
+    top_name_pattern: re.Pattern[str]
     depth: int
     digits: int
-    clamped: bool  # Java accepts only ids within the range of the leaf's parent, and only decimal names
+    is_limited_to_parent: (
+        bool  # Java accepts only ids within the range of the leaf's parent, and only decimal names
+    )
 
 
-_SHORT_SHAPE = _Shape(re.compile(r"[0-9]{2}"), 2, 10, clamped=True)
-_LONG_SHAPE = _Shape(re.compile(r"[0-9]{3}"), 4, 19, clamped=False)
-_SHAPES: dict[LayoutKind, tuple[_Shape, ...]] = {
+_SHORT_TREE_SHAPE = _TreeShape(re.compile(r"[0-9]{2}"), 2, 10, is_limited_to_parent=True)
+_LONG_TREE_SHAPE = _TreeShape(re.compile(r"[0-9]{3}"), 4, 19, is_limited_to_parent=False)
+_SHAPES_BY_LAYOUT: dict[LayoutKind, tuple[_TreeShape, ...]] = {
     LayoutKind.FLAT: (),
-    LayoutKind.LEGACY_HIERARCHICAL: (_SHORT_SHAPE,),
-    LayoutKind.HIERARCHICAL: (_SHORT_SHAPE, _LONG_SHAPE),
-    LayoutKind.LONG_HIERARCHICAL: (_LONG_SHAPE,),
+    LayoutKind.LEGACY_HIERARCHICAL: (_SHORT_TREE_SHAPE,),
+    LayoutKind.HIERARCHICAL: (_SHORT_TREE_SHAPE, _LONG_TREE_SHAPE),
+    LayoutKind.LONG_HIERARCHICAL: (_LONG_TREE_SHAPE,),
 }
 _RESERVED_NAMES = {"available", "cookies", "LAYOUT", "INSTANCEID", "underreplication", "idgen", "idgen-long"}
 _SEARCHED_LAYOUTS = (
@@ -76,11 +78,11 @@ _SEARCHED_LAYOUTS = (
     LayoutKind.ETCD,
 )
 """Layouts in which to look up a path that does not fit the store's own layout, in this order."""
-_LEVEL_NAME = re.compile(r"[0-9]{4}")
-_NOT_DIGITS = re.compile(r"[^0-9]+")
-_LEAF_NAME = re.compile(r"L[0-9]+")
-_JAVA_LONG = re.compile(r"[+-]?[0-9]+")
-_MAX_NAME = 64  # no id needs more digits; longer names are not parsed
+_LEVEL_NAME_PATTERN = re.compile(r"[0-9]{4}")
+_NON_DIGITS_PATTERN = re.compile(r"[^0-9]+")
+_LEAF_NAME_PATTERN = re.compile(r"L[0-9]+")
+_JAVA_LONG_PATTERN = re.compile(r"[+-]?[0-9]+")
+_MAX_NAME_LENGTH = 64  # no id needs more digits; longer names are not parsed
 
 
 def to_path(kind: LayoutKind, ledger_id: int) -> str:
@@ -139,77 +141,91 @@ def classify(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
     names = relative_path.split("/")
     if names[0] == ledger_path.SCOPES_DIRECTORY:  # exists in every layout
         return _scope_id_path(relative_path, names)
-    own_path = ClassifiedPath("other")
+    own_layout_path = ClassifiedPath("other")
     if kind is LayoutKind.FLAT:
-        own_path = _classify_below(_flat_path(names[0]), len(names) > 1)
-    for shape in _SHAPES[kind]:
-        if shape.top.fullmatch(names[0]):
-            place = _hierarchical_path(kind, shape, names[: shape.depth + 1])
-            own_path = _classify_below(place, len(names) > shape.depth + 1)
-    return own_path if own_path.kind == "inner" else _path_of_other_layout(kind, relative_path, own_path)
+        own_layout_path = _classify_below(_flat_path(names[0]), len(names) > 1)
+    for tree_shape in _SHAPES_BY_LAYOUT[kind]:
+        if tree_shape.top_name_pattern.fullmatch(names[0]):
+            tree_path = _hierarchical_path(kind, tree_shape, names[: tree_shape.depth + 1])
+            own_layout_path = _classify_below(tree_path, len(names) > tree_shape.depth + 1)
+    return (
+        own_layout_path
+        if own_layout_path.kind == "inner"
+        else _path_of_other_layout(kind, relative_path, own_layout_path)
+    )
 
 
 def unread_path(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
-    """Return the place of a path that could not be read. Ledgers from ``low`` to ``high`` may be below it.
+    """Return the classification of a path that could not be read.
+
+    Ledgers from its ``low`` to its ``high`` may be at or below the path. Both are None if no ledger can be.
 
     >>> [unread_path(LayoutKind.HIERARCHICAL, rel).low for rel in ("00/0001", "notes")]
     [10000, None]
     >>> unread_path(LayoutKind.FLAT, "") == ClassifiedPath("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
     True
     """
-    if relative_path.rstrip("/") in ("", etcd.LEDGERS if kind is LayoutKind.ETCD else ""):
+    if relative_path.rstrip("/") in ("", etcd.LEDGERS_KEY if kind is LayoutKind.ETCD else ""):
         return ClassifiedPath("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
     return classify(kind, relative_path)
 
 
-def _path_of_other_layout(kind: LayoutKind, relative_path: str, own_path: ClassifiedPath) -> ClassifiedPath:
-    """Return the place of ``relative_path`` in another layout if it leads to a ledger, else ``own_path``."""
-    for other_kind in _SEARCHED_LAYOUTS:
-        ledger_id = None if other_kind is kind else from_path(other_kind, relative_path)
+def _path_of_other_layout(
+    kind: LayoutKind, relative_path: str, own_layout_path: ClassifiedPath
+) -> ClassifiedPath:
+    """Return the path as another layout classifies it as a ledger's; ``own_layout_path`` if none does."""
+    for other_layout in _SEARCHED_LAYOUTS:
+        ledger_id = None if other_layout is kind else from_path(other_layout, relative_path)
         if ledger_id is not None:
-            return ClassifiedPath("malformed", own_path.ledger_id, ledger_id, ledger_id, layout=other_kind)
+            return ClassifiedPath(
+                "malformed", own_layout_path.ledger_id, ledger_id, ledger_id, layout=other_layout
+            )
     names = relative_path.split("/")
-    for shape in (_SHORT_SHAPE, _LONG_SHAPE):
-        if own_path.kind == "other" and shape.top.fullmatch(names[0]) and len(names) <= shape.depth:
-            place = _hierarchical_path(LayoutKind.HIERARCHICAL, shape, names)
-            return place if place.kind == "inner" else own_path
-    return own_path
+    for tree_shape in (_SHORT_TREE_SHAPE, _LONG_TREE_SHAPE):
+        if (
+            own_layout_path.kind == "other"
+            and tree_shape.top_name_pattern.fullmatch(names[0])
+            and len(names) <= tree_shape.depth
+        ):
+            tree_path = _hierarchical_path(LayoutKind.HIERARCHICAL, tree_shape, names)
+            return tree_path if tree_path.kind == "inner" else own_layout_path
+    return own_layout_path
 
 
-def _classify_below(place: ClassifiedPath, has_children: bool) -> ClassifiedPath:
-    """Return the place of a znode. ``place`` is the place of the leaf at or above the znode.
+def _classify_below(tree_path: ClassifiedPath, has_children: bool) -> ClassifiedPath:
+    """Return the classification of a znode that is a leaf of a tree of ledgers, or is below a leaf.
 
-    ``has_children`` is True if the znode is below the leaf. Java then does not list it, and it stands for no
-    more ledgers than the leaf.
+    ``tree_path`` is the classification of the leaf. ``has_children`` is True if the znode is below it. Java
+    does not list such a znode, and it stands for no more ledgers than the leaf.
     """
-    if not has_children or place.kind == "other":
-        return place
-    return ClassifiedPath("malformed", None, place.low, place.high)
+    if not has_children or tree_path.kind == "other":
+        return tree_path
+    return ClassifiedPath("malformed", None, tree_path.low, tree_path.high)
 
 
 def _etcd_path(relative_path: str) -> ClassifiedPath:
     """Classify a key of BookKeeper's etcd driver. The driver reads the id after the last slash.
 
-    If the driver cannot read that name, its whole listing fails, so garbage collection deletes nothing. No
-    ledger can have such a name, so the key stands for no ledger. If the key is below a ledger's key, it
-    stands for that ledger. A key with a negative id of scope 0 stands for no ledger either:
-    LedgerMetadataBuilder refuses such ids, and the driver's listing ends before their keys.
+    If the driver cannot read an id there, its whole listing fails, and garbage collection deletes nothing. No
+    ledger can have such a name, so the key stands for no ledger. But a key below a ledger's key stands for
+    that ledger. A key with a negative id of scope 0 stands for no ledger: LedgerMetadataBuilder refuses such
+    ids, and the driver's listing ends before their keys.
     """
     ledger = etcd.from_path(relative_path)
     if ledger is not None and (ledger.scope or ledger.id >= 0):
         return ClassifiedPath("ledger", ledger.id, ledger.id, ledger.id, ledger.scope)
-    if not relative_path.startswith(f"{etcd.LEDGERS}/"):
+    if not relative_path.startswith(f"{etcd.LEDGERS_KEY}/"):
         return _path_of_other_layout(LayoutKind.ETCD, relative_path, ClassifiedPath("other"))
     listed_id = etcd.listed_by_java(relative_path)
     if listed_id is not None:  # the driver drops the scope of what it lists
         return ClassifiedPath("malformed", listed_id, listed_id, listed_id)
-    top_path = "/".join(relative_path.split("/", 2)[:2])
-    read_ledger = etcd.read_by_java(relative_path) or etcd.from_path(top_path)
-    if read_ledger is None:
+    ledger_key_path = "/".join(relative_path.split("/", 2)[:2])
+    key_ledger = etcd.read_by_java(relative_path) or etcd.from_path(ledger_key_path)
+    if key_ledger is None:
         return ClassifiedPath("malformed", scope_id=None)
-    if read_ledger.id < 0 and not read_ledger.scope:
+    if key_ledger.id < 0 and not key_ledger.scope:
         return ClassifiedPath("malformed")
-    return ClassifiedPath("malformed", None, read_ledger.id, read_ledger.id, read_ledger.scope)
+    return ClassifiedPath("malformed", None, key_ledger.id, key_ledger.id, key_ledger.scope)
 
 
 def _scope_id_path(relative_path: str, names: list[str]) -> ClassifiedPath:
@@ -238,19 +254,19 @@ def _flat_path(name: str) -> ClassifiedPath:
     ledger_id = FLAT.from_path(name)
     if ledger_id is not None:
         return ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id)
-    if _JAVA_LONG.fullmatch(name, 1) and len(name) <= _MAX_NAME:
+    if _JAVA_LONG_PATTERN.fullmatch(name, 1) and len(name) <= _MAX_NAME_LENGTH:
         ledger_id = int(name[1:])
         if MIN_LEDGER_ID <= ledger_id <= MAX_LEDGER_ID:
             return ClassifiedPath("malformed", ledger_id, ledger_id, ledger_id)
     return ClassifiedPath("malformed")
 
 
-def _hierarchical_path(kind: LayoutKind, shape: _Shape, names: list[str]) -> ClassifiedPath:
-    inner_names = names[: shape.depth]
-    is_valid = all(_LEVEL_NAME.fullmatch(name) for name in inner_names[1:])
-    if len(names) <= shape.depth:
+def _hierarchical_path(kind: LayoutKind, tree_shape: _TreeShape, names: list[str]) -> ClassifiedPath:
+    inner_names = names[: tree_shape.depth]
+    is_valid = all(_LEVEL_NAME_PATTERN.fullmatch(name) for name in inner_names[1:])
+    if len(names) <= tree_shape.depth:
         return (
-            ClassifiedPath("inner", None, *_id_span("".join(inner_names), shape.digits))
+            ClassifiedPath("inner", None, *_id_span("".join(inner_names), tree_shape.digits))
             if is_valid
             else ClassifiedPath("malformed")
         )
@@ -261,21 +277,23 @@ def _hierarchical_path(kind: LayoutKind, shape: _Shape, names: list[str]) -> Cla
         ledger_id = LAYOUTS[kind].from_path("/".join(names))
         if ledger_id is not None:  # the path is below that of this ledger
             return ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id)
-    listed_id = _bulk_listing_id(shape, inner_names, leaf_name)
-    listed_leaf_id = listed_id if _LEAF_NAME.fullmatch(leaf_name) else None
+    listed_id = _bulk_listing_id(tree_shape, inner_names, leaf_name)
+    listed_leaf_id = listed_id if _LEAF_NAME_PATTERN.fullmatch(leaf_name) else None
     return ClassifiedPath("malformed", listed_id, listed_leaf_id, listed_leaf_id)
 
 
-def _bulk_listing_id(shape: _Shape, inner_names: list[str], leaf_name: str) -> int | None:
+def _bulk_listing_id(tree_shape: _TreeShape, inner_names: list[str], leaf_name: str) -> int | None:
     """Return the id that the server's bulk listing gives for a leaf; None if the listing fails or skips it.
 
-    The id consists of all digits of the path, read as a long that overflows silently.
+    The id is the number that all digits of the path form, as a Java long that overflows silently.
     """
-    if shape.clamped and not all(_NOT_DIGITS.search(name) is None for name in inner_names):
+    if tree_shape.is_limited_to_parent and not all(
+        _NON_DIGITS_PATTERN.search(name) is None for name in inner_names
+    ):
         return None  # the server's listing fails here as a whole
-    prefix = _java_long(_NOT_DIGITS.sub("", "".join(inner_names)))
-    listed_id = _java_long(_NOT_DIGITS.sub("", "".join(inner_names) + leaf_name))
-    if shape.clamped and not prefix * 10_000 <= listed_id <= prefix * 10_000 + 9_999:
+    id_prefix = _java_long(_NON_DIGITS_PATTERN.sub("", "".join(inner_names)))
+    listed_id = _java_long(_NON_DIGITS_PATTERN.sub("", "".join(inner_names) + leaf_name))
+    if tree_shape.is_limited_to_parent and not id_prefix * 10_000 <= listed_id <= id_prefix * 10_000 + 9_999:
         return None
     return listed_id
 
@@ -286,14 +304,14 @@ def _java_long(digits: str) -> int:
     >>> _java_long("9999999999999999999")
     -8446744073709551617
     """
-    value = 0
-    for start in range(0, len(digits), 18):  # in steps: a hostile name must not become one huge number
-        digit_group = digits[start : start + 18]
-        value = (value * 10 ** len(digit_group) + int(digit_group)) & (2**64 - 1)
-    return value - 2**64 if value >> 63 else value
+    unsigned_id = 0
+    for group_start in range(0, len(digits), 18):  # in steps: a hostile name must not become one huge number
+        digit_group = digits[group_start : group_start + 18]
+        unsigned_id = (unsigned_id * 10 ** len(digit_group) + int(digit_group)) & (2**64 - 1)
+    return unsigned_id - 2**64 if unsigned_id >> 63 else unsigned_id
 
 
-def _id_span(prefix: str, digits: int) -> tuple[int, int]:
-    free_digits = digits - len(prefix)
-    lowest_id = int(prefix + "0" * free_digits)
-    return min(lowest_id, MAX_LEDGER_ID), min(lowest_id + 10**free_digits - 1, MAX_LEDGER_ID)
+def _id_span(id_prefix: str, digits: int) -> tuple[int, int]:
+    open_digit_count = digits - len(id_prefix)
+    lowest_id = int(id_prefix + "0" * open_digit_count)
+    return min(lowest_id, MAX_LEDGER_ID), min(lowest_id + 10**open_digit_count - 1, MAX_LEDGER_ID)

@@ -8,8 +8,8 @@
     pulsar/functions/LOG/IDENTIFIER/allocation                 the log's ledger that was created in advance
 
 T is a tenant and NS a namespace. Names of topics and cursors are encoded as by Java's URLEncoder:
-``/`` as ``%2F``, a space as ``+``. A path with five levels can be a V1 topic, a cursor or a segment.
-The place of the word ``persistent`` or ``segment`` decides.
+``/`` as ``%2F``, a space as ``+``. The number of names in a path does not decide what it is: the position
+of the word ``persistent`` or ``segment`` does.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MANAGED_LEDGERS = "managed-ledgers"
 SCHEMAS = "schemas"
 FUNCTIONS = "pulsar/functions"
 
-_PERSISTENT, _SEGMENT = "persistent", "segment"
+_PERSISTENT_DIRECTORY, _SEGMENT_DIRECTORY = "persistent", "segment"
 
 
 class NodeKind(StrEnum):
-    """Kinds of znodes. `INNER` is a directory without content. `UNKNOWN` fits no path form of the module."""
+    """Kinds of znodes. `INNER` is a directory without content. `UNKNOWN` fits none of the forms above."""
 
     INNER = "inner"
     TOPIC = "topic"
@@ -38,7 +38,7 @@ class NodeKind(StrEnum):
 
 
 class Names(NamedTuple):
-    """The decoded names in a path; None for each name that the path lacks.
+    """The kind of a path, and the decoded names in it; None for each name that the path lacks.
 
     ``cluster`` is set for V1 names only. ``topic`` is the local name of a topic, with its partition or
     segment, or the name of a DistributedLog.
@@ -71,40 +71,40 @@ def names_of(path: str) -> Names:
     return Names(NodeKind.UNKNOWN)
 
 
-def _managed_names(parts: list[str]) -> Names:
-    if len(parts) > 2 and parts[2] == _PERSISTENT:
-        return _topic_names(parts[:2], parts[3:], None)
-    if len(parts) > 2 and parts[2] == _SEGMENT:
-        topic_parts = parts[3:]
-        joined_names = ["/".join(topic_parts[:2]), *topic_parts[2:]] if len(topic_parts) > 1 else []
-        return _topic_names(parts[:2], joined_names, None)
-    if len(parts) > 3 and parts[3] == _PERSISTENT:
-        return _topic_names([parts[0], parts[2]], parts[4:], parts[1])
-    return Names(NodeKind.INNER if len(parts) < 4 else NodeKind.UNKNOWN)
+def _managed_names(path_names: list[str]) -> Names:
+    if len(path_names) > 2 and path_names[2] == _PERSISTENT_DIRECTORY:
+        return _topic_names(path_names[:2], path_names[3:], None)
+    if len(path_names) > 2 and path_names[2] == _SEGMENT_DIRECTORY:
+        topic_parts = path_names[3:]
+        topic_and_cursor_names = ["/".join(topic_parts[:2]), *topic_parts[2:]] if len(topic_parts) > 1 else []
+        return _topic_names(path_names[:2], topic_and_cursor_names, None)
+    if len(path_names) > 3 and path_names[3] == _PERSISTENT_DIRECTORY:
+        return _topic_names([path_names[0], path_names[2]], path_names[4:], path_names[1])
+    return Names(NodeKind.INNER if len(path_names) < 4 else NodeKind.UNKNOWN)
 
 
-def _topic_names(tenant_and_namespace: list[str], names: list[str], cluster: str | None) -> Names:
-    tenant, namespace = tenant_and_namespace
-    decoded_names = [unquote_plus(name) for name in names]
-    if not decoded_names:
+def _topic_names(tenant_names: list[str], names: list[str], cluster: str | None) -> Names:
+    tenant, namespace = tenant_names
+    decoded_topic_names = [unquote_plus(name) for name in names]
+    if not decoded_topic_names:
         return Names(NodeKind.INNER, tenant, namespace, None, None, cluster)
-    if len(decoded_names) == 1:
-        return Names(NodeKind.TOPIC, tenant, namespace, decoded_names[0], None, cluster)
-    kind = NodeKind.CURSOR if len(decoded_names) == 2 else NodeKind.UNKNOWN
-    return Names(kind, tenant, namespace, decoded_names[0], decoded_names[1], cluster)
+    if len(decoded_topic_names) == 1:
+        return Names(NodeKind.TOPIC, tenant, namespace, decoded_topic_names[0], None, cluster)
+    kind = NodeKind.CURSOR if len(decoded_topic_names) == 2 else NodeKind.UNKNOWN
+    return Names(kind, tenant, namespace, decoded_topic_names[0], decoded_topic_names[1], cluster)
 
 
-def _schema_names(parts: list[str]) -> Names:
-    if len(parts) < 3:
+def _schema_names(path_names: list[str]) -> Names:
+    if len(path_names) < 3:
         return Names(NodeKind.INNER)
-    kind = NodeKind.SCHEMA if len(parts) == 3 else NodeKind.UNKNOWN
-    return Names(kind, parts[0], parts[1], unquote_plus(parts[2]))
+    kind = NodeKind.SCHEMA if len(path_names) == 3 else NodeKind.UNKNOWN
+    return Names(kind, path_names[0], path_names[1], unquote_plus(path_names[2]))
 
 
-def _log_names(parts: list[str]) -> Names:
-    name = unquote_plus(parts[0]) if parts else None
-    if len(parts) == 4 and parts[2] == "ledgers":
+def _log_names(path_names: list[str]) -> Names:
+    name = unquote_plus(path_names[0]) if path_names else None
+    if len(path_names) == 4 and path_names[2] == "ledgers":
         return Names(NodeKind.LOG_SEGMENT, topic=name)
-    if len(parts) == 3 and parts[2] == "allocation":
+    if len(path_names) == 3 and path_names[2] == "allocation":
         return Names(NodeKind.LOG_ALLOCATION, topic=name)
     return Names(NodeKind.INNER, topic=name)

@@ -34,7 +34,7 @@ def last_acceptance_day(today: date) -> date:
 def missing_digest(missing_entries: Sequence[Missing]) -> str | None:
     """Return a digest of a finding's missing entries, in 16 hex digits; None if no entry is missing.
 
-    `auditor.checks.finding_rows.MISSING_DIGEST` computes the same digest in Spark.
+    `auditor.checks.finding_rows.MISSING_DIGEST_SQL` computes the same digest in Spark.
 
     >>> missing_digest([Missing("bk1:3181", ((4, 4, 1, 0),), 1)])
     '3be5380e0dd667e5'

@@ -1,6 +1,6 @@
 """Small pandas frames on parts of a finished run, for a notebook: ``run.frames``.
 
-The number of rows is limited whatever the size of the cluster: by the caller's limit, or by the number of
+The number of rows does not grow with the cluster. The limit is an argument of the caller, or the number of
 days, checks or runs. `auditor.notebook.run.Run.tables` and `views` give whole tables.
 """
 
@@ -22,19 +22,19 @@ from auditor.model.states import SpaceClass
 from auditor.reports.coverage import count_by_check
 from auditor.reports.ledger import replicas_of, stripes_of
 from auditor.runs.change_status import severities_by_day, statuses_of
-from auditor.runs.figures import CLASSES, UNKNOWN, days_of
+from auditor.runs.figures import LEDGER_CLASSES, UNKNOWN_DAY, days_of
 from auditor.runs.load_ledger import ledger_view
 
 if TYPE_CHECKING:
     from auditor.notebook.run_figures import RunFigures
 
-ROWS = 1_000
+DEFAULT_ROWS = 1_000
 """Default of the largest number of rows in a frame of findings."""
 
-COLUMNS = 120
+DEFAULT_STRIPE_COLUMNS = 120
 """Default of the largest number of columns in a frame of a ledger's stripes."""
 
-STRIPES_ROWS = 1_000
+MAX_STRIPE_ROWS = 1_000
 
 
 class Frames:
@@ -43,7 +43,7 @@ class Frames:
     Times are pandas times in UTC. Ids that may be absent are nullable integers.
 
     Raises:
-        RunError: from any method, if a part of the run is missing or broken; the message names it.
+        RunError: from any method, if a part of the run is missing or broken. The message names the part.
     """
 
     def __init__(self, run: RunFigures) -> None:
@@ -56,13 +56,17 @@ class Frames:
     def by_id(self) -> pd.DataFrame:
         """Return the number of findings of each check, from the report alone.
 
-        Index: id, the most urgent first. Columns: urgency, severity, count; confirmed, suspect and unknown,
-        which add up to count; new and worse since the run before; suppressed.
+        Index: id, the most urgent first. Columns:
+
+        - urgency, severity, count
+        - confirmed, suspect, unknown: these three add up to count
+        - new, worse: findings that are new or worse since the previous run
+        - suppressed
         """
-        sums = ("count", *map(str, Confidence), "new", "worse", "suppressed")
+        count_columns = ("count", *map(str, Confidence), "new", "worse", "suppressed")
         rows = []
         for check_count in count_by_check(self._run.report):
-            number_types = {
+            check_numbers = {
                 **check_count.sums,
                 **check_count.unsure,
                 "confirmed": check_count.sums["count"] - check_count.sums["unsure"],
@@ -72,77 +76,82 @@ class Frames:
                 "urgency": str(check_count.urgency),
                 "severity": str(check_count.severity),
             }
-            rows.append(row | {name: number_types.get(name, 0) for name in sums})
-        frame = _frame(rows, ["id", "urgency", "severity", *sums])
-        return frame.astype(dict.fromkeys(sums, "int64")).set_index("id")
+            rows.append(row | {name: check_numbers.get(name, 0) for name in count_columns})
+        frame = _make_frame(rows, ["id", "urgency", "severity", *count_columns])
+        return frame.astype(dict.fromkeys(count_columns, "int64")).set_index("id")
 
     def causes(self) -> pd.DataFrame:
-        """Return the causes that explain findings, with numbers of findings, from the report alone.
+        """Return the causes that explain findings, with the number of findings of each check.
 
-        Columns: number (equal to the column cause of findings), kind, sentence, id, urgency, severity, count.
-        The most urgent cause comes first, and within a cause the most urgent check.
+        The report has all of this. Columns: number (equal to the column cause of findings), kind, sentence,
+        id, urgency, severity, count. The most urgent cause comes first, and within a cause the most urgent
+        check.
         """
         rows = [
             {**{name: cause[name] for name in ("number", "kind", "sentence")}, **finding}
             for cause in self._run.report.run.causes or ()
             for finding in cause["findings"]
         ]
-        return _frame(rows, ["number", "kind", "sentence", "id", "urgency", "severity", "count"])
+        return _make_frame(rows, ["number", "kind", "sentence", "id", "urgency", "severity", "count"])
 
     def by_day(self) -> pd.DataFrame:
         """Return the number of this run's findings by the day on which a run first saw them.
 
-        Index: first_seen, a day in UTC, ascending. The index goes back to the first of the runs in this
+        Index: first_seen, a day in UTC, ascending. It cannot be earlier than the first of those runs in this
         directory that follow one another without a gap. Columns: the severities, with numbers of findings.
         """
         counts = severities_by_day(self._run.directory)
-        return _by_day(counts, map(str, Severity), "first_seen")
+        return _frame_by_day(counts, map(str, Severity), "first_seen")
 
     def ledgers_by_day(self) -> pd.DataFrame:
         """Return the number of ledgers by creation day and class, to see when broken ledgers were created.
 
-        Index: created, a day in UTC, ascending; NaT if neither metadata nor store knows it. Columns: healthy,
-        below-write-quorum, below-ack-quorum, entry-lost, not-closed, undecided, as in the table verdicts.
-        Values: numbers of ledgers.
+        Index: created, a day in UTC, ascending. NaT stands for ledgers whose creation day is unknown.
+        Columns: healthy, below-write-quorum, below-ack-quorum, entry-lost, not-closed, undecided, as in the
+        table verdicts. Values: numbers of ledgers.
         """
-        return _by_day(days_of(self._run), CLASSES, "created")
+        return _frame_by_day(days_of(self._run), LEDGER_CLASSES, "created")
 
-    def findings(self, id: str | None = None, severity: str | None = None, limit: int = ROWS) -> pd.DataFrame:
-        """Return the first findings, the worst first; ``id`` and ``severity`` select a check and a severity.
+    def findings(
+        self, id: str | None = None, severity: str | None = None, limit: int = DEFAULT_ROWS
+    ) -> pd.DataFrame:
+        """Return the first findings, the worst first. ``id`` and ``severity`` select a check and a severity.
 
-        Columns: id, severity, confidence, scope_id, ledger_id, bookie_id, missing (entries, over all
-        bookies), bookies (with missing or unknown entries), change, first_seen, suppressed, message,
-        fingerprint.
+        Columns: id, severity, confidence, scope_id, ledger_id, bookie_id, missing (number of entries, over
+        all bookies), bookies (number of bookies with missing or unknown entries), change, first_seen,
+        suppressed, message, fingerprint.
         """
         filters = {"id": id, "severity": severity}
         conditions = [ds.field(name) == value for name, value in filters.items() if value is not None]
-        filter = reduce(and_, conditions) if conditions else None
+        row_filter = reduce(and_, conditions) if conditions else None
         rows: list[dict[str, Any]] = []
-        for batch in self._run.batches("findings", [*_NARROW_COLUMNS, "missing", "unknown"], filter):
+        for batch in self._run.batches("findings", [*_READ_COLUMNS, "missing", "unknown"], row_filter):
             rows += map(_flat_row, batch.slice(0, limit - len(rows)).to_pylist())
             if len(rows) >= limit:
                 break
         return self._display_frame(rows, ["bookie_id", "missing", "bookies"])
 
-    def findings_of(self, bookie_id: str, limit: int = ROWS) -> pd.DataFrame:
-        """Return the first findings that name a bookie, also those about its missing or unknown copies.
+    def findings_of(self, bookie_id: str, limit: int = DEFAULT_ROWS) -> pd.DataFrame:
+        """Return the first findings that name a bookie, or that are about missing or unknown copies on it.
 
         ``run.bookie(bookie_id)`` counts all of them. Columns: id, severity, confidence, scope_id, ledger_id,
-        missing (entries, on this bookie), change, first_seen, suppressed, message, fingerprint.
+        missing (number of entries, on this bookie), change, first_seen, suppressed, message, fingerprint.
         """
         return self._display_frame(list(islice(self._run.findings_of(bookie_id), limit)), ["missing"])
 
-    def stripes(self, ledger_id: int, scope_id: int = 0, columns: int = COLUMNS) -> pd.DataFrame:
+    def stripes(
+        self, ledger_id: int, scope_id: int = 0, columns: int = DEFAULT_STRIPE_COLUMNS
+    ) -> pd.DataFrame:
         """Return the state of each cell of a ledger: bookies are rows, entries are columns.
 
-        Values are the words held, missing, some missing, unknown, surplus, not expected. Index: bookie_id, of
-        the first 1,000 bookies. Columns: first_entry. If the ledger has more entries than ``columns``, a
-        column covers the entries up to the next column.
+        Values: held, missing, some missing, unknown, surplus, or not expected. Index: bookie_id, of the first
+        1,000 bookies. Columns: first_entry. If the ledger has more entries than ``columns``, a column stands
+        for all entries up to the next column.
         """
         view = ledger_view(self._run, ledger_id, scope_id)
-        stripes = stripes_of(view, replicas_of(view), columns, STRIPES_ROWS)
+        stripes = stripes_of(view, replicas_of(view), columns, MAX_STRIPE_ROWS)
         return pd.DataFrame(
-            [[str(cell) for cell in cells] for cells in stripes.cells],
+            [[str(cell) for cell in bookie_cells] for bookie_cells in stripes.cells],
             index=pd.Index(stripes.bookies, name="bookie_id", dtype="object"),
             columns=pd.Index(stripes.edges[:-1], name="first_entry", dtype="int64"),
             dtype="object",
@@ -152,22 +161,23 @@ class Frames:
         """Return the replica counts of each bookie, or of the 5,000 worst if there are more.
 
         Index: bookie_id. Columns: those of `auditor.model.report_source.BookieFigure`, and availability, the
-        share of its replicas that is known to be whole.
+        share of the bookie's replicas that are certainly complete.
         """
-        kinds = {
+        column_types = {
             figure_field.name: "int64" if figure_field.type == "int" else "object"
             for figure_field in fields(BookieFigure)
         }
-        kinds["availability"] = "float64"
+        column_types["availability"] = "float64"
         rows = [
             {**asdict(bookie), "availability": bookie.availability} for bookie in self._run.figures.bookies
         ]
-        return pd.DataFrame(rows, columns=list(kinds)).astype(kinds).set_index("bookie_id")
+        return pd.DataFrame(rows, columns=list(column_types)).astype(column_types).set_index("bookie_id")
 
     def space(self, by: SpaceBy = "bookie", top: int = 20) -> pd.DataFrame:
         """Return the contents of the entry logs as ``bkaudit space`` adds them up, the largest first.
 
-        Index: the bookie, ledger, application or age. Columns: bytes, and the bytes of each class.
+        Index: the bookie, ledger, application or age, as ``by`` says. Columns: bytes, and the bytes of each
+        class.
         """
         from auditor.runs.load_space import space_view
 
@@ -178,14 +188,14 @@ class Frames:
         return pd.DataFrame(rows, row_index, ["bytes", *names], "int64")
 
     def failures(self) -> pd.DataFrame:
-        """Return the effect of losing each bookie, rack or region alone, as ``bkaudit simulate`` reports it.
+        """Return the effect of the loss of one bookie, rack or region, as ``bkaudit simulate`` reports it.
 
         Index: level and name, the worst of each level first. Columns:
 
         - bookies: number of bookies that are lost together
-        - ledgers, entries, bytes: lost data, with the copies that indexes show
-        - promised_ledgers, promised_entries, promised_bytes: the same, if no copy were missing before
-        - ledgers_possible: lost ledgers if all unknown copies were missing
+        - ledgers, entries, bytes: lost data, given the copies that indexes show
+        - promised_ledgers, promised_entries, promised_bytes: lost data if no copy were missing before
+        - ledgers_possible: number of lost ledgers if all unknown copies were missing
         - below_ack_quorum, below_write_quorum: ledgers with too few copies left
         - unrecoverable: open ledgers that recovery could not close
         """
@@ -197,31 +207,33 @@ class Frames:
         ]
         rows = [
             {
-                "bookies": single.bookies,
-                **asdict(single.today.sure.lost),
-                "ledgers_possible": single.today.possible.lost.ledgers,
-                **{f"promised_{name}": number for name, number in asdict(single.promise.sure.lost).items()},
-                "below_ack_quorum": single.today.sure.below_ack.ledgers,
-                "below_write_quorum": single.today.sure.below_write.ledgers,
-                "unrecoverable": single.today.sure.unrecoverable,
+                "bookies": failure.bookies,
+                **asdict(failure.today.sure.lost),
+                "ledgers_possible": failure.today.possible.lost.ledgers,
+                **{f"promised_{name}": number for name, number in asdict(failure.promise.sure.lost).items()},
+                "below_ack_quorum": failure.today.sure.below_ack.ledgers,
+                "below_write_quorum": failure.today.sure.below_write.ledgers,
+                "unrecoverable": failure.today.sure.unrecoverable,
             }
-            for single in failure_rows
+            for failure in failure_rows
         ]
         names = pd.MultiIndex.from_tuples(
-            [(single.level, single.names[0]) for single in failure_rows], names=["level", "name"]
+            [(failure.level, failure.names[0]) for failure in failure_rows], names=["level", "name"]
         )
         return pd.DataFrame(rows, names)
 
     def disks(self) -> pd.DataFrame:
         """Return the bytes of files other than entry logs on each bookie, and its fullest file system.
 
-        Index: bookie_id. Columns: journals, indexes, rocksdb and other, in bytes; capacity and free, in
-        bytes, null if no file system was seen; unread, the number of directories that were not read
-        completely.
+        Index: bookie_id. Columns:
+
+        - journals, indexes, rocksdb, other: bytes
+        - capacity, free: bytes of the fullest file system, null if no file system was seen
+        - unread: number of directories that were not read completely
         """
         from auditor.runs.disk_forecasts import disk_totals
 
-        kinds = [kind.name for kind in DISK_BYTES]
+        disk_kinds = [kind.name for kind in DISK_BYTES]
         rows = [
             {
                 **asdict(total),
@@ -232,18 +244,21 @@ class Frames:
             for fullest_disk in (total.fullest,)
         ]
         integer_types = dict.fromkeys(("capacity", "free"), "Int64")
-        columns = ["name", *kinds, *integer_types, "unread"]
+        columns = ["name", *disk_kinds, *integer_types, "unread"]
         frame = pd.DataFrame(rows, columns=columns).astype(
-            integer_types | dict.fromkeys([*kinds, "unread"], "int64")
+            integer_types | dict.fromkeys([*disk_kinds, "unread"], "int64")
         )
         return frame.set_index("name").rename_axis("bookie_id")
 
-    def owners(self, level: Level = "namespace", limit: int = ROWS) -> pd.DataFrame:
+    def owners(self, level: Level = "namespace", limit: int = DEFAULT_ROWS) -> pd.DataFrame:
         """Return the totals of the ledgers of each tenant, namespace or topic, the worst findings first.
 
-        Index: the name; empty for ledgers without a known owner. Columns: ledgers, bytes and entries (of
-        closed ledgers that an owner names, one copy), dangling (references to ledgers that are gone),
-        unowned, leaked_bytes, leaked_entries, and the severities, with numbers of findings.
+        Index: the name, empty for ledgers without a known owner. Columns:
+
+        - ledgers, bytes, entries: of closed ledgers that an owner names, counted once and not for each copy
+        - dangling: number of references to ledgers that no longer exist
+        - unowned, leaked_bytes, leaked_entries: number, bytes and entries of leaked ledgers
+        - the severities: numbers of findings
         """
         totals = self._run.owners(level)[:limit]
         columns = ["ledgers", "bytes", "entries", "dangling", "unowned", "leaked_bytes", "leaked_entries"]
@@ -255,55 +270,66 @@ class Frames:
             ]
             for total in totals
         ]
-        index = pd.Index([total.name for total in totals], name=level, dtype="object")
-        return pd.DataFrame(rows, index, [*columns, *severities], "int64")
+        name_index = pd.Index([total.name for total in totals], name=level, dtype="object")
+        return pd.DataFrame(rows, name_index, [*columns, *severities], "int64")
 
-    def leaks(self, limit: int = ROWS) -> pd.DataFrame:
+    def leaks(self, limit: int = DEFAULT_ROWS) -> pd.DataFrame:
         """Return the leaked ledgers, which have no owner, the most important ones first.
 
-        Index: ledger_id. Columns: confidence; owner, the last known one; claim, the owner's path; made, the
-        creation time, NaT if unknown; bytes and entries, null if the ledger is not closed; state, why, doubt.
+        Index: ledger_id. Columns:
+
+        - confidence, state, why, doubt
+        - owner, claim: the last known owner, and its path
+        - made: creation time, NaT if unknown
+        - bytes, entries: null if the ledger is not closed
         """
         leak_rows = [asdict(leak) for leak in islice(self._run.leaks, limit)]
-        frame = _frame(leak_rows, [leak_field.name for leak_field in fields(Leak)])
+        frame = _make_frame(leak_rows, [leak_field.name for leak_field in fields(Leak)])
         creation_time = pd.to_datetime(frame["made"], unit="ms", utc=True)
-        numbers = {"ledger_id": "int64", "bytes": "Int64", "entries": "Int64"}
-        return frame.astype(numbers).assign(made=creation_time).set_index("ledger_id")
+        column_types = {"ledger_id": "int64", "bytes": "Int64", "entries": "Int64"}
+        return frame.astype(column_types).assign(made=creation_time).set_index("ledger_id")
 
-    def history(self, limit: int = ROWS) -> pd.DataFrame:
+    def history(self, limit: int = DEFAULT_ROWS) -> pd.DataFrame:
         """Return the newest runs of this cluster in the directory that has this run, the oldest first.
 
-        Index: finished. Columns: run, the name of the run's directory; verdict, complete, the severities;
-        new, fixed, worse, better, same and unseen since the run before, null if there was none.
+        Index: finished. Columns:
+
+        - run: name of the run's directory
+        - verdict, complete, and the severities, with numbers of findings
+        - new, fixed, worse, better, same, unseen: changes since the previous run, null if there was none
         """
         from auditor.runs.siblings import sibling_runs
 
         own_summary = RunSummary.from_report(self._run.path, self._run.report)
         runs = (sibling_runs(self._run.path, self._run.report.cluster) or (own_summary,))[-limit:]
-        changes = ("new", "fixed", "worse", "better", "same", "unseen")
-        columns = ["finished", "run", "verdict", "complete", *map(str, Severity), *changes]
+        change_columns = ("new", "fixed", "worse", "better", "same", "unseen")
+        columns = ["finished", "run", "verdict", "complete", *map(str, Severity), *change_columns]
         rows = [
             {"run": run.name, "finished": run.finished, "verdict": run.verdict, "complete": run.complete}
             | run.severities
-            | {name: count for name, count in (run.changes or {}).items() if name in changes}
+            | {name: count for name, count in (run.changes or {}).items() if name in change_columns}
             for run in runs
         ]
-        frame = _frame(rows, columns).astype(
+        frame = _make_frame(rows, columns).astype(
             {"complete": "bool"} | dict.fromkeys(map(str, Severity), "int64")
         )
         finished = pd.to_datetime(frame["finished"], unit="ms", utc=True)
-        return frame.assign(finished=finished).astype(dict.fromkeys(changes, "Int64")).set_index("finished")
+        return (
+            frame.assign(finished=finished)
+            .astype(dict.fromkeys(change_columns, "Int64"))
+            .set_index("finished")
+        )
 
     def _display_frame(self, rows: list[dict[str, Any]], extra_columns: list[str]) -> pd.DataFrame:
         """Return rows of findings as a frame, with their change, first day and suppression.
 
-        ``extra_columns`` are further columns of whole numbers, which follow those of the object.
+        ``extra_columns`` are further columns. Apart from ``bookie_id``, they have whole numbers.
         """
         fingerprints = [row["fingerprint"] for row in rows]
         statuses = statuses_of(self._run.directory, self._run.report, fingerprints)
         status_rows = {fingerprint: asdict(change_status) for fingerprint, change_status in statuses.items()}
         columns = [*_SUBJECT_COLUMNS, *extra_columns, *_STATUS_COLUMNS, "message", "fingerprint"]
-        frame = _frame([row | status_rows.get(row["fingerprint"], {}) for row in rows], columns)
+        frame = _make_frame([row | status_rows.get(row["fingerprint"], {}) for row in rows], columns)
         frame = frame.astype({name: "int64" for name in extra_columns if name != "bookie_id"})
         return frame.assign(first_seen=pd.to_datetime(frame["first_seen"], unit="ms", utc=True))
 
@@ -311,40 +337,40 @@ class Frames:
 _SUBJECT_COLUMNS = ("id", "severity", "confidence", "scope_id", "ledger_id")
 _STATUS_COLUMNS = ("change", "first_seen", "suppressed")
 _INTEGER_COLUMNS = ("scope_id", "ledger_id", "first_seen", "finished", "made")
-_NARROW_COLUMNS = (*_SUBJECT_COLUMNS, "bookie_id", "message", "fingerprint")
+_READ_COLUMNS = (*_SUBJECT_COLUMNS, "bookie_id", "message", "fingerprint")
 
 
 def _flat_row(row: dict[str, Any]) -> dict[str, Any]:
     missing_replicas, unknown_bookies = row.pop("missing"), row.pop("unknown")
     return {
         **row,
-        "missing": sum(part["count"] for part in missing_replicas),
-        "bookies": len({part["bookie_id"] for part in missing_replicas} | set(unknown_bookies)),
+        "missing": sum(replica["count"] for replica in missing_replicas),
+        "bookies": len({replica["bookie_id"] for replica in missing_replicas} | set(unknown_bookies)),
     }
 
 
-def _frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> pd.DataFrame:
+def _make_frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> pd.DataFrame:
     """Return rows as a frame.
 
     Severities are ordered categories, the worst first. Integers are nullable, because an absent id would
     otherwise turn all ids into floats.
     """
     rows = list(rows)
-    kinds: dict[str, Any] = dict.fromkeys(_INTEGER_COLUMNS, "Int64")
-    kinds["severity"] = pd.CategoricalDtype([str(severity) for severity in Severity], ordered=True)
+    column_types: dict[str, Any] = dict.fromkeys(_INTEGER_COLUMNS, "Int64")
+    column_types["severity"] = pd.CategoricalDtype([str(severity) for severity in Severity], ordered=True)
     return pd.DataFrame(
         {
-            name: pd.Series([row.get(name) for row in rows], dtype=kinds.get(name, "object"))
+            name: pd.Series([row.get(name) for row in rows], dtype=column_types.get(name, "object"))
             for name in columns
         }
     )
 
 
-def _by_day(counts: Mapping[int, Mapping[str, int]], columns: Iterable[str], name: str) -> pd.DataFrame:
-    """Return counts by day as a frame with an index called ``name``; the row of the unknown day is last."""
+def _frame_by_day(counts: Mapping[int, Mapping[str, int]], columns: Iterable[str], name: str) -> pd.DataFrame:
+    """Return counts by day as a frame with an index called ``name``. The row of the unknown day is last."""
     columns = list(columns)
-    days = sorted(counts, key=lambda day: (day == UNKNOWN, day))
-    times = [pd.NaT if day == UNKNOWN else pd.Timestamp(day, unit="D") for day in days]
+    days = sorted(counts, key=lambda day: (day == UNKNOWN_DAY, day))
+    day_times = [pd.NaT if day == UNKNOWN_DAY else pd.Timestamp(day, unit="D") for day in days]
     rows = [[counts[day].get(column, 0) for column in columns] for day in days]
     frame = pd.DataFrame(rows, columns=columns, dtype="int64")
-    return frame.set_index(pd.DatetimeIndex(times, tz="UTC", name=name))
+    return frame.set_index(pd.DatetimeIndex(day_times, tz="UTC", name=name))

@@ -1,7 +1,7 @@
-"""A finished run with everything that a notebook or the command line does with it.
+"""A finished run, with all functions for a notebook and for the command line.
 
 run = open_run("runs/20261121T050749Z")
-run.ledger(42)              # draws itself
+run.ledger(42)  # draws itself
 run.plot.bookies()
 run.write("html", "report.html")
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def open_run(path: str | Path) -> Run:
-    """Open the run directory that an audit wrote: a path, or a URI such as hdfs:// or s3://.
+    """Open the run directory that an audit wrote. ``path`` is a path, or a URI such as hdfs:// or s3://.
 
     Raises:
         RunError: the directory does not exist, has no finished run, or has an unreadable report.
@@ -82,16 +82,17 @@ class Run(RunFigures):
         return {**frames, "findings": spark.read.parquet(f"{self.path}/findings")}
 
     def views(self, spark: SparkSession, prefix: str = "") -> Mapping[str, str]:
-        """Make all tables and the findings temporary SQL views; return, for each view, the meaning of a row.
+        """Make all tables and the findings temporary SQL views. Return, for each view, the meaning of a row.
 
-        ``prefix`` begins every name, so that two runs can be open at once (`auditor.notebook.sql_views`).
+        Every name begins with ``prefix``, so that two runs can be open at once
+        (`auditor.notebook.sql_views`).
         """
         from auditor.notebook.sql_views import register
 
         return register(self, spark, prefix)
 
     def ledger(self, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerDisplay:
-        """Return one ledger as this run saw it; with a `LedgerId`, which has a scope, leave out ``scope_id``.
+        """Return one ledger as this run saw it. A `LedgerId` has a scope, and needs no ``scope_id``.
 
         Raises:
             UsageError: no ledger can have this id.
@@ -103,7 +104,7 @@ class Run(RunFigures):
         """Return one bookie as this run saw it, by its id in the cluster.
 
         Raises:
-            RunError: the run names no such bookie; the message lists similar ids.
+            RunError: the run names no such bookie. The message lists similar ids.
         """
         from auditor.runs.load_bookie import bookie_view
 

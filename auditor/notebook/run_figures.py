@@ -22,7 +22,7 @@ class RunFigures(RunReader):
 
     @cached_property
     def figures(self) -> Figures:
-        """Return the counts for pictures; the first call reads all tables (`auditor.runs.figures`)."""
+        """Return the counts for pictures. The first call reads all tables (`auditor.runs.figures`)."""
         from auditor.runs.figures import figures_of
 
         return figures_of(self)
@@ -30,30 +30,30 @@ class RunFigures(RunReader):
     @property
     def blind_spots(self) -> list[BlindSpot]:
         """Return the checks that had no input or did not run, with reasons."""
-        from auditor.checks.needs import Sight
+        from auditor.checks.needs import AvailableInputs
         from auditor.reports.blind_spots import blind_spots
 
-        return blind_spots(Sight.of(self.report))
+        return blind_spots(AvailableInputs.from_report(self.report))
 
     def statuses(self) -> StatusLookup:
-        """Return the changes since the run before, for the findings in the report, by fingerprint."""
+        """Return the changes since the previous run for the findings in the report, by fingerprint."""
         from auditor.runs.change_status import statuses_of_report
 
         return statuses_of_report(self.path, self.report)
 
     def statuses_in_order(self) -> StatusLookup:
-        """Return the changes of all findings since the run before.
+        """Return the changes of all findings since the previous run.
 
-        The caller must ask for them in the order of the findings.
+        The caller must look them up in the order of the findings.
         """
         from auditor.runs.change_status import statuses_in_order
 
         return statuses_in_order(self.path)
 
     def last_complete(self) -> int | None:
-        """Return the end of the newest complete run of this cluster, in ms since 1970, UTC; None if none.
+        """Return the end of the newest complete run of this cluster, in ms since 1970 (UTC), or None.
 
-        Only runs in the directory that has this run count.
+        Runs outside the parent directory of this run are ignored.
         """
         from auditor.runs.siblings import last_complete
 
@@ -74,7 +74,7 @@ class RunFigures(RunReader):
     def near_losses(self) -> tuple[NearLoss, ...]:
         """Return the data that is one failure from loss, by bookie and rack.
 
-        Returns an empty tuple if the run has no ledgers.
+        Returns an empty tuple if the run has no table ``ledgers``.
         """
         from auditor.runs.reader import load_placement
         from auditor.simulate.levels import near_loss
@@ -87,16 +87,16 @@ class RunFigures(RunReader):
     def owners(self, level: Level = "namespace") -> list[OwnerTotal]:
         """Return the totals of the ledgers of every tenant, namespace or topic, the worst findings first.
 
-        Totals are ledgers, bytes and entries, live and leaked, dangling references, and findings by severity
-        (`auditor.model.report_source.OwnerTotal`). ``run.frames.owners()`` returns them as a frame.
+        The totals are ledgers, live and leaked bytes and entries, dangling references, and findings by
+        severity (`auditor.model.report_source.OwnerTotal`). ``run.frames.owners()`` returns them as a frame.
 
         Raises:
             RunUsageError: the run read no owners.
         """
-        return self._owner_totals.by(level)
+        return self._owner_totals.totals_of(level)
 
     def namespaces(self) -> list[OwnerTotal] | None:
-        """Return the totals of all namespaces; None if the run read no owners."""
+        """Return the totals of all namespaces. None if the run read no owners."""
         from auditor.runs.owners import has_owners
 
         return self.owners("namespace") if has_owners(self) else None
@@ -113,7 +113,7 @@ class RunFigures(RunReader):
 
         A leaked ledger has no owner. Each element has the ledger's age, bytes, entries and last known owner,
         and the reason why the ledger is called a leak (`auditor.model.report_source.Leak`).
-        ``run.leaks.totals()`` returns the sums over all leaks, ``run.frames.leaks()`` a frame.
+        ``run.leaks.totals()`` returns the sums over all leaks. ``run.frames.leaks()`` returns a frame.
 
         Raises:
             RunUsageError: the run read no owners.

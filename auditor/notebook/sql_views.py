@@ -16,9 +16,9 @@ from auditor.runs.reader import RunReader
 from auditor.spark.types import SparkSession, StructType
 
 _TIME_SQL = "CASE WHEN {0} BETWEEN -62135596800000 AND 253402300799999 THEN timestamp_millis({0}) END"
-"""SQL expression that converts milliseconds to a time; null outside the years 1 to 9999."""
+"""SQL expression that converts milliseconds to a time. It gives null outside the years 1 to 9999."""
 
-_CREATED_SQL = "coalesce(if(l.metadata_ctime > 0, l.metadata_ctime, null), l.ctime)"
+_CREATION_TIME_SQL = "coalesce(if(l.metadata_ctime > 0, l.metadata_ctime, null), l.ctime)"
 
 _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] = {
     "ledger_classes": (
@@ -31,7 +31,7 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
             "potential_class": ("v.potential_class", "the class if all unknown copies were missing"),
             "confidence": ("v.confidence", "confirmed, suspect or unknown"),
             "state": ("l.state", "OPEN, IN_RECOVERY or CLOSED; null if unreadable"),
-            "created": (_TIME_SQL.format(_CREATED_SQL), "time of its creation; null: not known"),
+            "created": (_TIME_SQL.format(_CREATION_TIME_SQL), "time of its creation; null: not known"),
             "changed": (_TIME_SQL.format("l.mtime"), "when its metadata last changed; null on etcd"),
             "ensemble_size": ("l.ensemble_size", "number of bookies in each ensemble"),
             "write_quorum": ("l.write_quorum", "copies that a write is sent to"),
@@ -44,13 +44,13 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
         "AND l.status IN ('ok', 'broken', 'unreadable')",
     ),
     "missing": (
-        "a ledger on a bookie that surely lacks entries of it",
+        "a ledger on a bookie that certainly lacks some of its entries",
         ("judged",),
         {
             "scope_id": ("j.scope_id", "BP-35 scope; 0 for every stock ledger"),
             "ledger_id": ("j.ledger_id", "the ledger"),
             "bookie_id": ("part.bookie_id", "a bookie that was read and lacks entries that it should hold"),
-            "entries": ("part.count", "how many"),
+            "entries": ("part.count", "number of entries that it lacks"),
             "copies": ("j.m", "largest number of missing copies of one entry of the ledger"),
             "write_quorum": ("j.write_quorum", "copies that a write is sent to"),
             "ack_quorum": ("j.ack_quorum", "copies needed for an acknowledgement to the writer"),
@@ -89,13 +89,13 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
 }
 """Views other than those of tables, by name.
 
-A view has the meaning of a row, the tables that it needs, its columns with expression and meaning, and the
-SQL after FROM.
+Each value has the meaning of a row, the tables that the view needs, its columns with expression and meaning,
+and the SQL text after FROM.
 """
 
 
 def views() -> dict[str, str]:
-    """Return the meaning of a row of each view; a run has only the views of the tables that it wrote."""
+    """Return the meaning of a row of each possible view. A run has the views of the tables that it wrote."""
     from auditor.tables.run_tables import TABLES
 
     tables = {name: table.row for name, table in TABLES.items()}
@@ -103,9 +103,9 @@ def views() -> dict[str, str]:
 
 
 def register(run: RunReader, spark: SparkSession, prefix: str = "") -> Mapping[str, str]:
-    """Make the run's tables temporary views of a session; return, for each view, the meaning of a row.
+    """Make the run's tables temporary views of a session. Return, for each view, the meaning of a row.
 
-    ``prefix`` begins every name: ``old_`` makes ``old_ledgers``. An existing view of the same name is
+    Every name begins with ``prefix``: ``old_`` makes ``old_ledgers``. An existing view of the same name is
     replaced.
 
     Raises:
@@ -125,36 +125,41 @@ def register(run: RunReader, spark: SparkSession, prefix: str = "") -> Mapping[s
         name for name, (_, needed_tables, _, _) in _VIEWS.items() if set(needed_tables) <= set(tables)
     ]
     for name in available_views:
-        _, _, columns, source = _VIEWS[name]
+        _, _, columns, from_sql = _VIEWS[name]
         column_list = ", ".join(
-            f"{column} COMMENT '{_escape_quotes(comment)}'" for column, (_, comment) in columns.items()
+            f"{column} COMMENT '{_escape_quotes(column_meaning)}'"
+            for column, (_, column_meaning) in columns.items()
         )
         select_list = ", ".join(f"{expression} AS {column}" for column, (expression, _) in columns.items())
         spark.sql(
             f"CREATE OR REPLACE TEMPORARY VIEW {prefix}{name} ({column_list}) "
-            f"AS SELECT {select_list} FROM {source.format(p=prefix)}"
+            f"AS SELECT {select_list} FROM {from_sql.format(p=prefix)}"
         )
-    return {f"{prefix}{name}": row for name, row in views().items() if name in (*tables, *available_views)}
+    return {
+        f"{prefix}{name}": row_meaning
+        for name, row_meaning in views().items()
+        if name in (*tables, *available_views)
+    }
 
 
 def _read_schema(name: str) -> StructType:
-    """Return a table's published schema with comments, as Spark stores them, without opening a file."""
+    """Return a table's published schema, with comments as Spark stores them. No file is opened."""
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
 
     from auditor.findings.table import FINDINGS
     from auditor.tables.run_tables import TABLES
 
-    arrow: Any = FINDINGS if name == "findings" else TABLES[name].columns
+    arrow_schema: Any = FINDINGS if name == "findings" else TABLES[name].columns
     return StructType(
         [
             StructField(
                 field.name,
                 field.dataType,
                 True,
-                {"comment": arrow.field(field.name).metadata[b"comment"].decode()},
+                {"comment": arrow_schema.field(field.name).metadata[b"comment"].decode()},
             )
-            for field in from_arrow_schema(arrow)
+            for field in from_arrow_schema(arrow_schema)
         ]
     )
 

@@ -28,7 +28,7 @@ from auditor.model.plan import (
     RefusedStep,
 )
 from auditor.model.states import LISTED
-from auditor.reports.advice import HOST_PORT
+from auditor.reports.advice import HOST_PORT_PATTERN
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Longs
 
@@ -43,7 +43,7 @@ def is_valid_argument(bookie: str) -> bool:
     >>> is_valid_argument("bk-1:3181"), is_valid_argument("bookie-a")
     (True, False)
     """
-    return bookie.isprintable() and HOST_PORT.fullmatch(bookie) is not None
+    return bookie.isprintable() and HOST_PORT_PATTERN.fullmatch(bookie) is not None
 
 
 def file_name(bookie: str, file_suffix: str) -> str:

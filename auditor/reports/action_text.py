@@ -11,10 +11,10 @@ from auditor.model.finding import Confidence, Finding, Severity, Urgency
 from auditor.model.report import Report
 from auditor.model.run_facts import Step
 from auditor.reports.finding_text import command_for
-from auditor.reports.plain_text import fold_text, labelled
+from auditor.reports.plain_text import fold_text, labelled_lines
 
 LABEL_COLUMNS = 15
-FIRST_ACTION, ALL_ACTIONS = "first action", "all actions"
+FIRST_ACTION_LABEL, ALL_ACTIONS_LABEL = "first action", "all actions"
 
 
 def first_action_lines(report: Report, run: str, width: int) -> list[str]:
@@ -31,8 +31,8 @@ def first_action_lines(report: Report, run: str, width: int) -> list[str]:
     if (action := report.first_action) is None:
         return []
     text = f"{action['text']}{unconfirmed_note(action)}"
-    command = object_command(action["checks"][0], action, run)
-    lines = labelled(FIRST_ACTION, text, width, columns=LABEL_COLUMNS)
+    command = explain_command(action["checks"][0], action, run)
+    lines = labelled_lines(FIRST_ACTION_LABEL, text, width, columns=LABEL_COLUMNS)
     return [*lines, f"{'':<{LABEL_COLUMNS}}{command}"]
 
 
@@ -40,14 +40,14 @@ def action_lines(number: int, action: Action, run: str, width: int) -> list[str]
     """Return the lines of a numbered action: its checks, its findings and the command that explains it."""
     findings = f"{', '.join(action['checks'])}, {plural(action['count'], 'finding')}"
     text = f"{number}. {action['text']}{unconfirmed_note(action)} [{findings}]"
-    command = object_command(action["checks"][0], action, run)
+    command = explain_command(action["checks"][0], action, run)
     return [*fold_text(text, width, "  ", "     "), f"     {command}"]
 
 
-def forbidden_lines(forbidden: Sequence[ForbiddenAction], width: int) -> list[str]:
+def forbidden_lines(forbidden_actions: Sequence[ForbiddenAction], width: int) -> list[str]:
     """Return the lines on actions that findings ask for, but holds forbid, each with the way out."""
     lines = []
-    for forbidden_action in forbidden:
+    for forbidden_action in forbidden_actions:
         lines += fold_text(forbidden_sentence(forbidden_action), width, "  ", "    ")
         lines += fold_text(f"until: {forbidden_action['way_out']}", width, "    ", "      ")
     return lines
@@ -70,9 +70,13 @@ def unconfirmed_note(action: Action) -> str:
     return " (unconfirmed)"
 
 
-def object_command(check: str, subject: Action | Step, run: str) -> str:
+def explain_command(check_id: str, action_or_step: Action | Step, run: str) -> str:
     """Return the command that explains the first object of an action or of a plan's step."""
-    scope, ledger = (None if id is None else int(id) for id in (subject["scope_id"], subject["ledger_id"]))
-    severity = Severity(subject["severity"])
-    first = Finding(check, severity, Confidence.CONFIRMED, scope, ledger, subject["bookie_id"])
-    return command_for(first, run) or f"bkaudit explain check {check}"
+    scope, ledger = (
+        None if id is None else int(id) for id in (action_or_step["scope_id"], action_or_step["ledger_id"])
+    )
+    severity = Severity(action_or_step["severity"])
+    first_finding = Finding(
+        check_id, severity, Confidence.CONFIRMED, scope, ledger, action_or_step["bookie_id"]
+    )
+    return command_for(first_finding, run) or f"bkaudit explain check {check_id}"

@@ -12,7 +12,7 @@ from auditor.actions.commands import Blanks, fill_command, kind_of_command, perm
 from auditor.actions.gate import HeldRun, permit
 from auditor.actions.objects import bookie
 from auditor.checks import BY_ID, Check
-from auditor.checks.gc_guards import DOUBT_WORDS
+from auditor.checks.gc_guards import DOUBT_TEXTS
 from auditor.checks.manual import Command
 from auditor.model.acceptance import DATA_LOSS, missing_digest
 from auditor.model.amounts import format_time
@@ -21,89 +21,93 @@ from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed, Refused
 from auditor.model.states import Change
 from auditor.reports.check_pages import command_lines
-from auditor.reports.finding_text import class_groups, class_text, positions_text
+from auditor.reports.finding_text import class_entries_text, class_groups, positions_text
 from auditor.reports.hold_text import refusal_text
-from auditor.reports.plain_text import fold_text, labelled
+from auditor.reports.plain_text import fold_text, labelled_lines
 
-Storages = Mapping[str, str]
+StorageByBookie = Mapping[str, str]
 """Index storage by bookie id (`auditor.tables.registry.BOOKIES`). Bookies of unknown storage are missing."""
 
-# Doubts that a table keeps as a word.
+# Doubts for which a table has a single word.
 _DOUBT_TEXTS = {
-    **DOUBT_WORDS,
+    **DOUBT_TEXTS,
     "attribution-suspect": "the cookie and the path of a directory belong to different bookies",
 }
 _LABEL_COLUMNS = 7
-RUNS_SHOWN = 3
+MAX_ENTRY_RUNS = 3
 """Largest number of times that a command is repeated: once for each run (consecutive entries) of a ledger."""
-_SENTENCE_GAP = re.compile(r"(?<=\.) (?=[A-Z])")
+_SENTENCE_BREAK = re.compile(r"(?<=\.) (?=[A-Z])")
 _UNCONFIRMED_SECTIONS = ("Suspect", "Always")
-HOST_PORT = re.compile(r"[^:]+:\d+(:.*)?")
+HOST_PORT_PATTERN = re.compile(r"[^:]+:\d+(:.*)?")
 """Pattern of the bookie ids that the commands of `bookkeeper shell` for cookies accept."""
-_OPEN_STORAGE = "How to rebuild an index depends on the bookie's storage, which this run did not see."
+_UNKNOWN_STORAGE_TEXT = "How to rebuild an index depends on the bookie's storage, which this run did not see."
 _COOKIE_COMMAND = re.compile(r"bookkeeper shell cookie_")
 _DECIMAL_ID = re.compile(r"-?\d+")
 _LEDGER_PLACEHOLDER = re.compile(r"\bID\b")
 _LAST_PLACEHOLDER = re.compile(r"\bLAST\b")
 
 
-def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str]:
+def placeholders_of(finding: Finding, instance_id: str | None = None) -> dict[str, str]:
     """Return the values for the placeholders in the commands of a finding's check.
 
-    ``ID`` is the only ledger of the finding. ``BOOKIE`` is its bookie, or the first one with missing or
-    unknown entries. ``FIRST`` is the first entry that this bookie lacks or may lack. ``NEXT`` is the last
-    such entry plus one. ``INSTANCE`` is ``instance_id``. A placeholder without a value has no key.
+    ``ID`` is the only ledger of the finding. ``BOOKIE`` is the bookie of the finding, or the first with
+    missing or unknown entries. ``FIRST`` is the first entry that this bookie lacks or may lack. ``NEXT`` is
+    the last such entry plus one. ``INSTANCE`` is ``instance_id``. A placeholder without a value has no key.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1:3181", ((4, 10, 2, 3),), 6)
-    >>> blanks_of(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, missing=(lost,)))
+    >>> about = Severity.CRITICAL, Confidence.CONFIRMED
+    >>> placeholders_of(Finding("entry-lost", *about, 0, 42, missing=(lost,)))
     {'ID': '42', 'BOOKIE': 'bk1:3181', 'FIRST': '4', 'NEXT': '12'}
     >>> one = {"ledgers": 1, "sample": ["103"]}
-    >>> blanks_of(Finding("gc-would-delete-live", Severity.CRITICAL, Confidence.CONFIRMED, evidence=one))
+    >>> placeholders_of(Finding("gc-would-delete-live", *about, evidence=one))
     {'ID': '103'}
     """
-    blanks: dict[str, str] = {}
-    sample_objects: Sequence[object] = finding.evidence.get("sample") or [""]
+    placeholders: dict[str, str] = {}
+    sampled_objects: Sequence[object] = finding.evidence.get("sample") or [""]
     if finding.ledger_id is not None:
-        blanks["ID"] = str(finding.ledger_id)
-    elif finding.evidence.get("ledgers") == 1 and _DECIMAL_ID.fullmatch(str(sample_objects[0])):
-        blanks["ID"] = str(sample_objects[0])
+        placeholders["ID"] = str(finding.ledger_id)
+    elif finding.evidence.get("ledgers") == 1 and _DECIMAL_ID.fullmatch(str(sampled_objects[0])):
+        placeholders["ID"] = str(sampled_objects[0])
     bookies = [finding.bookie_id, *(part.bookie_id for part in finding.missing), *finding.unknown]
     if bookie := next((name for name in bookies if name is not None), None):
-        blanks["BOOKIE"] = bookie
-    groups_of_bookie = [part.groups for part in finding.missing if part.bookie_id == blanks.get("BOOKIE")]
-    groups_of_class = class_groups(finding) if blanks.get("BOOKIE") in finding.unknown else ()
+        placeholders["BOOKIE"] = bookie
+    groups_of_bookie = [
+        part.groups for part in finding.missing if part.bookie_id == placeholders.get("BOOKIE")
+    ]
+    groups_of_class = class_groups(finding) if placeholders.get("BOOKIE") in finding.unknown else ()
     if groups := groups_of_bookie[0] if groups_of_bookie else groups_of_class:
-        blanks["FIRST"] = str(min(first for first, _, _, _ in groups))
-        blanks["NEXT"] = str(max(last + size for _, last, size, _ in groups))
+        placeholders["FIRST"] = str(min(first for first, _, _, _ in groups))
+        placeholders["NEXT"] = str(max(last + size for _, last, size, _ in groups))
     if instance_id is not None:
-        blanks["INSTANCE"] = instance_id
-    return blanks
+        placeholders["INSTANCE"] = instance_id
+    return placeholders
 
 
-def class_runs(finding: Finding, max_runs: int) -> tuple[list[tuple[int, int]], int]:
-    """Return ``max_runs`` runs of the entries that give a ledger its class, and the number of all runs.
+def entry_runs_of_class(finding: Finding, max_entry_runs: int) -> tuple[list[tuple[int, int]], int]:
+    """Return ``max_entry_runs`` runs of the entries that give a ledger its class, and the number of all runs.
 
     A run is consecutive entries, as a pair of the first and the last entry id.
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[0, 9, 2, 3], [20, 20, 1, 0]], "count": 9}}
-    >>> class_runs(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, evidence=seen), 2)
+    >>> lost = Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, evidence=seen)
+    >>> entry_runs_of_class(lost, 2)
     ([(0, 1), (3, 4)], 5)
     """
     groups = class_groups(finding)
-    total = sum((last - first) // (period or 1) + 1 for first, last, _, period in groups)
-    runs = (
-        (start, start + size - 1)
+    run_count = sum((last - first) // (period or 1) + 1 for first, last, _, period in groups)
+    entry_runs = (
+        (run_start, run_start + size - 1)
         for first, last, size, period in groups
-        for start in range(first, last + 1, period or 1)
+        for run_start in range(first, last + 1, period or 1)
     )
-    return list(islice(runs, max_runs)), total
+    return list(islice(entry_runs, max_entry_runs)), run_count
 
 
 def advice(
     check: Check,
-    blanks: Blanks,
+    placeholders: Blanks,
     width: int,
     indent: str = "",
     scope_id: int | None = 0,
@@ -120,42 +124,42 @@ def advice(
 
     Args:
         check: The check whose advice is shown.
-        blanks: Values for the placeholders in commands (`blanks_of`).
+        placeholders: Values for the placeholders in commands (`placeholders_of`).
         width: Columns of a line.
         indent: Blanks before each line.
         scope_id: Scope of the ledger. For a scope other than 0, commands on the ledger are left out, because
             no released shell takes a scope.
         finding: A finding about a ledger. Commands for consecutive entries are repeated for each run of
-            entries in its class, at most `RUNS_SHOWN` times. None: such commands keep their placeholders.
+            entries in its class, at most `MAX_ENTRY_RUNS` times. None: such commands keep their placeholders.
         storages: Index storages of the bookies concerned, where None is an unknown storage. Commands for any
             other storage are left out. If ``storages`` is None, commands for all storages are shown.
         run: The run whose holds apply. None: a manual page, for which no holds apply.
     """
-    start_refusal_text = _forbidden_start(check, blanks, run)
-    unquoted_text = (
+    start_refusal_text = _start_refusal_text(check, placeholders, run)
+    advice_text = (
         check.sections["What to do"].replace("\n- ", " ")
         if start_refusal_text is None
         else start_refusal_text
     )
-    lines = _labelled_lines("do", unquoted_text, width, indent)
-    is_negative_id = blanks.get("ID", "").startswith("-")
+    lines = _labelled_lines("do", advice_text, width, indent)
+    is_negative_id = placeholders.get("ID", "").startswith("-")
     is_storage_unknown = False
-    refusals: set[str] = set()
+    refusal_texts: set[str] = set()
     for command in check.commands:
         if (scope_id or is_negative_id) and _LEDGER_PLACEHOLDER.search(command.text):
             continue
         if storages is not None and command.storage is not None and command.storage not in storages:
             is_storage_unknown |= not storages or None in storages
             continue
-        answer = None if run is None else permit_command(run, command.text, blanks, scope_id or 0)
-        if isinstance(answer, Refused):
-            if (text := refusal_text(answer)) not in refusals:
-                refusals.add(text)
+        gate_answer = None if run is None else permit_command(run, command.text, placeholders, scope_id or 0)
+        if isinstance(gate_answer, Refused):
+            if (text := refusal_text(gate_answer)) not in refusal_texts:
+                refusal_texts.add(text)
                 lines += _labelled_lines("", text, width, indent)
             continue
-        lines += _command_lines(command, blanks, width, indent, finding, answer)
+        lines += _command_lines(command, placeholders, width, indent, finding, gate_answer)
     if is_storage_unknown:
-        lines += _labelled_lines("", _OPEN_STORAGE, width, indent)
+        lines += _labelled_lines("", _UNKNOWN_STORAGE_TEXT, width, indent)
     if scope_id:
         lines += _labelled_lines(
             "", f"No released shell accepts a ledger of scope {scope_id}.", width, indent
@@ -165,21 +169,21 @@ def advice(
     return lines
 
 
-def _forbidden_start(check: Check, blanks: Blanks, run: HeldRun | None) -> str | None:
-    """Return the reason why the bookie in ``blanks`` must not be started.
+def _start_refusal_text(check: Check, placeholders: Blanks, run: HeldRun | None) -> str | None:
+    """Return the reason why the bookie in ``placeholders`` must not be started.
 
     None if the start is permitted, or if the check does not ask for a start.
     """
-    name = blanks.get("BOOKIE")
+    name = placeholders.get("BOOKIE")
     if run is None or name is None or check.action is not ActionKind.START:
         return None
-    answer = permit(run, ActionKind.START, [bookie(name)])
-    return refusal_text(answer) if isinstance(answer, Refused) else None
+    gate_answer = permit(run, ActionKind.START, [bookie(name)])
+    return refusal_text(gate_answer) if isinstance(gate_answer, Refused) else None
 
 
 def _command_lines(
     command: Command,
-    blanks: Blanks,
+    placeholders: Blanks,
     width: int,
     indent: str,
     finding: Finding | None,
@@ -190,37 +194,41 @@ def _command_lines(
     A command on a range of entries is repeated for each run of the entries that give the ledger its class.
     """
     if permission is None and kind_of_command(command.text) is not None:
-        blanks = {}
+        placeholders = {}
     lines = []
     command_indent = indent + " " * (_LABEL_COLUMNS + 4)
     first_line, *further_lines = command_lines(command, width, indent + " " * _LABEL_COLUMNS)
     needs_entry_runs = finding is not None and _LAST_PLACEHOLDER.search(command.text)
-    runs, total = class_runs(finding, RUNS_SHOWN) if finding and needs_entry_runs else ([], 0)
+    runs, total = entry_runs_of_class(finding, MAX_ENTRY_RUNS) if finding and needs_entry_runs else ([], 0)
     for first, last in runs:
-        run_blanks = {**blanks, "FIRST": str(first), "LAST": str(last)}
-        lines.append(indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), run_blanks, permission))
+        run_values = {**placeholders, "FIRST": str(first), "LAST": str(last)}
+        lines.append(indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), run_values, permission))
     if not runs:
-        lines.append(indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), blanks, permission))
+        lines.append(
+            indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), placeholders, permission)
+        )
     if total > len(runs):
         lines += fold_text(
-            f"and the same for {total - len(runs):,} more runs of entries",
+            f"and the same for {total - len(runs):,} more ranges of entries",
             width,
             command_indent,
             command_indent,
         )
     lines += further_lines
-    if _COOKIE_COMMAND.match(command.text) and not HOST_PORT.fullmatch(blanks.get("BOOKIE", "host:1")):
+    if _COOKIE_COMMAND.match(command.text) and not HOST_PORT_PATTERN.fullmatch(
+        placeholders.get("BOOKIE", "host:1")
+    ):
         lines += fold_text(
             "The shell refuses an id that is not a host:port.", width, command_indent, command_indent
         )
     return lines
 
 
-def storages_of(finding: Finding, known_storages: Storages) -> set[str | None]:
+def storages_of(finding: Finding, known_storages: StorageByBookie) -> set[str | None]:
     """Return the index storages of the bookies in a finding. None in the set is an unknown storage."""
-    lacking_bookies = (part.bookie_id for part in finding.missing)
+    bookies_lacking_entries = (part.bookie_id for part in finding.missing)
     concerned_bookies = {
-        name for name in (finding.bookie_id, *lacking_bookies, *finding.unknown) if name is not None
+        name for name in (finding.bookie_id, *bookies_lacking_entries, *finding.unknown) if name is not None
     }
     return {known_storages.get(name) for name in concerned_bookies}
 
@@ -229,7 +237,7 @@ def advice_lines(
     findings: Sequence[FindingWithHistory],
     width: int,
     instance_id: str | None = None,
-    storages: Storages = MappingProxyType({}),
+    storages: StorageByBookie = MappingProxyType({}),
     run: HeldRun | None = None,
 ) -> list[str]:
     """Return findings as lines, grouped by check.
@@ -245,8 +253,8 @@ def advice_lines(
         run: The run whose holds decide on commands that write (`advice`).
     """
     lines: list[str] = []
-    for id, group in groupby(findings, key=lambda entry: entry.finding.id):
-        group_findings = list(group)
+    for id, findings_of_check in groupby(findings, key=lambda entry: entry.finding.id):
+        group_findings = list(findings_of_check)
         check = BY_ID.get(id)
         lines += [""] if lines else []
         lines.append(id if check is None else f"{id}: {check.title}")
@@ -263,14 +271,15 @@ def advice_lines(
             first = group_findings[0].finding
             lines += _labelled_lines("sure", confidence_texts[0], width, "  ") if is_same_confidence else []
             lines += _labelled_lines("why", check.sections["Why it matters"], width, "  ")
-            blanks, kinds = blanks_of(first, instance_id), storages_of(first, storages)
-            lines += advice(check, blanks, width, "  ", first.scope_id, first, kinds, run)
+            placeholders = placeholders_of(first, instance_id)
+            bookie_storages = storages_of(first, storages)
+            lines += advice(check, placeholders, width, "  ", first.scope_id, first, bookie_storages, run)
     return lines
 
 
 def check_page_lines(
     check: Check,
-    blanks: Blanks,
+    placeholders: Blanks,
     width: int,
     indent: str,
     count: int,
@@ -283,7 +292,7 @@ def check_page_lines(
 
     Args:
         check: The check that made the findings.
-        blanks: Values for the placeholders in commands (`blanks_of`).
+        placeholders: Values for the placeholders in commands (`placeholders_of`).
         width: Columns of a line.
         indent: Blanks before each line.
         count: Number of findings.
@@ -307,14 +316,14 @@ def check_page_lines(
     return [
         *_labelled_lines("why", check.sections["Why it matters"], width, indent),
         *_labelled_lines("sure", confidence_text, width, indent),
-        *advice(check, blanks, width, indent, first.scope_id if first else 0, first, {storage}, run),
+        *advice(check, placeholders, width, indent, first.scope_id if first else 0, first, {storage}, run),
     ]
 
 
 def _finding_lines(entry: FindingWithHistory, confidence_text: str, width: int) -> list[str]:
     finding = entry.finding
     lines = fold_text(f"{finding.severity}: {finding.message}", width, "  ", "    ")
-    for part in filter(None, (class_text(finding), positions_text(finding))):
+    for part in filter(None, (class_entries_text(finding), positions_text(finding))):
         lines += fold_text(part, width, "    ", "      ")
     if confidence_text:
         lines += _labelled_lines("sure", confidence_text, width, "    ")
@@ -322,8 +331,8 @@ def _finding_lines(entry: FindingWithHistory, confidence_text: str, width: int) 
         lines += _labelled_lines("since", since_text, width, "    ")
     if finding.urgency in DATA_LOSS and finding.fingerprint:
         digest = missing_digest(finding.missing)
-        names = f"fingerprint {finding.fingerprint}{f', missing {digest}' if digest else ''}"
-        lines += _labelled_lines("accept", names, width, "    ")
+        accept_text = f"fingerprint {finding.fingerprint}{f', missing {digest}' if digest else ''}"
+        lines += _labelled_lines("accept", accept_text, width, "    ")
         lines.append(f"{'':<{4 + _LABEL_COLUMNS}}bkaudit report --accept {finding.fingerprint}")
     return lines
 
@@ -358,21 +367,21 @@ def doubt_sentences(check: Check, finding: Finding) -> list[str]:
 
 
 def _check_sentences(check: Check) -> list[str]:
-    return _SENTENCE_GAP.split(" ".join(check.sections["How sure"].split()))
+    return _SENTENCE_BREAK.split(" ".join(check.sections["How sure"].split()))
 
 
 def first_seen_text(change_status: ChangeStatus | None) -> str | None:
-    """Return since when a finding exists and the suppression that names it. None if neither is recorded."""
+    """Return a text on the first run with a finding and on its suppression. None if neither is recorded."""
     if change_status is None:
         return None
     if not change_status.change:
         return None if change_status.suppressed is None else f"suppressed: {change_status.suppressed}"
-    unquoted_text: dict[str, str] = {
+    text_by_change: dict[str, str] = {
         Change.NEW: "new in this run",
         Change.WORSE: f"{format_time(change_status.first_seen)}; worse than in the run before",
         Change.BETTER: f"{format_time(change_status.first_seen)}; better than in the run before",
     }
-    since_text = unquoted_text.get(change_status.change, format_time(change_status.first_seen))
+    since_text = text_by_change.get(change_status.change, format_time(change_status.first_seen))
     return (
         since_text
         if change_status.suppressed is None
@@ -381,4 +390,4 @@ def first_seen_text(change_status: ChangeStatus | None) -> str | None:
 
 
 def _labelled_lines(label: str, text: str, width: int, indent: str) -> list[str]:
-    return labelled(label, text, width, indent=indent, columns=_LABEL_COLUMNS)
+    return labelled_lines(label, text, width, indent=indent, columns=_LABEL_COLUMNS)

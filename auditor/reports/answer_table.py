@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from auditor.model.arrow import pa, pq
 from auditor.reports.csv import escape_formula
 
-BATCH_ROWS = 20_000
+MAX_BATCH_ROWS = 20_000
 """Number of rows that are converted to text at once. Parquet row groups have the same number of rows."""
 
 _ID_COLUMNS = ("scope_id", "ledger_id")
@@ -47,17 +47,17 @@ def write_jsonl(table: Any, output_stream: BinaryIO) -> None:
 
 def write_parquet(table: Any, output_stream: BinaryIO) -> None:
     """Write an Arrow table as one Parquet file."""
-    columns = {name: _plain_column(table[name]) for name in table.column_names}
-    pq.write_table(pa.table(columns), output_stream, row_group_size=BATCH_ROWS, compression="zstd")
+    columns = {name: _decoded_column(table[name]) for name in table.column_names}
+    pq.write_table(pa.table(columns), output_stream, row_group_size=MAX_BATCH_ROWS, compression="zstd")
 
 
-def _plain_column(column: Any) -> Any:
+def _decoded_column(column: Any) -> Any:
     """Return a dictionary-encoded column as a plain column. Any other column is returned unchanged."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _row_batches(table: Any) -> Iterator[list[dict[str, Any]]]:
-    for batch in table.to_batches(max_chunksize=BATCH_ROWS):
+    for batch in table.to_batches(max_chunksize=MAX_BATCH_ROWS):
         yield batch.to_pylist()
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from auditor.checks import ALL, Need
-from auditor.checks.needs import MissingInput, Sight, lacks
+from auditor.checks.needs import AvailableInputs, MissingInput, unmet_needs
 from auditor.model.report import Report
 
-EXCLUDED_CHECKS = "left out by --checks, --skip-checks or the file of --check-settings"
-"""Reason why a check did not run."""
+EXCLUDED_CHECKS_REASON = "left out by --checks, --skip-checks or the file of --check-settings"
+"""Reason why checks did not run that an option excludes."""
 
 
 @cache
@@ -29,78 +29,86 @@ def checks_that_need(*needs: Need) -> tuple[str, ...]:
 class BlindSpot:
     """Checks that had no input for the same reason.
 
-    ``where`` names the objects without input. If it is empty, the checks had no input at all. If ``is_known``
-    is False, it is unknown whether the checks had input. If ``left_out`` is True, the checks did not run.
+    ``objects_text`` names the objects without input. If it is empty, the checks had no input at all. If
+    ``is_known`` is False, it is unknown whether the checks had input. If ``is_excluded`` is True, the checks
+    did not run.
     """
 
     ids: tuple[str, ...]
-    why: str
-    where: str = ""
+    reason: str
+    objects_text: str = ""
     is_known: bool = True
-    left_out: bool = False
+    is_excluded: bool = False
 
     @property
     def sentence(self) -> str:
         """Return the reason as a sentence, without the ids of the checks."""
-        if self.left_out:
-            return f"not run: {self.why}"
+        if self.is_excluded:
+            return f"not run: {self.reason}"
         if not self.is_known:
-            return f"unknown whether skipped: {self.why}"
-        return f"{f'for {self.where}: ' if self.where else ''}{self.why}"
+            return f"unknown whether skipped: {self.reason}"
+        return f"{f'for {self.objects_text}: ' if self.objects_text else ''}{self.reason}"
 
 
 def skip_sentence(blind_spot: BlindSpot) -> str:
-    """Return a predicate, to follow the ids of a blind spot's checks.
+    """Return the end of a sentence that begins with the ids of a blind spot's checks.
 
     >>> skip_sentence(BlindSpot(("entry-lost",), "no bookie was read"))
     'skipped: no bookie was read'
     >>> skip_sentence(BlindSpot(("entry-lost",), "its index cannot be read", "bk-1:3181"))
     'skipped for bk-1:3181: its index cannot be read'
     """
-    if blind_spot.left_out or not blind_spot.is_known:
+    if blind_spot.is_excluded or not blind_spot.is_known:
         return blind_spot.sentence
-    return f"skipped{' ' if blind_spot.where else ': '}{blind_spot.sentence}"
+    return f"skipped{' ' if blind_spot.objects_text else ': '}{blind_spot.sentence}"
 
 
-def blind_spots(sight: Sight) -> list[BlindSpot]:
-    """Return the blind spots of a run, one for each reason, that of checks that did not run first.
+def blind_spots(inputs: AvailableInputs) -> list[BlindSpot]:
+    """Return the blind spots of a run, one for each reason. The blind spot of excluded checks comes first.
 
-    ``sight`` has the inputs of the run.
+    ``inputs`` has the inputs of the run.
     """
-    needs_by_lack: dict[MissingInput, list[Need]] = {}
-    for need, missing_input in lacks(sight).items():
-        needs_by_lack.setdefault(missing_input, []).append(need)
-    found_spots = [
-        BlindSpot(checks_that_need(*needs), lack.why, lack.where, lack.is_known)
-        for lack, needs in needs_by_lack.items()
+    needs_by_input: dict[MissingInput, list[Need]] = {}
+    for need, missing_input in unmet_needs(inputs).items():
+        needs_by_input.setdefault(missing_input, []).append(need)
+    spots = [
+        BlindSpot(
+            checks_that_need(*needs),
+            missing_input.reason,
+            missing_input.affected_part,
+            missing_input.is_known,
+        )
+        for missing_input, needs in needs_by_input.items()
     ]
-    if sight.not_run:
-        found_spots.insert(0, BlindSpot(sight.not_run, EXCLUDED_CHECKS, left_out=True))
-    return [blind_spot for blind_spot in found_spots if blind_spot.ids]
+    if inputs.skipped_checks:
+        spots.insert(0, BlindSpot(inputs.skipped_checks, EXCLUDED_CHECKS_REASON, is_excluded=True))
+    return [blind_spot for blind_spot in spots if blind_spot.ids]
 
 
 def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
     """Return the first blind spot of each check that has one, by the check's id."""
-    first_spots: dict[str, BlindSpot] = {}
-    for blind_spot in blind_spots(Sight.of(report)):
+    spots_by_check: dict[str, BlindSpot] = {}
+    for blind_spot in blind_spots(AvailableInputs.from_report(report)):
         for id in blind_spot.ids:
-            first_spots.setdefault(id, blind_spot)
-    return first_spots
+            spots_by_check.setdefault(id, blind_spot)
+    return spots_by_check
 
 
 def not_run_sentence(report: Report) -> str | None:
     """Return a sentence on how many checks did not run and why. None if all checks ran."""
     count = len(report.run.not_run)
-    return f"{count:,} of {len(ALL):,} checks: {EXCLUDED_CHECKS}" if count else None
+    return f"{count:,} of {len(ALL):,} checks: {EXCLUDED_CHECKS_REASON}" if count else None
 
 
 def checks_without_input(report: Report) -> tuple[str, ...]:
     """Return the ids of the checks that had no input at all, in the order of the catalogue."""
-    found_spots = blind_checks(report)
+    spots_by_check = blind_checks(report)
     return tuple(
         check.id
         for check in ALL
-        if (blind_spot := found_spots.get(check.id)) and blind_spot.is_known and not blind_spot.where
+        if (blind_spot := spots_by_check.get(check.id))
+        and blind_spot.is_known
+        and not blind_spot.objects_text
     )
 
 

@@ -17,13 +17,13 @@ from auditor.model.views import (
     ProblemView,
     RegistrationView,
 )
-from auditor.reports.advice import blanks_of, check_page_lines, first_seen_text
+from auditor.reports.advice import check_page_lines, first_seen_text, placeholders_of
 from auditor.reports.hold_text import bookie_hold_lines
 from auditor.reports.plain_text import fold_text
 
 _LABEL_COLUMNS = 12
 _TAIL_TEXTS: dict[str, str] = {
-    TailRead.READ: "complete: their entries count as held",
+    TailRead.READ: "complete: the entries in them count as held",
     TailRead.STOPPED: "not needed: the bookie shut down cleanly, and its index is complete",
     TailRead.UNREAD: "incomplete",
 }
@@ -81,19 +81,23 @@ def _identity_lines(bookie: BookieView, width: int) -> list[str]:
 
 
 def _alias_lines(alias: AliasView, width: int) -> list[str]:
-    registered = "registered" if alias.registered else "not registered"
+    registered_text = "registered" if alias.registered else "not registered"
     lines = _labelled_lines(
-        "same as" if alias.same else "looks like", f"{alias.bookie_id} ({registered})", width
+        "same as" if alias.same else "looks like", f"{alias.bookie_id} ({registered_text})", width
     )
-    for rule, evidence, against in alias.edges:
-        lines += _labelled_lines("", f"{rule}: {evidence}" + (f"; but {against}" if against else ""), width)
+    for rule, evidence, counter_evidence in alias.edges:
+        lines += _labelled_lines(
+            "", f"{rule}: {evidence}" + (f"; but {counter_evidence}" if counter_evidence else ""), width
+        )
     return lines
 
 
 def _registration_lines(registration: RegistrationView, width: int) -> list[str]:
-    lasting_clause = ", not ephemeral: no live bookie"
+    not_ephemeral_clause = ", not ephemeral: it proves no live bookie"
     lines = _labelled_lines(
-        "registered", registration.mode + (lasting_clause if registration.ephemeral is False else ""), width
+        "registered",
+        registration.mode + (not_ephemeral_clause if registration.ephemeral is False else ""),
+        width,
     )
     for name, host, port, protocol in registration.endpoints:
         lines += _labelled_lines("", f"{name} at {host}:{port} ({protocol})", width)
@@ -134,14 +138,16 @@ def _reading_lines(bookie: BookieView, width: int) -> list[str]:
 
 def _ledger_lines(bookie: BookieView, width: int) -> list[str]:
     lines = _labelled_lines(
-        "ledgers", f"{bookie.ledgers:,} name it; {bookie.depending:,} depend on it", width
+        "ledgers",
+        f"{bookie.ledgers:,} name it; {bookie.depending:,} depend on it",
+        width,
     )
     lines += _labelled_lines("", f"{bookie.replicas:,} checked on this bookie", width)
     if bookie.held is None:
         lines += _labelled_lines("held", "unknown" if bookie.read != BookieRead.READ else "none", width)
     else:
-        ledgers = f"{plural(bookie.held, 'ledger')}; {bookie.orphans:,} not in the metadata"
-        lines += _labelled_lines("held", ledgers, width)
+        ledgers_text = f"{plural(bookie.held, 'ledger')}; {bookie.orphans:,} not in the metadata"
+        lines += _labelled_lines("held", ledgers_text, width)
     if bookie.marked:
         lines += _labelled_lines("marked", "under-replication marks name it", width)
     return lines
@@ -158,10 +164,10 @@ def _disk_lines(bookie: BookieView, width: int) -> list[str]:
 
 def _directory_lines(bookie_id: str, directory: DirectoryView, width: int) -> list[str]:
     lines = _indented_lines(directory.path, "  ", width)
-    version = f"VERSION of {directory.cookie_bookie_id}, layout {directory.layout}"
+    version_text = f"VERSION of {directory.cookie_bookie_id}, layout {directory.layout}"
     if directory.cookie_bookie_id is None:
-        version = f"no VERSION: {directory.damage}" if directory.damage else "no VERSION"
-    lines += _indented_lines(f"{directory.role}; {version}", "    ", width)
+        version_text = f"no VERSION: {directory.damage}" if directory.damage else "no VERSION"
+    lines += _indented_lines(f"{directory.role}; {version_text}", "    ", width)
     if directory.cookie_bookie_id is not None:
         lines += _indented_lines(f"instance {directory.instance_id or 'none'}", "    ", width)
     if directory.index_time is not None:
@@ -169,33 +175,33 @@ def _directory_lines(bookie_id: str, directory: DirectoryView, width: int) -> li
             f"last mark not older than {_time_text(directory.index_time)}", "    ", width
         )
     if directory.place != bookie_id:
-        lines += _indented_lines(f"at the path of {directory.place or 'no bookie'}", "    ", width)
+        lines += _indented_lines(f"its path belongs to {directory.place or 'no bookie'}", "    ", width)
     if directory.owner != bookie_id:
         lines += _indented_lines(f"attributed to {directory.owner or 'no bookie'}", "    ", width)
     if directory.contents:
         lines += _indented_lines(f"ledgers in this directory: {directory.ledgers:,}", "    ", width)
-        for content in directory.contents:
+        for match in directory.contents:
             lines += _indented_lines(
-                f"{content.bookie_id}: {content.named:,} name it, {content.exact:,} match entry for entry",
+                f"{match.bookie_id}: {match.named:,} name it, {match.exact:,} match entry for entry",
                 "      ",
                 width,
             )
     return lines
 
 
-MAX_BACKUPS = 5
+DEFAULT_MAX_BACKUPS = 5
 """Number of old journal files that a server keeps by default (``journalMaxBackups``)."""
 
 
-def _old_journals(files: int) -> str:
+def _old_journals_text(file_count: int) -> str:
     """Return a sentence on journal files before the last mark, which a bookie does not read again."""
-    retention = (
-        f"journalMaxBackups keeps {MAX_BACKUPS} of them by default"
-        if files <= MAX_BACKUPS
-        else f"more than the {MAX_BACKUPS} that journalMaxBackups keeps by default"
+    retention_text = (
+        f"journalMaxBackups keeps {DEFAULT_MAX_BACKUPS} of them by default"
+        if file_count <= DEFAULT_MAX_BACKUPS
+        else f"more than the {DEFAULT_MAX_BACKUPS} that journalMaxBackups keeps by default"
     )
     return (
-        f"{plural(files, 'old file')} below the mark ({retention}); these files may have "
+        f"{plural(file_count, 'old file')} below the mark ({retention_text}); these files may have "
         "entries that are lost elsewhere: bkaudit decode journal FILE --entries lists them"
     )
 
@@ -217,41 +223,41 @@ def _journal_lines(bookie: BookieView, width: int) -> list[str]:
         if journal.reason is not None:
             lines += _indented_lines(f"incomplete: {journal.reason}", "    ", width)
         if journal.files_below:
-            lines += _indented_lines(_old_journals(journal.files_below), "    ", width)
+            lines += _indented_lines(_old_journals_text(journal.files_below), "    ", width)
     return lines
 
 
 def _problem_lines(bookie: BookieView, width: int, run: HeldRun | None) -> list[str]:
     """Return the lines on problems: the first messages of each, its importance, confidence and what to do."""
     lines = ["problems"]
-    instance = bookie.cookie.instance_id if bookie.cookie else None
+    instance_id = bookie.cookie.instance_id if bookie.cookie else None
     for number, problem in enumerate(bookie.problems):
         lines += [""] if number else []
         unconfirmed_clause = f", {problem.unsure:,} not confirmed" if problem.unsure else ""
         lines += _indented_lines(
             f"{problem.id} ({problem.severity}; {problem.count:,}{unconfirmed_clause})", "  ", width
         )
-        statuses = problem.statuses or (None,) * len(problem.messages)
-        for message, change_status in zip(problem.messages, statuses, strict=True):
+        change_statuses = problem.statuses or (None,) * len(problem.messages)
+        for message, change_status in zip(problem.messages, change_statuses, strict=True):
             since_text = first_seen_text(change_status)
             lines += _indented_lines(
                 message if since_text is None else f"{message} [since: {since_text}]", "    ", width
             )
         lines += and_more(problem.count - len(problem.messages), indent="    ")
         if (check := BY_ID.get(problem.id)) is not None:
-            blanks, counts = (
-                _command_blanks(bookie.bookie_id, problem, instance),
+            placeholders, problem_counts = (
+                _placeholders_of(bookie.bookie_id, problem, instance_id),
                 (problem.count, problem.unsure),
             )
             lines += check_page_lines(
-                check, blanks, width, "    ", *counts, bookie.storage, problem.first, run
+                check, placeholders, width, "    ", *problem_counts, bookie.storage, problem.first, run
             )
     return lines if len(lines) > 1 else [*lines, "  none"]
 
 
-def _command_blanks(bookie_id: str, problem: ProblemView, instance_id: str | None) -> dict[str, str]:
+def _placeholders_of(bookie_id: str, problem: ProblemView, instance_id: str | None) -> dict[str, str]:
     if problem.first is not None:
-        return blanks_of(replace(problem.first, bookie_id=bookie_id), instance_id)
+        return placeholders_of(replace(problem.first, bookie_id=bookie_id), instance_id)
     return {"BOOKIE": bookie_id} | ({} if instance_id is None else {"INSTANCE": instance_id})
 
 
@@ -264,5 +270,5 @@ def _indented_lines(text: str, indent: str, width: int) -> list[str]:
     return fold_text(text, width, indent, f"{indent}    ")
 
 
-def _time_text(ms: int | None) -> str:
-    return "unknown" if ms is None else format_time(ms)
+def _time_text(time_ms: int | None) -> str:
+    return "unknown" if time_ms is None else format_time(time_ms)

@@ -1,6 +1,6 @@
 """HTML fragments for notebook cells that show parts of a run, without script, style sheet or image file.
 
-Texts from the cluster are escaped and limited in length. Every ink has a sign or word beside it.
+Texts from the cluster are escaped and limited in length. Every colour comes with a sign or a word.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,17 +19,17 @@ from auditor.reports.coverage import (
     count_by_severity,
     verdict,
 )
-from auditor.reports.finding_text import subject
+from auditor.reports.finding_text import subject_texts
 from auditor.reports.ledger import Cell, replicas_of, stripes_of
 from auditor.reports.plain_text import printable
 
-FINDINGS_SHOWN = 12
-COLUMNS, ROWS = 80, 40
+MAX_FINDINGS_SHOWN = 12
+MAX_DRAWING_COLUMNS, MAX_DRAWING_ROWS = 80, 40
 """Largest number of columns and of rows in the drawing of a ledger."""
 
 _MAX_TEXT_CHARACTERS = 300  # characters of one field at most
-_UNREAD_SHOWN = 5
-_COLOURS = {"critical": "#a50026", "error": "#c2410c", "warning": "#a16207", "note": "#4b6584"}
+_MAX_UNREAD_SHOWN = 5
+_SEVERITY_COLOURS = {"critical": "#a50026", "error": "#c2410c", "warning": "#a16207", "note": "#4b6584"}
 _CELL_COLOURS = {
     Cell.PRESENT: ("#4c86a8", "#ffffff", ""),
     Cell.MISSING: ("#a50026", "#ffffff", "×"),
@@ -43,7 +43,7 @@ _CELL_COLOURS = {
 def run_cell(report: Report) -> str:
     """Return a cell with the verdict, the coverage, and findings, ledgers and bytes by severity."""
     ledgers, replicas, bookies = checked_extents(report)
-    unread_text = first_names(report.coverage.bookies.unread, _UNREAD_SHOWN)
+    unread_text = first_names(report.coverage.bookies.unread, _MAX_UNREAD_SHOWN)
     fact_rows = [
         ("cluster", f"{report.cluster.instance_id or 'no instance id'}, layout {report.cluster.layout}"),
         ("metadata", report.cluster.metadata_uri),
@@ -51,9 +51,13 @@ def run_cell(report: Report) -> str:
         ("ledgers", str(ledgers)),
         ("replicas", str(replicas)),
         ("bookies", f"{bookies}{f'; not read: {unread_text}' if unread_text else ''}"),
-        *([("not run", left_out)] if (left_out := not_run_sentence(report)) else []),
-        *([("constants", "; ".join(constants))] if (constants := changed_constants(report)) else []),
-        *([("blind", blind_clause)] if (blind_clause := blind_sentence(report)) else []),
+        *([("not run", not_run_text)] if (not_run_text := not_run_sentence(report)) else []),
+        *(
+            [("constants", "; ".join(constant_texts))]
+            if (constant_texts := changed_constants(report))
+            else []
+        ),
+        *([("blind", blind_text)] if (blind_text := blind_sentence(report)) else []),
     ]
     return _html_block(
         f"<b>{_escape_text(verdict(report))}</b>", _severity_table(report), _table_html((), fact_rows)
@@ -62,7 +66,7 @@ def run_cell(report: Report) -> str:
 
 def findings_cell(report: Report) -> str:
     """Return a cell with the number of findings of every check, and the first findings in the report."""
-    counts = [
+    count_rows = [
         (
             _severity_label(check_count.severity),
             check_count.id,
@@ -71,25 +75,29 @@ def findings_cell(report: Report) -> str:
         for check_count in count_by_check(report)
     ]
     total = sum(report.counts.values())
-    shown = report.findings[:FINDINGS_SHOWN]
+    shown_findings = report.findings[:MAX_FINDINGS_SHOWN]
     rows = [
-        (_severity_label(finding.severity), finding.id, ", ".join(subject(finding)), finding.message)
-        for finding in shown
+        (_severity_label(finding.severity), finding.id, ", ".join(subject_texts(finding)), finding.message)
+        for finding in shown_findings
     ]
-    remainder = f"the first {len(shown)}; iterate to read all" if total > len(shown) else ""
+    remainder_note = (
+        f"the first {len(shown_findings)}; iterate to read all" if total > len(shown_findings) else ""
+    )
     return _html_block(
         f"<b>{total:,} finding{'' if total == 1 else 's'}</b>",
-        _table_html(("severity", "check", "findings", "not confirmed", "new"), counts) if counts else "",
+        _table_html(("severity", "check", "findings", "not confirmed", "new"), count_rows)
+        if count_rows
+        else "",
         _table_html(("severity", "check", "about", "message"), rows) if rows else "",
-        remainder,
+        remainder_note,
     )
 
 
 def ledger_cell(ledger: LedgerView) -> str:
-    """Return a cell with the drawing of a ledger in ink, above the text of `auditor.reports.ledger`."""
-    stripes = stripes_of(ledger, replicas_of(ledger), COLUMNS, ROWS)
+    """Return a cell with the drawing of a ledger in colour, above the text of `auditor.reports.ledger`."""
+    stripes = stripes_of(ledger, replicas_of(ledger), MAX_DRAWING_COLUMNS, MAX_DRAWING_ROWS)
     if not stripes.bookies:
-        return _html_block(_escaped(ledger_text.render(ledger)))
+        return _html_block(_pre_html(ledger_text.render(ledger)))
     rows = [
         f'<tr><th style="text-align:left;font-weight:normal;padding:0 8px 0 0">{_escape_text(name)}</th>'
         f"{''.join(map(_cell_html, cells))}</tr>"
@@ -97,12 +105,16 @@ def ledger_cell(ledger: LedgerView) -> str:
     ]
     entries = f"entries 0 to {stripes.edges[-1] - 1}"
     hidden = stripes.bookies_total - len(stripes.bookies)
-    kinds = [kind for kind in _CELL_COLOURS if any(kind in cells for cells in stripes.cells)]
-    legend = " ".join(f"<td>&nbsp;</td>{_cell_html(kind)}<td>{kind}</td>" for kind in kinds)
+    cell_states = [
+        cell_state for cell_state in _CELL_COLOURS if any(cell_state in cells for cells in stripes.cells)
+    ]
+    legend = " ".join(
+        f"<td>&nbsp;</td>{_cell_html(cell_state)}<td>{cell_state}</td>" for cell_state in cell_states
+    )
     return _html_block(
         f'<table style="border-collapse:separate;border-spacing:1px">{"".join(rows)}</table>',
         f"<table><tr><td>{entries}{f'; {hidden:,} more bookies' if hidden else ''}</td>{legend}</tr></table>",
-        _escaped(ledger_text.render(ledger, drawing=False)),
+        _pre_html(ledger_text.render(ledger, drawing=False)),
     )
 
 
@@ -111,22 +123,22 @@ def bookie_cell(bookie: BookieView) -> str:
 
     A folded section below has the whole page of `auditor.reports.bookie`.
     """
-    modes = ", ".join(registration.mode for registration in bookie.registrations)
+    registration_modes = ", ".join(registration.mode for registration in bookie.registrations)
     cookie = bookie.cookie
     fact_rows = [
-        ("registered", modes or "no"),
+        ("registered", registration_modes or "no"),
         ("cookie", "none in the store" if cookie is None else cookie.damage or f"of {cookie.bookie_host}"),
         ("read", f"{bookie.read}{f': {bookie.reason}' if bookie.reason else ''}"),
         *((("same as" if alias.same else "looks like"), alias.bookie_id) for alias in bookie.aliases),
     ]
-    bars = [
+    ledger_counts = [
         ("ledgers that name it", bookie.ledgers),
         ("with entries on it", bookie.depending),
         ("judged there", bookie.replicas),
         *([("on its disks", bookie.held)] if bookie.held is not None else []),
         ("on its disks, not in the metadata", bookie.orphans),
     ]
-    disks = [
+    disk_rows = [
         (
             directory.path,
             directory.role,
@@ -140,7 +152,7 @@ def bookie_cell(bookie: BookieView) -> str:
         )
         for directory in bookie.directories
     ]
-    problems = [
+    problem_rows = [
         (
             _severity_label(problem.severity),
             problem.id,
@@ -153,14 +165,16 @@ def bookie_cell(bookie: BookieView) -> str:
     return _html_block(
         f"<b>bookie {_escape_text(bookie.bookie_id)}</b>",
         _table_html((), fact_rows),
-        _bar_chart(bars),
-        _table_html(("directory", "role", "VERSION of", "instance", "last mark", "ledgers, exactly"), disks)
-        if disks
+        _bar_chart(ledger_counts),
+        _table_html(
+            ("directory", "role", "VERSION of", "instance", "last mark", "ledgers, exactly"), disk_rows
+        )
+        if disk_rows
         else "no directory was found",
-        _table_html(("severity", "check", "findings", "not confirmed", "the first"), problems)
-        if problems
+        _table_html(("severity", "check", "findings", "not confirmed", "the first"), problem_rows)
+        if problem_rows
         else "no problem is known",
-        f"<details><summary>all, and what to do</summary>{_escaped(bookie_text.render(bookie))}</details>",
+        f"<details><summary>all, and what to do</summary>{_pre_html(bookie_text.render(bookie))}</details>",
     )
 
 
@@ -187,17 +201,17 @@ def _bar_chart(counts: Sequence[tuple[str, int]]) -> str:
 
 
 def _severity_table(report: Report) -> str:
-    impact = {impact_row["severity"]: impact_row for impact_row in report.run.impact}
+    impacts_by_severity = {impact_row["severity"]: impact_row for impact_row in report.run.impact}
     rows = []
-    for severity, sums in count_by_severity(report).items():
-        ledgers_at_risk = impact.get(str(severity))
+    for severity, severity_counts in count_by_severity(report).items():
+        severity_impact = impacts_by_severity.get(str(severity))
         rows.append(
             (
                 _severity_label(severity),
-                f"{sums['count']:,}",
-                f"{sums['new']:,}",
-                f"{ledgers_at_risk['ledgers']:,}" if ledgers_at_risk else "",
-                size(ledgers_at_risk["bytes"]) if ledgers_at_risk else "",
+                f"{severity_counts['count']:,}",
+                f"{severity_counts['new']:,}",
+                f"{severity_impact['ledgers']:,}" if severity_impact else "",
+                size(severity_impact["bytes"]) if severity_impact else "",
             )
         )
     return _table_html(("severity", "findings", "new", "ledgers", "bytes"), rows)
@@ -208,27 +222,29 @@ class _EscapedText(str):
 
 
 def _severity_label(severity: str) -> _EscapedText:
-    return _EscapedText(f'<span style="color:{_COLOURS[severity]};font-weight:bold">{severity}</span>')
+    return _EscapedText(
+        f'<span style="color:{_SEVERITY_COLOURS[severity]};font-weight:bold">{severity}</span>'
+    )
 
 
-def _cell_html(kind: Cell) -> str:
-    fill, colour, state_sign = _CELL_COLOURS[kind]
+def _cell_html(cell_state: Cell) -> str:
+    background_colour, text_colour, cell_sign = _CELL_COLOURS[cell_state]
     return (
-        f'<td title="{kind}" style="background:{fill};color:{colour};min-width:9px;height:16px;padding:0;'
-        f'text-align:center;font-size:11px">{state_sign}</td>'
+        f'<td title="{cell_state}" style="background:{background_colour};color:{text_colour};'
+        f'min-width:9px;height:16px;padding:0;text-align:center;font-size:11px">{cell_sign}</td>'
     )
 
 
 def _table_html(column_titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return an HTML table. Each cell is escaped unless it is an `_EscapedText`."""
     style = 'style="text-align:left;vertical-align:top;padding:1px 12px 1px 0"'
-    cell_style = (
+    title_row = (
         f"<tr>{''.join(f'<th {style}>{title}</th>' for title in column_titles)}</tr>" if column_titles else ""
     )
-    body = "".join(
+    table_body = "".join(
         f"<tr>{''.join(f'<td {style}>{_escape_text(cell)}</td>' for cell in row)}</tr>" for row in rows
     )
-    return f"<table>{cell_style}{body}</table>"
+    return f"<table>{title_row}{table_body}</table>"
 
 
 def _escape_text(text: str) -> str:
@@ -240,8 +256,8 @@ def _escape_text(text: str) -> str:
     )
 
 
-def _escaped(text: str) -> str:
-    # A notebook's page may give preformatted text any face; a long text scrolls in its own frame.
+def _pre_html(text: str) -> str:
+    # The page of a notebook may set another font for preformatted text. A long text scrolls in its frame.
     style = "font-family:monospace;line-height:1.3;max-height:36em;overflow:auto"
     return f'<pre style="{style}">{escape(terminal_text(text))}</pre>'
 

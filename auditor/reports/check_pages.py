@@ -3,15 +3,16 @@
     python -m auditor.reports.check_pages
 
 writes docs/checks.md, the list of all checks, and a page for each group below docs/checks. Commands that
-several checks share are explained in docs/checks/commands.md. A check's page repeats only the level of their
-risk. The preface of docs/checks.md states once what `_COMMON_COMMANDS` and `_COMMON_COMMAND_ITEMS` have.
+several checks share are explained in docs/checks/commands.md. The page of a check repeats only the level of
+such a command's risk. `_COMMON_SENTENCES` and `_COMMON_COMMAND_ITEMS` stand only in the preface of
+docs/checks.md.
 """
 
 import re
 from pathlib import Path
 
 from auditor.checks import ALL, GROUP_OF, GROUPS, Check
-from auditor.checks.manual import RISKS, SECTIONS, SHARED, Command
+from auditor.checks.manual import RISKS, SECTIONS, SHARED_COMMANDS, Command
 from auditor.model.check_settings import Constant, StricterSide, constants, default_value
 from auditor.reports.plain_text import wrap_words
 
@@ -44,7 +45,7 @@ word behind a command is its risk. A command without one changes nothing:
 | risk | |
 | --- | --- |
 """
-_CUSTOM_IDS = """\
+_SETTINGS_PREFACE = """\
 
 **Settings** has the constants of a check, with their defaults. The table `constants` of the
 `--check-settings` file changes them ([options.md](options.md), bounds in
@@ -61,12 +62,12 @@ _COMMANDS_PREFACE = """\
 [All checks and risks](../checks.md). Type `bookkeeper shell` before each command.
 
 """
-_COMMON_COMMANDS = (
+_COMMON_SENTENCES = (
     " Suspect if the ledger changed between the two metadata scans.",
     " Suspect if all of the ledgers changed between the two metadata scans.",
     " Suspect if the bookie also has `disk-id-mismatch`.",
 )
-"""Sentences of many checks; the documents omit them, because their preface says the same once."""
+"""Sentences of many checks. The pages of checks omit them, because the preface says the same once."""
 _COMMON_COMMAND_ITEMS = (
     "- `ledgermetadata -l ID`",
     "- `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` *load.*",
@@ -76,27 +77,29 @@ _COMMON_COMMAND_ITEMS = (
     "- `listunderreplicated -pmr -prw`",
     "- `queryautorecoverystatus`",
 )
-"""Commands of many checks, without a note of the check; the documents omit them likewise."""
-_CONFIRMED = re.compile(r"Confirmed(?:[:,]| by) (?:[^.]|\.(?! |$))*\.(?: (?=Suspect)|$)")
-"""Start of a section How sure without a condition; documents only have the exceptions that follow."""
+"""Commands of many checks, without a note of the check. The pages of checks omit them too."""
+_CONFIRMED_START = re.compile(r"Confirmed(?:[:,]| by) (?:[^.]|\.(?! |$))*\.(?: (?=Suspect)|$)")
+"""Start of a section "How sure" that names no condition. Documents omit it and keep the exceptions."""
 _SECTION_LABELS = {"Why it matters": "Why", "How sure": "Sure", "What to do": "Do"}
 """Short labels of sections, as at a terminal."""
-_SHELL = "bookkeeper shell "
+_SHELL_PREFIX = "bookkeeper shell "
 
 
-def page(check: Check, width: int = WIDTH) -> str:
+def page_text(check: Check, width: int = WIDTH) -> str:
     """Return a check's manual page for a terminal. Commands are never folded, so that they can be copied."""
-    parts = [f"{check.id} ({check.severity}, {GROUP_OF[check.id]})", _fill_block(check.title, width)]
+    parts = [f"{check.id} ({check.severity}, {GROUP_OF[check.id]})", _fold_block(check.title, width)]
     for heading, text in check.sections.items():
         if heading == "Commands":
             lines = [line for command in check.commands for line in command_lines(command, width, "    ")]
             body = "\n".join(lines)
         else:
-            body = "\n".join(_fill_block(block, width, "    ") for block in _text_blocks(text))
+            body = "\n".join(_fold_block(block, width, "    ") for block in _text_blocks(text))
         parts.append(f"{heading}\n{body}")
     if check.settings:
-        settings = "\n".join(_fill_block(f"- {text}", width, "    ") for text in setting_sentences(check))
-        parts.append(f"Settings\n{settings}")
+        settings_text = "\n".join(
+            _fold_block(f"- {text}", width, "    ") for text in setting_sentences(check)
+        )
+        parts.append(f"Settings\n{settings_text}")
     return "\n\n".join(parts)
 
 
@@ -106,76 +109,79 @@ def setting_sentences(check: Check) -> list[str]:
 
 
 def _setting_sentence(name: str, constant: Constant) -> str:
-    careful_clause = ""
+    refusal_clause = ""
     if constant.stricter_side is not StricterSide.ANY:
-        careful_side = (
+        less_careful_value = (
             "any other value"
             if constant.stricter_side is StricterSide.DEFAULT
-            else f"a {_OPPOSITE_SIDES[constant.stricter_side]} one"
+            else f"a {_LESS_CAREFUL_SIDES[constant.stricter_side]} one"
         )
-        careful_clause = f" With {careful_side}, actions that this check could forbid are refused."
+        refusal_clause = f" With {less_careful_value}, actions that this check could forbid are refused."
     return (
         f"`{name}`, by default {default_value(name):,} {constant.unit} "
         f"({constant.low:,} to {constant.high:,}). "
-        f"{constant.reason}{careful_clause}"
+        f"{constant.reason}{refusal_clause}"
     )
 
 
-_OPPOSITE_SIDES = {StricterSide.LOWER: "higher", StricterSide.HIGHER: "lower"}
-"""Values of a constant that find fewer dangers, relative to the default, by the constant's careful side."""
+_LESS_CAREFUL_SIDES = {StricterSide.LOWER: "higher", StricterSide.HIGHER: "lower"}
+"""Side of the default on which a constant finds fewer dangers, by its careful side, which finds more."""
 
 
 def command_lines(command: Command, width: int, indent: str) -> list[str]:
     """Return the line of a command, and below it its effect and its risk."""
     command_indent = f"{indent}    "
-    effect = command.effect[0].upper() + command.effect[1:]
-    sentences = [f"{effect}.", f"Risk: {command.risk}"]
+    effect_text = command.effect[0].upper() + command.effect[1:]
+    sentences = [f"{effect_text}.", f"Risk: {command.risk}"]
     return [
         f"{indent}{command.text}",
         *(line for text in sentences for line in wrap_words(text, width, command_indent, command_indent)),
     ]
 
 
-def documents() -> dict[str, str]:
+def document_texts() -> dict[str, str]:
     """Return the text of each document by its path below docs.
 
     The documents are a list of all checks, a page for each group of checks, and a page of shared commands.
     """
-    risks = "".join(f"| {level} | {risk} |\n" for level, risk in RISKS.items())
-    page_parts = [f"{_CHECKS_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
+    risks = "".join(f"| {risk_level} | {risk} |\n" for risk_level, risk in RISKS.items())
+    page_parts = [f"{_CHECKS_PREFACE}{risks}{_SETTINGS_PREFACE}".rstrip("\n")]
     pages = {}
     for group in GROUPS:
         checks = [check for check in ALL if GROUP_OF[check.id] == group]
         page_parts += [
             f"## [{group.capitalize()}](checks/{group}.md)",
-            "\n".join(_check_entry(check) for check in checks),
+            "\n".join(_check_item(check) for check in checks),
         ]
         page_head = f"# Checks: {group}\n\n[All checks and risks](../checks.md). [Commands](commands.md)."
         pages[f"checks/{group}.md"] = "\n\n".join([page_head, *map(_markdown_page, checks)]) + "\n"
-    pages["checks/commands.md"] = _COMMANDS_PREFACE + "".join(map(_shared_entry, SHARED.values()))
+    pages["checks/commands.md"] = _COMMANDS_PREFACE + "".join(
+        map(_shared_command_item, SHARED_COMMANDS.values())
+    )
     return {"checks.md": "\n\n".join(page_parts) + "\n", **pages}
 
 
-def write_documents(docs: Path = Path("docs")) -> None:
-    """Write the documents below ``docs``."""
-    for name, text in documents().items():
-        (docs / name).parent.mkdir(exist_ok=True)
-        (docs / name).write_text(text, "utf-8")
+def write_documents(docs_directory: Path = Path("docs")) -> None:
+    """Write the documents below ``docs_directory``."""
+    for name, text in document_texts().items():
+        (docs_directory / name).parent.mkdir(exist_ok=True)
+        (docs_directory / name).write_text(text, "utf-8")
 
 
-def _check_entry(check: Check) -> str:
-    # What leads to a check in this page, as it stood there once, still does.
+def _check_item(check: Check) -> str:
+    # Older links lead to an anchor in this page, where the check stood once.
     link = f"[{check.id}](checks/{GROUP_OF[check.id]}.md#{check.id})"
     return f'- <a id="{check.id}"></a>{link} ({check.severity}): {check.title}'
 
 
-def _shared_entry(command: Command) -> str:
-    return f"- `{command.text.removeprefix(_SHELL)}` {command.effect}.{_risk(command.level, command.risk)}\n"
+def _shared_command_item(command: Command) -> str:
+    risk_text = _risk_text(command.level, command.risk)
+    return f"- `{command.text.removeprefix(_SHELL_PREFIX)}` {command.effect}.{risk_text}\n"
 
 
-def _risk(level: str, text: str) -> str:
-    """Return a risk for the end of a command's line; if the command has no risk, return only the advice."""
-    if level == "none":
+def _risk_text(risk_level: str, text: str) -> str:
+    """Return the risk that ends a command's line. If its level is none, return only the advice, if any."""
+    if risk_level == "none":
         text = text.partition(". ")[2]
     return f" *{text}*" if text else ""
 
@@ -188,15 +194,19 @@ def _markdown_page(check: Check) -> str:
     for heading, text in check.sections.items():
         if heading == "Commands":
             command_items = [_markdown_command(command) for command in check.commands]
-            commands = "\n".join(item for item in command_items if item not in _COMMON_COMMAND_ITEMS)
+            commands = "\n".join(
+                command_item for command_item in command_items if command_item not in _COMMON_COMMAND_ITEMS
+            )
             is_after_list = parts[-1].splitlines()[-1].startswith("- ")
             parts += [f"Commands:\n\n{commands}" if is_after_list else commands] if commands else []
             continue
-        first, *later_blocks = [_drop_common_command(" ".join(block.split())) for block in _text_blocks(text)]
-        if heading == "How sure" and not (first := _CONFIRMED.sub("", first, count=1)):
+        first_block, *later_blocks = [
+            _drop_common_sentences(" ".join(block.split())) for block in _text_blocks(text)
+        ]
+        if heading == "How sure" and not (first_block := _CONFIRMED_START.sub("", first_block, count=1)):
             continue
         label = "" if heading == SECTIONS[0] else f"**{_SECTION_LABELS.get(heading, heading)}.** "
-        parts += ["\n".join([f"{label}{first}", *([""] if later_blocks else []), *later_blocks])]
+        parts += ["\n".join([f"{label}{first_block}", *([""] if later_blocks else []), *later_blocks])]
     if check.settings:
         setting_texts = (
             f"`{name}`: {default_value(name):,} {constants()[name].unit}" for name in check.settings
@@ -205,15 +215,15 @@ def _markdown_page(check: Check) -> str:
     return "\n\n".join(parts)
 
 
-def _drop_common_command(text: str) -> str:
-    for sentence in _COMMON_COMMANDS:
+def _drop_common_sentences(text: str) -> str:
+    for sentence in _COMMON_SENTENCES:
         text = text.replace(sentence, "")
     return text
 
 
 def _markdown_command(command: Command) -> str:
     """Return a command with its risk and the explanation that the page of shared commands does not give."""
-    shared_command = SHARED.get(command.text)
+    shared_command = SHARED_COMMANDS.get(command.text)
     effect = (
         command.effect
         if shared_command is None
@@ -221,16 +231,16 @@ def _markdown_command(command: Command) -> str:
     )
     effect_text = f" {effect}." if effect else ""
     risk = command.risk if shared_command is None else f"{command.level}."
-    return f"- `{command.text.removeprefix(_SHELL)}`{effect_text}{_risk(command.level, risk)}"
+    return f"- `{command.text.removeprefix(_SHELL_PREFIX)}`{effect_text}{_risk_text(command.level, risk)}"
 
 
 def _text_blocks(text: str) -> list[str]:
     """Split a section into its paragraph and its bullets."""
-    first, *bullets = _BULLET_START.split(text)
-    return [*([first] if first.strip() else []), *(f"- {bullet}" for bullet in bullets)]
+    first_block, *bullets = _BULLET_START.split(text)
+    return [*([first_block] if first_block.strip() else []), *(f"- {bullet}" for bullet in bullets)]
 
 
-def _fill_block(text: str, width: int, indent: str = "") -> str:
+def _fold_block(text: str, width: int, indent: str = "") -> str:
     later_indent = f"{indent}  " if text.startswith("- ") else indent
     return "\n".join(wrap_words(" ".join(text.split()), width, indent, later_indent))
 

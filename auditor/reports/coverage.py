@@ -19,48 +19,50 @@ _COUNT_KEYS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = (
 )
 
 
-CHECKED_WORD = "checked"
+CHECKED_LABEL = "checked"
 """Word for ledgers and replicas that were judged. For bookies the word is "read"."""
 
 
 class Extent(NamedTuple):
     """Number of ledgers, replicas or bookies that were checked or read, and the number of all in the cluster.
 
-    ``open`` counts ledgers in which nothing can be decided yet. ``word`` is "checked" or "read".
+    ``open_count`` counts ledgers in which nothing can be decided yet. ``label`` is "checked" or "read".
 
-    >>> str(Extent("ledgers", "checked", 1_200, 5_000)), str(Extent("ledgers", "checked", 30, 33, open=3))
+    >>> str(Extent("ledgers", "checked", 1_200, 5_000)), str(Extent("ledgers", "checked", 30, 33, 3))
     ('1,200 of 5,000 checked, 3,800 unknown', '30 of 33 checked, 3 open')
     """
 
     name: str
-    word: str
+    label: str
     covered_count: int
     total: int
-    open: int = 0
+    open_count: int = 0
 
     @property
-    def undecided(self) -> int:
+    def undecided_count(self) -> int:
         """Return how many objects should have been checked or read and were not."""
-        return self.total - self.covered_count - self.open
+        return self.total - self.covered_count - self.open_count
 
     @property
     def sentence(self) -> str:
         """Return the counts with the name of the objects in place of "checked" or "read".
 
-        >>> Extent("ledgers", "checked", 30, 35, open=3).sentence
+        >>> Extent("ledgers", "checked", 30, 35, open_count=3).sentence
         '30 of 35 ledgers, 2 unknown, 3 open'
         """
-        return self._count_words(self.name)
+        return self._counts_text(self.name)
 
     def __str__(self) -> str:
-        return self._count_words(self.word)
+        return self._counts_text(self.label)
 
-    def _count_words(self, object_noun: str) -> str:
+    def _counts_text(self, object_noun: str) -> str:
         unknown_clause = (
-            f", {self.undecided:,} unknown" if self.undecided and self.word == CHECKED_WORD else ""
+            f", {self.undecided_count:,} unknown"
+            if self.undecided_count and self.label == CHECKED_LABEL
+            else ""
         )
-        open_clause = f", {self.open:,} open" if self.open else ""
-        return f"{self.covered_count:,} of {self.total:,} {object_noun}{unknown_clause}{open_clause}"
+        open_ledgers_clause = f", {self.open_count:,} open" if self.open_count else ""
+        return f"{self.covered_count:,} of {self.total:,} {object_noun}{unknown_clause}{open_ledgers_clause}"
 
 
 def checked_extents(report: Report) -> tuple[Extent, Extent, Extent]:
@@ -68,9 +70,9 @@ def checked_extents(report: Report) -> tuple[Extent, Extent, Extent]:
     coverage = report.coverage
     return (
         Extent(
-            "ledgers", CHECKED_WORD, coverage.ledgers.decided, coverage.ledgers.total, coverage.ledgers.open
+            "ledgers", CHECKED_LABEL, coverage.ledgers.decided, coverage.ledgers.total, coverage.ledgers.open
         ),
-        Extent("replicas", CHECKED_WORD, coverage.replicas.decided, coverage.replicas.expected),
+        Extent("replicas", CHECKED_LABEL, coverage.replicas.decided, coverage.replicas.expected),
         Extent("bookies", "read", coverage.bookies.read, coverage.bookies.expected),
     )
 
@@ -93,8 +95,8 @@ def count_by_check(report: Report) -> list[CheckCount]:
     """Return the counts of all findings by urgency, severity and check, in the order of reports."""
     counts: dict[tuple[Urgency, Severity, str], CheckCount] = {}
     for tally in sorted(report.run.tally, key=lambda tally: (tally_order(tally), tally["confidence"])):
-        key = Urgency(tally["urgency"]), Severity(tally["severity"]), tally["id"]
-        check_count = counts.setdefault(key, CheckCount(*key, Counter(), {}))
+        count_key = Urgency(tally["urgency"]), Severity(tally["severity"]), tally["id"]
+        check_count = counts.setdefault(count_key, CheckCount(*count_key, Counter(), {}))
         check_count.sums.update({name: tally[name] for name in _COUNT_KEYS})
         if tally["confidence"] != Confidence.CONFIRMED:
             check_count.sums["unsure"] += tally["count"]
@@ -107,29 +109,29 @@ def tally_order(tally: Tally) -> tuple[int, int, int, str]:
 
     A tally is the number of findings with the same check, urgency, severity and confidence.
     """
-    from auditor.checks import check_order  # which status does without
+    from auditor.checks import check_order  # a slow import, which `bkaudit status` does not need
 
     return check_order(tally["urgency"], tally["severity"], tally["id"])
 
 
 def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:
     """Return ``count``, ``new``, ``worse`` and ``suppressed`` for every severity, even without findings."""
-    count_by_state = {severity: Counter[str]() for severity in Severity}
+    counts_by_severity = {severity: Counter[str]() for severity in Severity}
     for tally in report.run.tally:
-        count_by_state[Severity(tally["severity"])].update({name: tally[name] for name in _COUNT_KEYS})
-    return count_by_state
+        counts_by_severity[Severity(tally["severity"])].update({name: tally[name] for name in _COUNT_KEYS})
+    return counts_by_severity
 
 
-def severity_words(report: Report, suppressed: bool = True) -> str:
+def severity_counts_text(report: Report, suppressed: bool = True) -> str:
     """Return the number of findings of each severity in words, the worst first. Empty if there are none.
 
     Suppressed findings are not counted if ``suppressed`` is False.
     """
-    count_by_state = count_by_severity(report)
+    counts_by_severity = count_by_severity(report)
     counts = {
-        severity: count_by_state[severity]["count"]
-        - (0 if suppressed else count_by_state[severity]["suppressed"])
-        for severity in count_by_state
+        severity: counts_by_severity[severity]["count"]
+        - (0 if suppressed else counts_by_severity[severity]["suppressed"])
+        for severity in counts_by_severity
     }
     return ", ".join(f"{count:,} {severity}" for severity, count in counts.items() if count)
 
@@ -139,11 +141,11 @@ def count_findings_of_check(report: Report, finding: Finding) -> int:
 
     The report has only samples of findings. This number counts all.
     """
-    key = (finding.id, finding.urgency, finding.severity)
+    check_key = (finding.id, finding.urgency, finding.severity)
     return sum(
         tally["count"]
         for tally in report.run.tally
-        if (tally["id"], tally["urgency"], tally["severity"]) == key
+        if (tally["id"], tally["urgency"], tally["severity"]) == check_key
     )
 
 
@@ -167,7 +169,7 @@ def verdict_word(verdict: str) -> str:
 
 def verdict(report: Report) -> str:
     """Return the verdict and its reasons in one line."""
-    counts = severity_words(report) or "no finding"
+    counts = severity_counts_text(report) or "no finding"
     return f"{verdict_word(report.verdict)}: {'; '.join([counts, *verdict_clauses(report)])}"
 
 
@@ -181,11 +183,13 @@ def verdict_clauses(report: Report) -> list[str]:
     if excluded_count := len(report.run.not_run):
         clauses.append(f"{plural(excluded_count, 'check was', 'checks were')} not run")
     if not report.complete:
-        accepted = report.complete_but_accepted
-        clauses.append("everything unchecked is accepted" if accepted else "not everything could be checked")
-    if holds := unaccepted_holds(report):
-        holds_text = plural(holds, "hold", "holds")
-        verb_form = "is" if holds == 1 else "are"
+        is_rest_accepted = report.complete_but_accepted
+        clauses.append(
+            "everything unchecked is accepted" if is_rest_accepted else "not everything could be checked"
+        )
+    if hold_count := unaccepted_holds(report):
+        holds_text = plural(hold_count, "hold", "holds")
+        verb_form = "is" if hold_count == 1 else "are"
         clauses.append(f"{holds_text} on data that is lost or about to be deleted {verb_form} not accepted")
     return [clause for clause in clauses if clause]
 
@@ -204,29 +208,29 @@ def unaccepted_holds(report: Report) -> int:
 
 def _acceptance_clause(report: Report) -> str:
     """Return a clause on the accepted findings of each severity. Empty if no finding is accepted."""
-    count_by_state = count_by_severity(report)
-    accepted = ", ".join(
-        f"{count_by_state[severity]['suppressed']:,} {severity}"
-        for severity in count_by_state
-        if count_by_state[severity]["suppressed"]
+    counts_by_severity = count_by_severity(report)
+    accepted_text = ", ".join(
+        f"{counts_by_severity[severity]['suppressed']:,} {severity}"
+        for severity in counts_by_severity
+        if counts_by_severity[severity]["suppressed"]
     )
-    if not accepted:
+    if not accepted_text:
         return ""
-    if accepted == severity_words(report):
+    if accepted_text == severity_counts_text(report):
         return "all of them accepted"
-    if len(accepted) > MAX_ACCEPTED_COLUMNS:
-        accepted = f"{sum(count['suppressed'] for count in count_by_state.values()):,} of them"
-    return f"{accepted} accepted, the rest not"
+    if len(accepted_text) > MAX_ACCEPTED_COLUMNS:
+        accepted_text = f"{sum(count['suppressed'] for count in counts_by_severity.values()):,} of them"
+    return f"{accepted_text} accepted, the rest not"
 
 
 def accepted_gaps(report: Report) -> str | None:
     """Return a sentence on unchecked objects that suppressions accept. None if they accept none."""
-    accepted = report.run.accepted
-    if not any(accepted.values()):
+    gaps = report.run.accepted
+    if not any(gaps.values()):
         return None
     parts = [
-        *([f"not read: {first_names(accepted['bookies'], _NAMES_SHOWN)}"] if accepted["bookies"] else []),
-        f"{plural(accepted['ledgers'], 'ledger')} and {plural(accepted['replicas'], 'replica')} not checked",
+        *([f"not read: {first_names(gaps['bookies'], _NAMES_SHOWN)}"] if gaps["bookies"] else []),
+        f"{plural(gaps['ledgers'], 'ledger')} and {plural(gaps['replicas'], 'replica')} not checked",
     ]
     return f"by suppressions: {'; '.join(parts)}"
 
@@ -249,22 +253,24 @@ def doubtful_ids_line(doubt: InDoubt) -> str:
     >>> doubtful_ids_line({"ids": None, "reasons": ["/ledgers: line at byte 7: cut off", "/ledgers/L01: x"]})
     'every id: /ledgers: line at byte 7: cut off; and 1 reason more'
     """
-    ids = "every id" if doubt["ids"] is None else plural(int(doubt["ids"]), "id", "ids")
-    first_reason, *later_reasons = doubt["reasons"]
-    remainder = f"; and {plural(len(later_reasons), 'reason', 'reasons')} more" if later_reasons else ""
-    return f"{ids}: {first_reason}{remainder}"
+    ids_text = "every id" if doubt["ids"] is None else plural(int(doubt["ids"]), "id", "ids")
+    first_reason, *further_reasons = doubt["reasons"]
+    further_reasons_clause = (
+        f"; and {plural(len(further_reasons), 'reason', 'reasons')} more" if further_reasons else ""
+    )
+    return f"{ids_text}: {first_reason}{further_reasons_clause}"
 
 
-def reuse_sentence(reuse_counts: Reuse) -> str:
+def reuse_sentence(reuse: Reuse) -> str:
     """Return a text on how much a run reused of an earlier run.
 
     >>> reuse_sentence({"run": "monday", "indexes": {"reused": 29_700, "read": 300},
     ...         "ledgers": {"reused": 0, "read": 10_000}, "notes": []})
     '29,700 of 30,000 indexes and 0 of 10,000 ledgers from monday'
     """
-    indexes, ledgers = reuse_counts["indexes"], reuse_counts["ledgers"]
+    indexes, ledgers = reuse["indexes"], reuse["ledgers"]
     return (
         f"{indexes['reused']:,} of {indexes['reused'] + indexes['read']:,} indexes and "
         f"{ledgers['reused']:,} of {ledgers['reused'] + ledgers['read']:,} ledgers "
-        f"from {reuse_counts['run']}"
+        f"from {reuse['run']}"
     )

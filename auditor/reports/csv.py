@@ -1,8 +1,8 @@
 """Every finding as a table for other programs: CSV, and one Parquet file.
 
 CSV quotes every text and no number. Ids and messages contain names from the cluster's metadata, which a
-spreadsheet could take for formulas. Such a cell gets an apostrophe in front. Parquet has the columns of the
-jsonl report: ids are numbers, groups are lists of structs, evidence is JSON.
+spreadsheet could take for formulas. A cell with such a name gets an apostrophe in front. Parquet has the
+columns of the jsonl report: ids are numbers, groups are lists of structs, evidence is JSON.
 """
 
 import csv
@@ -16,17 +16,17 @@ from typing import Any, BinaryIO
 from auditor.model.amounts import first_names
 from auditor.model.arrow import pa, pq
 from auditor.model.finding import Finding, StatusLookup, finding_to_json, no_change_status
-from auditor.reports.finding_text import class_text, missing_text, positions_text
+from auditor.reports.finding_text import class_entries_text, missing_text, positions_text
 from auditor.reports.plain_text import printable
 
-COLUMNS = {
+COLUMN_MEANINGS = {
     "id": "the check's id",
     "urgency": "urgency: destroys-data, lost, near-loss, below-ack-quorum, unseen or rest",
     "severity": "critical, error, warning or note",
     "confidence": "confirmed, suspect or unknown",
     "scope_id": "the ledger's scope; empty if the finding is not about a ledger",
     "ledger_id": "the ledger; empty if the finding is not about a ledger",
-    "ledger_qualified_name": "scope and ledger in 32 hexadecimal digits; empty if it is not about a ledger",
+    "ledger_qualified_name": "scope and ledger in 32 hexadecimal digits; empty if the finding has no ledger",
     "bookie_id": "the bookie; empty if the finding is not about one bookie",
     "message": "the fault, as a sentence",
     "entries": "entries that have no copy left or are below a quorum, as ranges; long lists are cut",
@@ -39,16 +39,16 @@ COLUMNS = {
     "suppressed": "reason in the suppression that accepts the finding; empty if it is not suppressed",
     "evidence": "JSON: facts that the finding depends on",
     "fingerprint": "fingerprint of the finding, equal in every run while the fault lasts",
-    "cause": "number of the cause in report.json that explains the finding; empty: no cause does",
+    "cause": "number of the cause in report.json that explains the finding; empty if no cause does",
 }
 """Meanings of the columns, in the order of the columns."""
 
-BOOKIES_SHOWN = 20
+MAX_BOOKIES_SHOWN = 20
 _FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
-def render(findings: Iterable[Finding], statuses: StatusLookup = no_change_status) -> Iterator[str]:
-    """Yield the header, then one row for each finding, each with a newline. Findings are not collected first.
+def render(findings: Iterable[Finding], change_statuses: StatusLookup = no_change_status) -> Iterator[str]:
+    """Yield the header, then one row for each finding, each with a newline. Findings are read one by one.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> head, row = render([Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="=1+1")])
@@ -57,42 +57,42 @@ def render(findings: Iterable[Finding], statuses: StatusLookup = no_change_statu
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(COLUMN_MEANINGS)
     yield buffer.getvalue()
     for finding in findings:
         buffer.seek(0)
         buffer.truncate()
-        writer.writerow(_finding_row(finding, statuses))
+        writer.writerow(_finding_row(finding, change_statuses))
         yield buffer.getvalue()
 
 
-def _finding_row(finding: Finding, statuses: StatusLookup) -> list[str | int]:
-    change_status = statuses(finding.fingerprint)
+def _finding_row(finding: Finding, change_statuses: StatusLookup) -> list[str | int]:
+    change_status = change_statuses(finding.fingerprint)
     return [
         finding.id,
         str(finding.urgency),
         str(finding.severity),
         str(finding.confidence),
-        _id_number(finding.scope_id),
-        _id_number(finding.ledger_id),
+        _id_cell(finding.scope_id),
+        _id_cell(finding.ledger_id),
         finding.ledger_qualified_name or "",
         escape_formula(finding.bookie_id or ""),
         escape_formula(finding.message),
-        escape_formula(class_text(finding)),
+        escape_formula(class_entries_text(finding)),
         escape_formula(positions_text(finding)),
         sum(part.count for part in finding.missing),
-        escape_formula(missing_text(finding, BOOKIES_SHOWN)),
-        escape_formula(first_names(finding.unknown, BOOKIES_SHOWN)),
+        escape_formula(missing_text(finding, MAX_BOOKIES_SHOWN)),
+        escape_formula(first_names(finding.unknown, MAX_BOOKIES_SHOWN)),
         change_status.change if change_status else "",
         _time_text(change_status.first_seen) if change_status else "",
         escape_formula((change_status.suppressed if change_status else None) or ""),
         escape_formula(json.dumps(finding.evidence, ensure_ascii=False, sort_keys=True)),
         finding.fingerprint,
-        _id_number(finding.cause),
+        _id_cell(finding.cause),
     ]
 
 
-def _id_number(id: int | None) -> int | str:
+def _id_cell(id: int | None) -> int | str:
     return "" if id is None else id
 
 
@@ -106,30 +106,30 @@ def escape_formula(text: str) -> str:
     return f"'{text}" if text.lstrip().startswith(_FORMULA_STARTS) else text
 
 
-def _time_text(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+def _time_text(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-ROWS_A_BATCH = 20_000
+MAX_BATCH_ROWS = 20_000
 """Number of rows in a Parquet row group. As many rows are in memory at once."""
 
 
-def write(
-    findings: Iterable[Finding], output_stream: BinaryIO, statuses: StatusLookup = no_change_status
+def write_parquet(
+    findings: Iterable[Finding], output_stream: BinaryIO, change_statuses: StatusLookup = no_change_status
 ) -> None:
     """Write all findings to ``output_stream`` as a Parquet file, one row group at a time.
 
     ``change``, ``first_seen`` and ``suppressed`` are null if the run did not record them.
     """
-    rows = (_parquet_row(finding, statuses) for finding in findings)
+    rows = (_parquet_row(finding, change_statuses) for finding in findings)
     schema = _parquet_schema()
     with pq.ParquetWriter(output_stream, schema, compression="zstd") as writer:
-        while batch := list(islice(rows, ROWS_A_BATCH)):
+        while batch := list(islice(rows, MAX_BATCH_ROWS)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
 
 
-def _parquet_row(finding: Finding, statuses: StatusLookup) -> dict[str, Any]:
-    change_status = statuses(finding.fingerprint)
+def _parquet_row(finding: Finding, change_statuses: StatusLookup) -> dict[str, Any]:
+    change_status = change_statuses(finding.fingerprint)
     row = finding_to_json(finding)
     for part in row["missing"]:
         part["groups"] = [dict(zip(_GROUP_FIELDS, group, strict=True)) for group in part["groups"]]
@@ -148,8 +148,10 @@ _GROUP_FIELDS = ("first_start", "last_start", "size", "period")
 
 
 def _parquet_schema() -> Any:
-    group = pa.struct([(name, pa.int64()) for name in _GROUP_FIELDS])
-    missing = pa.struct([("bookie_id", pa.string()), ("groups", pa.list_(group)), ("count", pa.int64())])
+    group_type = pa.struct([(name, pa.int64()) for name in _GROUP_FIELDS])
+    missing_type = pa.struct(
+        [("bookie_id", pa.string()), ("groups", pa.list_(group_type)), ("count", pa.int64())]
+    )
     return pa.schema(
         [
             pa.field("id", pa.string(), nullable=False),
@@ -160,7 +162,7 @@ def _parquet_schema() -> Any:
             pa.field("ledger_id", pa.int64()),
             pa.field("ledger_qualified_name", pa.string()),
             pa.field("bookie_id", pa.string()),
-            pa.field("missing", pa.list_(missing), nullable=False),
+            pa.field("missing", pa.list_(missing_type), nullable=False),
             pa.field("unknown", pa.list_(pa.string()), nullable=False),
             pa.field("message", pa.string(), nullable=False),
             pa.field("evidence", pa.string(), nullable=False),

@@ -7,16 +7,16 @@ from dataclasses import asdict
 
 from auditor.model.amounts import and_more, duration, first_names, format_time, plural, size
 from auditor.model.decommission import Answer, Blocker, Cause, CopyLoad, Rehearsal, Work
-from auditor.reports.plain_text import fold_text, labelled, printable, text_table
+from auditor.reports.plain_text import fold_text, labelled_lines, printable, text_table
 
 DECOMMISSION_SCHEMA = "bookkeeper-auditor/decommission/3"
 WIDTH = 80
-_LOADS_SHOWN = 10
-_NAMES_SHOWN = 5
-COMMAND = "bkaudit decommission RUN BOOKIE"
+_MAX_LOADS_SHOWN = 10
+_MAX_NAMES_SHOWN = 5
+DEFAULT_COMMAND = "bkaudit decommission RUN BOOKIE"
 """Command that a page shows if the caller gives no command."""
 
-HOLDS_SHOWN = 3
+MAX_HOLDS_SHOWN = 3
 """Largest number of holds in the text. JSON has all holds."""
 
 ANSWER_TEXTS = {
@@ -75,7 +75,7 @@ CAUSE_TEXTS = {
         "give the ledger up",
     ),
     Cause.NO_SPARE: (
-        "fewer writable bookies outside the ensemble than members that leave it",
+        "more members leave an ensemble than writable bookies exist outside it",
         "add a bookie, or let a read-only one write again",
     ),
     Cause.NO_ADMISSIBLE: (
@@ -83,7 +83,7 @@ CAUSE_TEXTS = {
         "add a bookie in another rack, or to the ledgers' groups; or loosen the policy of AutoRecovery",
     ),
     Cause.NO_COVERAGE: (
-        "ledgers that are not closed, and too few bookies of their last ensembles would answer recovery",
+        "recovery cannot close these ledgers: too few bookies of their last ensembles would answer",
         "while the bookie runs, let the writer of each ledger close it, or read it to its end",
     ),
     Cause.ABSENT: (
@@ -103,14 +103,14 @@ CAUSE_TEXTS = {
         "find out why the workers stopped: `bkaudit explain check no-replication-workers`",
     ),
     Cause.NO_MARKS: (
-        "this store keeps no marks, so that no Auditor works with it",
+        "this store keeps no under-replication marks, so that no Auditor works with it",
         "copy its ledgers with `bookkeeper shell recover BOOKIE`",
     ),
 }  # fmt: skip
 """Explanation of each cause why a bookie must stay, and the way to remove the cause."""
 
 
-def decommission_text(rehearsal: Rehearsal, command: str = COMMAND, width: int = WIDTH) -> str:
+def decommission_text(rehearsal: Rehearsal, command: str = DEFAULT_COMMAND, width: int = WIDTH) -> str:
     """Return the page of a rehearsal.
 
     Args:
@@ -122,20 +122,20 @@ def decommission_text(rehearsal: Rehearsal, command: str = COMMAND, width: int =
         The answer, holds and blockers, the work of AutoRecovery, what remains, and the run that the answer
             rests on.
     """
-    trial = rehearsal.together
+    joint_trial = rehearsal.together
     lines = fold_text(_verdict_sentence(rehearsal), width)
-    if trial.holds:
+    if joint_trial.holds:
         lines += ["", *_hold_lines(rehearsal, width)]
-    for blocker in trial.blockers:
+    for blocker in joint_trial.blockers:
         lines += ["", *_blocker_lines(blocker, command, width)]
-    for doubt in trial.doubts:
-        number = f": {doubt.number:,}" if doubt.number else ""
-        lines += ["", *labelled("not known", doubt.what + number, width)]
+    for doubt in joint_trial.doubts:
+        number_clause = f": {doubt.number:,}" if doubt.number else ""
+        lines += ["", *labelled_lines("not known", doubt.what + number_clause, width)]
     lines += [
         "",
         *_single_trial_lines(rehearsal, width),
         *_work_lines(rehearsal, width),
-        *_load_lines(trial.loads),
+        *_copy_load_lines(joint_trial.loads),
     ]
     lines += ["", *_remaining_lines(rehearsal, width), "", *_basis_lines(rehearsal, width)]
     lines += ["", *_command_lines(rehearsal, width)]
@@ -149,33 +149,37 @@ def decommission_json(rehearsal: Rehearsal) -> str:
 
 
 def _name_list(bookies: Sequence[str]) -> str:
-    return printable(first_names(bookies, _NAMES_SHOWN))
+    return printable(first_names(bookies, _MAX_NAMES_SHOWN))
 
 
 def _verdict_sentence(rehearsal: Rehearsal) -> str:
     """Return one line with the answer, its first reason and the exit code."""
-    trial = rehearsal.together
-    reason = ""
-    if trial.holds and rehearsal.answer is not Answer.NOW:
-        first = trial.holds[0]
-        message = first.message.removeprefix(f"{first.key}: ")
-        reason = f" {message[:1].upper()}{message[1:]} ({first.reason})."
-    elif trial.blockers:
-        reason = f" {_blocker_section(trial.blockers[0])}."
+    joint_trial = rehearsal.together
+    reason_text = ""
+    if joint_trial.holds and rehearsal.answer is not Answer.NOW:
+        first_hold = joint_trial.holds[0]
+        message = first_hold.message.removeprefix(f"{first_hold.key}: ")
+        reason_text = f" {message[:1].upper()}{message[1:]} ({first_hold.reason})."
+    elif joint_trial.blockers:
+        reason_text = f" {_blocker_text(joint_trial.blockers[0])}."
     names = _name_list(rehearsal.bookies)
-    return f"decommission {names}: {ANSWER_TEXTS[rehearsal.answer]}.{reason} (exit {rehearsal.exit_code})"
+    return (
+        f"decommission {names}: {ANSWER_TEXTS[rehearsal.answer]}.{reason_text} (exit {rehearsal.exit_code})"
+    )
 
 
 def _hold_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     """Yield the most important holds, the condition that lifts each, and commands that show the rest."""
     holds = rehearsal.together.holds
-    for number, hold in enumerate(holds[:HOLDS_SHOWN]):
-        doubt = "" if hold.certain else ", unconfirmed"
-        yield from labelled("" if number else "holds", f"{hold.message} ({hold.reason}{doubt})", width)
-        yield from labelled("", f"lifted when {hold.lifted_when}", width)
-    if (hidden_count := len(holds) - HOLDS_SHOWN) > 0:
-        names = rehearsal.bookies[:_NAMES_SHOWN]
-        yield from labelled("", f"{hidden_count:,} more:", width)
+    for number, hold in enumerate(holds[:MAX_HOLDS_SHOWN]):
+        unconfirmed_clause = "" if hold.certain else ", unconfirmed"
+        yield from labelled_lines(
+            "" if number else "holds", f"{hold.message} ({hold.reason}{unconfirmed_clause})", width
+        )
+        yield from labelled_lines("", f"lifted when {hold.lifted_when}", width)
+    if (hidden_count := len(holds) - MAX_HOLDS_SHOWN) > 0:
+        names = rehearsal.bookies[:_MAX_NAMES_SHOWN]
+        yield from labelled_lines("", f"{hidden_count:,} more:", width)
         for name in names:
             yield (
                 f"{'':<11}bkaudit explain bookie {shlex.quote(printable(name))} --run "
@@ -185,28 +189,30 @@ def _hold_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
 
 def _blocker_lines(blocker: Blocker, command: str, width: int) -> Iterator[str]:
     _, remedy = CAUSE_TEXTS[blocker.cause]
-    yield from fold_text(f"{blocker.cause}: {_blocker_section(blocker)}", width, later="  ")
+    yield from fold_text(f"{blocker.cause}: {_blocker_text(blocker)}", width, later_indent="  ")
     if blocker.topics:
-        topics = ", ".join(f"{topic.topic} ({topic.ledgers:,})" for topic in blocker.topics)
-        yield from labelled("topics", topics, width, indent="  ", columns=9)
+        topics_text = ", ".join(f"{topic.topic} ({topic.ledgers:,})" for topic in blocker.topics)
+        yield from labelled_lines("topics", topics_text, width, indent="  ", columns=9)
     if blocker.samples:
         names = [
-            sample.ledger_id if sample.scope_id == "0" else f"{sample.scope_id}/{sample.ledger_id}"
-            for sample in blocker.samples
+            sample_ledger.ledger_id
+            if sample_ledger.scope_id == "0"
+            else f"{sample_ledger.scope_id}/{sample_ledger.ledger_id}"
+            for sample_ledger in blocker.samples
         ]
         ledger_list = first_names(names, len(names), blocker.ledgers)
-        yield from labelled("ledgers", ledger_list, width, indent="  ", columns=9)
+        yield from labelled_lines("ledgers", ledger_list, width, indent="  ", columns=9)
         if blocker.ledgers > len(names):
-            yield from labelled("", "this command prints all:", width, indent="  ", columns=9)
+            yield from labelled_lines("", "this command prints all:", width, indent="  ", columns=9)
             yield f"  {'':<9}{printable(command)} --format csv"
-    yield from labelled("way out", remedy, width, indent="  ", columns=9)
+    yield from labelled_lines("way out", remedy, width, indent="  ", columns=9)
 
 
-def _blocker_section(blocker: Blocker) -> str:
-    blocker_text, _ = CAUSE_TEXTS[blocker.cause]
-    count = f"{plural(blocker.ledgers, 'ledger')}; " if blocker.ledgers else ""
-    detail_clause = f" ({blocker.detail})" if blocker.detail else ""
-    return f"{count}{blocker_text}{detail_clause}"
+def _blocker_text(blocker: Blocker) -> str:
+    cause_text, _ = CAUSE_TEXTS[blocker.cause]
+    count_clause = f"{plural(blocker.ledgers, 'ledger')}; " if blocker.ledgers else ""
+    cause_detail = f" ({blocker.detail})" if blocker.detail else ""
+    return f"{count_clause}{cause_text}{cause_detail}"
 
 
 def _single_trial_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
@@ -228,35 +234,37 @@ def _single_trial_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
 
 
 def _work_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
-    trial = rehearsal.together
-    work, candidates = trial.work, trial.candidates
-    copied_text = f"{plural(work.ledgers, 'ledger')}, {plural(work.fragments, 'segment')}"
-    yield from labelled("moves", copied_text if work.ledgers else "nothing", width)
+    joint_trial = rehearsal.together
+    work, spare_counts = joint_trial.work, joint_trial.candidates
+    moved_ledgers_text = f"{plural(work.ledgers, 'ledger')}, {plural(work.fragments, 'segment')}"
+    yield from labelled_lines("moves", moved_ledgers_text if work.ledgers else "nothing", width)
     if work.ledgers:
-        yield from labelled("copies", _copies_text(work), width)
+        yield from labelled_lines("copies", _copies_text(work), width)
     if work.open_ends:
-        work_text = (
+        ledgers_text = (
             f"{plural(work.open_ends, 'ledger')} not closed: a worker waits 30 s, fences and "
             "closes each ledger despite its writer, and copies the last entries too"
         )
-        yield from labelled("open", work_text, width)
-    if candidates.least is not None:
-        few_spares_text = (
-            f"{candidates.least:,}"
-            if candidates.least == candidates.most
-            else f"{candidates.least:,} to {candidates.most:,}"
+        yield from labelled_lines("open", ledgers_text, width)
+    if spare_counts.least is not None:
+        spares_text = (
+            f"{spare_counts.least:,}"
+            if spare_counts.least == spare_counts.most
+            else f"{spare_counts.least:,} to {spare_counts.most:,}"
         )
-        spare_noun = "spare" if candidates.most == 1 else "spares"
-        fewest_spares_text = plural(candidates.ledgers_with_least, "ledger has", "ledgers have")
-        few_spares_text = f"{few_spares_text} {spare_noun} of a ledger"
-        yield from labelled(
-            "targets", f"{few_spares_text}; {fewest_spares_text} only {candidates.least:,}", width
+        spare_noun = "spare" if spare_counts.most == 1 else "spares"
+        ledgers_with_fewest_text = plural(spare_counts.ledgers_with_least, "ledger has", "ledgers have")
+        spares_text = f"{spares_text} {spare_noun} of a ledger"
+        yield from labelled_lines(
+            "targets", f"{spares_text}; {ledgers_with_fewest_text} only {spare_counts.least:,}", width
         )
-    if trial.along:
+    if joint_trial.along:
         absent_names = _name_list(rehearsal.absent)
-        work_text = f"{plural(trial.along, 'ledger')} of {absent_names}, not registered, move with them"
-        yield from labelled("along", work_text, width)
-    yield from labelled("time", _time_text(rehearsal), width)
+        ledgers_text = (
+            f"{plural(joint_trial.along, 'ledger')} of {absent_names} (not registered) move with them"
+        )
+        yield from labelled_lines("along", ledgers_text, width)
+    yield from labelled_lines("time", _time_text(rehearsal), width)
 
 
 def _copies_text(work: Work) -> str:
@@ -282,53 +290,57 @@ def _time_text(rehearsal: Rehearsal) -> str:
     )
 
 
-def _load_lines(loads: Sequence[CopyLoad]) -> Iterator[str]:
-    if not loads:
+def _copy_load_lines(copy_loads: Sequence[CopyLoad]) -> Iterator[str]:
+    if not copy_loads:
         return
-    sorted_loads = sorted(loads, key=lambda load: (-load.entries_written, -load.entries_read, load.bookie_id))
+    largest_loads = sorted(
+        copy_loads,
+        key=lambda copy_load: (-copy_load.entries_written, -copy_load.entries_read, copy_load.bookie_id),
+    )
     rows = [
         (
-            printable(load.bookie_id), f"{load.entries_read:,}", size(load.bytes_read),
-            f"{load.entries_written:,}", size(load.bytes_written),
+            printable(copy_load.bookie_id), f"{copy_load.entries_read:,}", size(copy_load.bytes_read),
+            f"{copy_load.entries_written:,}", size(copy_load.bytes_written),
         )
-        for load in sorted_loads[:_LOADS_SHOWN]
+        for copy_load in largest_loads[:_MAX_LOADS_SHOWN]
     ]  # fmt: skip
     yield ""
     yield from text_table(("bookie", "reads", "bytes", "writes", "bytes"), rows)
-    yield from and_more(len(sorted_loads) - _LOADS_SHOWN, "; --format json has all")
+    yield from and_more(len(largest_loads) - _MAX_LOADS_SHOWN, "; --format json has all")
 
 
 def _remaining_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     """Yield what is left after the command has ended: names of the bookies, and data on their disks."""
     work = rehearsal.together.work
     if work.renamed:
-        words = (
+        remaining_text = (
             f"{plural(work.renamed, 'ledger')} without an entry there: the command does not wait for these, "
             "and workers replace the bookie in their ensembles later"
         )
         if work.renamed_stuck:
-            words += (
-                f"; {plural(work.renamed_stuck, 'has no spare and keeps it', 'have no spare and keep it')}"
-            )
-        yield from labelled("named by", words, width)
+            stuck_text = plural(work.renamed_stuck, "has no spare and keeps it", "have no spare and keep it")
+            remaining_text += f"; {stuck_text}"
+        yield from labelled_lines("named by", remaining_text, width)
     if rehearsal.mapping_origin:
-        words = f"the mapping of racks ({rehearsal.mapping_origin}), until somebody edits the mapping"
-        yield from labelled("named by", words, width)
-    words = (
+        remaining_text = (
+            f"the mapping of racks ({rehearsal.mapping_origin}), until somebody edits the mapping"
+        )
+        yield from labelled_lines("named by", remaining_text, width)
+    remaining_text = (
         "its disks; copies from failed attempts on bookies that no ensemble names; readers with open ledgers"
     )
-    yield from labelled("remain", words, width)
+    yield from labelled_lines("remain", remaining_text, width)
 
 
 def _basis_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
-    policy = f"policy {rehearsal.policy}" + (
+    policy_text = f"policy {rehearsal.policy}" + (
         f" ({rehearsal.policy_origin})"
         if rehearsal.policy_origin
         else ", because none was given: any spare is accepted"
     )
-    basis_text = f"{rehearsal.run}, as of {format_time(rehearsal.scan_time)}; {policy}; "
+    basis_text = f"{rehearsal.run}, as of {format_time(rehearsal.scan_time)}; {policy_text}; "
     basis_text += plural(rehearsal.spares, "spare")
-    yield from labelled("rests on", printable(basis_text), width)
+    yield from labelled_lines("rests on", printable(basis_text), width)
 
 
 def _command_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
@@ -340,13 +352,13 @@ def _command_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         return
     if rehearsal.answer is Answer.AFTER:
         yield "after the steps above:"
-    live_bookies = [
+    registered_bookies = [
         registration.bookie_id for registration in rehearsal.registered if registration.mode is not None
     ]
     if rehearsal.order and rehearsal.together.answer is Answer.NEVER:
         yield "each in turn: stop it, and wait until its command has ended"
-    elif live_bookies:
-        yield from fold_text(f"stop {_name_list(live_bookies)}, then, each in turn:", width)
-    for command in commands[:_NAMES_SHOWN]:
+    elif registered_bookies:
+        yield from fold_text(f"stop {_name_list(registered_bookies)}, then, each in turn:", width)
+    for command in commands[:_MAX_NAMES_SHOWN]:
         yield f"  {printable(command)}"
-    yield from and_more(len(commands) - _NAMES_SHOWN, indent="  ")
+    yield from and_more(len(commands) - _MAX_NAMES_SHOWN, indent="  ")

@@ -13,14 +13,14 @@ from auditor.model.ledger_id import LedgerId
 from auditor.model.states import Change
 from auditor.reports.coverage import verdict_word
 from auditor.reports.markdown import escape_markdown
-from auditor.reports.plain_text import fold_text, labelled, printable
+from auditor.reports.plain_text import fold_text, labelled_lines, printable
 
 SCHEMA = "bookkeeper-auditor/diff/2"
 WIDTH = 80
 MAX_SAMPLES_PER_CHANGE = 5
 """Largest number of findings shown for each change. Counts include those that are not shown."""
 
-TITLES: dict[str, str] = {
+CHANGE_TITLES: dict[str, str] = {
     Change.NEW: "new",
     Change.WORSE: "worse",
     Change.BETTER: "better",
@@ -55,12 +55,15 @@ def text(
     """
     lines = [*_run_lines("old", difference.old, width), *_run_lines("new", difference.new, width)]
     for warning in difference.warnings:
-        lines += labelled("warning", warning, width)
+        lines += labelled_lines("warning", warning, width)
     for change, count in difference.counts.items():
         if not count or change == Change.SAME:
             continue
-        counts = [f"{tally.id} {tally.count:,}" for tally in difference.tally if tally.change == change]
-        lines += ["", *fold_text(f"{count:,} {TITLES[change]}: {', '.join(counts)}", width, "", "    ")]
+        check_counts = [f"{tally.id} {tally.count:,}" for tally in difference.tally if tally.change == change]
+        lines += [
+            "",
+            *fold_text(f"{count:,} {CHANGE_TITLES[change]}: {', '.join(check_counts)}", width, "", "    "),
+        ]
         for finding in samples_by_change.get(change, ()):
             lines += fold_text(_finding_sentence(finding), width, "  ", "      ")
         lines += and_more(count - len(samples_by_change.get(change, ())), "; --format jsonl has all", "  ")
@@ -77,14 +80,14 @@ def markdown(difference: Difference, samples_by_change: dict[str, list[ChangedFi
         "|---|---|---|---|",
     ]
     for label, run in (("old", difference.old), ("new", difference.new)):
-        name, change_status = escape_markdown(run.name), escape_markdown(_run_change_status(run))
-        lines.append(f"| {label} | {name} | {format_time(run.finished)} | {change_status} |")
+        name, result_text = escape_markdown(run.name), escape_markdown(_run_result_text(run))
+        lines.append(f"| {label} | {name} | {format_time(run.finished)} | {result_text} |")
     lines += ["", *(f"- Warning: {escape_markdown(warning)}" for warning in difference.warnings)]
     for change, count in difference.counts.items():
         findings = samples_by_change.get(change, [])
         if not findings:
             continue
-        lines += ["", f"### {count:,} {TITLES[change]}", ""]
+        lines += ["", f"### {count:,} {CHANGE_TITLES[change]}", ""]
         lines += [f"- {escape_markdown(_finding_sentence(finding))}" for finding in findings]
         lines += and_more(count - len(findings), indent="- ")
     return "\n".join(lines)
@@ -92,7 +95,7 @@ def markdown(difference: Difference, samples_by_change: dict[str, list[ChangedFi
 
 def to_json(difference: Difference, samples_by_change: dict[str, list[ChangedFinding]]) -> str:
     """Return one JSON object: both runs, warnings, complete counts, and samples of each change."""
-    document = {
+    difference_object = {
         "schema": SCHEMA,
         "old": asdict(difference.old),
         "new": asdict(difference.new),
@@ -103,7 +106,7 @@ def to_json(difference: Difference, samples_by_change: dict[str, list[ChangedFin
             with_decimal_ids(finding) for findings in samples_by_change.values() for finding in findings
         ],
     }
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    return json.dumps(difference_object, indent=2, ensure_ascii=False)
 
 
 def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
@@ -113,25 +116,23 @@ def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
 
 
 def _run_lines(label: str, run: RunSummary, width: int) -> list[str]:
-    # A NUL is a blank that is not broken at.
-    change_status = ", ".join(
-        status_part.replace(" ", "\0") for status_part in _run_change_status(run).split(", ")
-    )
-    run_text = f"{run.name}, finished {format_time(run.finished)}: {change_status}"
-    return labelled(label, run_text, width)
+    # A NUL is a blank at which no line breaks.
+    result_text = ", ".join(text_part.replace(" ", "\0") for text_part in _run_result_text(run).split(", "))
+    run_text = f"{run.name}, finished {format_time(run.finished)}: {result_text}"
+    return labelled_lines(label, run_text, width)
 
 
-def _run_change_status(run: RunSummary) -> str:
-    counts = [f"{count:,} {severity}" for severity, count in run.severities.items() if count]
-    return f"{run.verdict}, {', '.join(counts) or 'no finding'}"
+def _run_result_text(run: RunSummary) -> str:
+    severity_counts = [f"{count:,} {severity}" for severity, count in run.severities.items() if count]
+    return f"{run.verdict}, {', '.join(severity_counts) or 'no finding'}"
 
 
 def _finding_sentence(finding: ChangedFinding) -> str:
     ledger = finding.ledger_id
     name = None if ledger is None else LedgerId(ledger, finding.scope_id or 0).full_display_name
     bookie = None if finding.bookie_id is None else printable(finding.bookie_id)
-    subject_text = ", ".join(status_part for status_part in (name, bookie) if status_part) or "the cluster"
-    change_text = f"{finding.severity} {finding.id}: {subject_text}"
+    subject_text = ", ".join(text_part for text_part in (name, bookie) if text_part) or "the cluster"
+    finding_text = f"{finding.severity} {finding.id}: {subject_text}"
     earlier_texts = [
         earlier_value
         for earlier_value, later_value in (
@@ -141,19 +142,19 @@ def _finding_sentence(finding: ChangedFinding) -> str:
         if earlier_value not in (None, later_value)
     ]
     if earlier_texts:
-        change_text += f"; was {', '.join(earlier_texts)}"
+        finding_text += f"; was {', '.join(earlier_texts)}"
     if finding.missing or finding.previous_missing:
-        change_text += f"; {finding.missing:,} {'entry' if finding.missing == 1 else 'entries'} missing"
+        finding_text += f"; {finding.missing:,} {'entry' if finding.missing == 1 else 'entries'} missing"
         if finding.previous_missing not in (None, finding.missing):
-            change_text += f", were {finding.previous_missing:,}"
+            finding_text += f", were {finding.previous_missing:,}"
     if finding.change != Change.NEW:
-        change_text += f"; first seen {format_time(finding.first_seen)}"
-    return change_text + (f" [suppressed: {printable(finding.suppressed)}]" if finding.suppressed else "")
+        finding_text += f"; first seen {format_time(finding.first_seen)}"
+    return finding_text + (f" [suppressed: {printable(finding.suppressed)}]" if finding.suppressed else "")
 
 
 def _verdict_sentence(difference: Difference) -> str:
-    counts = [f"{count:,} {change}" for change, count in difference.counts.items() if count]
-    changes_text = ", ".join(counts) or "neither run found anything"
+    change_counts = [f"{count:,} {change}" for change, count in difference.counts.items() if count]
+    changes_text = ", ".join(change_counts) or "neither run found anything"
     return f"{verdict_word(difference.old.verdict)} to {verdict_word(difference.new.verdict)}: {changes_text}"
 
 

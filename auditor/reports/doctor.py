@@ -14,7 +14,7 @@ from auditor.reports.plain_text import wrap_words
 
 SCHEMA = "bookkeeper-auditor/doctor/1"
 
-PRECEDENCE = (USAGE, UNREACHABLE, NOT_COVERED, CLEAN)
+EXIT_CODES_BY_PRECEDENCE = (USAGE, UNREACHABLE, NOT_COVERED, CLEAN)
 """Exit codes by precedence. The diagnosis ends with the first of these codes that any of its lines has."""
 
 
@@ -22,8 +22,8 @@ class State(StrEnum):
     """Kind of the answer to a question."""
 
     OK = "ok"
-    WARN = "warn"  # an audit can be done, and knows less or takes longer
-    FAIL = "fail"  # an audit would end here
+    WARN = "warn"  # an audit can run, but finds less or takes longer
+    FAIL = "fail"  # an audit would end with an error
     NOT_ASKED = "not asked"
 
 
@@ -44,7 +44,7 @@ class Line:
 
 
 class Topic(NamedTuple):
-    """Subject of questions. It makes a line for each kind of answer."""
+    """Subject of questions, with a method that makes a line for each kind of answer."""
 
     topic: str
 
@@ -65,7 +65,7 @@ class Topic(NamedTuple):
         return Line(self.topic, name, State.NOT_ASKED, answer, way_out, exit_code)
 
 
-HERE, STORE, OWNERS, BOOKIES, OUT = map(Topic, ("here", "store", "owners", "bookies", "out"))
+MACHINE, STORE, OWNERS, BOOKIES, RUN_DIRECTORY = map(Topic, ("here", "store", "owners", "bookies", "out"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ class Diagnosis:
         >>> Diagnosis((Line("store", "access", State.FAIL, "no answer", None, UNREACHABLE),), ()).exit_code
         4
         """
-        codes = {line.exit_code for line in self.lines}
-        return next((code for code in PRECEDENCE if code in codes), CLEAN)
+        exit_codes = {line.exit_code for line in self.lines}
+        return next((exit_code for exit_code in EXIT_CODES_BY_PRECEDENCE if exit_code in exit_codes), CLEAN)
 
     def to_json(self) -> dict[str, Any]:
         """Return the diagnosis as plain values for JSON."""
@@ -97,11 +97,11 @@ class Diagnosis:
 WIDTH = 80
 _STATE_COLUMNS, _NAME_COLUMNS = 11, 13
 _TOPIC_TITLES = {
-    HERE: "This machine",
+    MACHINE: "This machine",
     STORE: "The metadata store",
     OWNERS: "The owners of ledgers",
     BOOKIES: "The bookies",
-    OUT: "The run directory",
+    RUN_DIRECTORY: "The run directory",
 }
 
 
@@ -120,25 +120,25 @@ def render(diagnosis: Diagnosis, width: int = WIDTH) -> str:
 
 def _line_text(line: Line, width: int) -> str:
     line_head = f"  {line.state:<{_STATE_COLUMNS}}{line.name:<{_NAME_COLUMNS}}"
-    folded_line = _wrap_text(line.said, width, line_head, " " * len(line_head))
+    answer_text = _wrap_text(line.said, width, line_head, " " * len(line_head))
     if line.way_out is None:
-        return folded_line
+        return answer_text
     arrow_indent = " " * (len(line_head) - 3) + "-> "
-    return f"{folded_line}\n{_wrap_text(line.way_out, width, arrow_indent, ' ' * len(arrow_indent))}"
+    return f"{answer_text}\n{_wrap_text(line.way_out, width, arrow_indent, ' ' * len(arrow_indent))}"
 
 
 def _wrap_text(text: str, width: int, first_indent: str, later_indent: str) -> str:
-    # A path that is longer than a line is left whole: it is there to be copied.
+    # A path that is longer than a line is not broken, so that a user can copy it.
     return "\n".join(wrap_words(text, width, first_indent, later_indent))
 
 
 def _verdict_line(diagnosis: Diagnosis, width: int) -> str:
     counts = Counter(line.state for line in diagnosis.lines)
     counts_text = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
-    ending_by_code = {
+    ending_by_exit_code = {
         0: "An audit can read every source that was checked.",
         2: "An audit would be refused as wrong usage.",
         3: "An audit can run, but would be incomplete.",
         4: "An audit would end without a result.",
     }
-    return _wrap_text(f"{counts_text}. {ending_by_code[diagnosis.exit_code]}", width, "", "")
+    return _wrap_text(f"{counts_text}. {ending_by_exit_code[diagnosis.exit_code]}", width, "", "")

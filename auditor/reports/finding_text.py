@@ -14,13 +14,13 @@ from auditor.model.run_facts import FindingCause
 from auditor.model.states import Change, LedgerClass
 from auditor.reports.plain_text import printable
 
-BOOKIES_SHOWN = 5
+MAX_BOOKIES_SHOWN = 5
 """Largest number of bookies with missing entries that the text of one finding names."""
 
-MAX_LISTED_RUN = 2
-"""Largest number of runs of entries that a group lists one by one. More runs are shown by their period."""
+MAX_LISTED_RUNS = 2
+"""Largest number of runs of entries that a text lists one by one. Of more runs it has only the period."""
 
-ITEMS_SHOWN = 8
+MAX_GROUPS_SHOWN = 8
 """Largest number of groups that the text of a set of entries shows. The jsonl report has all groups."""
 
 
@@ -37,28 +37,32 @@ def finding_line(finding: Finding, change_status: ChangeStatus | None = None) ->
     scope, ledger, bookie = _subject_parts(finding)
     subject_text = " ".join(filter(None, (ledger, ledger and scope and f"of {scope}", bookie))) or "cluster"
     text = f"{subject_text}: {finding.message}"
-    if must_name_subject(finding) and ledger is not None and finding.message.startswith(ledger):
+    if is_sentence_on_subject(finding) and ledger is not None and finding.message.startswith(ledger):
         text = finding.message
-    elif must_name_subject(finding) and finding.bookie_id and finding.message.startswith(finding.bookie_id):
+    elif (
+        is_sentence_on_subject(finding)
+        and finding.bookie_id
+        and finding.message.startswith(finding.bookie_id)
+    ):
         text = f"bookie {finding.message}"
-    message_text = "; ".join([text, *entry_parts(finding, BOOKIES_SHOWN)])
-    tags = ", ".join([str(finding.confidence), *_change_status_words(change_status)])
+    message_text = "; ".join([text, *entry_parts(finding, MAX_BOOKIES_SHOWN)])
+    tags = ", ".join([str(finding.confidence), *_change_status_texts(change_status)])
     return printable(" ".join(f"{finding.severity} {finding.id} {message_text} [{tags}]".split()))
 
 
-def subject(finding: Finding) -> list[str]:
+def subject_texts(finding: Finding) -> list[str]:
     """Return the objects that a finding is about, from the widest to the narrowest. Scope 0 is left out.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> subject(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 42, "bk1:3181"))
+    >>> subject_texts(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 42, "bk1:3181"))
     ['ledger 42', 'bookie bk1:3181']
     """
     return [part for part in _subject_parts(finding) if part is not None]
 
 
-def must_name_subject(finding: Finding) -> bool:
+def is_sentence_on_subject(finding: Finding) -> bool:
     """Return whether the message of a finding is a whole sentence that names all objects of the finding."""
-    subject_patterns = (re.escape(part.removeprefix("bookie ")) for part in subject(finding))
+    subject_patterns = (re.escape(part.removeprefix("bookie ")) for part in subject_texts(finding))
     starts_with_subject = finding.message[:1].isalpha() or finding.message.startswith(
         finding.bookie_id or " "
     )
@@ -67,50 +71,53 @@ def must_name_subject(finding: Finding) -> bool:
     )
 
 
-def tags(finding: Finding, change_status: ChangeStatus | None) -> list[str]:
+def tag_texts(finding: Finding, change_status: ChangeStatus | None) -> list[str]:
     """Return the confidence, the change, the first day and the suppression of a finding.
 
     A value that is the default is left out: ``confirmed``, unchanged, or not suppressed.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> status = ChangeStatus("worse", 1_795_237_669_000, "known")
-    >>> tags(Finding("x", Severity.NOTE, Confidence.SUSPECT), status)
+    >>> tag_texts(Finding("x", Severity.NOTE, Confidence.SUSPECT), status)
     ['suspect', 'worse', 'since 2026-11-21', 'suppressed: known']
     """
     uncertainty_tags = [str(finding.confidence)] if finding.confidence != Confidence.CONFIRMED else []
-    return uncertainty_tags + _change_status_words(change_status)
+    return uncertainty_tags + _change_status_texts(change_status)
 
 
-def sentence(finding: Finding, change_status: ChangeStatus | None) -> tuple[str, str, str]:
+def sentence_parts(finding: Finding, change_status: ChangeStatus | None) -> tuple[str, str, str]:
     """Return the objects of a finding, its message, and its tags in brackets, each as a text.
 
     The text of the objects is empty if the message names them.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> sentence(Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="lies"), None)
+    >>> sentence_parts(Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="lies"), None)
     ('ledger 42', 'lies', ' (suspect)')
     """
     # A message that begins with no letter could begin a list or a heading of Markdown.
-    subject_text = "" if must_name_subject(finding) else ", ".join(subject(finding)) or "cluster"
-    tags_text = ", ".join(tags(finding, change_status))
+    subject_text = "" if is_sentence_on_subject(finding) else ", ".join(subject_texts(finding)) or "cluster"
+    tags_text = ", ".join(tag_texts(finding, change_status))
     return subject_text, finding.message, f" ({tags_text})" if tags_text else ""
 
 
-def missing_text(finding: Finding, bookies: int) -> str:
-    """Return the entries that the first ``bookies`` bookies lack, as ranges. Empty if nothing is missing.
+def missing_text(finding: Finding, max_bookies: int) -> str:
+    """Return the entries that the first ``max_bookies`` bookies lack, as ranges. Empty if nothing is missing.
 
     >>> from auditor.model.finding import Confidence, Missing, Severity
     >>> part = Missing("bk1:3181", ((4, 4, 1, 0),), 1)
     >>> missing_text(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, missing=(part,)), 5)
     'bk1:3181 lacks 4 (1 entry)'
     """
-    return "; ".join(_missing_parts(finding.missing, bookies))
+    return "; ".join(_missing_parts(finding.missing, max_bookies))
 
 
-def _missing_parts(missing_parts: Sequence[Missing], bookies: int) -> list[str]:
-    """Return texts: the entries that each of the first ``bookies`` bookies lacks, and the other bookies."""
-    parts = [f"{part.bookie_id} lacks {entries(part.groups, part.count)}" for part in missing_parts[:bookies]]
-    return parts + and_more(len(missing_parts) - bookies, " bookies")
+def _missing_parts(missing_entries: Sequence[Missing], max_bookies: int) -> list[str]:
+    """Return the entries that each of the first ``max_bookies`` bookies lacks, and the number of others."""
+    parts = [
+        f"{part.bookie_id} lacks {entries_text(part.groups, part.count)}"
+        for part in missing_entries[:max_bookies]
+    ]
+    return parts + and_more(len(missing_entries) - max_bookies, " bookies")
 
 
 _CLASS_TEXTS: dict[str, str] = {
@@ -128,27 +135,28 @@ def class_groups(finding: Finding) -> tuple[Group, ...]:
     )
 
 
-def class_text(finding: Finding) -> str:
+def class_entries_text(finding: Finding) -> str:
     """Return the entries that give a ledger its class, such as entry-lost, as ranges.
 
     Empty if the finding is not about a class.
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[4, 4, 5, 0]], "count": 5}}
-    >>> class_text(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, evidence=seen))
+    >>> lost = Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, evidence=seen)
+    >>> class_entries_text(lost)
     'no copy left: 4-8 (5 entries)'
     """
     groups = class_groups(finding)
     if not groups:
         return ""
-    reason_text = "in no index" if _has_known_bytes(finding) else _CLASS_TEXTS[finding.id]
-    return f"{reason_text}: {entries(groups, finding.evidence['class_entries']['count'])}"
+    class_reason_text = "in no index" if _has_entries_in_logs(finding) else _CLASS_TEXTS[finding.id]
+    return f"{class_reason_text}: {entries_text(groups, finding.evidence['class_entries']['count'])}"
 
 
-def _has_known_bytes(finding: Finding) -> bool:
+def _has_entries_in_logs(finding: Finding) -> bool:
     """Return whether entry logs still have some of a finding's lost entries, although no index has them."""
-    logs = finding.evidence.get("in_entry_logs") or ()
-    return finding.id == LedgerClass.ENTRY_LOST and any(log["lost_entries"] for log in logs)
+    entry_logs = finding.evidence.get("in_entry_logs") or ()
+    return finding.id == LedgerClass.ENTRY_LOST and any(log["lost_entries"] for log in entry_logs)
 
 
 def positions_text(finding: Finding) -> str:
@@ -166,14 +174,14 @@ def positions_text(finding: Finding) -> str:
     if not owner or not groups or (owner["application"], owner["kind"]) != ("pulsar", "data"):
         return ""
     topic = "/".join(owner[name] for name in ("tenant", "namespace", "topic") if owner[name])
-    shown = _ranges_text(groups, lambda entry: f"{finding.ledger_id}:{entry}", " to ")
-    return f"topic {topic}: positions {shown}"
+    range_text = _ranges_text(groups, lambda entry: f"{finding.ledger_id}:{entry}", " to ")
+    return f"topic {topic}: positions {range_text}"
 
 
-def entry_parts(finding: Finding, bookies: int) -> list[str]:
+def entry_parts(finding: Finding, max_bookies: int) -> list[str]:
     """Return texts on the entries that give a ledger its class, their Pulsar positions, and missing entries.
 
-    The missing entries are grouped by bookie, for at most ``bookies`` bookies.
+    The missing entries are grouped by bookie, for at most ``max_bookies`` bookies.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1", ((4, 4, 1, 0),), 1)
@@ -182,21 +190,25 @@ def entry_parts(finding: Finding, bookies: int) -> list[str]:
     ...                     evidence=seen), 5)
     ['no copy left: 4 (1 entry)', 'absent on bk1']
     """
-    parts = [part for part in (class_text(finding), positions_text(finding)) if part]
-    # Bookies that lack just the entries that the reader has been shown need no list each.
+    parts = [part for part in (class_entries_text(finding), positions_text(finding)) if part]
+    # Bookies that lack exactly the entries in `parts` share one text, without a list of entries.
     groups = class_groups(finding)
-    bookies_of_groups = [part.bookie_id for part in finding.missing if part.groups == groups]
-    parts_of_other_groups = [part for part in finding.missing if part.groups != groups]
+    bookies_lacking_groups = [part.bookie_id for part in finding.missing if part.groups == groups]
+    parts_with_other_groups = [part for part in finding.missing if part.groups != groups]
     return [
         *parts,
-        *([f"absent on {first_names(bookies_of_groups, bookies)}"] if bookies_of_groups else []),
-        *_missing_parts(parts_of_other_groups, bookies),
+        *(
+            [f"absent on {first_names(bookies_lacking_groups, max_bookies)}"]
+            if bookies_lacking_groups
+            else []
+        ),
+        *_missing_parts(parts_with_other_groups, max_bookies),
     ]
 
 
 def command_for(finding: Finding, run: str) -> str | None:
     """Return the command that explains the objects of a finding. None if it concerns the whole cluster."""
-    explain_arguments = explain_words(finding)
+    explain_arguments = explain_arguments_for(finding)
     return (
         f"bkaudit explain {explain_arguments} --run {shlex.quote(printable(run))}"
         if explain_arguments
@@ -204,15 +216,16 @@ def command_for(finding: Finding, run: str) -> str | None:
     )
 
 
-def explain_words(finding: Finding) -> str:
+def explain_arguments_for(finding: Finding) -> str:
     """Return the arguments of ``bkaudit explain`` for a finding. Empty if it concerns the whole cluster.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> explain_words(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk 1:3181"))
+    >>> down = Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk 1:3181")
+    >>> explain_arguments_for(down)
     "bookie 'bk 1:3181'"
     """
     if finding.ledger_id is not None:
-        # A number below 0 would be taken for an option.
+        # The command line would take a number below 0 for an option.
         if finding.scope_id or finding.ledger_id < 0:
             qualified_name = LedgerId(finding.ledger_id, finding.scope_id or 0).qualified_name
             return f"ledger --ledger-qualified-name {qualified_name}"
@@ -236,69 +249,71 @@ def is_suppressed(change_status: ChangeStatus | None) -> bool:
     return change_status is not None and change_status.suppressed is not None
 
 
-def _change_status_words(change_status: ChangeStatus | None) -> list[str]:
+def _change_status_texts(change_status: ChangeStatus | None) -> list[str]:
     if change_status is None:
         return []
-    change_words = [change_status.change] if change_status.change not in ("", Change.SAME) else []
+    status_texts = [change_status.change] if change_status.change not in ("", Change.SAME) else []
     if change_status.change not in ("", Change.NEW):
-        change_words.append(f"since {format_time(change_status.first_seen)[:10]}")
-    return change_words + (
+        status_texts.append(f"since {format_time(change_status.first_seen)[:10]}")
+    return status_texts + (
         [f"suppressed: {change_status.suppressed}"] if change_status.suppressed is not None else []
     )
 
 
-def entries(groups: Sequence[Group], count: int) -> str:
+def entries_text(groups: Sequence[Group], count: int) -> str:
     """Return a set of entries as text. ``groups`` are its BP-34 groups, and ``count`` is its size.
 
-    >>> entries([(1, 1, 2, 0), (4, 4, 5, 0)], 7)
+    >>> entries_text([(1, 1, 2, 0), (4, 4, 5, 0)], 7)
     '1,2,4-8 (7 entries)'
-    >>> entries([(0, 2997, 2, 3)], 2000)
+    >>> entries_text([(0, 2997, 2, 3)], 2000)
     '0-2998 every 3, 2 long (2,000 entries)'
-    >>> entries([(5, 5, 1, 0)], 1)
+    >>> entries_text([(5, 5, 1, 0)], 1)
     '5 (1 entry)'
     """
     return f"{_ranges_text(groups)} ({plural(count, 'entry', 'entries')})"
 
 
 def _ranges_text(
-    groups: Sequence[Group], name: Callable[[int], str] = str, range_separator: str = "-"
+    groups: Sequence[Group], entry_name: Callable[[int], str] = str, range_separator: str = "-"
 ) -> str:
     text = ""
     is_previous_single_range = True
-    for group in groups[:ITEMS_SHOWN]:
+    for group in groups[:MAX_GROUPS_SHOWN]:
         first, last, _, period = group
-        is_single_range = period <= 0 or (last - first) // period < MAX_LISTED_RUN
-        shown = (
-            _runs_text(group, name, range_separator)
+        is_single_range = period <= 0 or (last - first) // period < MAX_LISTED_RUNS
+        range_text = (
+            _entry_runs_text(group, entry_name, range_separator)
             if is_single_range
-            else _periodic_text(group, name, range_separator)
+            else _periodic_text(group, entry_name, range_separator)
         )
-        # A periodic group has a comma of its own.
+        # The text of a periodic group contains a comma.
         separator = "," if is_previous_single_range and is_single_range else "; "
-        text += (separator if text else "") + shown
+        text += (separator if text else "") + range_text
         is_previous_single_range = is_single_range
-    remainder = f" and {len(groups) - ITEMS_SHOWN:,} more ranges" if len(groups) > ITEMS_SHOWN else ""
-    return text + remainder
+    remainder_text = (
+        f" and {len(groups) - MAX_GROUPS_SHOWN:,} more ranges" if len(groups) > MAX_GROUPS_SHOWN else ""
+    )
+    return text + remainder_text
 
 
-def _periodic_text(group: Group, name: Callable[[int], str], range_separator: str) -> str:
+def _periodic_text(group: Group, entry_name: Callable[[int], str], range_separator: str) -> str:
     first, last, size, period = group
-    run_length_text = f", {size} long" if size > 1 else ""
-    return f"{name(first)}{range_separator}{name(last + size - 1)} every {period}{run_length_text}"
+    length_clause = f", {size} long" if size > 1 else ""
+    return f"{entry_name(first)}{range_separator}{entry_name(last + size - 1)} every {period}{length_clause}"
 
 
-def _runs_text(group: Group, name: Callable[[int], str], range_separator: str) -> str:
+def _entry_runs_text(group: Group, entry_name: Callable[[int], str], range_separator: str) -> str:
     first, last, size, _ = group
     return ",".join(
-        _run_text(start, size, name, range_separator)
-        for start in ([first] if first == last else [first, last])
+        _entry_run_text(run_start, size, entry_name, range_separator)
+        for run_start in ([first] if first == last else [first, last])
     )
 
 
-def _run_text(start: int, size: int, name: Callable[[int], str], range_separator: str) -> str:
+def _entry_run_text(run_start: int, size: int, entry_name: Callable[[int], str], range_separator: str) -> str:
     if size <= 2:
-        return ",".join(name(entry) for entry in range(start, start + size))
-    return f"{name(start)}{range_separator}{name(start + size - 1)}"
+        return ",".join(entry_name(entry) for entry in range(run_start, run_start + size))
+    return f"{entry_name(run_start)}{range_separator}{entry_name(run_start + size - 1)}"
 
 
 def causes_of(report: Report) -> list[FindingCause]:
@@ -331,9 +346,11 @@ def suppression_entry(finding: Finding, today: date) -> str:
     reason = ""  # say why; an empty reason is refused
     until = 2026-12-03
     """
-    is_loss = finding.urgency in DATA_LOSS
-    digest = missing_digest(finding.missing) if is_loss else None
-    latest_day_comment = f"  # the latest day allowed, {MAX_ACCEPTED_DAYS} days from today" if is_loss else ""
+    is_data_loss = finding.urgency in DATA_LOSS
+    digest = missing_digest(finding.missing) if is_data_loss else None
+    latest_day_comment = (
+        f"  # the latest day allowed, {MAX_ACCEPTED_DAYS} days from today" if is_data_loss else ""
+    )
     lines = [
         f"# {printable(f'{finding.severity} {finding.id}: {finding.message}')}",
         "[[suppress]]",

@@ -2,7 +2,7 @@
 
 The screen fits into a terminal of 24 lines, together with one line of the command and the prompt. It always
 shows one line for each urgency and severity, the verdict and the first action. The other parts get the
-remaining lines in the order of `_Place`. A part that does not fit shows a count instead of names. Findings,
+remaining lines in the order of `_Turn`. A part that does not fit shows a count instead of names. Findings,
 verdict and actions stand last, so that a smaller window loses only facts on the cluster. `bkaudit explain
 run` shows everything.
 """
@@ -21,7 +21,7 @@ from auditor.model.finding import SEVERITY_LABELS, URGENCY_LABELS, Severity, Urg
 from auditor.model.report import Report
 from auditor.model.run_facts import RemarkKind, sentence_of
 from auditor.model.states import Verdict
-from auditor.reports.action_text import ALL_ACTIONS, LABEL_COLUMNS, first_action_lines, object_command
+from auditor.reports.action_text import ALL_ACTIONS_LABEL, LABEL_COLUMNS, explain_command, first_action_lines
 from auditor.reports.blind_spots import blind_sentence, checks_without_input
 from auditor.reports.coverage import (
     CheckCount,
@@ -48,29 +48,29 @@ _NARROW_COLUMNS, _HANGING_COLUMNS = 72, 4
 
 In a narrower terminal the names of checks follow the number of findings directly.
 """
-_NAMES_SHOWN = 5
-_ROWS_SHOWN = 3
+_MAX_NAMES = 5
+_MAX_ROWS = 3
 """Largest number of causes, and of notices, on the screen."""
-_REASONS_SHOWN = 2
-_NO_BOOKIES = "{:,}, none read: no --bookies was given; only metadata was checked"
+_MAX_REASONS = 2
+_NO_BOOKIES_TEXT = "{:,}, none read: no --bookies was given; only metadata was checked"
 
 
-class _Place(IntEnum):
+class _Turn(IntEnum):
     """Turn in which a part of the screen gets its lines. The lowest turn comes first."""
 
-    ALWAYS = 0
+    REQUIRED_ROWS = 0
     CLUSTER = 1
-    NOT_READ = 2
-    URGENT = 3
-    CAUSE = 4
-    REMARK = 5
-    ERRORS = 6
-    IN_FULL = 7
-    CONTEXT = 8
+    UNREAD_DATA = 2
+    URGENT_ROWS = 3
+    CAUSES = 4
+    NOTICES = 5
+    ERROR_ROWS = 6
+    LONG_NOTICES = 7
+    CONTEXT_FACTS = 8
     CHANGES = 9
-    MILD = 10
-    FACTS = 11
-    REMAINDER = 12
+    MINOR_ROWS = 10
+    RUN_FACTS = 11
+    OTHER_PARTS = 12
 
 
 Form = tuple[str, ...]
@@ -84,27 +84,27 @@ class _Part:
     Attributes:
         label: Text before the first row.
         forms: The forms, the fullest first. The part is left out if the shortest one does not fit.
-        place: Turn in which the part gets its shortest form.
-        fuller_place: Turn in which the part gets the fullest form that fits.
+        turn: Turn in which the part gets its shortest form.
+        fuller_turn: Turn in which the part gets the fullest form that fits.
         columns: Columns of the label.
-        hanging: Indentation of all lines but the first. None: as wide as the label.
+        indent: Indentation of all lines but the first. None: as wide as the label.
     """
 
     label: str
     forms: Sequence[Form]
-    place: _Place
-    fuller_place: _Place = _Place.REMAINDER
+    turn: _Turn
+    fuller_turn: _Turn = _Turn.OTHER_PARTS
     columns: int = _LABEL_COLUMNS
-    hanging: int | None = None
+    indent: int | None = None
 
     def lines(self, form: Form, width: int) -> list[str]:
         """Return the lines of a form. Only the first row has the label."""
-        below_indent = " " * (self.columns if self.hanging is None else self.hanging)
-        label_columns = chain([f"{self.label:<{self.columns}}"], repeat(below_indent))
+        below_indent = " " * (self.columns if self.indent is None else self.indent)
+        line_starts = chain([f"{self.label:<{self.columns}}"], repeat(below_indent))
         return [
             line
-            for label_text, row in zip(label_columns, form, strict=False)
-            for line in fold_text(row, width, label_text, below_indent)
+            for line_start, row in zip(line_starts, form, strict=False)
+            for line in fold_text(row, width, line_start, below_indent)
         ]
 
 
@@ -116,52 +116,54 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     Args:
         report: The report of a run.
         run: Name of the run in commands.
-        width: Columns of a line. Above `MAX_WIDTH` the output is not a terminal: the screen has the content
-            of one with `WIDTH` columns, unfolded.
+        width: Columns of a line. If it is above `MAX_WIDTH`, the output is not a terminal. The screen then
+            has the content of a terminal with `WIDTH` columns, in unfolded lines.
     """
     columns = width if width <= MAX_WIDTH else WIDTH
     actions = first_action_lines(report, run, width)
     last_lines = [*fold_text(verdict(report), width), *actions, *_next_commands(report, run)]
-    first_parts = [*_reading_parts(report, columns), *_remark_parts(report, columns)]
+    head = [*_coverage_parts(report, columns), *_notice_parts(report, columns)]
     body = [*_count_parts(report, columns), *_cause_parts(report, columns), *_history_parts(report, columns)]
-    # No command is folded here, but a terminal does it; and there are two blank lines.
-    room = MAX_LINES - 2 - sum(max(1, ceil(columns_of(line) / columns)) for line in last_lines)
-    forms = _choose_forms([*first_parts, *body], room, columns)
-    shown = [
+    # A terminal itself folds the long commands. Two lines are blank.
+    lines_left = MAX_LINES - 2 - sum(max(1, ceil(columns_of(line) / columns)) for line in last_lines)
+    forms = _choose_forms([*head, *body], lines_left, columns)
+    part_lines = [
         part.lines(form, width) if form is not None else []
-        for part, form in zip([*first_parts, *body], forms, strict=True)
+        for part, form in zip([*head, *body], forms, strict=True)
     ]
-    above_lines, below_lines = chain(*shown[: len(first_parts)]), chain(*shown[len(first_parts) :])
+    above_lines, below_lines = chain(*part_lines[: len(head)]), chain(*part_lines[len(head) :])
     nothing_lines = [] if report.run.tally else ["nothing found"]
     return "\n".join([*above_lines, "", *nothing_lines, *below_lines, "", *last_lines]).removeprefix("\n")
 
 
-def _choose_forms(parts: Sequence[_Part], room: int, columns: int) -> list[Form | None]:
-    """Return a form for each part, as full as ``room`` lines allow. None leaves the part out."""
-    sizes = [[len(part.lines(form, columns)) for form in part.forms] for part in parts]
-    steps = [(part.place, number, False) for number, part in enumerate(parts)]
-    steps += [(part.fuller_place, number, True) for number, part in enumerate(parts)]
-    chosen: list[int | None] = [None] * len(parts)
-    for place, number, is_full_turn in sorted(steps):
-        form_sizes, chosen_form = sizes[number], chosen[number]
-        line_count = 0 if chosen_form is None else form_sizes[chosen_form]
-        limit = line_count + room if is_full_turn else form_sizes[-1]
-        if (is_full_turn and chosen_form is None) or (limit - line_count > room and place != _Place.ALWAYS):
+def _choose_forms(parts: Sequence[_Part], lines_left: int, columns: int) -> list[Form | None]:
+    """Return a form for each part, as full as ``lines_left`` lines allow. None leaves the part out."""
+    line_counts = [[len(part.lines(form, columns)) for form in part.forms] for part in parts]
+    turns = [(part.turn, number, False) for number, part in enumerate(parts)]
+    turns += [(part.fuller_turn, number, True) for number, part in enumerate(parts)]
+    choices: list[int | None] = [None] * len(parts)
+    for turn, number, is_full_turn in sorted(turns):
+        form_lines, choice = line_counts[number], choices[number]
+        used_lines = 0 if choice is None else form_lines[choice]
+        limit = used_lines + lines_left if is_full_turn else form_lines[-1]
+        if (is_full_turn and choice is None) or (
+            limit - used_lines > lines_left and turn != _Turn.REQUIRED_ROWS
+        ):
             continue
         form_number = next(
-            (form for form, size in enumerate(form_sizes) if size <= limit), len(form_sizes) - 1
+            (form for form, size in enumerate(form_lines) if size <= limit), len(form_lines) - 1
         )
-        chosen[number] = form_number
-        room -= form_sizes[form_number] - line_count
-    return [None if form is None else part.forms[form] for part, form in zip(parts, chosen, strict=True)]
+        choices[number] = form_number
+        lines_left -= form_lines[form_number] - used_lines
+    return [None if form is None else part.forms[form] for part, form in zip(parts, choices, strict=True)]
 
 
 def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
     """Return forms with fewer and fewer names and the number of further ones. The last form has no name."""
     unbroken_names = [name.replace(" ", "\0") for name in names]
-    max_names = min(len(names), _NAMES_SHOWN)
+    max_names = min(len(names), _MAX_NAMES)
     return [
-        *((f"{title}{separator}{first_names(unbroken_names, shown)}",) for shown in range(max_names, 0, -1)),
+        *((f"{title}{separator}{first_names(unbroken_names, count)}",) for count in range(max_names, 0, -1)),
         (title,),
     ]
 
@@ -174,14 +176,14 @@ def _shorten_text(text: str, columns: int) -> str:
     >>> _shorten_text("20 ledgers (rack /r1, /r2)", 26)
     '20 ledgers'
     """
-    room = columns - _LABEL_COLUMNS
-    if columns_of(text) <= room:
+    width = columns - _LABEL_COLUMNS
+    if columns_of(text) <= width:
         return text
-    # What stands in brackets has nothing that ends a clause but its beginning.
+    # A clause may end before a bracket, but not inside the brackets.
     masked_text = re.sub(r"\(.*?\)", lambda match: "(" + "x" * (len(match[0]) - 1), text)
     clause_ends = [end.start() for end in re.finditer(r"[:;,] | \(| and (?=has )|$", masked_text)]
-    fitting_texts = [text[:end] for end in clause_ends if columns_of(text[:end]) <= room]
-    return fitting_texts[-1] if fitting_texts else cut_text(text, room - len(ELLIPSIS)).rstrip() + ELLIPSIS
+    fitting_texts = [text[:end] for end in clause_ends if columns_of(text[:end]) <= width]
+    return fitting_texts[-1] if fitting_texts else cut_text(text, width - len(ELLIPSIS)).rstrip() + ELLIPSIS
 
 
 def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
@@ -190,9 +192,9 @@ def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
     If ``columns`` is given, each text is shortened to one line of that width. None: texts are not shortened.
     """
     forms = []
-    for shown in range(min(len(texts), _ROWS_SHOWN), 0, -1):
-        more_clause = f" ({len(texts) - shown:,} more)" if len(texts) > shown else ""
-        rows = list(texts[:shown])
+    for count in range(min(len(texts), _MAX_ROWS), 0, -1):
+        more_clause = f" ({len(texts) - count:,} more)" if len(texts) > count else ""
+        rows = list(texts[:count])
         if columns is not None:
             rows = [
                 *(_shorten_text(row, columns) for row in rows[:-1]),
@@ -207,66 +209,66 @@ def _row_forms(text: str, columns: int) -> list[Form]:
     return [(text,), (_shorten_text(text, columns),)]
 
 
-def _reading_parts(report: Report, columns: int) -> Iterator[_Part]:
+def _coverage_parts(report: Report, columns: int) -> Iterator[_Part]:
     """Yield the parts on the cluster, on what was checked, and on what was not checked."""
     run, cluster = report.run, report.cluster
     ledgers, replicas, bookies = checked_extents(report)
     scan_time = format_time(run.scan_time)
     name = cut_middle(cluster.instance_id or "no instance id", columns - _LABEL_COLUMNS - len(scan_time) - 2)
-    yield _Part("cluster", [(f"{name}, {scan_time}",)], _Place.CLUSTER)
+    yield _Part("cluster", [(f"{name}, {scan_time}",)], _Turn.CLUSTER)
     store_text = f"{cluster.metadata_uri}, layout {cluster.layout}"
-    yield _Part("metadata", _row_forms(store_text, columns), _Place.FACTS)
+    yield _Part("metadata", _row_forms(store_text, columns), _Turn.RUN_FACTS)
     checked_forms: list[Form] = [(ledgers.sentence,)]
     if not report.metadata_only:
         checked_forms.insert(
             0, (f"{ledgers.sentence}; {replicas.covered_count:,} of {replicas.total:,} ledger copies",)
         )
-    yield _Part("checked", checked_forms, _Place.CLUSTER)
-    unread = _name_forms(str(bookies), "; not read: ", report.coverage.bookies.unread)
+    yield _Part("checked", checked_forms, _Turn.CLUSTER)
+    bookie_forms = _name_forms(str(bookies), "; not read: ", report.coverage.bookies.unread)
     if report.metadata_only:
-        unread = _row_forms(_NO_BOOKIES.format(bookies.total), columns)
-    yield _Part("bookies", unread, _Place.CLUSTER, _Place.CONTEXT)
-    if run.repair is not None and (repair := repair_line(run.repair, run.scan_time)) is not None:
-        yield _Part("repair", _row_forms(repair, columns), _Place.NOT_READ, _Place.CONTEXT)
-    if (blind_clause := blind_sentence(report)) is not None:
+        bookie_forms = _row_forms(_NO_BOOKIES_TEXT.format(bookies.total), columns)
+    yield _Part("bookies", bookie_forms, _Turn.CLUSTER, _Turn.CONTEXT_FACTS)
+    if run.repair is not None and (repair_text := repair_line(run.repair, run.scan_time)) is not None:
+        yield _Part("repair", _row_forms(repair_text, columns), _Turn.UNREAD_DATA, _Turn.CONTEXT_FACTS)
+    if (skipped_text := blind_sentence(report)) is not None:
         names = [id for id in checks_without_input(report) if id not in run.not_run]
-        yield _Part("skipped", _name_forms(blind_clause, ": ", names), _Place.CONTEXT)
+        yield _Part("skipped", _name_forms(skipped_text, ": ", names), _Turn.CONTEXT_FACTS)
     if run.not_run:
         label_text = f"{len(run.not_run):,} of {len(ALL):,} checks"
-        yield _Part("not run", _name_forms(label_text, ": ", run.not_run), _Place.CLUSTER, _Place.CONTEXT)
+        yield _Part("not run", _name_forms(label_text, ": ", run.not_run), _Turn.CLUSTER, _Turn.CONTEXT_FACTS)
     if constants := changed_constants(report):
-        yield _Part("constants", _row_forms("; ".join(constants), columns), _Place.CONTEXT)
-    if (accepted := accepted_gaps(report)) is not None:
-        yield _Part("accepted", _row_forms(accepted, columns), _Place.CONTEXT)
+        yield _Part("constants", _row_forms("; ".join(constants), columns), _Turn.CONTEXT_FACTS)
+    if (accepted_text := accepted_gaps(report)) is not None:
+        yield _Part("accepted", _row_forms(accepted_text, columns), _Turn.CONTEXT_FACTS)
     if run.resumed is not None:
-        since_text = f"with tables of an interrupted run, from {format_time(run.resumed)} on"
-        yield _Part("resumed", [(since_text,)], _Place.CONTEXT)
+        since_text = f"reuses tables of an interrupted run, the oldest of {format_time(run.resumed)}"
+        yield _Part("resumed", [(since_text,)], _Turn.CONTEXT_FACTS)
     if run.reused:
-        yield _Part("reused", _row_forms(reuse_sentence(run.reused), columns), _Place.FACTS)
+        yield _Part("reused", _row_forms(reuse_sentence(run.reused), columns), _Turn.RUN_FACTS)
     if run.in_doubt:
-        # A reason that is cut may say the opposite of what it says in full.
+        # The beginning of a reason alone may say the opposite of the whole reason.
         doubt_forms = _row_forms(doubtful_ids_line(run.in_doubt), columns)
-        yield _Part("unknown", doubt_forms, _Place.NOT_READ, _Place.NOT_READ)
+        yield _Part("unknown", doubt_forms, _Turn.UNREAD_DATA, _Turn.UNREAD_DATA)
     if run.gaps:
         gaps_text = f"{plural(len(run.gaps), 'place', 'places')}, such as {run.gaps[0]}"
-        yield _Part("not read", _row_forms(gaps_text, columns), _Place.NOT_READ)
+        yield _Part("not read", _row_forms(gaps_text, columns), _Turn.UNREAD_DATA)
 
 
-def _remark_parts(report: Report, columns: int) -> Iterator[_Part]:
+def _notice_parts(report: Report, columns: int) -> Iterator[_Part]:
     """Yield the parts on data that is one failure from loss, and on notices that ask for an action."""
-    other_texts, shown = [], False
-    for remark in sorted(
-        report.run.remarks, key=lambda remark: list(RemarkKind).index(RemarkKind(remark["kind"]))
+    notice_texts, has_label = [], False
+    for notice in sorted(
+        report.run.remarks, key=lambda fact: list(RemarkKind).index(RemarkKind(fact["kind"]))
     ):
-        kind = RemarkKind(remark["kind"])
+        kind = RemarkKind(notice["kind"])
         if kind in (RemarkKind.NEAR_LOSS, RemarkKind.ONE_REACHABLE):
-            label = "" if shown else "exposure"
-            shown = True
-            yield _Part(label, _row_forms(sentence_of(remark), columns), _Place.REMARK, _Place.IN_FULL)
+            label = "" if has_label else "exposure"
+            has_label = True
+            yield _Part(label, _row_forms(sentence_of(notice), columns), _Turn.NOTICES, _Turn.LONG_NOTICES)
         elif kind.acts and kind is not RemarkKind.NOT_COMPARED:
-            other_texts.append(remark["text"])
-    if other_texts:
-        yield _Part("notice", _first_rows(other_texts, columns), _Place.REMARK, _Place.CONTEXT)
+            notice_texts.append(notice["text"])
+    if notice_texts:
+        yield _Part("notice", _first_rows(notice_texts, columns), _Turn.NOTICES, _Turn.CONTEXT_FACTS)
 
 
 def _count_parts(report: Report, columns: int) -> list[_Part]:
@@ -285,15 +287,15 @@ def _count_parts(report: Report, columns: int) -> list[_Part]:
         is_urgent = check_counts[0].urgency != Urgency.REST or check_counts[0].severity.at_least(
             Severity.CRITICAL
         )
-        error = check_counts[0].severity.at_least(Severity.ERROR)
-        fuller_place = _Place.URGENT if is_urgent else _Place.ERRORS if error else _Place.MILD
-        number = f"{sum(check_count.sums['count'] for check_count in check_counts):,}"
+        is_error = check_counts[0].severity.at_least(Severity.ERROR)
+        fuller_turn = _Turn.URGENT_ROWS if is_urgent else _Turn.ERROR_ROWS if is_error else _Turn.MINOR_ROWS
+        count_text = f"{sum(check_count.sums['count'] for check_count in check_counts):,}"
         if columns < _NARROW_COLUMNS:
-            label_text, hanging = f"{label} {number}: ", _HANGING_COLUMNS
+            label_text, indent = f"{label} {count_text}: ", _HANGING_COLUMNS
         else:
-            label_text, hanging = f"{label:<{_COUNT_LABEL_WIDTH}}{number:>{_COUNT_WIDTH}}   ", None
+            label_text, indent = f"{label:<{_COUNT_LABEL_WIDTH}}{count_text:>{_COUNT_WIDTH}}   ", None
         forms = _count_forms(report, check_counts)
-        parts.append(_Part(label_text, forms, _Place.ALWAYS, fuller_place, len(label_text), hanging))
+        parts.append(_Part(label_text, forms, _Turn.REQUIRED_ROWS, fuller_turn, len(label_text), indent))
     return parts
 
 
@@ -305,10 +307,10 @@ def _count_forms(report: Report, check_counts: list[CheckCount]) -> list[Form]:
     impact = _impact_text(report, check_counts)
     names = [_count_text(check_count).replace(" ", "\0") for check_count in check_counts]
     forms = []
-    for shown in range(len(check_counts), 0, -1):
-        hidden_count = len(check_counts) - shown
+    for count in range(len(check_counts), 0, -1):
+        hidden_count = len(check_counts) - count
         more_clause = [plural(hidden_count, "more check").replace(" ", "\0")] if hidden_count else []
-        forms.append((f"{', '.join([*names[:shown], *more_clause])}{impact}",))
+        forms.append((f"{', '.join([*names[:count], *more_clause])}{impact}",))
     return [*forms, (plural(len(check_counts), "check"),)]
 
 
@@ -348,53 +350,50 @@ def _count_text(check_count: CheckCount) -> str:
 def _cause_parts(report: Report, columns: int) -> Iterator[_Part]:
     """Yield the part on causes that explain several findings. `bkaudit report` lists these findings."""
     if causes := causes_of(report):
-        all_causes = _first_rows([cause_sentence(cause) for cause in causes])
-        summary = _first_rows([cause["sentence"] for cause in causes], columns)
-        yield _Part("cause", [*all_causes, summary[-1]], _Place.CAUSE, _Place.IN_FULL)
+        cause_forms = _first_rows([cause_sentence(cause) for cause in causes])
+        sentence_forms = _first_rows([cause["sentence"] for cause in causes], columns)
+        yield _Part("cause", [*cause_forms, sentence_forms[-1]], _Turn.CAUSES, _Turn.LONG_NOTICES)
 
 
 def _history_parts(report: Report, columns: int) -> Iterator[_Part]:
     """Yield the parts on changes since the last run and on suppressions."""
     changes, entries = report.run.changes, report.run.suppressions
     reasons = [
-        sentence_of(remark) for remark in report.run.remarks if remark["kind"] == RemarkKind.NOT_COMPARED
+        sentence_of(notice) for notice in report.run.remarks if notice["kind"] == RemarkKind.NOT_COMPARED
     ]
     short_reasons = [_shorten_text(reason, columns) for reason in reasons[:1]]
     if changes is not None:
         since_text = f"since {format_time(changes['finished'])}"
         counts = f"{changes['new']:,} new, {changes['worse']:,} worse, {changes['fixed']:,} fixed"
-        all_causes = f"{counts}, {changes['better']:,} better, {changes['same']:,} as before, {since_text}"
+        full_text = f"{counts}, {changes['better']:,} better, {changes['same']:,} as before, {since_text}"
         summary = f"{counts}, {since_text}"
         if changes["unseen"]:
-            all_causes += f"; {changes['unseen']:,} could not be checked again"
+            full_text += f"; {changes['unseen']:,} could not be checked again"
             summary = f"{counts}, {changes['unseen']:,} not checked, {since_text}"
-        forms = [(all_causes, *reasons), (all_causes, *short_reasons), (summary, *short_reasons), (summary,)]
-        yield _Part("changed", forms, _Place.ALWAYS, _Place.CHANGES)
+        forms = [(full_text, *reasons), (full_text, *short_reasons), (summary, *short_reasons), (summary,)]
+        yield _Part("changed", forms, _Turn.REQUIRED_ROWS, _Turn.CHANGES)
     elif reasons:
-        yield _Part("changed", [tuple(reasons), tuple(short_reasons)], _Place.ALWAYS, _Place.CHANGES)
+        yield _Part("changed", [tuple(reasons), tuple(short_reasons)], _Turn.REQUIRED_ROWS, _Turn.CHANGES)
     else:
-        yield _Part("changed", [("there is no earlier run to compare with",)], _Place.FACTS)
+        yield _Part("changed", [("there is no earlier run to compare with",)], _Turn.RUN_FACTS)
     total = sum(entry["count"] for entry in entries)
-    expired = [f"{entry['reason']} ({entry['until']})" for entry in entries if entry["expired"]]
+    expired_texts = [f"{entry['reason']} ({entry['until']})" for entry in entries if entry["expired"]]
     acceptance_texts = [f"{entry['reason']} (until {entry['until']})" for entry in entries if entry["count"]]
-    clauses = [f"{total:,}: {first_names(acceptance_texts, _REASONS_SHOWN)}"] if total else []
-    clauses += [f"expired: {first_names(expired, _REASONS_SHOWN)}"] if expired else []
+    clauses = [f"{total:,}: {first_names(acceptance_texts, _MAX_REASONS)}"] if total else []
+    clauses += [f"expired: {first_names(expired_texts, _MAX_REASONS)}"] if expired_texts else []
     if clauses:
-        yield _Part("suppressed", _row_forms("; ".join(clauses), columns), _Place.CONTEXT)
+        yield _Part("suppressed", _row_forms("; ".join(clauses), columns), _Turn.CONTEXT_FACTS)
 
 
 def _next_commands(report: Report, run: str) -> list[str]:
-    """Return the lines of the commands that show all actions.
-
-    Commands are never folded, so that they can be copied.
-    """
+    """Return the lines of the commands that show all actions. No line is folded, so that it can be copied."""
     if not report.findings and report.verdict != Verdict.INCOMPLETE:
         return []
     commands = [f"bkaudit explain run {shlex.quote(printable(run))}"]
     if report.first_action is None and report.run.steps:
         step = report.run.steps[0]
-        commands.append(object_command(step["id"], step, run))
+        commands.append(explain_command(step["id"], step, run))
     return [
-        f"{ALL_ACTIONS if not number else '':<{LABEL_COLUMNS}}{command}"
+        f"{ALL_ACTIONS_LABEL if not number else '':<{LABEL_COLUMNS}}{command}"
         for number, command in enumerate(commands)
     ]

@@ -19,29 +19,31 @@ from auditor.model.report_source import ReportSource
 class Form:
     """File ending and writer of one form of a report.
 
-    ``binary`` forms are not shown at a terminal. ``complete`` forms can list every finding. Other forms
-    have only samples or counts of findings.
+    If ``is_binary`` is True, the form is only written to files. If ``is_complete`` is True, the form can list
+    every finding. Otherwise it has only samples or counts of findings.
     """
 
     ending: str
     write: Callable[[ReportSource, BinaryIO], None]
-    binary: bool = False
-    complete: bool = False
+    is_binary: bool = False
+    is_complete: bool = False
 
     @classmethod
     def of_text(
-        cls, ending: str, parts: Callable[[ReportSource], Iterable[str]], is_complete: bool = False
+        cls, ending: str, parts_of_report: Callable[[ReportSource], Iterable[str]], is_complete: bool = False
     ) -> Form:
-        """Return a form that is text. ``parts`` yields the report of a run as pieces of text."""
+        """Return a form that is text. ``parts_of_report`` yields the report of a run as pieces of text."""
         return cls(
-            ending, lambda run, output_stream: write_parts(output_stream, parts(run)), complete=is_complete
+            ending,
+            lambda run, output_stream: write_parts(output_stream, parts_of_report(run)),
+            is_complete=is_complete,
         )
 
 
 def _text_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import first_screen, text
 
-    for line in text.for_pipe(run.report, text.samples(run.report, run.statuses())):
+    for line in text.pipe_lines(run.report, text.sampled_findings(run.report, run.statuses())):
         yield f"{line}\n"
     yield f"\n{first_screen.render(run.report, run.path, text.UNLIMITED_WIDTH)}\n"
 
@@ -82,19 +84,19 @@ def _openmetrics_parts(run: ReportSource) -> Iterable[str]:
 def _plain_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import pager
 
-    return pager.plain(run.report, run.changes_since_complete(), run.path), "\n"
+    return pager.plain_message(run.report, run.changes_since_complete(), run.path), "\n"
 
 
 def _slack_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import pager
 
-    return pager.slack(run.report, run.changes_since_complete(), run.path), "\n"
+    return pager.slack_message(run.report, run.changes_since_complete(), run.path), "\n"
 
 
 def _write_parquet_form(run: ReportSource, output_stream: BinaryIO) -> None:
     from auditor.reports import csv
 
-    csv.write(run.findings, output_stream, run.statuses_in_order())
+    csv.write_parquet(run.findings, output_stream, run.statuses_in_order())
 
 
 def json_line(finding: Finding) -> str:
@@ -121,7 +123,7 @@ FORMS = {
     "openmetrics": Form.of_text("prom", _openmetrics_parts),
     "plain": Form.of_text("plain.txt", _plain_parts),
     "slack": Form.of_text("slack.json", _slack_parts),
-    "parquet": Form("parquet", _write_parquet_form, binary=True, complete=True),
+    "parquet": Form("parquet", _write_parquet_form, is_binary=True, is_complete=True),
 }
 """Forms by their names, the values of ``--format``."""
 
@@ -129,5 +131,5 @@ FORMS = {
 def write_parts(output_stream: BinaryIO, parts: Iterable[str]) -> None:
     """Write text as UTF-8, part by part."""
     for part in parts:
-        # A surrogate that stands alone, which evidence may have, is written as JSON has it.
+        # Evidence may have a lone surrogate, which UTF-8 cannot encode. It is written as an escape of JSON.
         output_stream.write(part.encode("utf-8", "backslashreplace"))

@@ -13,7 +13,7 @@ from auditor.model.history import RunSummary, cluster_key
 from auditor.model.report import Report
 from auditor.model.run_facts import RunFacts
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
-from auditor.reports.coverage import checked_extents, severity_words, unaccepted_holds, verdict_word
+from auditor.reports.coverage import checked_extents, severity_counts_text, unaccepted_holds, verdict_word
 from auditor.reports.plain_text import columns_of, fold_text, printable
 
 _DATA_AGE_SHOWN_MS = 3_600_000
@@ -44,9 +44,11 @@ def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
     lines = _table_lines(runs, fits_one_row=True)
     if width is not None and max(map(columns_of, lines)) > width:
         lines = _table_lines(runs, fits_one_row=False)
-    clusters = {cluster_key(run) for run in runs}
-    if len(clusters) > 1:
-        clusters_warning = f"these are runs of {len(clusters)} clusters; only those of one are compared"
+    cluster_keys = {cluster_key(run) for run in runs}
+    if len(cluster_keys) > 1:
+        clusters_warning = (
+            f"these are runs of {len(cluster_keys)} clusters; only runs of the same cluster are compared"
+        )
         lines += [clusters_warning] if width is None else fold_text(clusters_warning, width)
     return "\n".join(lines)
 
@@ -55,7 +57,9 @@ def _table_lines(runs: Sequence[RunSummary], fits_one_row: bool) -> list[str]:
     """Return the lines of a header and of each run, which takes one row or two."""
     number_rows = [("crit", "err", "warn", "note", *_CHANGE_KEYS[:3])]
     for run in runs:
-        change_cells = [str(run.changes[key]) if run.changes else "-" for key in _CHANGE_KEYS[:3]]
+        change_cells = [
+            str(run.changes[change_key]) if run.changes else "-" for change_key in _CHANGE_KEYS[:3]
+        ]
         number_rows.append((*(str(run.severities[severity]) for severity in _SEVERITIES), *change_cells))
     widths = [max(map(len, column)) for column in zip(*number_rows, strict=True)]
     counts = [
@@ -72,8 +76,8 @@ def _table_lines(runs: Sequence[RunSummary], fits_one_row: bool) -> list[str]:
             for time, verdict, count, name in rows
         ]
     lines = []
-    for time, verdict, count, name in rows:
-        lines += [f"{time:<{time_width}} {count}", f"  {verdict:<{verdict_width}} {name}"]
+    for time_text, verdict, count, name in rows:
+        lines += [f"{time_text:<{time_width}} {count}", f"  {verdict:<{verdict_width}} {name}"]
     return lines
 
 
@@ -81,14 +85,18 @@ def to_csv(runs: Sequence[RunSummary]) -> str:
     """Return one CSV row for each run. Times are milliseconds since 1970, UTC."""
     csv_buffer = StringIO()
     writer = csv.writer(csv_buffer, lineterminator="\n")
-    fixed_columns = ("path", "started", "finished", "scan_time", "instance_id", "verdict", "complete")
-    writer.writerow([*fixed_columns, *_SEVERITIES, "previous", *_CHANGE_KEYS, "metadata_uri"])
+    fact_columns = ("path", "started", "finished", "scan_time", "instance_id", "verdict", "complete")
+    writer.writerow([*fact_columns, *_SEVERITIES, "previous", *_CHANGE_KEYS, "metadata_uri"])
     for run in runs:
         changes = run.changes
-        change_cells = [changes["previous"], *(changes[key] for key in _CHANGE_KEYS)] if changes else [""] * 6
+        change_cells = (
+            [changes["previous"], *(changes[change_key] for change_key in _CHANGE_KEYS)]
+            if changes
+            else [""] * 6
+        )
         counts = [run.severities[severity] for severity in _SEVERITIES]
         writer.writerow(
-            [*(getattr(run, name) for name in fixed_columns), *counts, *change_cells, run.metadata_uri]
+            [*(getattr(run, name) for name in fact_columns), *counts, *change_cells, run.metadata_uri]
         )
     return csv_buffer.getvalue().rstrip("\n")
 
@@ -98,61 +106,59 @@ def to_json(runs: Sequence[RunSummary]) -> str:
     return json.dumps([asdict(run) for run in runs], indent=2, ensure_ascii=False)
 
 
-def status_line(report: Report, run: str, now_ms: int, data_time: int | None = None) -> str:
+def status_line(report: Report, run: str, now_ms: int, data_ms: int | None = None) -> str:
     """Return one line on the state of a run.
 
     Args:
         report: The report of the run.
         run: The run's directory.
         now_ms: Current time in ms since 1970, UTC.
-        data_time: Time of the oldest data that the run rests on, in ms since 1970, UTC. None: unknown. Its
+        data_ms: Time of the oldest data that the run rests on, in ms since 1970, UTC. None: unknown. Its
             age is shown if the data is much older than the run.
     """
     run_facts = report.run
-    counts = severity_words(report, suppressed=False)
+    counts = severity_counts_text(report, suppressed=False)
     ledgers, _, bookies = checked_extents(report)
     suppressed_count = sum(tally["suppressed"] for tally in run_facts.tally)
     parts = [
         counts or ("only suppressed findings" if suppressed_count else "no finding"),
         *([f"first action: {printable(action['text'])}"] if (action := report.first_action) else []),
-        *_unavailable_reasons(run_facts),
+        *_unavailable_texts(run_facts),
         *([f"{suppressed_count:,} suppressed"] if suppressed_count else []),
         *(
             [f"{plural(hold_count, 'urgent hold')} not accepted"]
             if (hold_count := unaccepted_holds(report))
             else []
         ),
-        _status_changes(report),
+        _changes_text(report),
         f"{ledgers.covered_count:,} of {ledgers.total:,} ledgers checked",
-        *([f"{plural(ledgers.open, 'ledger')} still open"] if ledgers.open else []),
+        *([f"{plural(ledgers.open_count, 'ledger')} still open"] if ledgers.open_count else []),
         f"{bookies.covered_count:,} of {bookies.total:,} bookies read",
         *([f"{plural(len(run_facts.blind), 'check')} skipped"] if run_facts.blind else []),
         *(["which checks were skipped is unknown"] if run_facts.blind is None else []),
         f"{duration(max(0, now_ms - run_facts.finished) / 1000)} old ({format_time(run_facts.finished)})",
-        *_data_age(run_facts.finished, data_time, now_ms),
+        *_data_age_texts(run_facts.finished, data_ms, now_ms),
         printable(run),
     ]
     return f"{verdict_word(report.verdict)} {printable(report.cluster.name)}: {'; '.join(parts)}"
 
 
-def _data_age(finished: int, data_time: int | None, now_ms: int) -> list[str]:
-    """Return a text on data that is over an hour older than the end of the run, or has a future time."""
-    if data_time is not None and data_time - now_ms > MAX_CLOCK_AHEAD_MS:
-        return [f"its data has a future time ({format_time(data_time)}): a clock is wrong"]
-    if data_time is None or finished - data_time <= _DATA_AGE_SHOWN_MS:
+def _data_age_texts(finished_ms: int, data_ms: int | None, now_ms: int) -> list[str]:
+    """Return a text on data that is over an hour older than the run's end, or in the future; else nothing."""
+    if data_ms is not None and data_ms - now_ms > MAX_CLOCK_AHEAD_MS:
+        return [f"its data has a future time ({format_time(data_ms)}): a clock is wrong"]
+    if data_ms is None or finished_ms - data_ms <= _DATA_AGE_SHOWN_MS:
         return []
-    return [
-        f"its oldest data is {duration(max(0, now_ms - data_time) / 1000)} old ({format_time(data_time)})"
-    ]
+    return [f"its oldest data is {duration(max(0, now_ms - data_ms) / 1000)} old ({format_time(data_ms)})"]
 
 
-def _unavailable_reasons(run_facts: RunFacts) -> list[str]:
+def _unavailable_texts(run_facts: RunFacts) -> list[str]:
     """Return how many ledgers nobody can read or close now. Empty if there are none or it is unknown."""
     count = run_facts.repair["unavailable"] + run_facts.repair["unrecoverable"] if run_facts.repair else 0
     return [f"{plural(count, 'ledger')} unavailable"] if count else []
 
 
-def _status_changes(report: Report) -> str:
+def _changes_text(report: Report) -> str:
     changes = report.run.changes
     if changes is None:
         return "no earlier run"

@@ -10,7 +10,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.model.permission import ActionObject, Refused
 from auditor.reports.plain_text import fold_text
 
-_OBJECT_WORDS = {
+_ACTION_TEXTS = {
     ActionKind.RECOVER: "recover",
     ActionKind.STOP: "stop",
     ActionKind.RESTORE_METADATA: "restore metadata of",
@@ -26,7 +26,7 @@ _OBJECT_WORDS = {
 }
 
 
-def refusal_text(refused: Refused) -> str:
+def refusal_text(refusal: Refused) -> str:
     """Return the sentence that replaces the command of an action that the gate refused.
 
     >>> from auditor.model.permission import UnfitRunReason
@@ -35,16 +35,16 @@ def refusal_text(refused: Refused) -> str:
     >>> refusal_text(Refused(ActionKind.RECOVER, objects, why=old.sentence, unfit=old))
     'Do not: recover ledger 42: the data of this run is more than 24 hours old; audit again'
     """
-    names = " and ".join(dict.fromkeys(map(_object_name, refused.objects))) or "anything"
-    # Most messages begin with their object, which stands here already.
-    return f"Do not: {_OBJECT_WORDS[refused.kind]} {names}: {refused.sentence.removeprefix(f'{names}: ')}"
+    names = " and ".join(dict.fromkeys(map(_object_name, refusal.objects))) or "anything"
+    # Most sentences begin with the name of their object, which this text has already.
+    return f"Do not: {_ACTION_TEXTS[refusal.kind]} {names}: {refusal.sentence.removeprefix(f'{names}: ')}"
 
 
-def _object_name(object: ActionObject) -> str:
-    if object.kind is not HoldObject.LEDGER:
-        return object.key
-    scope, _, number = object.key.partition("/")
-    return LedgerId(int(number), int(scope)).display_name
+def _object_name(action_object: ActionObject) -> str:
+    if action_object.kind is not HoldObject.LEDGER:
+        return action_object.key
+    scope_text, _, ledger_text = action_object.key.partition("/")
+    return LedgerId(int(ledger_text), int(scope_text)).display_name
 
 
 def bookie_hold_lines(run: HeldRun, bookie_id: str, width: int) -> list[str]:
@@ -52,27 +52,27 @@ def bookie_hold_lines(run: HeldRun, bookie_id: str, width: int) -> list[str]:
 
     These are the holds on the bookie, on the data that was read from it, and on the metadata store.
     """
-    keys = (
+    object_keys = (
         (HoldObject.BOOKIE, bookie_id),
         (HoldObject.SOURCE, bookie_source(bookie_id)),
         (HoldObject.SOURCE, METADATA_SOURCE),
     )
-    return _hold_lines(run, [ActionObject(*key) for key in keys], width)
+    return _hold_lines(run, [ActionObject(*object_key) for object_key in object_keys], width)
 
 
 def ledger_hold_lines(run: HeldRun, ledger_id: int, scope_id: int, width: int) -> list[str]:
     """Return the lines of all holds on a ledger."""
-    key = ledger_key(scope_id, ledger_id)
-    return _hold_lines(run, [ActionObject(HoldObject.LEDGER, key)], width)
+    object_key = ledger_key(scope_id, ledger_id)
+    return _hold_lines(run, [ActionObject(HoldObject.LEDGER, object_key)], width)
 
 
-def _hold_lines(run: HeldRun, objects: Sequence[ActionObject], width: int) -> list[str]:
-    """Return a heading and the holds on any of these objects, the most important first, or nothing."""
+def _hold_lines(run: HeldRun, action_objects: Sequence[ActionObject], width: int) -> list[str]:
+    """Return a heading and the holds on these objects, the most important first. Empty without holds."""
     lines = []
-    for hold in by_importance(run.holds.of(objects)):
-        kinds = ", ".join(kind.replace("-", " ") for kind in hold.forbids)
-        reason = hold.reason if hold.certain else f"{hold.reason}, unconfirmed"
-        reason = f"{reason}, from an earlier run" if hold.carried else reason
-        lines += fold_text(f"{kinds}: {hold.message} ({reason})", width, "  ", "    ")
+    for hold in by_importance(run.holds.of(action_objects)):
+        forbidden_actions = ", ".join(action_kind.replace("-", " ") for action_kind in hold.forbids)
+        reason_text = hold.reason if hold.certain else f"{hold.reason}, unconfirmed"
+        reason_text = f"{reason_text}, from an earlier run" if hold.carried else reason_text
+        lines += fold_text(f"{forbidden_actions}: {hold.message} ({reason_text})", width, "  ", "    ")
         lines += fold_text(f"until: {hold.lift.condition([hold.reason])}", width, "    ", "      ")
     return ["do not", *lines] if lines else []

@@ -18,48 +18,50 @@ from auditor.model.report import Report
 from auditor.model.run_facts import Tally
 from auditor.reports.blind_spots import BlindSpot, blind_checks, skip_sentence
 from auditor.reports.coverage import checked_extents, count_by_check
-from auditor.reports.finding_text import BOOKIES_SHOWN, entry_parts, sentence
+from auditor.reports.finding_text import MAX_BOOKIES_SHOWN, entry_parts, sentence_parts
 from auditor.reports.plain_text import printable
 
 MAX_FINDINGS_SHOWN = 20
 """Largest number of findings in a test case. Counts include those that are not shown."""
 
 
-def render(report: Report, statuses: StatusLookup = no_change_status) -> str:
-    """Return the whole document, whose size the number of checks limits."""
+def render(report: Report, change_statuses: StatusLookup = no_change_status) -> str:
+    """Return the whole document. Its size grows with the number of checks, not of findings."""
     run = report.run
     duration_text = f"{max(0, run.finished - run.started) / 1000:.3f}"
-    skipped_checks = blind_checks(report)
+    blind_spots_by_check = blind_checks(report)
     reported_checks = list(
         dict.fromkeys(
             BY_ID[check_count.id] for check_count in count_by_check(report) if check_count.id in BY_ID
         )
     )
     checks = [*reported_checks, *(check for check in ALL if check not in reported_checks)]
-    cases = [_check_case(report, check, skipped_checks.get(check.id), statuses) for check in checks]
+    test_cases = [
+        _check_case(report, check, blind_spots_by_check.get(check.id), change_statuses) for check in checks
+    ]
     suite_totals = {
-        "tests": str(len(cases)),
-        "failures": str(sum(test_case.find("failure") is not None for test_case in cases)),
+        "tests": str(len(test_cases)),
+        "failures": str(sum(test_case.find("failure") is not None for test_case in test_cases)),
         "errors": "0",
-        "skipped": str(sum(test_case.find("skipped") is not None for test_case in cases)),
+        "skipped": str(sum(test_case.find("skipped") is not None for test_case in test_cases)),
         "time": duration_text,
     }
-    suites = ET.Element("testsuites", {"name": "bookkeeper-auditor", **suite_totals})
+    suites_element = ET.Element("testsuites", {"name": "bookkeeper-auditor", **suite_totals})
     start_text = datetime.fromtimestamp(run.started / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    suite = ET.SubElement(
-        suites, "testsuite", {"name": "bookkeeper-auditor", "timestamp": start_text, **suite_totals}
+    suite_element = ET.SubElement(
+        suites_element, "testsuite", {"name": "bookkeeper-auditor", "timestamp": start_text, **suite_totals}
     )
-    properties = ET.SubElement(suite, "properties")
-    for name, property_value in _run_properties(report).items():
-        ET.SubElement(properties, "property", name=name, value=printable(property_value))
-    suite.extend(cases)
-    ET.indent(suites)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
+    properties_element = ET.SubElement(suite_element, "properties")
+    for name, property_text in _run_properties(report).items():
+        ET.SubElement(properties_element, "property", name=name, value=printable(property_text))
+    suite_element.extend(test_cases)
+    ET.indent(suites_element)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites_element, encoding="unicode") + "\n"
 
 
 def _run_properties(report: Report) -> dict[str, str]:
     properties_of_run = {
-        f"{extent.name} {extent.word}": f"{extent.covered_count} of {extent.total}"
+        f"{extent.name} {extent.label}": f"{extent.covered_count} of {extent.total}"
         for extent in checked_extents(report)
     }
     return {
@@ -71,7 +73,7 @@ def _run_properties(report: Report) -> dict[str, str]:
 
 
 def _check_case(
-    report: Report, check: Check, skipped_checks: BlindSpot | None, statuses: StatusLookup
+    report: Report, check: Check, blind_spot: BlindSpot | None, change_statuses: StatusLookup
 ) -> ET.Element:
     test_case = ET.Element("testcase", classname=f"bookkeeper.{GROUP_OF[check.id]}", name=check.id)
     tallies = [tally for tally in report.run.tally if BY_ID.get(tally["id"]) is check]
@@ -84,27 +86,27 @@ def _check_case(
         worst_severity = min(
             (Severity(tally["severity"]) for tally in tallies), key=lambda severity: severity.rank
         )
-        summary = f"{plural(failing_count, 'finding')}: {check.title}"
-        failure = ET.SubElement(test_case, "failure", message=summary, type=str(worst_severity))
-        failure.text = _failure_text(report, check, tallies, statuses)
-    elif skipped_checks is not None:
-        ET.SubElement(test_case, "skipped", message=printable(skip_sentence(skipped_checks)))
+        summary_text = f"{plural(failing_count, 'finding')}: {check.title}"
+        failure_element = ET.SubElement(test_case, "failure", message=summary_text, type=str(worst_severity))
+        failure_element.text = _failure_text(report, check, tallies, change_statuses)
+    elif blind_spot is not None:
+        ET.SubElement(test_case, "skipped", message=printable(skip_sentence(blind_spot)))
     if tallies and not failing_count:
-        ET.SubElement(test_case, "system-out").text = _failure_text(report, check, tallies, statuses)
+        ET.SubElement(test_case, "system-out").text = _failure_text(report, check, tallies, change_statuses)
     return test_case
 
 
-def _failure_text(report: Report, check: Check, tallies: list[Tally], statuses: StatusLookup) -> str:
+def _failure_text(report: Report, check: Check, tallies: list[Tally], change_statuses: StatusLookup) -> str:
     """Return the text of a test case: counts by severity and confidence, then findings in the report."""
     lines = [
         f"{tally['count']:,} {tally['severity']}, {tally['confidence']}"
         + (f"; {tally['suppressed']:,} suppressed" if tally["suppressed"] else "")
         for tally in tallies
     ]
-    samples = (finding for finding in report.findings if BY_ID.get(finding.id) is check)
+    sampled_findings = (finding for finding in report.findings if BY_ID.get(finding.id) is check)
     lines += [
-        _finding_line(finding, statuses(finding.fingerprint))
-        for finding in islice(samples, MAX_FINDINGS_SHOWN)
+        _finding_line(finding, change_statuses(finding.fingerprint))
+        for finding in islice(sampled_findings, MAX_FINDINGS_SHOWN)
     ]
     lines.append(f"More: bkaudit explain check {check.id}")
     # XML cannot carry control characters.
@@ -112,9 +114,9 @@ def _failure_text(report: Report, check: Check, tallies: list[Tally], statuses: 
 
 
 def _finding_line(finding: Finding, change_status: ChangeStatus | None) -> str:
-    subject_text, message, tags = sentence(finding, change_status)
+    subject_text, message, tags_text = sentence_parts(finding, change_status)
     parts = [
-        f"{f'{subject_text}: ' if subject_text else ''}{message}{tags}",
-        *entry_parts(finding, BOOKIES_SHOWN),
+        f"{f'{subject_text}: ' if subject_text else ''}{message}{tags_text}",
+        *entry_parts(finding, MAX_BOOKIES_SHOWN),
     ]
     return "; ".join(parts)

@@ -7,7 +7,14 @@ folded. An empty string is a blank line.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from auditor.reports.plain_text import columns_of, cut_middle, fold_text, labelled, printable, text_table
+from auditor.reports.plain_text import (
+    columns_of,
+    cut_middle,
+    fold_text,
+    labelled_lines,
+    printable,
+    text_table,
+)
 
 MIN_NAME_COLUMNS = 16
 """Smallest width of the names in a table, in columns. If a line has less room, names get their own lines."""
@@ -18,21 +25,21 @@ class LabelledText:
     """Sentence with a label before it."""
 
     label: str
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnfoldedCommand:
     """Command that is never folded, so that it can be copied."""
 
-    line: str
+    command: str
 
 
 @dataclass(frozen=True, slots=True)
 class NameTable:
     """Table whose first column has names, which are shortened if lines are too long."""
 
-    head: Sequence[str]
+    headings: Sequence[str]
     rows: Sequence[Sequence[str]]
 
 
@@ -54,18 +61,18 @@ def lay_out(
         if isinstance(part, LabelledText):
             if columns_of(part.label) >= label_columns:
                 yield part.label
-                yield from labelled("", part.words, width, columns=label_columns)
+                yield from labelled_lines("", part.text, width, columns=label_columns)
             else:
-                yield from labelled(part.label, part.words, width, columns=label_columns)
+                yield from labelled_lines(part.label, part.text, width, columns=label_columns)
         elif isinstance(part, UnfoldedCommand):
-            yield f"  {printable(part.line)}"
+            yield f"  {printable(part.command)}"
         elif isinstance(part, NameTable):
-            yield from table_lines(part, None if whole_names else width)
+            yield from name_table_lines(part, None if whole_names else width)
         else:
             yield from fold_text(part, width)
 
 
-def table_lines(table: NameTable, width: int | None) -> list[str]:
+def name_table_lines(table: NameTable, width: int | None) -> list[str]:
     """Return the lines of a table, whose first column has names.
 
     If the other columns leave less than `MIN_NAME_COLUMNS` for the names, each row takes two lines. The first
@@ -78,32 +85,35 @@ def table_lines(table: NameTable, width: int | None) -> list[str]:
     """
     rows = [[printable(cell) for cell in row] for row in table.rows]
     if width is None:
-        return text_table(table.head, rows)
-    cells = [table.head, *rows]
-    numbers = sum(max(columns_of(row[place]) for row in cells) + 2 for place in range(1, len(table.head)))
-    name_width = width - numbers
+        return text_table(table.headings, rows)
+    rows_with_heading = [table.headings, *rows]
+    other_columns = sum(
+        max(columns_of(row[column_number]) for row in rows_with_heading) + 2
+        for column_number in range(1, len(table.headings))
+    )
+    name_width = width - other_columns
     if name_width >= MIN_NAME_COLUMNS:
-        return text_table(table.head, [(cut_middle(row[0], name_width), *row[1:]) for row in rows])
+        return text_table(table.headings, [(cut_middle(row[0], name_width), *row[1:]) for row in rows])
     # The numbers stand below each name, indented.
-    name, *number_titles = table.head
-    title_line, *body_lines = text_table(["", *number_titles], [["", *row[1:]] for row in rows])
-    if max(map(columns_of, (title_line, *body_lines))) > width:
-        return [line for row in rows for line in _row_sentences(table.head, row, width)]
-    lines = [name, title_line]
+    heading_of_names, *other_headings = table.headings
+    headings, *body_lines = text_table(["", *other_headings], [["", *row[1:]] for row in rows])
+    if max(map(columns_of, (headings, *body_lines))) > width:
+        return [line for row in rows for line in _row_sentences(table.headings, row, width)]
+    lines = [heading_of_names, headings]
     for row, line in zip(rows, body_lines, strict=True):
         lines += [cut_middle(row[0], width), line]
     return lines
 
 
-def _row_sentences(title_line: Sequence[str], row: Sequence[str], width: int) -> list[str]:
+def _row_sentences(headings: Sequence[str], row: Sequence[str], width: int) -> list[str]:
     """Return the lines of a row: the name, then each other cell with its heading in front."""
-    # A NUL keeps a head and its cell together.
-    pairs = [
-        f"{title} {cell}".strip().replace(" ", "\0")
-        for title, cell in zip(title_line[1:], row[1:], strict=True)
+    # A NUL keeps a heading and its cell in one line.
+    cell_texts = [
+        f"{heading} {cell}".strip().replace(" ", "\0")
+        for heading, cell in zip(headings[1:], row[1:], strict=True)
         if cell
     ]
     return [
-        *fold_text(f"{title_line[0]} {row[0]}", width, "", "  "),
-        *fold_text(", ".join(pairs), width, "  ", "  "),
+        *fold_text(f"{headings[0]} {row[0]}", width, "", "  "),
+        *fold_text(", ".join(cell_texts), width, "  ", "  "),
     ]

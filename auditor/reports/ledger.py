@@ -24,31 +24,31 @@ from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import IndexState, LedgerClass, Reach, WitnessAnswer
 from auditor.model.views import LedgerView, LogEntriesView, ReplicaView
-from auditor.reports.finding_text import entries
-from auditor.reports.plain_text import columns_of, cut_middle, fold_text, pad, printable, wrap_words
+from auditor.reports.finding_text import entries_text
+from auditor.reports.plain_text import columns_of, cut_middle, fold_text, pad_text, printable, wrap_words
 
 
 class Cell(StrEnum):
     """State of the entries of one column on one bookie."""
 
-    PRESENT = "held"  # all that it should hold
-    MISSING = "missing"  # none of what it should hold
+    PRESENT = "held"  # all entries that it should hold
+    MISSING = "missing"  # none of the entries that it should hold
     PART = "some missing"
-    UNKNOWN = "unknown"  # what is not seen may be there all the same
+    UNKNOWN = "unknown"  # unread entries, which the bookie may hold
     SURPLUS = "surplus"  # it should hold none, and holds some
     NOT_EXPECTED = "not expected"
 
 
-def column_width(last: int, columns: int) -> str:
+def column_width(last_entry: int, columns: int) -> str:
     """Return the mean number of entries in a column of the drawing, as text.
 
-    A number below 10 has at most one decimal. ``last`` is the last entry in the drawing.
+    A number below 10 has at most one decimal. ``last_entry`` is the last entry in the drawing.
 
     >>> column_width(99, 54), column_width(99, 50), column_width(10**6, 54)
     ('1.9', '2', '18,518')
     """
-    share = (last + 1) / columns
-    return f"{int(share):,}" if share >= 10 else f"{share:.1f}".removesuffix(".0")
+    mean_entries = (last_entry + 1) / columns
+    return f"{int(mean_entries):,}" if mean_entries >= 10 else f"{mean_entries:.1f}".removesuffix(".0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Replica:
 
     view: ReplicaView
     expected: Groups
-    lacking: Groups  # expected and not held
-    extra: Groups  # held and not expected
+    missing: Groups  # expected and not held
+    surplus: Groups  # held and not expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +80,12 @@ def replicas_of(ledger: LedgerView) -> list[Replica]:
     """Return each replica of a ledger with its missing and surplus entries."""
     replicas = []
     for view in ledger.replicas:
-        expected, held_groups = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
-        missing_groups, extra = (
-            coverage.difference(expected, held_groups),
-            coverage.difference(held_groups, expected),
+        expected_groups, held_groups = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
+        missing_groups, surplus_groups = (
+            coverage.difference(expected_groups, held_groups),
+            coverage.difference(held_groups, expected_groups),
         )
-        replicas.append(Replica(view, expected, missing_groups, extra))
+        replicas.append(Replica(view, expected_groups, missing_groups, surplus_groups))
     return replicas
 
 
@@ -98,22 +98,22 @@ def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, ro
         columns: Largest number of columns. The numbers of entries in two columns differ by at most one.
         rows: Largest number of bookies.
     """
-    last = last_drawn(ledger, replicas)
-    count = min(columns, last + 1)
-    if count <= 0 or not replicas:
+    last_entry = last_drawn_entry(ledger, replicas)
+    column_count = min(columns, last_entry + 1)
+    if column_count <= 0 or not replicas:
         return Stripes((), (), (), len(replicas))
-    # Integers, because entry ids pass what a float can tell apart.
-    stripe_edges = tuple((last + 1) * number // count for number in range(count + 1))
+    # Integers, because a float cannot represent large entry ids exactly.
+    edges = tuple((last_entry + 1) * number // column_count for number in range(column_count + 1))
     shown_replicas = replicas[:rows]
     return Stripes(
-        stripe_edges,
+        edges,
         tuple(replica.view.bookie_id for replica in shown_replicas),
-        tuple(_stripe_cells(replica, stripe_edges) for replica in shown_replicas),
+        tuple(_stripe_cells(replica, edges) for replica in shown_replicas),
         len(replicas),
     )
 
 
-def last_drawn(ledger: LedgerView, replicas: Sequence[Replica]) -> int:
+def last_drawn_entry(ledger: LedgerView, replicas: Sequence[Replica]) -> int:
     """Return the last entry to draw. It is -1 if there is none.
 
     For a closed ledger it is the last entry id in the metadata. For a ledger that is not closed it is the
@@ -122,34 +122,34 @@ def last_drawn(ledger: LedgerView, replicas: Sequence[Replica]) -> int:
     if ledger.state == LedgerState.CLOSED and ledger.last_entry_id is not None and ledger.last_entry_id >= 0:
         return ledger.last_entry_id
     segment_ends = [
-        coverage.last_entry(groups) for replica in replicas for groups in (replica.expected, replica.extra)
+        coverage.last_entry(groups) for replica in replicas for groups in (replica.expected, replica.surplus)
     ]
     return max(segment_ends, default=-1)
 
 
-def _stripe_cells(replica: Replica, stripe_edges: Sequence[int]) -> tuple[Cell, ...]:
-    entry_sets = (replica.expected, replica.lacking, replica.extra)
-    counts = (coverage.count_between(groups, stripe_edges) for groups in entry_sets)
+def _stripe_cells(replica: Replica, edges: Sequence[int]) -> tuple[Cell, ...]:
+    entry_sets = (replica.expected, replica.missing, replica.surplus)
+    counts = (coverage.count_between(groups, edges) for groups in entry_sets)
     return tuple(_stripe_cell(replica.view.known, *column) for column in zip(*counts, strict=True))
 
 
-def _stripe_cell(is_known: bool, expected: int, lacking: int, extra: int) -> Cell:
-    if lacking:
+def _stripe_cell(is_known: bool, expected_count: int, lacking_count: int, surplus_count: int) -> Cell:
+    if lacking_count:
         if not is_known:
             return Cell.UNKNOWN
-        return Cell.MISSING if lacking == expected else Cell.PART
-    if expected:
+        return Cell.MISSING if lacking_count == expected_count else Cell.PART
+    if expected_count:
         return Cell.PRESENT
-    # What a bookie in no ensemble, or one that was not read, may hold besides nobody can say.
-    return Cell.SURPLUS if extra else Cell.NOT_EXPECTED
+    # Whether an unread bookie holds entries that are not expected is unknown, and not drawn.
+    return Cell.SURPLUS if surplus_count else Cell.NOT_EXPECTED
 
 
 WIDTH = 80
-ITEMS_SHOWN = 8
+MAX_ITEMS = 8
 LABEL_COLUMNS = 24
-ROWS_SHOWN = 40
-SEGMENTS_SHOWN = 12
-DOWN_BOOKIES_SHOWN = 3
+MAX_ROWS = 40
+MAX_SEGMENTS = 12
+MAX_DOWN_BOOKIES = 3
 
 
 ASCII_SIGNS = dict(zip(Cell, "#Xx?+.", strict=True))
@@ -178,7 +178,7 @@ def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
     name = LedgerId(ledger.ledger_id, ledger.scope_id)
     if ledger.status == "gone":
         return _wrap_text(f"{name.display_name}: not in the metadata; bookies hold it", width, "  ")
-    verdict = _class_words(ledger)
+    verdict = _ledger_class_text(ledger)
     if ledger.potential_class not in (None, ledger.judged_class):
         verdict += f" (could be {ledger.potential_class})"
     lines = _wrap_text(f"{name.display_name}: {verdict}", width, "  ")
@@ -197,20 +197,20 @@ def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
         fact_rows.append(("state", f"{ledger.state}{end}"))
         fact_rows.append(("copies", f"ensemble {ledger.ensemble_size}, {quorums}"))
     if ledger.down:
-        names = first_names([*map(printable, ledger.down)], DOWN_BOOKIES_SHOWN)
+        names = first_names([*map(printable, ledger.down)], MAX_DOWN_BOOKIES)
         fact_rows.append(("down", f"{names}: not registered"))
     elif ledger.availability_unknown:
         fact_rows.append(("down", "not known: the saved metadata has no registrations"))
     fact_rows.append(("written", f"created {_time_text(ledger.ctime)}, changed {_time_text(ledger.mtime)}"))
-    user_items = [cut_middle(f"{key} = {value}", width - 12) for key, value in ledger.attached[:ITEMS_SHOWN]]
-    user_items += and_more(len(ledger.attached) - ITEMS_SHOWN)
-    label_words = (
+    custom_items = [cut_middle(f"{key} = {value}", width - 12) for key, value in ledger.attached[:MAX_ITEMS]]
+    custom_items += and_more(len(ledger.attached) - MAX_ITEMS)
+    texts_by_label = (
         ("queue", ledger.queue),
-        ("attached", user_items),
+        ("attached", custom_items),
         ("breaks", ledger.rules),
         ("doubts", ledger.doubts),
     )
-    fact_rows += [(label, word) for label, fact_texts in label_words for word in fact_texts]
+    fact_rows += [(label, fact_text) for label, fact_texts in texts_by_label for fact_text in fact_texts]
     for label, text in fact_rows:
         lines += wrap_words(printable(text), width, f"  {label:<9} ", " " * 12) or [f"  {label}"]
     return lines
@@ -221,41 +221,41 @@ def _wrap_text(text: str, width: int, indent: str) -> list[str]:
     return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _class_words(ledger: LedgerView) -> str:
+def _ledger_class_text(ledger: LedgerView) -> str:
     """Return the ledger's class, judged from the copies on disk, and what registered bookies can serve.
 
     A ledger with an unregistered ensemble member is never called healthy.
     """
-    judged_text = ledger.judged_class or "not judged"
+    class_text = ledger.judged_class or "not judged"
     if not ledger.down:
-        return judged_text
-    copies = judged_text
-    if judged_text == LedgerClass.HEALTHY:
-        is_whole = ledger.potential_class == LedgerClass.HEALTHY
-        copies = "all copies on disk" if is_whole else "no missing copy known"
+        return class_text
+    copies_text = class_text
+    if class_text == LedgerClass.HEALTHY:
+        has_all_copies = ledger.potential_class == LedgerClass.HEALTHY
+        copies_text = "all copies on disk" if has_all_copies else "no missing copy known"
     match ledger.reach:
         case Reach.UNAVAILABLE:
-            entries = plural(ledger.unreached, "entry", "entries")
-            return f"unavailable, no registered bookie can serve {entries}; {copies}"
+            unreached_text = plural(ledger.unreached, "entry", "entries")
+            return f"unavailable, no registered bookie can serve {unreached_text}; {copies_text}"
         case Reach.UNRECOVERABLE:
-            return f"cannot be closed, too few members are registered; {copies}"
+            return f"cannot be closed, too few members are registered; {copies_text}"
         case Reach.SINGLE_COPY:
-            return f"one reachable copy; {copies}"
-    return f"{plural(len(ledger.down), 'member')} down; {copies}"
+            return f"one reachable copy; {copies_text}"
+    return f"{plural(len(ledger.down), 'member')} down; {copies_text}"
 
 
 def _segment_lines(ledger: LedgerView, width: int) -> list[str]:
     """Return the lines on the segments of a ledger: the entries and the ensemble of each segment."""
     lines = []
     segments = ledger.segments
-    for number, segment in enumerate(segments[:SEGMENTS_SHOWN]):
+    for number, segment in enumerate(segments[:MAX_SEGMENTS]):
         if number + 1 < len(segments):
             end = str(segments[number + 1].first_entry_id - 1)
         else:
             end = str(ledger.last_entry_id) if ledger.state == LedgerState.CLOSED else ""
         line = f"  entries {segment.first_entry_id}-{end}: {' '.join(segment.ensemble)}"
         lines += _wrap_text(line, width, "      ")
-    lines += and_more(len(segments) - SEGMENTS_SHOWN, " segments", "  ")
+    lines += and_more(len(segments) - MAX_SEGMENTS, " segments", "  ")
     return ["segments", *lines] if lines else []
 
 
@@ -265,44 +265,42 @@ def _stripe_drawing(
     if not rows:
         return ["no bookie should hold an entry, and none does"]
     label = min(LABEL_COLUMNS, max(columns_of(row.view.bookie_id) for row in rows)) + 2
-    stripes = stripes_of(ledger, rows, width - label, ROWS_SHOWN)
-    stripe_edges, columns = stripes.edges, len(stripes.edges) - 1
+    stripes = stripes_of(ledger, rows, width - label, MAX_ROWS)
+    edges, columns = stripes.edges, len(stripes.edges) - 1
     if columns < 1:
         return ["no entry: nothing is expected"]
-    last = stripe_edges[-1] - 1
-    end = str(last).rjust(max(columns - 1, len(str(last)) + 1)) if last else ""
+    last_entry = edges[-1] - 1
+    end = str(last_entry).rjust(max(columns - 1, len(str(last_entry)) + 1)) if last_entry else ""
     lines = [f"{'':<{label}}0{end}"]
-    marks = {segment.first_entry_id for segment in ledger.segments[1:]}
-    if any(0 < mark <= last for mark in marks):
-        mark_line = "".join(
-            "|"
-            if any(stripe_edges[column_number] <= mark < stripe_edges[column_number + 1] for mark in marks)
-            else " "
+    starts = {segment.first_entry_id for segment in ledger.segments[1:]}
+    if any(0 < start <= last_entry for start in starts):
+        segment_line = "".join(
+            "|" if any(edges[column_number] <= start < edges[column_number + 1] for start in starts) else " "
             for column_number in range(columns)
         )
-        lines.append(f"{'segments':<{label}}{mark_line}".rstrip())
+        lines.append(f"{'segments':<{label}}{segment_line}".rstrip())
     for bookie_id, cells in zip(stripes.bookies, stripes.cells, strict=True):
-        lines.append(pad(_short_name(bookie_id), label) + "".join(signs[cell] for cell in cells))
-    lines += and_more(len(rows) - ROWS_SHOWN, " bookies")
-    if columns <= last:
-        lines.append(f"a column is about {column_width(last, columns)} entries")
-    # A NUL keeps a sign beside its word, and two blanks between signs.
+        lines.append(pad_text(_short_name(bookie_id), label) + "".join(signs[cell] for cell in cells))
+    lines += and_more(len(rows) - MAX_ROWS, " bookies")
+    if columns <= last_entry:
+        lines.append(f"a column is about {column_width(last_entry, columns)} entries")
+    # A NUL keeps a sign and its word in one line. Two blanks separate the pairs.
     legend = "\0 ".join(f"{sign} {cell}".replace(" ", "\0") for cell, sign in signs.items())
     return [*lines, *fold_text(legend, width)]
 
 
 def _replica_lines(ledger: LedgerView, rows: Sequence[Replica], width: int) -> list[str]:
     folded_lines: list[str] = []
-    for row in rows[:ROWS_SHOWN]:
-        for replica_text in replica_words(ledger, row):
+    for row in rows[:MAX_ROWS]:
+        for replica_text in replica_texts(ledger, row):
             folded_lines += _wrap_text(f"{row.view.bookie_id} {replica_text}", width, "    ")
     return folded_lines
 
 
-def replica_words(
+def replica_texts(
     ledger: LedgerView,
     replica: Replica,
-    owner: str = "",
+    index_prefix: str = "",
     shorten_text: Callable[[str, int], str] = lambda text, _: text,
 ) -> list[str]:
     """Return texts, such as "lacks 4", on missing and surplus entries of a bookie and the state of its index.
@@ -310,42 +308,43 @@ def replica_words(
     Args:
         ledger: The ledger.
         replica: The ledger's replica on the bookie.
-        owner: Text before the state of the index, such as "its index ".
+        index_prefix: Text before the state of the index, such as "its index ".
         shorten_text: Function that shortens a list of entries, or a reason, to a number of characters.
     """
     view, fact_texts = replica.view, []
-    if len(replica.lacking):
+    if len(replica.missing):
         # The writer of a ledger that is not closed may still be sending them.
-        lack_text = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "so far lacks"
+        lacks_text = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "so far lacks"
         fact_texts.append(
-            f"{lack_text if view.known else 'unknown:'} {shorten_text(_entries_text(replica.lacking), 240)}"
+            f"{lacks_text if view.known else 'unknown:'} {shorten_text(_entries_text(replica.missing), 240)}"
         )
-    if len(replica.extra):
-        fact_texts.append(f"holds unexpected entries: {shorten_text(_entries_text(replica.extra), 240)}")
+    if len(replica.surplus):
+        fact_texts.append(f"holds unexpected entries: {shorten_text(_entries_text(replica.surplus), 240)}")
     if not view.known or view.state not in (IndexState.OK, IndexState.ABSENT):
         fact_texts.append(
-            f"{owner}is {view.state}{f': {shorten_text(view.reason, 120)}' if view.reason else ''}"
+            f"{index_prefix}is {view.state}{f': {shorten_text(view.reason, 120)}' if view.reason else ''}"
         )
     elif len(replica.expected) and view.state == IndexState.ABSENT:
         fact_texts.append("was read and has no index of this ledger")
     return fact_texts
 
 
-LOGS_SHOWN = 20
+MAX_LOGS = 20
 
 
 def _log_lines(ledger: LedgerView, width: int) -> list[str]:
     """Return the lines on the ledger's entries that are in entry logs but not in the bookie's index."""
     lines = ["entries in entry logs that the bookie's index lacks"] if ledger.in_logs else []
-    for log in ledger.in_logs[:LOGS_SHOWN]:
-        lines += _wrap_text(f"  {log_words(log)}", width, "    ")
-    return lines + and_more(len(ledger.in_logs) - LOGS_SHOWN, " entry logs", "  ")
+    for entry_log in ledger.in_logs[:MAX_LOGS]:
+        lines += _wrap_text(f"  {log_entries_text(entry_log)}", width, "    ")
+    return lines + and_more(len(ledger.in_logs) - MAX_LOGS, " entry logs", "  ")
 
 
-def log_words(log: LogEntriesView) -> str:
+def log_entries_text(log: LogEntriesView) -> str:
     """Return a text on the entries of a ledger in one entry log.
 
-    >>> log_words(LogEntriesView("bk1", 3, "/l/current/3.log", 400, reason="No such file or directory"))
+    >>> log = LogEntriesView("bk1", 3, "/l/current/3.log", 400, reason="No such file or directory")
+    >>> log_entries_text(log)
     'entry log 3 of bk1: 400 bytes of the ledger, entries not known: No such file or directory'
     """
     name = f"entry log {log.log_id} of {log.bookie_id}"
@@ -370,18 +369,18 @@ _ANSWER_TEXTS = {
 
 def _answer_lines(ledger: LedgerView, width: int) -> list[str]:
     """Return the lines on bookies' answers to reads of single entries."""
-    lines = ["asked for entries by plain reads"] if ledger.answers else []
-    for answer in ledger.answers[:ROWS_SHOWN]:
+    lines = ["answers of bookies to reads of entries"] if ledger.answers else []
+    for answer in ledger.answers[:MAX_ROWS]:
         reason = f": {answer.reason}" if answer.reason else ""
         entry_text = _entries_text(np.frombuffer(answer.entries, GROUP))
         line = f"  {answer.bookie_id} {_ANSWER_TEXTS[answer.answer]} {entry_text}{reason}"
         lines += _wrap_text(line, width, "    ")
-    return lines + and_more(len(ledger.answers) - ROWS_SHOWN, " answers", "  ")
+    return lines + and_more(len(ledger.answers) - MAX_ROWS, " answers", "  ")
 
 
 def _entries_text(groups: Groups) -> str:
     group_tuples: list[Group] = [(start, end, size, period) for start, end, size, period in groups.tolist()]
-    return entries(group_tuples, coverage.count(groups))
+    return entries_text(group_tuples, coverage.count(groups))
 
 
 def _short_name(bookie_id: str) -> str:
@@ -391,10 +390,10 @@ def _short_name(bookie_id: str) -> str:
     return f"{bookie_id[: LABEL_COLUMNS - 9]}~{bookie_id[-8:]}"
 
 
-def _time_text(ms: int | None) -> str:
-    if ms is None:
+def _time_text(time_ms: int | None) -> str:
+    if time_ms is None:
         return "at an unknown time"
     try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
-        return f"at {ms} ms"
+        return f"at {time_ms} ms"

@@ -7,7 +7,7 @@ import re
 from itertools import groupby
 
 from auditor.checks import BY_ID
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.model.amounts import first_names, format_time
 from auditor.model.finding import ChangeStatus, Finding, StatusLookup, no_change_status
 from auditor.model.report import Report
@@ -21,11 +21,11 @@ from auditor.reports.coverage import (
     doubtful_ids_line,
     reuse_sentence,
     sample_count_text,
-    severity_words,
+    severity_counts_text,
     verdict_clauses,
     verdict_word,
 )
-from auditor.reports.finding_text import entry_parts, sentence
+from auditor.reports.finding_text import entry_parts, sentence_parts
 from auditor.reports.plain_text import printable
 
 MAX_CHARACTERS = 60_000
@@ -34,21 +34,21 @@ MAX_CHARACTERS = 60_000
 MAX_SAMPLES_SHOWN = 5
 """Largest number of findings shown for a check. Counts also include the findings that are not shown."""
 
-_BOOKIES_SHOWN = 3
-_MAX_FIELD_CHARACTERS = 1_000  # characters of one text
-_MARKUP = re.compile(r"[\\`*_{}\[\]|~$!]")
-_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "#": "&#35;"})
-_LINK = re.compile(r"\b(?:(https?|ftp|mailto|xmpp)(:)|(www)(\.))", re.IGNORECASE)
+_MAX_BOOKIES_SHOWN = 3
+_MAX_FIELD_CHARACTERS = 1_000  # of one text from the cluster
+_MARKUP_CHARACTERS = re.compile(r"[\\`*_{}\[\]|~$!]")
+_HTML_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "#": "&#35;"})
+_LINK_START = re.compile(r"\b(?:(https?|ftp|mailto|xmpp)(:)|(www)(\.))", re.IGNORECASE)
 
 
-def render(report: Report, statuses: StatusLookup = no_change_status) -> str:
+def render(report: Report, change_statuses: StatusLookup = no_change_status) -> str:
     """Return the report: verdict, coverage and counts, then the findings that fit into `MAX_CHARACTERS`."""
     text = "\n\n".join([_head_section(report), _coverage_section(report), *_count_lines(report)])
     remaining_characters = MAX_CHARACTERS - len(_CUT_NOTE)
-    for _, group in groupby(
+    for _, findings_of_check in groupby(
         report.findings, key=lambda finding: (finding.urgency, finding.severity, finding.id)
     ):
-        section = "\n\n" + _check_section(report, list(group), statuses)
+        section = "\n\n" + _check_section(report, list(findings_of_check), change_statuses)
         if len(text) + len(section) > remaining_characters:
             return text + _CUT_NOTE
         text += section
@@ -65,29 +65,34 @@ def escape_markdown(text: str) -> str:
     '&lt;b&gt;\\\\*x\\\\*&lt;/b&gt; &#64;all &#35;1 http\\\\://evil'
     """
     text = printable(text if len(text) <= _MAX_FIELD_CHARACTERS else f"{text[:_MAX_FIELD_CHARACTERS]}...")
-    text = _MARKUP.sub(lambda match: f"\\{match[0]}", text)
-    text = _LINK.sub(lambda match: f"{match[1] or match[3]}\\{match[2] or match[4]}", text)
-    return text.translate(_ENTITIES)
+    text = _MARKUP_CHARACTERS.sub(lambda match_groups: f"\\{match_groups[0]}", text)
+    text = _LINK_START.sub(
+        lambda match_groups: f"{match_groups[1] or match_groups[3]}\\{match_groups[2] or match_groups[4]}",
+        text,
+    )
+    return text.translate(_HTML_ENTITIES)
 
 
 def _head_section(report: Report) -> str:
-    counts = severity_words(report) or "Nothing was found"
+    counts = severity_counts_text(report) or "Nothing was found"
     lines = [
         f"## BookKeeper audit: {verdict_word(report.verdict)}",
         f"{'; '.join([counts, *verdict_clauses(report)])}.",
     ]
     if changes := report.run.changes:
-        unseen_clause = f"; {changes['unseen']:,} not checked again" if changes["unseen"] else ""
+        unchecked_clause = f"; {changes['unseen']:,} not checked again" if changes["unseen"] else ""
         lines.append(
             f"Since {format_time(changes['finished'])}: {changes['new']:,} new, {changes['worse']:,} worse, "
             f"{changes['better']:,} better, {changes['fixed']:,} fixed, {changes['same']:,} as before"
-            f"{unseen_clause}."
+            f"{unchecked_clause}."
         )
-    if expired := [suppression for suppression in report.run.suppressions if suppression["expired"]]:
-        have = "suppression has" if len(expired) == 1 else "suppressions have"
-        lines.append(f"{len(expired):,} {have} expired, such as: {escape_markdown(expired[0]['reason'])}")
+    if expired_rules := [suppression for suppression in report.run.suppressions if suppression["expired"]]:
+        verb = "suppression has" if len(expired_rules) == 1 else "suppressions have"
+        lines.append(
+            f"{len(expired_rules):,} {verb} expired, such as: {escape_markdown(expired_rules[0]['reason'])}"
+        )
     lines += [
-        f"Remark: {escape_markdown(sentence_of(remark))}" for remark in report.run.remarks[:MAX_SAMPLES_SHOWN]
+        f"Remark: {escape_markdown(sentence_of(notice))}" for notice in report.run.remarks[:MAX_SAMPLES_SHOWN]
     ]
     return "\n\n".join(lines)
 
@@ -109,10 +114,10 @@ def _coverage_section(report: Report) -> str:
         rows[-1] = ("bookies", f"{rows[-1][1]}; not read: {unread_text}")
     rows += [
         ("skipped checks", f"{escape_markdown(blind_spot.sentence)}; checks: {', '.join(blind_spot.ids)}")
-        for blind_spot in blind_spots(Sight.of(report))
+        for blind_spot in blind_spots(AvailableInputs.from_report(report))
     ]
-    if constants := changed_constants(report):
-        rows.append(("constants", "; ".join(constants)))
+    if constant_texts := changed_constants(report):
+        rows.append(("constants", "; ".join(constant_texts)))
     if run.reused:
         rows.append(("not read again", escape_markdown(reuse_sentence(run.reused))))
     if run.in_doubt:
@@ -126,7 +131,7 @@ def _count_lines(report: Report) -> list[str]:
     """Return the table of findings by check, and the table of ledgers and bytes by severity."""
     if not report.run.tally:
         return []
-    counts = [
+    count_rows = [
         "| severity | check | findings | not confirmed | new | worse | suppressed |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
@@ -134,10 +139,10 @@ def _count_lines(report: Report) -> list[str]:
         count_texts = (
             f"{check_count.sums[name]:,}" for name in ("count", "unsure", "new", "worse", "suppressed")
         )
-        counts.append(
+        count_rows.append(
             f"| {check_count.severity} | {escape_markdown(check_count.id)} | {' | '.join(count_texts)} |"
         )
-    parts = ["\n".join(counts)]
+    parts = ["\n".join(count_rows)]
     if report.run.impact:
         rows = [
             f"| {impact['severity']} | {impact['ledgers']:,} | {impact['bytes']:,} |"
@@ -150,20 +155,23 @@ def _count_lines(report: Report) -> list[str]:
     ]
 
 
-def _check_section(report: Report, findings: list[Finding], statuses: StatusLookup) -> str:
+def _check_section(report: Report, findings: list[Finding], change_statuses: StatusLookup) -> str:
     shown_findings, id = findings[:MAX_SAMPLES_SHOWN], findings[0].id
     count = sample_count_text(len(shown_findings), count_findings_of_check(report, findings[0]))
     lines = [f"### {escape_markdown(id)} ({findings[0].severity}; {count})", ""]
     if check := BY_ID.get(id):
         lines += [escape_markdown(check.title), ""]
     return "\n".join(
-        [*lines, *(_finding_item(finding, statuses(finding.fingerprint)) for finding in shown_findings)]
+        [
+            *lines,
+            *(_finding_item(finding, change_statuses(finding.fingerprint)) for finding in shown_findings),
+        ]
     )
 
 
 def _finding_item(finding: Finding, change_status: ChangeStatus | None) -> str:
-    subject_text, message, tags = map(escape_markdown, sentence(finding, change_status))
-    lines = [f"- {f'**{subject_text}**: ' if subject_text else ''}{message}{tags}"]
-    if parts := entry_parts(finding, _BOOKIES_SHOWN):
+    subject_text, message, tags_text = map(escape_markdown, sentence_parts(finding, change_status))
+    lines = [f"- {f'**{subject_text}**: ' if subject_text else ''}{message}{tags_text}"]
+    if parts := entry_parts(finding, _MAX_BOOKIES_SHOWN):
         lines.append(f"  - {escape_markdown('; '.join(parts))}")
     return "\n".join(lines)

@@ -133,7 +133,7 @@ class Sample(NamedTuple):
 def render(
     report: Report,
     last_complete: int | None = None,
-    space: SpaceGauges | None = None,
+    space_figures: SpaceGauges | None = None,
     namespaces: Sequence[OwnerTotal] | None = None,
     near_losses: Sequence[NearLoss] = (),
 ) -> str:
@@ -143,21 +143,21 @@ def render(
         report: The report of a run.
         last_complete: End of the newest complete run in ms since 1970, UTC. None: no run is complete.
             Ignored if this run is complete.
-        space: Figures of the bookies' disks. None: the run has none.
+        space_figures: Figures of the bookies' disks. None: the run has none.
         namespaces: Totals of all namespaces, the worst findings first. None: no owners were read.
         near_losses: Data that is one failure from loss, by level of the failure.
     """
-    cluster = {"cluster": report.cluster.name}
-    samples = _report_samples(report, last_complete, space or SpaceGauges(), namespaces)
-    return gauges(METRICS, cluster, (*samples, *near_loss_samples(near_losses))) + END_LINE
+    cluster_label = {"cluster": report.cluster.name}
+    samples = _report_samples(report, last_complete, space_figures or SpaceGauges(), namespaces)
+    return gauges(METRICS, cluster_label, (*samples, *near_loss_samples(near_losses))) + END_LINE
 
 
-def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iterable[Sample]) -> str:
+def gauges(metrics: Mapping[str, str], cluster_label: Mapping[str, str], samples: Iterable[Sample]) -> str:
     """Return the text of gauges in the order of ``metrics``.
 
     Args:
         metrics: Help text of each metric, by the metric's name.
-        cluster: Label that every sample has.
+        cluster_label: Label that every sample has.
         samples: The samples, in any order.
 
     >>> print(gauges({"up": "Whether."}, {"cluster": "a"}, [Sample("up", {}, 1)]), end="")
@@ -172,7 +172,7 @@ def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iter
     for name, help_text in metrics.items():
         lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge"]
         for sample in samples_by_metric[name]:
-            labels = {**cluster, **sample.labels}.items()
+            labels = {**cluster_label, **sample.labels}.items()
             label_text = ",".join(f'{label}="{_escape_label(value)}"' for label, value in labels)
             lines.append(f"{name}{{{label_text}}} {sample.value:.15g}")
     return "".join(f"{line}\n" for line in lines)
@@ -190,9 +190,12 @@ def _repair_samples(repair: RepairFacts) -> Iterator[Sample]:
 
 
 def _report_samples(
-    report: Report, last_complete: int | None, space: SpaceGauges, namespaces: Sequence[OwnerTotal] | None
+    report: Report,
+    last_complete: int | None,
+    space_figures: SpaceGauges,
+    namespaces: Sequence[OwnerTotal] | None,
 ) -> Iterable[Sample]:
-    run, coverage, changes = report.run, report.coverage, report.run.changes
+    run, coverage, change_counts = report.run, report.coverage, report.run.changes
     yield Sample("bkaudit_run_info", {"version": run.version, "layout": report.cluster.layout}, 1)
     yield Sample("bkaudit_run_started_timestamp_seconds", {}, run.started / 1000)
     yield Sample("bkaudit_run_finished_timestamp_seconds", {}, run.finished / 1000)
@@ -216,13 +219,14 @@ def _report_samples(
     yield Sample("bkaudit_bookies", {"state": "read"}, coverage.bookies.read)
     yield Sample("bkaudit_bookies", {"state": "unread"}, coverage.bookies.expected - coverage.bookies.read)
     yield Sample("bkaudit_gaps", {}, len(run.gaps))
-    skipped_checks = blind_checks(report)
-    for id, blind_spot in skipped_checks.items():
-        yield Sample("bkaudit_check_blind", {"id": id, "extent": _spot_extent(blind_spot)}, 1)
+    blind_spots_by_check = blind_checks(report)
+    for id, blind_spot in blind_spots_by_check.items():
+        yield Sample("bkaudit_check_blind", {"id": id, "extent": _blind_spot_extent(blind_spot)}, 1)
     partly_skipped_ids = {
         check.id
         for check in ALL
-        if check.id not in skipped_checks or _spot_extent(skipped_checks[check.id]) == "part"
+        if check.id not in blind_spots_by_check
+        or _blind_spot_extent(blind_spots_by_check[check.id]) == "part"
     }
     for tally in [*sorted(run.tally, key=tally_order), *_zero_tallies(run.tally, partly_skipped_ids)]:
         labels: dict[str, str] = {name: tally[name] for name in _TALLY_LABELS}
@@ -230,17 +234,17 @@ def _report_samples(
         yield Sample("bkaudit_findings_suppressed", labels, tally["suppressed"])
         yield Sample("bkaudit_findings_new", labels, tally["new"])
         yield Sample("bkaudit_findings_worse", labels, tally["worse"])
-    if changes is not None:
-        yield Sample("bkaudit_findings_fixed", {}, changes["fixed"])
-        yield Sample("bkaudit_findings_unseen", {}, changes["unseen"])
+    if change_counts is not None:
+        yield Sample("bkaudit_findings_fixed", {}, change_counts["fixed"])
+        yield Sample("bkaudit_findings_unseen", {}, change_counts["unseen"])
     sizes_by_severity = {impact["severity"]: (impact["ledgers"], impact["bytes"]) for impact in run.impact}
     for severity in Severity:
         ledgers, bytes = sizes_by_severity.get(severity, (0, 0))
         yield Sample("bkaudit_at_risk_ledgers", {"severity": severity}, ledgers)
         yield Sample("bkaudit_at_risk_bytes", {"severity": severity}, bytes)
-    expired = sum(suppression["expired"] for suppression in run.suppressions)
-    yield Sample("bkaudit_suppressions_expired", {}, expired)
-    yield from space_samples(space)
+    expired_count = sum(suppression["expired"] for suppression in run.suppressions)
+    yield Sample("bkaudit_suppressions_expired", {}, expired_count)
+    yield from space_samples(space_figures)
     yield from namespace_samples(namespaces)
 
 
@@ -268,25 +272,29 @@ def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:
     >>> samples[0]
     Sample(metric='bkaudit_space_bytes', labels={'bookie': 'bk1:3181', 'class': 'live'}, value=9)
     """
-    classes = {total.name: total.classes for total in gauges.totals}
+    sizes_by_class = {total.name: total.classes for total in gauges.totals}
     bytes_by_kind = {disk.name: disk.by_kind for disk in gauges.disks}
     fullest_bookies = [
         total.name for total in sorted(gauges.totals, key=lambda total: (-total.bytes, total.name))
     ]
-    for metric, label, sizes, kinds in (
-        ("bkaudit_space_bytes", "class", classes, [*map(str, SpaceClass)]),
+    for metric, label, sizes, label_values in (
+        ("bkaudit_space_bytes", "class", sizes_by_class, [*map(str, SpaceClass)]),
         ("bkaudit_space_reclaimable_bytes", "by", gauges.reclaimable, ["delete", "minor", "major"]),
         ("bkaudit_space_beside_bytes", "kind", bytes_by_kind, [byte_kind.name for byte_kind in DISK_BYTES]),
     ):
         for bookie, bytes_of_kinds in _limit_bookies(sizes, fullest_bookies).items():
-            for kind in kinds:
-                yield Sample(metric, {"bookie": bookie, label: kind}, bytes_of_kinds.get(kind, 0))
-    systems = [
+            for label_value in label_values:
+                yield Sample(
+                    metric, {"bookie": bookie, label: label_value}, bytes_of_kinds.get(label_value, 0)
+                )
+    fullest_file_systems = [
         (disk.fullest.used, disk.name, disk.fullest) for disk in gauges.disks if disk.fullest is not None
     ]
-    for _, name, system in sorted(systems, key=lambda entry: (-entry[0], entry[1]))[:MAX_BOOKIES]:
-        yield Sample("bkaudit_disk_capacity_bytes", {"bookie": name}, system.capacity)
-        yield Sample("bkaudit_disk_free_bytes", {"bookie": name}, system.free)
+    for _, name, file_system in sorted(
+        fullest_file_systems, key=lambda usage_entry: (-usage_entry[0], usage_entry[1])
+    )[:MAX_BOOKIES]:
+        yield Sample("bkaudit_disk_capacity_bytes", {"bookie": name}, file_system.capacity)
+        yield Sample("bkaudit_disk_free_bytes", {"bookie": name}, file_system.free)
     for forecast in gauges.forecasts[:MAX_BOOKIES]:
         yield Sample("bkaudit_disk_full_days", {"bookie": forecast.name}, forecast.days)
 
@@ -295,15 +303,15 @@ def _limit_bookies(
     sizes: Mapping[str, Mapping[str, int]], fullest_bookies: Sequence[str]
 ) -> dict[str, Mapping[str, int]]:
     """Return the sizes of up to `MAX_BOOKIES` bookies, the fullest first, and the sum of all others."""
-    ordered_names = [
+    sorted_names = [
         *(name for name in fullest_bookies if name in sizes),
         *sorted(sizes.keys() - {*fullest_bookies}),
     ]
-    sizes_by_name: dict[str, Mapping[str, int]] = {name: sizes[name] for name in ordered_names[:MAX_BOOKIES]}
-    summed_sizes: Counter[str] = Counter()
-    for name in ordered_names[MAX_BOOKIES:]:
-        summed_sizes.update(sizes[name])
-    return sizes_by_name | ({OTHERS_LABEL: summed_sizes} if len(ordered_names) > MAX_BOOKIES else {})
+    sizes_by_name: dict[str, Mapping[str, int]] = {name: sizes[name] for name in sorted_names[:MAX_BOOKIES]}
+    sizes_of_others: Counter[str] = Counter()
+    for name in sorted_names[MAX_BOOKIES:]:
+        sizes_of_others.update(sizes[name])
+    return sizes_by_name | ({OTHERS_LABEL: sizes_of_others} if len(sorted_names) > MAX_BOOKIES else {})
 
 
 def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sample]:
@@ -333,7 +341,7 @@ def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
 
     Namespaces with findings come first, then the largest.
     """
-    unowned_samples = [namespace for namespace in namespaces if namespace.name == NOBODY]
+    unowned_totals = [namespace for namespace in namespaces if namespace.name == NOBODY]
     owner_namespaces = [namespace for namespace in namespaces if namespace.name != NOBODY]
     namespaces_at_risk = [namespace for namespace in owner_namespaces if namespace.findings]
     largest_namespaces = sorted(
@@ -342,21 +350,21 @@ def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
     )
     shown_namespaces = [*namespaces_at_risk, *largest_namespaces]
     sampled_namespaces = sorted(shown_namespaces[:MAX_NAMESPACES], key=lambda namespace: namespace.name)
-    others_total = OwnerTotal(OTHERS_LABEL)
-    for summed_namespace in shown_namespaces[MAX_NAMESPACES:]:
-        others_total.add(summed_namespace)
+    total_of_others = OwnerTotal(OTHERS_LABEL)
+    for other_namespace in shown_namespaces[MAX_NAMESPACES:]:
+        total_of_others.add(other_namespace)
     return [
         *sampled_namespaces,
-        *([others_total] if shown_namespaces[MAX_NAMESPACES:] else []),
-        *unowned_samples,
+        *([total_of_others] if shown_namespaces[MAX_NAMESPACES:] else []),
+        *unowned_totals,
     ]
 
 
-def _spot_extent(blind_spot: BlindSpot) -> str:
+def _blind_spot_extent(blind_spot: BlindSpot) -> str:
     """Return how much of its input a check lacked: ``all``, ``part``, ``unknown``, or ``not-run``."""
-    if blind_spot.left_out:
+    if blind_spot.is_excluded:
         return "not-run"
-    return "unknown" if not blind_spot.is_known else "part" if blind_spot.where else "all"
+    return "unknown" if not blind_spot.is_known else "part" if blind_spot.objects_text else "all"
 
 
 def _zero_tallies(tallies: list[Tally], partly_skipped_ids: Set[str]) -> list[Tally]:

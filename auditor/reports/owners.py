@@ -26,7 +26,7 @@ from auditor.model.report_source import (
 from auditor.model.states import LedgerClass, Reach
 from auditor.model.views import OtherReference, TopicCursor, TopicLedger, TopicView
 from auditor.reports.csv import escape_formula
-from auditor.reports.layout import NameTable, table_lines
+from auditor.reports.layout import NameTable, name_table_lines
 from auditor.reports.markdown import escape_markdown
 from auditor.reports.plain_text import fold_text, printable, shorten
 
@@ -44,7 +44,7 @@ def totals_text(totals: Sequence[OwnerTotal], level: Level, width: int | None = 
         *(level, "ledgers", "bytes", "entries", "dangling", "leaked", "leaked bytes", "leaked entries"),
         "findings",
     )
-    return "\n".join(table_lines(NameTable(column_titles, [*map(_total_row, totals)]), width))
+    return "\n".join(name_table_lines(NameTable(column_titles, [*map(_total_row, totals)]), width))
 
 
 def findings_text(total: OwnerTotal) -> str:
@@ -53,8 +53,8 @@ def findings_text(total: OwnerTotal) -> str:
     >>> findings_text(OwnerTotal("shop", findings={"note": 1_000, "error": 2}))
     '2 error, 1,000 note'
     """
-    counts = ((severity, total.findings.get(str(severity), 0)) for severity in Severity)
-    return ", ".join(f"{count:,} {severity}" for severity, count in counts if count)
+    severity_counts = ((severity, total.findings.get(str(severity), 0)) for severity in Severity)
+    return ", ".join(f"{count:,} {severity}" for severity, count in severity_counts if count)
 
 
 def _total_row(total: OwnerTotal) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def _total_row(total: OwnerTotal) -> tuple[str, ...]:
     )
 
 
-_NO_CELL = "-"
+_EMPTY_CELL = "-"
 _LEDGER_TITLES = ("ledger", "class", "standing", "entries", "size", "offload", "subscriptions")
 _CURSOR_TITLES = ("subscription", "acknowledged up to", "own ledger", "")
 _REFERENCE_TITLES = ("besides", "ledger", "standing", "")
@@ -106,7 +106,7 @@ def _unavailable_lines(view: TopicView, width: int | None) -> list[str]:
     return _folded_lines(f"{ledgers_text} too few registered members to be read or closed", width)
 
 
-def _class_words(ledger: TopicLedger) -> str:
+def _class_and_reach_text(ledger: TopicLedger) -> str:
     """Return the ledger's class, judged from the copies on disk, and the limit on reading the ledger.
 
     A limit comes from unregistered bookies. If there is a limit, the class "healthy" is left out.
@@ -121,30 +121,30 @@ def _class_words(ledger: TopicLedger) -> str:
 def _ledger_row(ledger: TopicLedger) -> tuple[str, ...]:
     return (
         str(ledger.ledger_id),
-        _class_words(ledger),
+        _class_and_reach_text(ledger),
         f"{ledger.fault or ledger.standing}{', borrowed' if ledger.borrowed else ''}",
-        _NO_CELL if ledger.entries is None else f"{ledger.entries:,}",
-        _NO_CELL if ledger.size is None else size(ledger.size),
-        ledger.offload or _NO_CELL,
+        _EMPTY_CELL if ledger.entries is None else f"{ledger.entries:,}",
+        _EMPTY_CELL if ledger.size is None else size(ledger.size),
+        ledger.offload or _EMPTY_CELL,
         ledger.backlog,
     )
 
 
 def _cursor_row(cursor: TopicCursor) -> tuple[str, ...]:
     if cursor.unread is not None:
-        return printable(cursor.name), "not known", _NO_CELL, printable(cursor.unread)
+        return printable(cursor.name), "not known", _EMPTY_CELL, printable(cursor.unread)
     position_text = "nothing" if cursor.position is None else f"{cursor.position[0]}:{cursor.position[1]}"
-    cursor_ledger = _NO_CELL if cursor.ledger_id is None else str(cursor.ledger_id)
-    position_clause = "" if cursor.ledger_id is None else "or later, in its own ledger"
-    note = "its own ledger is not in the store" if cursor.standing == "dangling" else position_clause
-    return printable(cursor.name), position_text, cursor_ledger, note
+    cursor_ledger_text = _EMPTY_CELL if cursor.ledger_id is None else str(cursor.ledger_id)
+    position_clause = "" if cursor.ledger_id is None else "or a later one, stored in its own ledger"
+    cursor_note = "its own ledger is not in the store" if cursor.standing == "dangling" else position_clause
+    return printable(cursor.name), position_text, cursor_ledger_text, cursor_note
 
 
 def _reference_row(reference: OtherReference) -> tuple[str, ...]:
-    ledger = _NO_CELL if reference.ledger_id is None else str(reference.ledger_id)
+    ledger_text = _EMPTY_CELL if reference.ledger_id is None else str(reference.ledger_id)
     return (
         reference.kind,
-        ledger,
+        ledger_text,
         reference.fault or reference.standing or "not known",
         printable(reference.detail or ""),
     )
@@ -152,7 +152,7 @@ def _reference_row(reference: OtherReference) -> tuple[str, ...]:
 
 def _table_lines(column_titles: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
     text_width = None if width is None else width - 2
-    return [f"  {line}".rstrip() for line in table_lines(NameTable(column_titles, [*rows]), text_width)]
+    return [f"  {line}".rstrip() for line in name_table_lines(NameTable(column_titles, [*rows]), text_width)]
 
 
 def _folded_lines(text: str, width: int | None, indent: str = "  ") -> list[str]:
@@ -161,30 +161,30 @@ def _folded_lines(text: str, width: int | None, indent: str = "  ") -> list[str]
 
 
 LEAKS_SCHEMA = "bookkeeper-auditor/leaks/1"
-MAX_LEAKS_SHOWN = 200
+MAX_TEXT_LEAKS = 200
 """Largest number of leaks in text and Markdown. CSV, JSON and jsonl have all leaks."""
 
-LEAK_ORDER = (
-    "Check confirmed ledgers first, from the top: these are the largest. A run that is later by "
-    "--owner-grace confirms a suspect one. Before you delete a ledger, make sure that its last owner "
+LEAK_ORDER_TEXT = (
+    "Check confirmed ledgers first, from the top: these are the largest. A run at least --owner-grace "
+    "later confirms a suspect ledger. Before you delete a ledger, make sure that its last owner "
     "is gone for good."
 )
 _LEAK_TITLES = ("ledger", "confidence", "age", "bytes", "entries", "last known owner", "why")
 
-Listing = Callable[[LeakTotals, Iterable[Leak], int], Iterator[str]]
+LeakRenderer = Callable[[LeakTotals, Iterable[Leak], int], Iterator[str]]
 """Renderer of leaks: a function of totals, leaks and scan time in ms that yields the parts of a text."""
 
 
 def leaks_text(
-    totals: LeakTotals, leaks: Iterable[Leak], now_ms: int, width: int | None = None
+    leak_totals: LeakTotals, leaks: Iterable[Leak], now_ms: int, width: int | None = None
 ) -> Iterator[str]:
     """Yield the table of leaks for a terminal, the totals, and the order in which to look at the leaks."""
-    shown_leaks = list(islice(leaks, MAX_LEAKS_SHOWN))
+    shown_leaks = list(islice(leaks, MAX_TEXT_LEAKS))
     if shown_leaks:
         table = NameTable(_LEAK_TITLES, [_leak_cells(leak, now_ms) for leak in shown_leaks])
-        yield "\n".join(table_lines(table, width)) + "\n"
-    yield from and_more(totals.ledgers - len(shown_leaks), "; --format csv or jsonl has all\n")
-    for sentence in ("", _totals_sentence(totals), *([LEAK_ORDER] if totals.ledgers else [])):
+        yield "\n".join(name_table_lines(table, width)) + "\n"
+    yield from and_more(leak_totals.ledgers - len(shown_leaks), "; --format csv or jsonl has all\n")
+    for sentence in ("", _totals_sentence(leak_totals), *([LEAK_ORDER_TEXT] if leak_totals.ledgers else [])):
         yield "\n".join(_folded_lines(sentence, width, "")) + "\n"
 
 
@@ -193,12 +193,12 @@ def leaks_markdown(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> It
     yield f"**{_totals_sentence(totals)}**\n\n"
     if not totals.ledgers:
         return
-    yield f"{LEAK_ORDER}\n\n| {' | '.join(_LEAK_TITLES)} |\n|{'---|' * len(_LEAK_TITLES)}\n"
-    shown = 0
-    for leak in islice(leaks, MAX_LEAKS_SHOWN):
-        shown += 1
+    yield f"{LEAK_ORDER_TEXT}\n\n| {' | '.join(_LEAK_TITLES)} |\n|{'---|' * len(_LEAK_TITLES)}\n"
+    shown_count = 0
+    for leak in islice(leaks, MAX_TEXT_LEAKS):
+        shown_count += 1
         yield f"| {' | '.join(map(escape_markdown, _leak_cells(leak, now_ms)))} |\n"
-    yield from and_more(totals.ledgers - shown, "\n", "\n")
+    yield from and_more(totals.ledgers - shown_count, "\n", "\n")
 
 
 def leaks_csv(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
@@ -206,14 +206,14 @@ def leaks_csv(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterato
     names = [*_leak_object(Leak(0, "", "", "", None, None, None, None, "", None), now_ms)]
     yield _csv_line(names)
     for leak in leaks:
-        values = _leak_object(leak, now_ms).values()
-        yield _csv_line([escape_formula(value) if isinstance(value, str) else value for value in values])
+        leak_values = _leak_object(leak, now_ms).values()
+        yield _csv_line([escape_formula(value) if isinstance(value, str) else value for value in leak_values])
 
 
 def leaks_json(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
     """Yield one JSON object with the totals and every leak."""
-    column_titles = {"schema": LEAKS_SCHEMA, "totals": asdict(totals), "order": LEAK_ORDER}
-    yield json.dumps(column_titles, ensure_ascii=False)[:-1] + ', "leaks": ['
+    document_head = {"schema": LEAKS_SCHEMA, "totals": asdict(totals), "order": LEAK_ORDER_TEXT}
+    yield json.dumps(document_head, ensure_ascii=False)[:-1] + ', "leaks": ['
     for number, leak in enumerate(leaks):
         yield f"{',' if number else ''}\n{json.dumps(_leak_object(leak, now_ms), ensure_ascii=False)}"
     yield "\n]}\n"
@@ -225,7 +225,7 @@ def leaks_jsonl(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Itera
         yield json.dumps(_leak_object(leak, now_ms), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-LEAK_FORMS: dict[str, Listing] = {
+LEAK_FORMS: dict[str, LeakRenderer] = {
     "text": leaks_text,
     "markdown": leaks_markdown,
     "csv": leaks_csv,
@@ -261,42 +261,43 @@ def _leak_cells(leak: Leak, now_ms: int) -> tuple[str, ...]:
 
 def _leak_object(leak: Leak, now_ms: int) -> dict[str, Any]:
     age = None if leak.made is None else max(now_ms - leak.made, 0) // 1000
-    value = {**asdict(leak), "age_seconds": age}
-    return {**value, "ledger_id": str(leak.ledger_id)}
+    leak_object = {**asdict(leak), "age_seconds": age}
+    return {**leak_object, "ledger_id": str(leak.ledger_id)}
 
 
-def _csv_line(values: Iterable[Any]) -> str:
+def _csv_line(leak_values: Iterable[Any]) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerow(values)
+    csv.writer(buffer, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerow(leak_values)
     return buffer.getvalue()
 
 
-OWNERS_SHOWN = {"tenant": 20, "namespace": 30, "topic": 50}
+MAX_HTML_OWNERS = {"tenant": 20, "namespace": 30, "topic": 50}
 """Largest number of owners of each level on the HTML page. Owners with the worst findings come first."""
 
-LEAKS_SHOWN = 40
+MAX_HTML_LEAKS = 40
 
 _MAX_NAME_CHARACTERS = 120
-_OPEN_LEVEL = "namespace"
+_EXPANDED_LEVEL = "namespace"
 """Level of owners that the HTML page shows without a click."""
 
 
-def owners_shown(owners: OwnerFigures | None) -> dict[str, Any]:
+def owner_page_values(owners: OwnerFigures | None) -> dict[str, Any]:
     """Return values for the HTML page: the rows of every level, and the leaks with their ages.
 
     >>> from auditor.model.report_source import LeakTotals
     >>> one = OwnerFigures({"tenant": (OwnerTotal("shop"),)}, {"tenant": 7}, (), LeakTotals(), 0)
-    >>> [(level["name"], level["total"], level["rows"][0]["name"]) for level in owners_shown(one)["owners"]]
+    >>> levels = owner_page_values(one)["owners"]
+    >>> [(level["name"], level["total"], level["rows"][0]["name"]) for level in levels]
     [('tenant', 7, 'shop')]
     """
     if owners is None or not (any(owners.totals.values()) or owners.leaks):
-        return {"owners": [], "leaks": [], "leaked": None, "leak_order": LEAK_ORDER}
+        return {"owners": [], "leaks": [], "leaked": None, "leak_order": LEAK_ORDER_TEXT}
     levels = [
         {
             "name": level,
             "total": owners.totals[level],
-            "open": level == _OPEN_LEVEL,
-            "rows": [_page_row(total) for total in totals],
+            "open": level == _EXPANDED_LEVEL,
+            "rows": [_owner_page_row(total) for total in totals],
         }
         for level, totals in owners.levels.items()
     ]
@@ -309,9 +310,9 @@ def owners_shown(owners: OwnerFigures | None) -> dict[str, Any]:
         }
         for leak, age in zip(owners.leaks, ages, strict=True)
     ]
-    return {"owners": levels, "leaks": leaks, "leaked": owners.leaked, "leak_order": LEAK_ORDER}
+    return {"owners": levels, "leaks": leaks, "leaked": owners.leaked, "leak_order": LEAK_ORDER_TEXT}
 
 
-def _page_row(total: OwnerTotal) -> dict[str, Any]:
+def _owner_page_row(total: OwnerTotal) -> dict[str, Any]:
     name = NO_OWNER_LABEL if total.name == NOBODY else shorten(total.name, _MAX_NAME_CHARACTERS)
     return {"name": name, "total": total, "findings": findings_text(total)}

@@ -4,7 +4,7 @@ The message always has fewer than 20 lines. Each kind of change has one line, as
 Counts include the changes without a line. Suppressed findings are left out.
 
 The Slack form suits an incoming webhook of Slack or a compatible program. The form is one ``text`` with a
-headline and a code block. In it, only ``&``, ``<`` and ``>`` are markup, and no name notifies users.
+headline and a code block. In this text only ``&``, ``<`` and ``>`` are markup, and no name notifies users.
 """
 
 import json
@@ -18,7 +18,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report
 from auditor.model.states import Change
 from auditor.reports.action_text import first_action_lines
-from auditor.reports.coverage import checked_extents, count_by_check, severity_words, verdict_word
+from auditor.reports.coverage import checked_extents, count_by_check, severity_counts_text, verdict_word
 from auditor.reports.plain_text import printable, shorten
 
 MAX_LINES = 19
@@ -27,21 +27,21 @@ WIDTH = 160
 MAX_SLACK_CHARACTERS = 4_000
 """Largest number of characters that Slack recommends for a text. Slack cuts a text at 40,000."""
 _LABEL_COLUMNS = 11
-_CHANGE_WORDS = {Change.NEW: "new", Change.WORSE: "worse", Change.BETTER: "better", Change.FIXED: "fixed"}
+_CHANGE_TEXTS = {Change.NEW: "new", Change.WORSE: "worse", Change.BETTER: "better", Change.FIXED: "fixed"}
 _UNCHECKED_TEXT = "could not be checked again"
-_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'"})
+_SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'"})
 
 
-def plain(report: Report, earlier_changes: ChangesSince, run: str) -> str:
+def plain_message(report: Report, earlier_changes: ChangesSince, run: str) -> str:
     """Return the message as text. ``run`` is the name of the run in the commands of the message."""
     return "\n".join([_headline_text(report), *_message_lines(report, earlier_changes, run, WIDTH)])
 
 
-def slack(report: Report, earlier_changes: ChangesSince, run: str) -> str:
+def slack_message(report: Report, earlier_changes: ChangesSince, run: str) -> str:
     """Return the message as JSON for a Slack webhook. ``run`` is the name of the run in commands."""
     for width in (WIDTH, WIDTH // 2, WIDTH // 4, WIDTH // 8):
-        block = "\n".join(_message_lines(report, earlier_changes, run, width)).translate(_ESCAPES)
-        text = f"*{_headline_text(report)}*\n```\n{block}\n```"
+        code_block = "\n".join(_message_lines(report, earlier_changes, run, width)).translate(_SLACK_ESCAPES)
+        text = f"*{_headline_text(report)}*\n```\n{code_block}\n```"
         if len(text) <= MAX_SLACK_CHARACTERS:
             break
     return json.dumps({"text": text, "unfurl_links": False, "unfurl_media": False}, ensure_ascii=False)
@@ -52,27 +52,31 @@ def _headline_text(report: Report) -> str:
 
 
 def _message_lines(report: Report, earlier_changes: ChangesSince, run: str, width: int) -> list[str]:
-    leading_lines = [*_run_lines(report), *_change_counts_line(report, earlier_changes)]
-    first = first_action_lines(report, run, width)
-    last = f"{'next':<{_LABEL_COLUMNS}}bkaudit explain run {shlex.quote(printable(run))}"
-    changes = list(
+    coverage_lines = [*_run_lines(report), *_change_counts_line(report, earlier_changes)]
+    first_action = first_action_lines(report, run, width)
+    next_command_line = f"{'next':<{_LABEL_COLUMNS}}bkaudit explain run {shlex.quote(printable(run))}"
+    change_lines = list(
         _change_lines(earlier_changes) if earlier_changes.run is not None else _finding_lines(report)
     )
-    changes_room = MAX_LINES - 2 - len(first) - len(leading_lines)
-    if len(changes) > changes_room:
-        changes[changes_room - 1 :] = [
-            ("", f"and {plural(len(changes) - changes_room + 1, 'line')} more like these")
+    max_change_lines = MAX_LINES - 2 - len(first_action) - len(coverage_lines)
+    if len(change_lines) > max_change_lines:
+        change_lines[max_change_lines - 1 :] = [
+            ("", f"and {plural(len(change_lines) - max_change_lines + 1, 'line')} more like these")
         ]
     shortened_lines = [
-        f"{label:<{_LABEL_COLUMNS}}{shorten(text, width)}" for label, text in (*leading_lines, *changes)
+        f"{label:<{_LABEL_COLUMNS}}{shorten(text, width)}" for label, text in (*coverage_lines, *change_lines)
     ]
-    return [*(shorten(line, 4 * width) for line in first), *shortened_lines, shorten(last, 4 * width)]
+    return [
+        *(shorten(line, 4 * width) for line in first_action),
+        *shortened_lines,
+        shorten(next_command_line, 4 * width),
+    ]
 
 
 def _run_lines(report: Report) -> Iterator[tuple[str, str]]:
     """Yield the lines on cluster, time, counts and coverage."""
     yield "cluster", f"{report.cluster.name}, {format_time(report.run.scan_time)}"
-    yield "found", severity_words(report, suppressed=False) or "nothing"
+    yield "found", severity_counts_text(report, suppressed=False) or "nothing"
     if not report.complete:
         yield "checked", "; ".join(checked_extent.sentence for checked_extent in checked_extents(report))
 
@@ -84,7 +88,7 @@ def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterat
         return
     counts = [
         f"{count:,} {change_word}"
-        for change, change_word in _CHANGE_WORDS.items()
+        for change, change_word in _CHANGE_TEXTS.items()
         if (count := earlier_changes.count(change))
     ]
     if unseen_count := earlier_changes.count(Change.UNSEEN):
@@ -95,12 +99,17 @@ def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterat
 
 def _change_lines(earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
     """Yield a line for each group of new or worse findings, one for fixed, and one for unchecked findings."""
-    for group in earlier_changes.groups:
-        if group.change in (Change.NEW, Change.WORSE):
+    for change_group in earlier_changes.groups:
+        if change_group.change in (Change.NEW, Change.WORSE):
             names = first_names(
-                [_subject_text(finding) for finding in group.first], len(group.first), group.count
+                [_subject_text(finding) for finding in change_group.first],
+                len(change_group.first),
+                change_group.count,
             )
-            yield _CHANGE_WORDS[Change(group.change)], f"{group.severity} {_group_text(group)}: {names}"
+            yield (
+                _CHANGE_TEXTS[Change(change_group.change)],
+                f"{change_group.severity} {_group_text(change_group)}: {names}",
+            )
     for change, label in ((Change.FIXED, "fixed"), (Change.UNSEEN, "unchecked")):
         if counts := [_group_text(group) for group in earlier_changes.groups if group.change == change]:
             yield label, ", ".join(counts)
@@ -116,9 +125,11 @@ def _finding_lines(report: Report) -> Iterator[tuple[str, str]]:
             yield "", f"{check_count.severity} {check_count.id} {count:,}{unconfirmed_clause}"
 
 
-def _group_text(group: ChangeGroup) -> str:
-    unconfirmed_clause = f" ({group.confidence})" if group.confidence != Confidence.CONFIRMED else ""
-    return f"{group.id} {group.count:,}{unconfirmed_clause}"
+def _group_text(change_group: ChangeGroup) -> str:
+    unconfirmed_clause = (
+        f" ({change_group.confidence})" if change_group.confidence != Confidence.CONFIRMED else ""
+    )
+    return f"{change_group.id} {change_group.count:,}{unconfirmed_clause}"
 
 
 def _subject_text(finding: ChangedFinding) -> str:

@@ -19,18 +19,19 @@ def printable(text: str) -> str:
     """
     if text.isprintable():  # as nearly every text is
         return text
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
-def shorten(text: str, limit: int = 120) -> str:
-    """Return a visible text, cut in the middle to ``limit`` characters. Ids usually differ at their ends.
+def shorten(text: str, max_characters: int = 120) -> str:
+    """Return a visible text of at most ``max_characters`` characters. Only its middle is cut out, because ids
+    usually differ at their ends.
 
     >>> shorten("bk-17.storage.example.com:3181", 20)
     'bk-17.sto...com:3181'
     """
-    if len(text) > limit:  # cut first: a text may be long
-        tail_columns = (limit - 3) // 2
-        text = f"{text[: limit - 3 - tail_columns]}...{text[len(text) - tail_columns :]}"
+    if len(text) > max_characters:  # cut first: a text may be long
+        tail_columns = (max_characters - 3) // 2
+        text = f"{text[: max_characters - 3 - tail_columns]}...{text[len(text) - tail_columns :]}"
     return printable(text)
 
 
@@ -50,10 +51,10 @@ def columns_of(text: str) -> int:
     return width(text, control_codes="ignore")
 
 
-def pad(text: str, columns: int) -> str:
+def pad_text(text: str, columns: int) -> str:
     """Return a text padded with blanks to a number of columns.
 
-    >>> pad("台帳", 6) + "|"
+    >>> pad_text("台帳", 6) + "|"
     '台帳  |'
     """
     return text + " " * (columns - columns_of(text))
@@ -99,7 +100,9 @@ def _fitting_graphemes(graphemes: Iterable[str], columns: int) -> Iterator[str]:
         yield grapheme
 
 
-def fold_text(text: str, width: int, first: str = "", later: str = "", lines: int | None = None) -> list[str]:
+def fold_text(
+    text: str, width: int, first_indent: str = "", later_indent: str = "", max_lines: int | None = None
+) -> list[str]:
     """Return a text in lines of at most ``width`` columns.
 
     Lines break at blanks, and inside a word only if the word is longer than a line. A NUL is a blank at which
@@ -108,55 +111,57 @@ def fold_text(text: str, width: int, first: str = "", later: str = "", lines: in
     Args:
         text: The text, in which invisible characters become question marks.
         width: Columns of a line.
-        first: Indentation of the first line.
-        later: Indentation of all further lines.
-        lines: Largest number of lines. If text is left out, the last line ends with an ellipsis. None: any
-            number.
+        first_indent: Indentation of the first line.
+        later_indent: Indentation of all further lines.
+        max_lines: Largest number of lines. If text is left out, the last line ends with an ellipsis. None:
+            any number.
 
-    >>> fold_text("bk-a:3181 lacks 4; 10-2999 every 3", 20, "  ", "    ", lines=2)
+    >>> fold_text("bk-a:3181 lacks 4; 10-2999 every 3", 20, "  ", "    ", max_lines=2)
     ['  bk-a:3181 lacks 4;', '    10-2999 every 3']
-    >>> fold_text("one two three four", 10, lines=1)
+    >>> fold_text("one two three four", 10, max_lines=1)
     ['one tw ...']
     """
     folded_lines: list[str] = []
-    line, is_line_empty = first, True
+    current_line, is_line_empty = first_indent, True
     for word in re.split(r"[^\S\0]+", text.strip()):
         word = printable(word.replace("\0", " "))
-        if not is_line_empty and columns_of(line) + 1 + columns_of(word) > width:
-            folded_lines.append(line)
-            line, is_line_empty = later, True
-        line += word if is_line_empty else f" {word}"
+        if not is_line_empty and columns_of(current_line) + 1 + columns_of(word) > width:
+            folded_lines.append(current_line)
+            current_line, is_line_empty = later_indent, True
+        current_line += word if is_line_empty else f" {word}"
         is_line_empty = False
-        while columns_of(line) > width and len(line_head := cut_text(line, width)) > len(later):
+        while columns_of(current_line) > width and len(line_head := cut_text(current_line, width)) > len(
+            later_indent
+        ):
             folded_lines.append(line_head)
-            line = later + line[len(line_head) :]
-    folded_lines.append(line)
-    if lines is not None and len(folded_lines) > lines:
-        # What is left fills the last line, in the middle of a word if need be.
-        cut_lines = [line_text.removeprefix(later) for line_text in folded_lines[lines:]]
-        folded_lines[lines - 1] = (
-            cut_text(" ".join([folded_lines[lines - 1], *cut_lines]), width - len(ELLIPSIS)).rstrip()
+            current_line = later_indent + current_line[len(line_head) :]
+    folded_lines.append(current_line)
+    if max_lines is not None and len(folded_lines) > max_lines:
+        # The remaining text fills the last line, and may end inside a word.
+        cut_lines = [line_text.removeprefix(later_indent) for line_text in folded_lines[max_lines:]]
+        folded_lines[max_lines - 1] = (
+            cut_text(" ".join([folded_lines[max_lines - 1], *cut_lines]), width - len(ELLIPSIS)).rstrip()
             + ELLIPSIS
         )
-        del folded_lines[lines:]
+        del folded_lines[max_lines:]
     return folded_lines
 
 
-def labelled(label: str, text: str, width: int, indent: str = "", columns: int = 11) -> list[str]:
+def labelled_lines(label: str, text: str, width: int, indent: str = "", columns: int = 11) -> list[str]:
     """Return ``indent`` and a label, then a text beside the label, folded to ``width`` columns (`fold_text`).
 
     The label with the blanks after it takes ``columns`` columns.
 
-    >>> labelled("metadata", "zk://a/ledgers, flat", 30)
+    >>> labelled_lines("metadata", "zk://a/ledgers, flat", 30)
     ['metadata   zk://a/ledgers,', '           flat']
     """
-    return fold_text(text, width, f"{indent}{pad(label, columns)}", indent + " " * columns)
+    return fold_text(text, width, f"{indent}{pad_text(label, columns)}", indent + " " * columns)
 
 
-def wrap_words(text: str, width: int, first: str = "", later: str = "") -> list[str]:
+def wrap_words(text: str, width: int, first_indent: str = "", later_indent: str = "") -> list[str]:
     """Return a text in lines as `fold_text` does, but break no word. Width is counted in characters."""
     options: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
-    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=later, **options)
+    return textwrap.wrap(text, width, initial_indent=first_indent, subsequent_indent=later_indent, **options)
 
 
 def text_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -167,4 +172,4 @@ def text_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str
     """
     lines = [titles, *rows]
     widths = [max(columns_of(line[column_number]) for line in lines) for column_number in range(len(titles))]
-    return ["  ".join(map(pad, line, widths)).rstrip() for line in lines]
+    return ["  ".join(map(pad_text, line, widths)).rstrip() for line in lines]

@@ -20,13 +20,13 @@ from auditor.model.plan import (
     StepState,
     UnplannedCount,
 )
-from auditor.reports.plain_text import fold_text, labelled, printable
+from auditor.reports.plain_text import fold_text, labelled_lines, printable
 
 PLAN_CHECK_SCHEMA = "bookkeeper-auditor/plan-check/2"
 WIDTH = 80
-_ROWS_SHOWN = 8
+_MAX_ROWS_SHOWN = 8
 _INDENT = "   "
-_PLACEHOLDER = re.compile(r"\bID\b")
+_ID_PLACEHOLDER = re.compile(r"\bID\b")
 
 
 def plan_text(plan: RepairPlan, now_ms: int | None = None, width: int = WIDTH) -> str:
@@ -38,8 +38,8 @@ def plan_text(plan: RepairPlan, now_ms: int | None = None, width: int = WIDTH) -
             do not check the expiry.
         width: Columns of a line. Commands are never folded.
     """
-    basis = printable(f"{plan.run}, as of {format_time(plan.scan_time)}; {plan.metadata_uri}")
-    lines = [*_fold_lines(_headline(plan, now_ms), width), *labelled("rests on", basis, width)]
+    basis_text = printable(f"{plan.run}, as of {format_time(plan.scan_time)}; {plan.metadata_uri}")
+    lines = [*_fold_lines(_headline(plan, now_ms), width), *labelled_lines("rests on", basis_text, width)]
     for step in plan.steps:
         lines += ["", *_step_lines(step, width)]
     if plan.refused:
@@ -47,9 +47,12 @@ def plan_text(plan: RepairPlan, now_ms: int | None = None, width: int = WIDTH) -
         for refused_step in plan.refused:
             lines += _refused_lines(refused_step, width)
     if plan.without_step:
-        lines += ["", *labelled("no step", _count_texts(plan.without_step), width)]
+        lines += ["", *labelled_lines("no step", _unplanned_counts_text(plan.without_step), width)]
     if plan.accepted:
-        lines += ["", *labelled("accepted", f"{_count_texts(plan.accepted)}, by suppressions", width)]
+        lines += [
+            "",
+            *labelled_lines("accepted", f"{_unplanned_counts_text(plan.accepted)}, by suppressions", width),
+        ]
     return "\n".join(lines)
 
 
@@ -63,35 +66,35 @@ def plan_markdown(plan: RepairPlan, now_ms: int | None = None) -> str:
     return "\n".join(_markdown_lines(plan, now_ms))
 
 
-def check_text(check: PlanCheck, width: int = WIDTH) -> str:
+def check_text(plan_check: PlanCheck, width: int = WIDTH) -> str:
     """Return the lines on each step: its state, such as done or no longer true, and the reasons."""
-    lines = _fold_lines(expired_text(check.expires), width) if check.expired else []
-    lines += [*fold_text(f"asked {check.asked}, as of {format_time(check.time)}", width), ""]
-    for step in check.steps:
+    lines = _fold_lines(expired_text(plan_check.expires), width) if plan_check.expired else []
+    lines += [*fold_text(f"asked {plan_check.asked}, as of {format_time(plan_check.time)}", width), ""]
+    for step in plan_check.steps:
         lines += _fold_lines(f"{step.number}. {step.state}: {step.about}", width)
-        if counts := _counts_text(step):
+        if counts := _step_counts_text(step):
             lines += fold_text(counts, width, _INDENT, _INDENT)
-        for reason in step.why:
-            lines += fold_text(reason, width, _INDENT, f"{_INDENT}  ")
-    return "\n".join([*lines, *(["no step"] if not check.steps else [])])
+        for reason_text in step.why:
+            lines += fold_text(reason_text, width, _INDENT, f"{_INDENT}  ")
+    return "\n".join([*lines, *(["no step"] if not plan_check.steps else [])])
 
 
-def check_json(check: PlanCheck) -> str:
+def check_json(plan_check: PlanCheck) -> str:
     """Return the check as one JSON object with every step."""
-    json_head = {"schema": PLAN_CHECK_SCHEMA, "exit_code": check.exit_code}
-    return json.dumps(json_head | asdict(check), indent=2, ensure_ascii=False)
+    json_head = {"schema": PLAN_CHECK_SCHEMA, "exit_code": plan_check.exit_code}
+    return json.dumps(json_head | asdict(plan_check), indent=2, ensure_ascii=False)
 
 
-def check_markdown(check: PlanCheck) -> str:
+def check_markdown(plan_check: PlanCheck) -> str:
     """Return the check as a Markdown list of tasks. The check box of each step that is done is ticked."""
-    lines = [f"**{expired_text(check.expires)}**", ""] if check.expired else []
-    lines += [f"Asked {_code_span(check.asked)}, as of {format_time(check.time)}.", ""]
-    for step in check.steps:
+    lines = [f"**{expired_text(plan_check.expires)}**", ""] if plan_check.expired else []
+    lines += [f"Asked {_code_span(plan_check.asked)}, as of {format_time(plan_check.time)}.", ""]
+    for step in plan_check.steps:
         check_mark = "x" if step.state is StepState.DONE else " "
-        reason = "; ".join([*filter(None, [_counts_text(step)]), *step.why])
+        reason_text = "; ".join([*filter(None, [_step_counts_text(step)]), *step.why])
         lines.append(
             f"- [{check_mark}] **{step.number}. {step.state}**: {_escape(step.about)}"
-            + _escape(f" ({reason})" * bool(reason))
+            + _escape(f" ({reason_text})" * bool(reason_text))
         )
     return "\n".join(lines)
 
@@ -152,15 +155,13 @@ def _step_lines(step: PlanStep, width: int) -> Iterator[str]:
     yield from _fold_lines(f"{step.number}. {step.kind}: {step.about}", width)
     for command in step.commands:
         if command.role is not CommandRole.UNDO:
-            # A command is one line, however long: what is folded cannot be typed.
+            # A command is never folded, so that a user can copy it.
             yield f"{_INDENT}{command.role:<9}{printable(command.text)}"
-    if names := _ledgers_text(step):
-        yield from _labelled_lines("ID" if _runs_per_ledger(step) else "ledgers", names, width)
+    if ledgers_text := _ledgers_text(step):
+        yield from _labelled_lines("ID" if _has_command_per_ledger(step) else "ledgers", ledgers_text, width)
     for needed_check in step.needs:
         yield from _labelled_lines("check", needed_check, width)
-    yield from _labelled_lines(
-        "if", "; ".join(map(condition_text, step.requires)) or "nothing is asked", width
-    )
+    yield from _labelled_lines("if", "; ".join(map(condition_text, step.requires)) or "no condition", width)
     yield from _labelled_lines(
         "then", step.effect + (f" (at most {size(step.bytes)})" if step.bytes else ""), width
     )
@@ -177,33 +178,35 @@ def _step_lines(step: PlanStep, width: int) -> Iterator[str]:
     yield from _labelled_lines("for", _findings_text(step.findings), width)
 
 
-def _runs_per_ledger(step: PlanStep) -> bool:
-    return any(_PLACEHOLDER.search(command.text) for command in step.commands)
+def _has_command_per_ledger(step: PlanStep) -> bool:
+    return any(_ID_PLACEHOLDER.search(command.text) for command in step.commands)
 
 
 def _ledgers_text(step: PlanStep) -> str:
     if not step.ledger_count:
         return ""
-    names = ", ".join(ledger.ledger_id for ledger in step.ledgers[:_ROWS_SHOWN])
-    hidden_count = step.ledger_count - min(len(step.ledgers), _ROWS_SHOWN)
+    ledgers_text = ", ".join(ledger.ledger_id for ledger in step.ledgers[:_MAX_ROWS_SHOWN])
+    hidden_count = step.ledger_count - min(len(step.ledgers), _MAX_ROWS_SHOWN)
     listed_clause = f", {len(step.ledgers):,} of them listed" if len(step.ledgers) < step.ledger_count else ""
-    prefix = "each of " if _runs_per_ledger(step) and step.ledger_count > 1 else ""
-    return f"{prefix}{names}" + (f" and {hidden_count:,} more{listed_clause}" if hidden_count else "")
+    each_prefix = "each of " if _has_command_per_ledger(step) and step.ledger_count > 1 else ""
+    return f"{each_prefix}{ledgers_text}" + (
+        f" and {hidden_count:,} more{listed_clause}" if hidden_count else ""
+    )
 
 
 def _findings_text(findings: Sequence[PlanFinding]) -> str:
     """Return the ids of checks, each with the number of findings and the first fingerprints."""
     return "; ".join(
-        f"{plural(finding.count, 'finding')} {finding.id} ({example_text(finding)})"
+        f"{plural(finding.count, 'finding')} {finding.id} ({fingerprints_text(finding)})"
         for finding in findings
         if finding.count
     )
 
 
-def example_text(finding: PlanFinding) -> str:
+def fingerprints_text(finding: PlanFinding) -> str:
     """Return the first fingerprints of a check's findings, and the number of further findings.
 
-    >>> example_text(PlanFinding("orphan-ledger", 7, ("a2b8aa759ab37bdf",)))
+    >>> fingerprints_text(PlanFinding("orphan-ledger", 7, ("a2b8aa759ab37bdf",)))
     'a2b8aa759ab37bdf and 6 more'
     """
     return first_names(finding.fingerprints, len(finding.fingerprints), finding.count)
@@ -213,29 +216,29 @@ def _refused_lines(refused_step: RefusedStep, width: int) -> Iterator[str]:
     yield from fold_text(f"{refused_step.reason}: {refused_step.about}", width, "  ", "    ")
     yield from _labelled_lines("why", refused_step.why, width, "    ")
     if refused_step.ledgers:
-        names = first_names(refused_step.ledgers, len(refused_step.ledgers), refused_step.ledger_count)
-        yield from _labelled_lines("ledgers", names, width, "    ")
+        ledgers_text = first_names(refused_step.ledgers, len(refused_step.ledgers), refused_step.ledger_count)
+        yield from _labelled_lines("ledgers", ledgers_text, width, "    ")
     yield from _labelled_lines("way out", refused_step.way_out, width, "    ")
 
 
-def _count_texts(counts: Sequence[UnplannedCount]) -> str:
+def _unplanned_counts_text(counts: Sequence[UnplannedCount]) -> str:
     return ", ".join(f"{count.count:,} {count.id}" for count in counts)
 
 
 def _fold_lines(text: str, width: int) -> list[str]:
-    return fold_text(text, width, later=_INDENT)
+    return fold_text(text, width, later_indent=_INDENT)
 
 
-def _labelled_lines(label: str, text: str, width: int, indent: str = _INDENT) -> list[str]:
-    return labelled(label, text, width, indent=indent, columns=9)
+def _labelled_lines(line_label: str, text: str, width: int, indent: str = _INDENT) -> list[str]:
+    return labelled_lines(line_label, text, width, indent=indent, columns=9)
 
 
-def _counts_text(step: StepCheck) -> str:
-    numbers = {
+def _step_counts_text(step: StepCheck) -> str:
+    counts_by_state = {
         "done": step.ledgers_done, "still true": step.ledgers_true, "no longer true": step.ledgers_changed,
         "not known": step.ledgers_unknown,
     }  # fmt: skip
-    counts = [f"{number:,} {word}" for word, number in numbers.items() if number]
+    counts = [f"{number:,} {state_text}" for state_text, number in counts_by_state.items() if number]
     return f"ledgers: {', '.join(counts)}" if counts else ""
 
 
@@ -247,28 +250,31 @@ def _markdown_lines(plan: RepairPlan, now_ms: int | None) -> Iterator[str]:
         yield ""
         yield f"- [ ] **{step.number}. {step.kind}**: {_escape(step.about)}"
         yield from (f"    - {command.role}: {_code_span(command.text)}" for command in step.commands)
-        if names := _ledgers_text(step):
-            yield f"    - {'ID: ' if _runs_per_ledger(step) else 'ledgers: '}{names}"
-        for label, item_text in (
+        if ledgers_text := _ledgers_text(step):
+            yield f"    - {'ID: ' if _has_command_per_ledger(step) else 'ledgers: '}{ledgers_text}"
+        for line_label, item_text in (
             *(("check first", needed_check) for needed_check in step.needs),
             ("if", "; ".join(map(condition_text, step.requires))),
             ("then", step.effect), ("risk", step.risk), ("undo", step.undo),
             ("look again" if step.kind is ActionKind.WAIT else "until", format_time(step.expires)),
         ):  # fmt: skip
-            yield f"    - {label}: {_escape(item_text)}"
+            yield f"    - {line_label}: {_escape(item_text)}"
     if plan.refused:
         yield ""
         yield "Refused:"
         yield ""
         for refused_step in plan.refused:
-            entry_text = (
+            refused_text = (
                 f"{_escape(refused_step.about)}: {_escape(refused_step.why)}. {_escape(refused_step.way_out)}"
             )
-            yield f"- **{refused_step.reason}**: {entry_text}"
-    for label, counts in (("No step for", plan.without_step), ("Accepted by suppressions", plan.accepted)):
+            yield f"- **{refused_step.reason}**: {refused_text}"
+    for line_label, counts in (
+        ("No step for", plan.without_step),
+        ("Accepted by suppressions", plan.accepted),
+    ):
         if counts:
             yield ""
-            yield f"{label}: {_escape(_count_texts(counts))}."
+            yield f"{line_label}: {_escape(_unplanned_counts_text(counts))}."
 
 
 def _code_span(text: str) -> str:

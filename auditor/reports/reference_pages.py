@@ -16,7 +16,7 @@ from auditor.model.options import AuditOptions, option_types
 from auditor.reports.openmetrics import METRIC_LABELS, METRICS
 from auditor.tables.run_tables import TABLES
 
-_METRICS_TABLE = re.compile(r"(?<=<!-- metrics -->\n\n)(?:\|.*\n)*")
+_METRICS_TABLE_PATTERN = re.compile(r"(?<=<!-- metrics -->\n\n)(?:\|.*\n)*")
 _TYPE_WORDS = {bool: "true, false", int: "whole number", float: "number", str: "text"}
 _OPTIONS_PREFACE = """\
 # Options
@@ -41,21 +41,21 @@ def options_page() -> str:
     """Return docs/options.md: every option with its values, its default and its help."""
     defaults = AuditOptions()
     rows = (
-        f"| `{name}` | {_values_text(kind, option)} | {_default_text(getattr(defaults, name))} "
+        f"| `{name}` | {_values_text(value_type, option)} | {_default_text(getattr(defaults, name))} "
         f"| {_cell(option.help)} |\n"
-        for name, (kind, option) in option_types().items()
+        for name, (value_type, option) in option_types().items()
     )
     return _OPTIONS_PREFACE + "".join(rows)
 
 
 def tables_page() -> str:
     """Return docs/tables.md: the tables that every run has, then the tables that only some runs have."""
-    groups: dict[str, list[str]] = {}
+    rows_by_run_kind: dict[str, list[str]] = {}
     for name, table in TABLES.items():
-        groups.setdefault(table.only or "every run", []).append(f"- `{name}`: {table.row}\n")
+        rows_by_run_kind.setdefault(table.run_kind or "every run", []).append(f"- `{name}`: {table.row}\n")
     return _TABLES_PREFACE + "".join(
-        f"\n## {kind_title[0].upper()}{kind_title[1:]}\n\n{''.join(rows)}"
-        for kind_title, rows in groups.items()
+        f"\n## {run_kind[0].upper()}{run_kind[1:]}\n\n{''.join(rows)}"
+        for run_kind, rows in rows_by_run_kind.items()
     )
 
 
@@ -68,34 +68,36 @@ def metrics_table() -> str:
     return "| metric | labels | |\n| --- | --- | --- |\n" + "".join(rows)
 
 
-def with_metrics(page: str) -> str:
+def with_metrics_table(page: str) -> str:
     """Return a page in which the table of metrics is up to date.
 
-    >>> with_metrics("<!-- metrics -->\\n\\n| old |\\n\\nEnd.\\n").count("bkaudit_gaps")
+    >>> with_metrics_table("<!-- metrics -->\\n\\n| old |\\n\\nEnd.\\n").count("bkaudit_gaps")
     1
     """
-    return _METRICS_TABLE.sub(lambda _: metrics_table(), page)
+    return _METRICS_TABLE_PATTERN.sub(lambda _: metrics_table(), page)
 
 
-def _values_text(kind: Any, option: Option) -> str:
+def _values_text(value_type: Any, option: Option) -> str:
     """Return the values that an option takes, in words.
 
     >>> _values_text(float, Option("Seconds.", 0, 60)), _values_text(YesNo, Option("Whether."))
     ('number, 0 to 60', 'yes, no')
     """
-    if kind == FailOn:
+    if value_type == FailOn:
         return ", ".join((*map(str, Severity), "new"))
-    if kind == YesNo:
+    if value_type == YesNo:
         return ", ".join(get_args(YesNo))
-    if kind == Texts:
+    if value_type == Texts:
         return "text, or a list of texts"
-    kinds = [kind_option for kind_option in get_args(kind) or (kind,) if kind_option is not NoneType]
-    word = "time" if set(get_args(Moment)) <= set(kinds) else _TYPE_WORDS[kinds[0]]
+    value_types = [
+        type_option for type_option in get_args(value_type) or (value_type,) if type_option is not NoneType
+    ]
+    type_word = "time" if set(get_args(Moment)) <= set(value_types) else _TYPE_WORDS[value_types[0]]
     if option.low is None:
-        return option.form or word
+        return option.form or type_word
     if option.high is None:
-        return f"{word}, from {option.low:,.15g}"
-    return f"{word}, {option.low:,.15g} to {option.high:,.15g}"
+        return f"{type_word}, from {option.low:,.15g}"
+    return f"{type_word}, {option.low:,.15g} to {option.high:,.15g}"
 
 
 def _default_text(value: Any) -> str:
@@ -106,12 +108,12 @@ def _cell(text: str) -> str:
     return text.replace("|", r"\|")
 
 
-def main(docs: Path = Path("docs")) -> None:
-    """Write the generated pages and tables below ``docs``."""
-    (docs / "options.md").write_text(options_page(), "utf-8")
-    (docs / "tables.md").write_text(tables_page(), "utf-8")
-    reports = docs / "reports.md"
-    reports.write_text(with_metrics(reports.read_text("utf-8")), "utf-8")
+def main(docs_directory: Path = Path("docs")) -> None:
+    """Write the generated pages and tables below ``docs_directory``."""
+    (docs_directory / "options.md").write_text(options_page(), "utf-8")
+    (docs_directory / "tables.md").write_text(tables_page(), "utf-8")
+    reports_page = docs_directory / "reports.md"
+    reports_page.write_text(with_metrics_table(reports_page.read_text("utf-8")), "utf-8")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from auditor.checks import BY_ID, Check
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.model.action_facts import Action
 from auditor.model.amounts import and_more, first_names, format_time, plural
 from auditor.model.finding import Confidence, Severity
@@ -32,29 +32,28 @@ from auditor.reports.coverage import (
 from auditor.reports.finding_text import (
     cause_sentence,
     causes_of,
-    class_text,
+    class_entries_text,
     explained_findings_text,
     is_suppressed,
     positions_text,
 )
-from auditor.reports.plain_text import fold_text, labelled
+from auditor.reports.plain_text import fold_text, labelled_lines
 from auditor.reports.repair import repair_line
 
-EXAMPLES_SHOWN = 8
+MAX_EXAMPLES_SHOWN = 8
 """Largest number of actions that get an example finding, counted from the first action."""
 
-UNREAD_CHECK = "bookie-unread"
-DOUBTS_SHOWN = 3
-IDS_SHOWN = 7
+MAX_DOUBTS_SHOWN = 3
+MAX_IDS_SHOWN = 7
 
 
 def render(run: RunView, width: int) -> str:
     """Return the page: verdict and its reason, coverage, doubts, causes, and the actions in order."""
     parts = [
         _verdict_lines(run, width),
-        _sources_read(run, width),
+        _checked_lines(run, width),
         _unread_lines(run, width),
-        _blind_lines(run, width),
+        _skipped_check_lines(run, width),
         _constant_lines(run, width),
         _doubt_lines(run.report, width),
         _cause_lines(run.report, width),
@@ -66,15 +65,15 @@ def render(run: RunView, width: int) -> str:
 def _verdict_lines(run: RunView, width: int) -> list[str]:
     report, run_facts = run.report, run.report.run
     duration_seconds = max(0, run_facts.finished - run_facts.started) / 1000
-    lines = labelled(
+    lines = labelled_lines(
         "run", f"{run.path}, ended {format_time(run_facts.finished)}, took {duration_seconds:,.0f} s", width
     )
-    lines += labelled("verdict", verdict(report), width)
-    lines += labelled("why", _finding_reason(report), width)
+    lines += labelled_lines("verdict", verdict(report), width)
+    lines += labelled_lines("why", _finding_reason(report), width)
     if run.fail_on is not None:
         exit_status = exit_code(report, run.fail_on, run.fail_on_suspect)
         option_text = f"--fail-on {run.fail_on}{' --fail-on-suspect' if run.fail_on_suspect else ''}"
-        lines += labelled(
+        lines += labelled_lines(
             "exit code", f"{exit_status}, with {option_text}: {_code_reason(exit_status, report)}", width
         )
     return lines
@@ -97,24 +96,24 @@ _UNACCEPTED_HOLD = (
 
 def _code_reason(exit_status: int, report: Report) -> str:
     """Return the meaning of an exit code for a run."""
-    is_decided = report.complete or report.complete_but_accepted
+    is_covered = report.complete or report.complete_but_accepted
     return (
         _UNACCEPTED_HOLD
-        if exit_status == NOT_COVERED and is_decided and unaccepted_holds(report)
+        if exit_status == NOT_COVERED and is_covered and unaccepted_holds(report)
         else _CODE_REASONS[exit_status]
     )
 
 
 def _finding_reason(report: Report) -> str:
     if report.verdict == Verdict.NOT_HEALTHY:
-        confirmed = sum(
+        confirmed_sum = sum(
             tally["count"]
             for tally in report.run.tally
             if tally["confidence"] == Confidence.CONFIRMED
             and Severity(tally["severity"]).at_least(Severity.WARNING)
         )
         return (
-            f"findings of warning or worse, {confirmed:,} of them confirmed; unconfirmed and suppressed "
+            f"findings of warning or worse, {confirmed_sum:,} of them confirmed; unconfirmed and suppressed "
             "findings count for the verdict too"
         )
     if report.verdict == Verdict.HEALTHY:
@@ -122,30 +121,34 @@ def _finding_reason(report: Report) -> str:
     return "no finding is worse than a note, but not everything was checked"
 
 
-def _sources_read(run: RunView, width: int) -> list[str]:
+def _checked_lines(run: RunView, width: int) -> list[str]:
     report, run_facts = run.report, run.report.run
     ledgers, replicas, bookies = checked_extents(report)
     directories = plural(run.directories, "directory", "directories")
     store_kind = "a running store" if run_facts.live else "a saved store"
     lines = ["checked"]
-    store = f"{report.cluster.metadata_uri}: {store_kind}, {report.cluster.layout}{_position_clause(report)}"
-    lines += labelled("  metadata", store, width)
-    lines += labelled("  ledgers", str(ledgers), width)
-    lines += labelled("  copies", str(replicas), width)
-    lines += labelled("  bookies", f"{bookies} completely, in {directories}", width)
-    if (time := oldest_as_of(run.sources)) is not None:
-        proved_count = sum(source.is_proved for source in run.sources)
-        text = f"{proved_count:,} of {len(run.sources):,} proved complete; oldest data {format_time(time)}"
-        lines += labelled("  sources", text, width)
-    repair = None if run_facts.repair is None else repair_line(run_facts.repair, run_facts.scan_time)
-    if repair is not None:
-        lines += labelled("  repair", repair, width)
+    store_text = (
+        f"{report.cluster.metadata_uri}: {store_kind}, {report.cluster.layout}{_position_clause(report)}"
+    )
+    lines += labelled_lines("  metadata", store_text, width)
+    lines += labelled_lines("  ledgers", str(ledgers), width)
+    lines += labelled_lines("  copies", str(replicas), width)
+    lines += labelled_lines("  bookies", f"{bookies} completely, in {directories}", width)
+    if (oldest_ms := oldest_as_of(run.sources)) is not None:
+        proved_count = sum(data_source.is_proved for data_source in run.sources)
+        text = (
+            f"{proved_count:,} of {len(run.sources):,} proved complete; oldest data {format_time(oldest_ms)}"
+        )
+        lines += labelled_lines("  sources", text, width)
+    repair_text = None if run_facts.repair is None else repair_line(run_facts.repair, run_facts.scan_time)
+    if repair_text is not None:
+        lines += labelled_lines("  repair", repair_text, width)
     operation_texts = [f"{count:,} {name}" for name, count in sorted(run_facts.operations.items())]
-    lines += labelled("  reads", ", ".join(operation_texts) or "no live store was read", width)
+    lines += labelled_lines("  reads", ", ".join(operation_texts) or "no live store was read", width)
     if run_facts.reused:
-        lines += labelled("  reused", reuse_sentence(run_facts.reused), width)
-        for note in run_facts.reused["notes"]:
-            lines += fold_text(f"read again: {note}", width, "  ", "    ")
+        lines += labelled_lines("  reused", reuse_sentence(run_facts.reused), width)
+        for reuse_note in run_facts.reused["notes"]:
+            lines += fold_text(f"read again: {reuse_note}", width, "  ", "    ")
     return lines
 
 
@@ -157,26 +160,26 @@ def _position_clause(report: Report) -> str:
 
 def _unread_lines(run: RunView, width: int) -> list[str]:
     no_bookies_lines = ["  any bookie: no --bookies was given"]
-    lines = no_bookies_lines if run.report.metadata_only else _unread_bookies(run, width)
-    if doubt := run.report.run.in_doubt:
-        lines += fold_text(f"unknown: {doubtful_ids_line(doubt)}", width, "  ", "    ", lines=2)
-    for source in run.sources:
-        # Bookies that were not read stand above.
-        if source.reason is not None and source.kind != SourceKind.BOOKIE:
-            text = f"{source.source}: complete only for {source.scope_proved}: {source.reason}"
+    lines = no_bookies_lines if run.report.metadata_only else _unread_bookie_lines(run, width)
+    if doubtful_ids := run.report.run.in_doubt:
+        lines += fold_text(f"unknown: {doubtful_ids_line(doubtful_ids)}", width, "  ", "    ", max_lines=2)
+    for data_source in run.sources:
+        # `_unread_bookie_lines` has the bookies that were not read.
+        if data_source.reason is not None and data_source.kind != SourceKind.BOOKIE:
+            text = f"{data_source.source}: complete only for {data_source.scope_proved}: {data_source.reason}"
             lines += fold_text(text, width, "  ", "    ")
     for metadata_gap in run.report.run.gaps:
-        lines += fold_text(metadata_gap, width, "  ", "    ", lines=2)
-    for remark in run.report.run.remarks:
-        lines += fold_text(f"notice: {remark['text']}", width, "  ", "    ")
-        for remark_detail in remark["details"]:
-            lines += fold_text(remark_detail, width, "    ", "      ")
+        lines += fold_text(metadata_gap, width, "  ", "    ", max_lines=2)
+    for notice in run.report.run.remarks:
+        lines += fold_text(f"notice: {notice['text']}", width, "  ", "    ")
+        for notice_detail in notice["details"]:
+            lines += fold_text(notice_detail, width, "    ", "      ")
     if (accepted_text := accepted_gaps(run.report)) is not None:
         lines += fold_text(f"accepted {accepted_text}", width, "  ", "    ")
     return ["not checked", *lines] if lines else []
 
 
-def _unread_bookies(run: RunView, width: int) -> list[str]:
+def _unread_bookie_lines(run: RunView, width: int) -> list[str]:
     lines = []
     for bookie in run.unread:
         reading_text = "read in part" if bookie.read == BookieRead.PARTIAL else "not read"
@@ -188,11 +191,13 @@ def _unread_bookies(run: RunView, width: int) -> list[str]:
     return lines + and_more(len(run.report.coverage.bookies.unread) - len(run.unread), " bookies", "  ")
 
 
-def _blind_lines(run: RunView, width: int) -> list[str]:
+def _skipped_check_lines(run: RunView, width: int) -> list[str]:
     lines = []
-    for blind_spot in blind_spots(Sight.of(run.report)):
-        ids = first_names(blind_spot.ids, len(blind_spot.ids) if blind_spot.left_out else IDS_SHOWN)
-        lines += fold_text(f"{blind_spot.sentence}; checks: {ids}", width, "  ", "    ")
+    for blind_spot in blind_spots(AvailableInputs.from_report(run.report)):
+        ids_text = first_names(
+            blind_spot.ids, len(blind_spot.ids) if blind_spot.is_excluded else MAX_IDS_SHOWN
+        )
+        lines += fold_text(f"{blind_spot.sentence}; checks: {ids_text}", width, "  ", "    ")
     return ["skipped checks", *lines] if lines else []
 
 
@@ -211,9 +216,9 @@ def _doubt_lines(report: Report, width: int) -> list[str]:
     lines = []
     for id, tallies in groupby(sorted(report.run.tally, key=tally_order), key=lambda tally: tally["id"]):
         unconfirmed_counts = {
-            listed_tally["confidence"]: listed_tally["count"]
-            for listed_tally in tallies
-            if listed_tally["confidence"] != Confidence.CONFIRMED
+            tally_of_check["confidence"]: tally_of_check["count"]
+            for tally_of_check in tallies
+            if tally_of_check["confidence"] != Confidence.CONFIRMED
         }
         check = BY_ID.get(id)
         if not unconfirmed_counts or check is None:
@@ -226,12 +231,20 @@ def _doubt_lines(report: Report, width: int) -> list[str]:
         doubts = list(
             dict.fromkeys(doubt for finding in sample_findings for doubt in doubt_sentences(check, finding))
         )
-        remainder = (
-            f" (and {len(doubts) - DOUBTS_SHOWN:,} other doubts)" if len(doubts) > DOUBTS_SHOWN else ""
+        further_doubts_clause = (
+            f" (and {len(doubts) - MAX_DOUBTS_SHOWN:,} other doubts)"
+            if len(doubts) > MAX_DOUBTS_SHOWN
+            else ""
         )
-        count = ", ".join(f"{number:,} {confidence}" for confidence, number in unconfirmed_counts.items())
+        counts_text = ", ".join(
+            f"{unconfirmed_count:,} {confidence}"
+            for confidence, unconfirmed_count in unconfirmed_counts.items()
+        )
         lines += fold_text(
-            f"{id}, {count}: {'; '.join(doubts[:DOUBTS_SHOWN])}{remainder}", width, "  ", "    "
+            f"{id}, {counts_text}: {'; '.join(doubts[:MAX_DOUBTS_SHOWN])}{further_doubts_clause}",
+            width,
+            "  ",
+            "    ",
         )
     return ["unconfirmed", *lines] if lines else []
 
@@ -253,21 +266,25 @@ def _action_lines(run: RunView, width: int) -> list[str]:
     lines = []
     for number, action in enumerate(report.run.actions, 1):
         lines += action_lines(number, action, run.path, width)
-        if number <= EXAMPLES_SHOWN:
+        if number <= MAX_EXAMPLES_SHOWN:
             lines += _example_lines(action, run, width)
     if report.run.forbidden:
         lines += ["", "do not", *forbidden_lines(report.run.forbidden, width)]
     counts = counts_of(report)
     listed_checks = {id for action in report.run.actions for id in action["checks"]}
-    listed_checks |= {id for refused_action in report.run.forbidden or () for id in refused_action["checks"]}
-    remaining_checks = [
-        f"{count.check.id} {count.open:,}"
+    listed_checks |= {
+        id for forbidden_action in report.run.forbidden or () for id in forbidden_action["checks"]
+    }
+    other_checks = [
+        f"{count.check.id} {count.open_count:,}"
         for count in counts
-        if count.open and count.check.id not in listed_checks
+        if count.open_count and count.check.id not in listed_checks
     ]
-    suppressed_texts = [f"{count.check.id} {count.suppressed:,}" for count in counts if count.suppressed]
-    if remaining_checks:
-        lines += ["", *fold_text(f"also found, not urgent: {', '.join(remaining_checks)}", width, "  ", "  ")]
+    suppressed_texts = [
+        f"{count.check.id} {count.suppressed_count:,}" for count in counts if count.suppressed_count
+    ]
+    if other_checks:
+        lines += ["", *fold_text(f"also found, not urgent: {', '.join(other_checks)}", width, "  ", "  ")]
     if suppressed_texts:
         lines += fold_text(f"suppressed: {', '.join(suppressed_texts)}", width, "  ", "  ")
     return ["actions, in this order", *lines] if lines else ["no action is needed"]
@@ -278,8 +295,8 @@ class CheckCounts:
     """Numbers of open (not suppressed) and of suppressed findings of one check and one urgency."""
 
     check: Check
-    open: int
-    suppressed: int
+    open_count: int
+    suppressed_count: int
 
 
 def counts_of(report: Report) -> list[CheckCounts]:
@@ -320,6 +337,6 @@ def _example_lines(action: Action, run: RunView, width: int) -> list[str]:
     since_text = first_seen_text(run.statuses.get(finding.fingerprint))
     text = f"for example: {finding.message}{f' (since: {since_text})' if since_text else ''}"
     lines = fold_text(text, width, "     ", "       ")
-    for section_lines in filter(None, (class_text(finding), positions_text(finding))):
+    for section_lines in filter(None, (class_entries_text(finding), positions_text(finding))):
         lines += fold_text(section_lines, width, "       ", "         ")
     return lines

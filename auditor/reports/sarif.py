@@ -16,15 +16,15 @@ from auditor.model.report import Report
 from auditor.model.states import Change
 from auditor.reports.blind_spots import blind_checks, skip_sentence
 from auditor.reports.coverage import checked_extents
-from auditor.reports.finding_text import class_text, missing_text, positions_text
+from auditor.reports.finding_text import class_entries_text, missing_text, positions_text
 from auditor.reports.plain_text import printable
 
-VERSION = "2.1.0"
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-FINGERPRINT = "bookkeeperAuditor/v1"
+SARIF_VERSION = "2.1.0"
+SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+FINGERPRINT_KEY = "bookkeeperAuditor/v1"
 
-_BOOKIES_SHOWN = 20
-_LEVELS = {
+_MAX_BOOKIES_SHOWN = 20
+_LEVEL_BY_SEVERITY = {
     Severity.CRITICAL: "error",
     Severity.ERROR: "error",
     Severity.WARNING: "warning",
@@ -40,18 +40,18 @@ _RULE_NUMBERS = {check.id: number for number, check in enumerate(ALL)}
 
 
 def render(
-    report: Report, findings: Iterable[Finding], statuses: StatusLookup = no_change_status
+    report: Report, findings: Iterable[Finding], change_statuses: StatusLookup = no_change_status
 ) -> Iterator[str]:
     """Yield the SARIF file in parts: the text before the results, a result for each finding, and the end."""
     document_head = json.dumps(
-        {"$schema": SCHEMA, "version": VERSION, "runs": [_run_object(report)]}, ensure_ascii=False
+        {"$schema": SARIF_SCHEMA, "version": SARIF_VERSION, "runs": [_run_object(report)]}, ensure_ascii=False
     )
-    # The run's results are its last property, and come one by one.
+    # The results are the last property of the run, so that they can be added one by one.
     yield document_head.removesuffix("}]}") + ', "results": ['
     separator = "\n"
     for finding in findings:
         yield separator + json.dumps(
-            _finding_result(finding, statuses(finding.fingerprint)), ensure_ascii=False
+            _finding_result(finding, change_statuses(finding.fingerprint)), ensure_ascii=False
         )
         separator = ",\n"
     yield "\n]}]}\n"
@@ -72,23 +72,23 @@ def _run_object(report: Report) -> dict[str, Any]:
         "columnKind": "unicodeCodePoints",
         "invocations": [
             {
-                # Whether it came to its end. What it could not look at is a notification.
+                # True: the audit ended normally. Its notifications name the objects that were not read.
                 "executionSuccessful": True,
                 "startTimeUtc": _time_text(run.started),
                 "endTimeUtc": _time_text(run.finished),
                 "toolExecutionNotifications": [
                     *(
                         {"level": "warning", "message": _message_object(text)}
-                        for text in _unseen_texts(report)
+                        for text in _unchecked_texts(report)
                     ),
-                    # Of a check that did not see all it looks at, having no result means nothing.
+                    # If a check lacked input, the absence of results does not mean that all is well.
                     *(
                         {
                             "level": "note",
-                            "message": _message_object(f"{id} {skip_sentence(spot)}"),
+                            "message": _message_object(f"{id} {skip_sentence(blind_spot)}"),
                             "associatedRule": {"id": id, "index": _RULE_NUMBERS[id]},
                         }
-                        for id, spot in blind_checks(report).items()
+                        for id, blind_spot in blind_checks(report).items()
                     ),
                 ],
             }
@@ -97,77 +97,77 @@ def _run_object(report: Report) -> dict[str, Any]:
     }
 
 
-def _unseen_texts(report: Report) -> list[str]:
-    parts = [f"not read: {gap}" for gap in report.run.gaps]
-    for checked_extent in checked_extents(report):
-        if checked_extent.undecided:
-            parts.append(
-                f"{checked_extent.undecided:,} of {checked_extent.total:,} {checked_extent.name} unknown"
-            )
+def _unchecked_texts(report: Report) -> list[str]:
+    parts = [f"not read: {metadata_gap}" for metadata_gap in report.run.gaps]
+    for extent in checked_extents(report):
+        if extent.undecided_count:
+            parts.append(f"{extent.undecided_count:,} of {extent.total:,} {extent.name} unknown")
     return parts
 
 
 def _check_rule(id: str) -> dict[str, Any]:
     check = BY_ID[id]
-    manual = "\n\n".join(f"{heading}\n{text}" for heading, text in check.sections.items())
+    manual_text = "\n\n".join(f"{heading}\n{text}" for heading, text in check.sections.items())
     return {
         "id": check.id,
         **({"deprecatedIds": list(check.aliases)} if check.aliases else {}),
         "shortDescription": {"text": check.title},
         "fullDescription": {"text": check.sections["What it finds"]},
-        "help": {"text": manual},
-        "defaultConfiguration": {"level": _LEVELS[check.severity]},
+        "help": {"text": manual_text},
+        "defaultConfiguration": {"level": _LEVEL_BY_SEVERITY[check.severity]},
         "properties": {"tags": [GROUP_OF[check.id]], "severity": str(check.severity)},
     }
 
 
 def _finding_result(finding: Finding, change_status: ChangeStatus | None) -> dict[str, Any]:
     rule = BY_ID.get(finding.id)
-    result: dict[str, Any] = {
+    sarif_result: dict[str, Any] = {
         "ruleId": finding.id,
         **({"ruleIndex": _RULE_NUMBERS[rule.id]} if rule else {}),
-        "level": _LEVELS[finding.severity],
+        "level": _LEVEL_BY_SEVERITY[finding.severity],
         "message": _message_object(finding.message or finding.id),
-        "fingerprints": {FINGERPRINT: finding.fingerprint},
+        "fingerprints": {FINGERPRINT_KEY: finding.fingerprint},
         "properties": {
             "severity": str(finding.severity),
             "confidence": str(finding.confidence),
-            "entries": printable(class_text(finding)),
+            "entries": printable(class_entries_text(finding)),
             "positions": printable(positions_text(finding)),
-            "missing": printable(missing_text(finding, _BOOKIES_SHOWN)),
+            "missing": printable(missing_text(finding, _MAX_BOOKIES_SHOWN)),
             "missingEntries": sum(part.count for part in finding.missing),
             "evidence": finding.evidence,
         },
     }
-    if places := _finding_places(finding):
-        result["locations"] = [{"logicalLocations": places}]
+    if locations := _logical_locations(finding):
+        sarif_result["locations"] = [{"logicalLocations": locations}]
     if change_status is not None:
         if change_status.change:  # a first run has no baseline
-            result["baselineState"] = _BASELINE_STATES[change_status.change]
-        result["provenance"] = {"firstDetectionTimeUtc": _time_text(change_status.first_seen)}
-        result["suppressions"] = []
+            sarif_result["baselineState"] = _BASELINE_STATES[change_status.change]
+        sarif_result["provenance"] = {"firstDetectionTimeUtc": _time_text(change_status.first_seen)}
+        sarif_result["suppressions"] = []
         if change_status.suppressed is not None:
-            result["suppressions"] = [
+            sarif_result["suppressions"] = [
                 {
                     "kind": "external",
                     "status": "accepted",
                     "justification": printable(change_status.suppressed),
                 }
             ]
-    return result
+    return sarif_result
 
 
-def _finding_places(finding: Finding) -> list[dict[str, Any]]:
+def _logical_locations(finding: Finding) -> list[dict[str, Any]]:
     """Return the ledger and the bookie of a finding as logical locations."""
-    places: list[dict[str, Any]] = []
+    locations: list[dict[str, Any]] = []
     if finding.ledger_id is not None:
-        scope = f"scope/{finding.scope_id}/" if finding.scope_id else ""
+        scope_prefix = f"scope/{finding.scope_id}/" if finding.scope_id else ""
         name = str(finding.ledger_id)
-        places.append({"name": name, "fullyQualifiedName": f"{scope}ledger/{name}", "kind": "ledger"})
+        locations.append(
+            {"name": name, "fullyQualifiedName": f"{scope_prefix}ledger/{name}", "kind": "ledger"}
+        )
     if finding.bookie_id is not None:
         name = printable(finding.bookie_id)
-        places.append({"name": name, "fullyQualifiedName": f"bookie/{name}", "kind": "bookie"})
-    return places
+        locations.append({"name": name, "fullyQualifiedName": f"bookie/{name}", "kind": "bookie"})
+    return locations
 
 
 def _message_object(text: str) -> dict[str, str]:
@@ -180,5 +180,5 @@ def _message_object(text: str) -> dict[str, str]:
     return {"text": plain_text.replace("{", "{{").replace("}", "}}")}
 
 
-def _time_text(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+def _time_text(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

@@ -35,14 +35,14 @@ _CONFIDENCE_SCHEMA = json_schema(ConfidenceWord)
 
 
 def _document_schema(
-    id: str, title: str, shape: dict[str, Any], parts: dict[str, Any] | None = None
+    id: str, title: str, body_schema: dict[str, Any], definitions: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     return {
         "$schema": _DIALECT_URL,
         "$id": id,
         "title": title,
-        **shape,
-        **({"$defs": parts} if parts else {}),
+        **body_schema,
+        **({"$defs": definitions} if definitions else {}),
     }
 
 
@@ -58,7 +58,7 @@ def report_schema() -> dict[str, Any]:
         "additionalProperties": _COUNT_SCHEMA,
         "description": "number of all findings, by check id",
     }
-    shape = {
+    body_schema = {
         "schema": {"const": SCHEMA},
         "run": json_schema(RunFacts),
         "cluster": json_schema(Cluster),
@@ -70,14 +70,14 @@ def report_schema() -> dict[str, Any]:
             "description": "samples of the findings: a limited number of each check",
         },
     }
-    return _document_schema(SCHEMA, "The report of an audit", json_object(shape))
+    return _document_schema(SCHEMA, "The report of an audit", json_object(body_schema))
 
 
 def diff_schema() -> dict[str, Any]:
     """Return the schema of ``bkaudit diff --format json``. Its ``$defs/changed`` is a line of jsonl."""
     counts = json_object(dict.fromkeys((*CHANGED, Change.SAME), _COUNT_SCHEMA))
     changed_reference = {"$ref": "#/$defs/changed"}
-    shape = {
+    body_schema = {
         "schema": {"const": DIFF_SCHEMA},
         "old": {"$ref": "#/$defs/run"},
         "new": {"$ref": "#/$defs/run"},
@@ -89,34 +89,36 @@ def diff_schema() -> dict[str, Any]:
             "description": "samples of the changed findings: a limited number of each change",
         },
     }
-    parts = {"changed": json_schema(ChangedFinding), "run": _summary_schema()}
-    return _document_schema(DIFF_SCHEMA, "What changed between two runs", json_object(shape), parts)
+    definitions = {"changed": json_schema(ChangedFinding), "run": _summary_schema()}
+    return _document_schema(
+        DIFF_SCHEMA, "What changed between two runs", json_object(body_schema), definitions
+    )
 
 
 def comparison_schema() -> dict[str, Any]:
     """Return the schema of ``bkaudit compare --format json``. Its ``$defs/difference`` is a line of jsonl."""
-    store, tally = json_schema(StoreSummary), json_schema(ItemTally)
-    tally["properties"]["changes"] = json_object(dict.fromkeys(CopyState, _COUNT_SCHEMA))
-    shape = {
+    store_schema, tally_schema = json_schema(StoreSummary), json_schema(ItemTally)
+    tally_schema["properties"]["changes"] = json_object(dict.fromkeys(CopyState, _COUNT_SCHEMA))
+    body_schema = {
         "schema": {"const": COMPARISON_SCHEMA},
-        "source": store,
-        "copy": store,
+        "source": store_schema,
+        "copy": store_schema,
         "verdict": {"enum": ["same", "different", "incomplete"]},
-        "tallies": {**_list_schema(tally), "description": "complete"},
+        "tallies": {**_list_schema(tally_schema), "description": "complete"},
         "gaps": {**_list_schema(_TEXT_SCHEMA), "description": "reasons why some data was not read"},
         "notes": _list_schema(_TEXT_SCHEMA),
         "samples": _list_schema({"$ref": "#/$defs/difference"}),
     }
     title = "Two metadata stores compared"
     return _document_schema(
-        COMPARISON_SCHEMA, title, json_object(shape), {"difference": json_schema(StoreDifference)}
+        COMPARISON_SCHEMA, title, json_object(body_schema), {"difference": json_schema(StoreDifference)}
     )
 
 
 def simulation_schema() -> dict[str, Any]:
     """Return the schema of ``bkaudit simulate --format json``."""
-    shape = {"schema": {"const": SIMULATION_SCHEMA}} | json_schema(Simulation)["properties"]
-    return _document_schema(SIMULATION_SCHEMA, "Losses that failures would cause", json_object(shape))
+    body_schema = {"schema": {"const": SIMULATION_SCHEMA}} | json_schema(Simulation)["properties"]
+    return _document_schema(SIMULATION_SCHEMA, "Losses that failures would cause", json_object(body_schema))
 
 
 def decommission_schema() -> dict[str, Any]:
@@ -129,15 +131,15 @@ def decommission_schema() -> dict[str, Any]:
             "description": "0: the answer is now; 1: after or never; 3: unknown",
         },
     }
-    shape = json_object(schema_head | json_schema(Rehearsal)["properties"])
-    return _document_schema(DECOMMISSION_SCHEMA, "A rehearsal of a decommissioning", shape)
+    body_schema = json_object(schema_head | json_schema(Rehearsal)["properties"])
+    return _document_schema(DECOMMISSION_SCHEMA, "A rehearsal of a decommissioning", body_schema)
 
 
 def plan_schema() -> dict[str, Any]:
     """Return the schema of ``bkaudit plan show --format json``. A plan's file PLAN.toml has the same keys."""
-    schema = json_schema(RepairPlan)
-    schema["properties"]["schema"] = {"const": PLAN_SCHEMA}
-    return _document_schema(PLAN_SCHEMA, "A repair plan", schema)
+    plan_body_schema = json_schema(RepairPlan)
+    plan_body_schema["properties"]["schema"] = {"const": PLAN_SCHEMA}
+    return _document_schema(PLAN_SCHEMA, "A repair plan", plan_body_schema)
 
 
 def plan_check_schema() -> dict[str, Any]:
@@ -149,25 +151,29 @@ def plan_check_schema() -> dict[str, Any]:
             "description": "0: each step is still true or done; 1: a step is no longer true; 3: unknown",
         },
     }
-    shape = json_object(schema_head | json_schema(PlanCheck)["properties"])
-    return _document_schema(PLAN_CHECK_SCHEMA, "A repair plan, checked again", shape)
+    body_schema = json_object(schema_head | json_schema(PlanCheck)["properties"])
+    return _document_schema(PLAN_CHECK_SCHEMA, "A repair plan, checked again", body_schema)
 
 
 def _summary_schema() -> dict[str, Any]:
-    shape = json_schema(RunSummary)
-    shape["properties"]["severities"] = json_object(dict.fromkeys(_SEVERITY_SCHEMA["enum"], _COUNT_SCHEMA))
-    return shape
+    body_schema = json_schema(RunSummary)
+    body_schema["properties"]["severities"] = json_object(
+        dict.fromkeys(_SEVERITY_SCHEMA["enum"], _COUNT_SCHEMA)
+    )
+    return body_schema
 
 
 def _finding_object() -> dict[str, Any]:
-    group = {
+    group_schema = {
         "type": "array",
         "prefixItems": [{"type": "integer", "title": name} for name in _GROUP_FIELDS],
         "minItems": len(_GROUP_FIELDS),
         "maxItems": len(_GROUP_FIELDS),
     }
-    missing = json_object({"bookie_id": _TEXT_SCHEMA, "groups": _list_schema(group), "count": _COUNT_SCHEMA})
-    class_schema = json_object({"groups": _list_schema(group), "count": _COUNT_SCHEMA})
+    missing_schema = json_object(
+        {"bookie_id": _TEXT_SCHEMA, "groups": _list_schema(group_schema), "count": _COUNT_SCHEMA}
+    )
+    class_schema = json_object({"groups": _list_schema(group_schema), "count": _COUNT_SCHEMA})
     return json_object(
         {
             "id": _CHECK_SCHEMA,
@@ -184,7 +190,7 @@ def _finding_object() -> dict[str, Any]:
             },
             "bookie_id": {"type": ["string", "null"]},
             "missing": {
-                **_list_schema(missing),
+                **_list_schema(missing_schema),
                 "description": "entries that a bookie should have and certainly lacks, by bookie",
             },
             "unknown": {**_list_schema(_TEXT_SCHEMA), "description": "bookies whose copies are unknown"},

@@ -29,14 +29,14 @@ from auditor.reports.plain_text import printable, shorten
 
 SIMULATION_SCHEMA = "bookkeeper-auditor/simulation/2"
 WIDTH = 80
-COMMAND = "bkaudit simulate RUN"
+DEFAULT_COMMAND = "bkaudit simulate RUN"
 """Command that a page shows if the caller does not pass a command."""
 
 MAX_ROWS = 20
 """Largest number of bookies, racks or regions in a text. The costliest losses come first."""
 _LABEL_COLUMNS = 20
 _MAX_NAMES_SHOWN = 3
-_NAME_LENGTH = 60
+_MAX_NAME_CHARACTERS = 60
 
 _LEGEND = (
     "lost: ledgers that lose an entry, by the indexes of today; bytes: of these entries; "
@@ -47,7 +47,7 @@ _LEGEND = (
 
 
 def text(
-    simulation: Simulation, width: int = WIDTH, command: str = COMMAND, whole_names: bool = False
+    simulation: Simulation, width: int = WIDTH, command: str = DEFAULT_COMMAND, whole_names: bool = False
 ) -> str:
     """Return the page: the inputs of the simulation, then the effect of one failure, or of each possible one.
 
@@ -107,10 +107,10 @@ def near_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
     return clauses
 
 
-def possible_loss_words(levels: Iterable[NearLoss]) -> list[str]:
+def possible_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
     """Return, for each level such as rack, the ledgers with unknown copies that one failure might destroy.
 
-    >>> possible_loss_words([NearLoss("bookie", Amount(1, 40, 900), 1, ("bk1",), 15)])
+    >>> possible_loss_sentences([NearLoss("bookie", Amount(1, 40, 900), 1, ("bk1",), 15)])
     ['15 more ledgers may be one bookie from loss: copies are unknown']
     """
     return [
@@ -123,15 +123,15 @@ def possible_loss_words(levels: Iterable[NearLoss]) -> list[str]:
 def _inputs_parts(simulation: Simulation) -> Iterator[PagePart]:
     """Yield the placement policy and the locations that the simulation used, and its unknown inputs."""
     doubts = simulation.doubts
-    policy = f"policy {simulation.policy}" + (
+    policy_text = f"policy {simulation.policy}" + (
         f" ({simulation.policy_origin})" if simulation.policy_origin else ""
     )
-    mapping = (
+    mapping_text = (
         f"locations from {simulation.mapping}"
         if simulation.mapping
         else "no location is known (--racks FILE)"
     )
-    yield LabelledText("placement", f"{policy}; {mapping}")
+    yield LabelledText("placement", f"{policy_text}; {mapping_text}")
     yield LabelledText("ledgers", f"{doubts.ledgers:,}, {doubts.not_closed:,} of them not closed")
     doubt_texts = []
     if doubts.undecided:
@@ -156,11 +156,11 @@ def _inputs_parts(simulation: Simulation) -> Iterator[PagePart]:
 
 def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
     near_loss_text = near_loss_sentences(level.near for level in levels)
-    yield LabelledText("one failure from loss", "; ".join(near_loss_text) or "no ledger that is known")
+    yield LabelledText("one failure from loss", "; ".join(near_loss_text) or "no ledger, as far as is known")
     for level in levels:
         if level.near.perhaps:
             ledgers = plural(level.near.perhaps, "more ledger")
-            yield LabelledText("", f"{ledgers} may be one {level.level} from loss: unknown copies decide")
+            yield LabelledText("", f"{ledgers} may be one {level.level} from loss: copies are unknown")
         yield from _distance_parts(level)
 
 
@@ -178,7 +178,7 @@ def _single_failure_parts(level: LevelLoss, command: str) -> Iterator[PagePart]:
     titles = (f"{level.level} lost", "lost", "bytes", "all copies", "<Qa", "<Qw", "open")
     costly_failures = [failure for failure in level.singles if failure.today.possible != Outcome()]
     yield NameTable(titles, [_failure_row(failure) for failure in costly_failures[:MAX_ROWS]])
-    yield from _more_note(len(costly_failures) - MAX_ROWS, f"more {level.level}", f"{command} --format csv")
+    yield from _more_rows(len(costly_failures) - MAX_ROWS, f"more {level.level}", f"{command} --format csv")
     if (harmless_count := len(level.singles) - len(costly_failures)) > 0:
         yield f"and {plural(harmless_count, f'{level.level}')} that no entry depends on"
 
@@ -201,8 +201,8 @@ def _range_text(bounds: Bounds, amount_of: Any) -> str:
     return f"{low:,}" if low == high else f"{low:,}-{high:,}"
 
 
-def _sizes_text(sure: Amount, possible: Amount) -> str:
-    low, high = size(sure.bytes), size(possible.bytes)
+def _sizes_text(sure_loss: Amount, possible_loss: Amount) -> str:
+    low, high = size(sure_loss.bytes), size(possible_loss.bytes)
     return low if low == high else f"{low}-{high}"
 
 
@@ -210,13 +210,13 @@ def _failure_set_parts(level: LevelLoss) -> Iterator[PagePart]:
     if level.together < 2 or level.domains < level.together:
         return
     sets_noun = "pairs" if level.together == 2 else f"sets of {level.together}"
-    losing_text = "" if level.losing is None else f"; {level.losing:,} of {level.of:,} lose an entry"
-    worst_label = "worst" if level.proved else "worst found, not proved:"
+    losing_clause = "" if level.losing is None else f"; {level.losing:,} of {level.of:,} lose an entry"
+    worst_sets_label = "worst" if level.proved else "worst found, not proved:"
     yield ""
     if not level.sets:
         yield f"no {level.level} {sets_noun} is known to lose an entry"
         return
-    yield f"{worst_label} {sets_noun} of {level.level}s{losing_text}"
+    yield f"{worst_sets_label} {sets_noun} of {level.level}s{losing_clause}"
     rows = [
         (
             " + ".join(failed_set.names),
@@ -247,12 +247,12 @@ def _failure_parts(failure: Failure) -> Iterator[PagePart]:
 
 
 def _amounts_text(bounds: Bounds, amount_of: Any) -> str:
-    least, most = amount_of(bounds.sure), amount_of(bounds.possible)
-    if least == most:
-        return _amount_text(least)
-    if not least.ledgers:
-        return f"at most {_amount_text(most)}"
-    return f"at least {_amount_text(least)}, at most {_amount_text(most)}"
+    least_amount, most_amount = amount_of(bounds.sure), amount_of(bounds.possible)
+    if least_amount == most_amount:
+        return _amount_text(least_amount)
+    if not least_amount.ledgers:
+        return f"at most {_amount_text(most_amount)}"
+    return f"at least {_amount_text(least_amount)}, at most {_amount_text(most_amount)}"
 
 
 def _amount_text(amount: Amount) -> str:
@@ -262,31 +262,31 @@ def _amount_text(amount: Amount) -> str:
     return f"{entries} of {plural(amount.ledgers, 'ledger')}"
 
 
-def _write_parts(writes: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
+def _write_parts(answers: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
     """Yield the kinds of ensembles whose writes fail or are unknown, then those whose writes go on."""
     sentences = [
         f"{answer.answer} for {_shape_text(answer)}: {answer.why}"
-        for answer in writes
+        for answer in answers
         if answer.answer != YES
     ]
-    for reason in dict.fromkeys(answer.why for answer in writes if answer.answer == YES):
-        shapes = [_shape_text(answer) for answer in writes if (answer.answer, answer.why) == (YES, reason)]
+    for reason in dict.fromkeys(answer.why for answer in answers if answer.answer == YES):
+        shapes = [_shape_text(answer) for answer in answers if (answer.answer, answer.why) == (YES, reason)]
         sentences.append(f"yes for {first_names(shapes, MAX_ROWS)}: {reason}")
     for number, sentence in enumerate(sentences[:MAX_ROWS]):
         yield LabelledText("" if number else "writes go on", sentence)
-    yield from _more_note(len(sentences) - MAX_ROWS, "more answer", f"{command} --format json")
+    yield from _more_rows(len(sentences) - MAX_ROWS, "more answer", f"{command} --format json")
 
 
 def _shape_text(answer: WriteAnswer) -> str:
     open_clause = f" ({answer.open_ledgers:,} open)" if answer.open_ledgers else ""
-    groups = f" in {printable(answer.groups)}" if answer.groups else ""
-    return f"E{answer.ensemble} Qw{answer.write_quorum} Qa{answer.ack_quorum}{groups}{open_clause}"
+    groups_clause = f" in {printable(answer.groups)}" if answer.groups else ""
+    return f"E{answer.ensemble} Qw{answer.write_quorum} Qa{answer.ack_quorum}{groups_clause}{open_clause}"
 
 
-def _more_note(number: int, object_noun: str, command: str) -> Iterator[PagePart]:
+def _more_rows(hidden_count: int, object_noun: str, command: str) -> Iterator[PagePart]:
     """Yield the number of rows left out, if there are any, and the command that prints all rows."""
-    if number > 0:
-        yield f"and {plural(number, object_noun)}; this command prints all:"
+    if hidden_count > 0:
+        yield f"and {plural(hidden_count, object_noun)}; this command prints all:"
         yield UnfoldedCommand(command)
 
 
@@ -296,28 +296,28 @@ def _affected_parts(simulation: Simulation, command: str) -> Iterator[PagePart]:
     yield ""
     titles = ("ledger", "fate", "entries", "bytes")
     rows = [
-        (_ledger(ledger.scope_id, ledger.ledger_id), ledger.fate, f"{ledger.entries:,}", size(ledger.bytes))
+        (_id_text(ledger.scope_id, ledger.ledger_id), ledger.fate, f"{ledger.entries:,}", size(ledger.bytes))
         for ledger in simulation.ledgers
     ]
     yield NameTable(titles, rows)
     hidden_count = simulation.ledgers_concerned - len(simulation.ledgers)
-    yield from _more_note(hidden_count, "more ledger", f"{command} --format csv")
+    yield from _more_rows(hidden_count, "more ledger", f"{command} --format csv")
     if simulation.namespaces is None or simulation.topics is None:
         yield "owners: this run read none (audit with --owners)"
         return
-    for name, totals, number in (
+    for name, totals, total_count in (
         ("namespace", simulation.namespaces, simulation.namespaces_concerned),
         ("topic", simulation.topics, simulation.topics_concerned),
     ):
         yield ""
         columns = (name, "ledgers", "entries", "bytes", "open", "offloaded")
         yield NameTable(columns, [_owner_row(total) for total in totals])
-        hidden_count = number - len(totals)
-        yield from _more_note(hidden_count, f"more {name}", f"{command} --table {name}s --format csv")
+        hidden_count = total_count - len(totals)
+        yield from _more_rows(hidden_count, f"more {name}", f"{command} --table {name}s --format csv")
 
 
-def _ledger(scope: str, ledger: str) -> str:
-    return ledger if scope == "0" else f"{ledger} of scope {scope}"
+def _id_text(scope_id: str, ledger_id: str) -> str:
+    return ledger_id if scope_id == "0" else f"{ledger_id} of scope {scope_id}"
 
 
 def _owner_row(owner: OwnerLoss) -> tuple[str, ...]:
@@ -344,11 +344,13 @@ def _copyset_parts(copysets: Copysets) -> Iterator[PagePart]:
         if failed <= copysets.bookies:
             yield LabelledText("", f"{failed} random bookies lose an entry with probability {chance:.2g}")
     if copysets.mttdl_years is not None:
-        inputs = (
+        assumption = (
             f"a bookie fails every {copysets.mttf_days:g} days and is replaced in {copysets.mttr_hours:g} h"
         )
         years = f"{copysets.mttdl_years:,.3g} years"
-        yield LabelledText("time to data loss", f"{years} on average, if {inputs}: to rank clusters only")
+        yield LabelledText(
+            "time to data loss", f"{years} on average, if {assumption}: use it only to compare clusters"
+        )
 
 
 def _balance_parts(balance: Balance, command: str) -> Iterator[PagePart]:
@@ -362,7 +364,7 @@ def _balance_parts(balance: Balance, command: str) -> Iterator[PagePart]:
     idle_bookies = [bookie for bookie in balance.bookies if bookie.idle is not None]
     for idle_bookie in idle_bookies[:MAX_ROWS]:
         yield LabelledText("gets nothing new", f"{printable(idle_bookie.name)}: {idle_bookie.idle}")
-    yield from _more_note(len(idle_bookies) - MAX_ROWS, "more bookie", f"{command} --format json")
+    yield from _more_rows(len(idle_bookies) - MAX_ROWS, "more bookie", f"{command} --format json")
 
 
 def _load_parts(level: str, loads: Sequence[BookieLoad], command: str) -> Iterator[PagePart]:
@@ -379,7 +381,7 @@ def _load_parts(level: str, loads: Sequence[BookieLoad], command: str) -> Iterat
     if (hidden_count := len(loads) - MAX_ROWS) > 0:
         lightest_load = loads[-1]
         yield f"the least: {size(lightest_load.bytes)} on {printable(lightest_load.name)}"
-        yield from _more_note(hidden_count, f"more {level}", f"{command} --format json")
+        yield from _more_rows(hidden_count, f"more {level}", f"{command} --format json")
 
 
 def _disk_parts(disks: Sequence[DiskLoad], command: str) -> Iterator[PagePart]:
@@ -392,8 +394,8 @@ def _disk_parts(disks: Sequence[DiskLoad], command: str) -> Iterator[PagePart]:
         name = f"{disk_load.bookie} {disk_load.directory}"
         rows.append((name, size(disk_load.bytes), ratio, entries, f"{disk_load.ledgers:,}", used_text))
     yield NameTable(("disk has", "bytes", "of mean", "entries", "ledgers", "used"), rows)
-    yield from _more_note(len(disks) - MAX_ROWS, "more disk", f"{command} --format json")
+    yield from _more_rows(len(disks) - MAX_ROWS, "more disk", f"{command} --format json")
 
 
 def _names_text(names: Sequence[str]) -> str:
-    return first_names([shorten(name, _NAME_LENGTH) for name in names], _MAX_NAMES_SHOWN)
+    return first_names([shorten(name, _MAX_NAME_CHARACTERS) for name in names], _MAX_NAMES_SHOWN)

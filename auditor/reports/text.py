@@ -16,17 +16,17 @@ from auditor.model.report import Report
 from auditor.reports import first_screen
 from auditor.reports.coverage import count_by_check, count_findings_of_check, sample_count_text
 from auditor.reports.finding_text import (
-    BOOKIES_SHOWN,
+    MAX_BOOKIES_SHOWN,
     cause_sentence,
     causes_of,
     command_for,
     entry_parts,
     explained_findings_text,
     finding_line,
+    is_sentence_on_subject,
     is_suppressed,
-    must_name_subject,
-    subject,
-    tags,
+    subject_texts,
+    tag_texts,
 )
 from auditor.reports.plain_text import fold_text, printable
 
@@ -42,12 +42,12 @@ FindingsOfRank = Callable[[Rank], Iterable[FindingStatus]]
 """Function that returns the findings with a given urgency and severity, each with its change status."""
 
 
-def samples(report: Report, statuses: StatusLookup = no_change_status) -> FindingsOfRank:
+def sampled_findings(report: Report, change_statuses: StatusLookup = no_change_status) -> FindingsOfRank:
     """Return a function that returns the report's findings with a given urgency and severity."""
-    return lambda urgency_rank: (
-        (finding, statuses(finding.fingerprint))
+    return lambda wanted_rank: (
+        (finding, change_statuses(finding.fingerprint))
         for finding in report.findings
-        if (finding.urgency, finding.severity) == urgency_rank
+        if (finding.urgency, finding.severity) == wanted_rank
     )
 
 
@@ -55,11 +55,11 @@ def _listed_ranks(report: Report) -> list[Rank]:
     """Return the pairs of urgency and severity of the report's findings, the least urgent first."""
     ranks = {(check_count.urgency, check_count.severity) for check_count in count_by_check(report)}
     ranks |= {(finding.urgency, finding.severity) for finding in report.findings}
-    return sorted(ranks, key=lambda urgency_rank: (urgency_rank[0].rank, urgency_rank[1].rank), reverse=True)
+    return sorted(ranks, key=lambda wanted_rank: (wanted_rank[0].rank, wanted_rank[1].rank), reverse=True)
 
 
 def render(
-    report: Report, run: str = "RUN", width: int = WIDTH, statuses: StatusLookup = no_change_status
+    report: Report, run: str = "RUN", width: int = WIDTH, change_statuses: StatusLookup = no_change_status
 ) -> str:
     """Return the findings in the report by check and cause, then the first screen, for a terminal.
 
@@ -67,20 +67,20 @@ def render(
         report: The report of a run.
         run: Name of the run in commands.
         width: Columns of a line.
-        statuses: Function that returns the change status of the finding with a fingerprint.
+        change_statuses: Function that returns the change status of the finding with a fingerprint.
     """
     width = max(MIN_WIDTH, min(width, MAX_WIDTH))
-    sections = list(for_terminal(report, samples(report, statuses), run, width))
+    sections = list(terminal_sections(report, sampled_findings(report, change_statuses), run, width))
     return "\n\n".join([*sections, first_screen.render(report, run, width)])
 
 
-def for_terminal(
+def terminal_sections(
     report: Report,
     findings: FindingsOfRank,
     run: str,
     width: int,
     show_suppressed: bool = True,
-    must_ungroup: bool = False,
+    shows_explained: bool = False,
 ) -> Iterator[str]:
     """Yield a section for each check with findings, the least urgent first, then one for each cause.
 
@@ -90,37 +90,37 @@ def for_terminal(
         run: Name of the run in commands.
         width: Columns of a line.
         show_suppressed: Whether suppressed findings are shown.
-        must_ungroup: Whether findings that a cause explains are shown with their check. If not, the section
-            of the cause has only their number.
+        shows_explained: Whether findings that a cause explains are shown with their check. If not, the
+            section of the cause has only their number.
     """
-    grouped_causes = set() if must_ungroup else {cause["number"] for cause in causes_of(report)}
-    for urgency_rank in _listed_ranks(report):
-        shown = (
-            entry
-            for entry in _hide_new_in_first_run(report, findings(urgency_rank))
-            if _is_shown(entry, show_suppressed, grouped_causes)
+    grouped_cause_numbers = set() if shows_explained else {cause["number"] for cause in causes_of(report)}
+    for wanted_rank in _listed_ranks(report):
+        shown_findings = (
+            finding_entry
+            for finding_entry in _hide_new_in_first_run(report, findings(wanted_rank))
+            if _is_shown(finding_entry, show_suppressed, grouped_cause_numbers)
         )
-        for _, group in groupby(shown, key=lambda entry: entry[0].id):
-            yield _check_section(report, list(group), run, width)
-    if grouped_causes:
+        for _, findings_of_check in groupby(shown_findings, key=lambda finding_entry: finding_entry[0].id):
+            yield _check_section(report, list(findings_of_check), run, width)
+    if grouped_cause_numbers:
         for cause in reversed(causes_of(report)):
             lines = fold_text(cause_sentence(cause), width, "", "  ")
             yield "\n".join([*lines, *fold_text(explained_findings_text(cause), width, "  ", "    ")])
 
 
-def for_pipe(
-    report: Report, findings: FindingsOfRank, show_suppressed: bool = True, must_ungroup: bool = False
+def pipe_lines(
+    report: Report, findings: FindingsOfRank, show_suppressed: bool = True, shows_explained: bool = False
 ) -> Iterator[str]:
     """Yield one line for each finding, the least urgent first, then one for each cause.
 
-    The parameters are those of `for_terminal`.
+    The parameters are those of `terminal_sections`.
     """
-    grouped_causes = set() if must_ungroup else {cause["number"] for cause in causes_of(report)}
-    for urgency_rank in _listed_ranks(report):
-        for finding, change_status in _hide_new_in_first_run(report, findings(urgency_rank)):
-            if _is_shown((finding, change_status), show_suppressed, grouped_causes):
+    grouped_cause_numbers = set() if shows_explained else {cause["number"] for cause in causes_of(report)}
+    for wanted_rank in _listed_ranks(report):
+        for finding, change_status in _hide_new_in_first_run(report, findings(wanted_rank)):
+            if _is_shown((finding, change_status), show_suppressed, grouped_cause_numbers):
                 yield finding_line(finding, change_status)
-    if grouped_causes:
+    if grouped_cause_numbers:
         for cause in reversed(causes_of(report)):
             yield printable(
                 f"cause {cause['kind']} {cause_sentence(cause)}; {explained_findings_text(cause)}"
@@ -128,7 +128,7 @@ def for_pipe(
 
 
 def _hide_new_in_first_run(report: Report, findings: Iterable[FindingStatus]) -> Iterable[FindingStatus]:
-    """Return the findings, without the change "new" if this is the first run, where all findings are new."""
+    """Return the findings. In a first run, where every finding is new, leave out the change "new"."""
     if report.run.changes is not None:
         return findings
     return (
@@ -137,8 +137,10 @@ def _hide_new_in_first_run(report: Report, findings: Iterable[FindingStatus]) ->
     )
 
 
-def _is_shown(entry: FindingStatus, show_suppressed: bool, grouped_causes: Set[int]) -> bool:
-    return entry[0].cause not in grouped_causes and (show_suppressed or not is_suppressed(entry[1]))
+def _is_shown(finding_entry: FindingStatus, show_suppressed: bool, grouped_cause_numbers: Set[int]) -> bool:
+    return finding_entry[0].cause not in grouped_cause_numbers and (
+        show_suppressed or not is_suppressed(finding_entry[1])
+    )
 
 
 def suppressed_note(report: Report) -> str | None:
@@ -148,31 +150,34 @@ def suppressed_note(report: Report) -> str | None:
 
 
 def _check_section(report: Report, findings: list[FindingStatus], run: str, width: int) -> str:
-    first = findings[0][0]
-    shown, id = sample_count_text(len(findings), count_findings_of_check(report, first)), first.id
-    lines = [f"{id} ({first.severity}; {shown})"]
+    first_finding = findings[0][0]
+    shown_findings, id = (
+        sample_count_text(len(findings), count_findings_of_check(report, first_finding)),
+        first_finding.id,
+    )
+    lines = [f"{id} ({first_finding.severity}; {shown_findings})"]
     if check := BY_ID.get(id):
         lines += fold_text(check.title, width, "  ", "  ")
     for finding, change_status in findings:
         lines += _finding_lines(finding, width, change_status)
-    command = command_for(first, run)
+    command = command_for(first_finding, run)
     lines += [f"  bkaudit explain check {shlex.quote(id)}", *([f"  {command}"] if command else [])]
     return "\n".join(lines)
 
 
 def _finding_lines(finding: Finding, width: int, change_status: ChangeStatus | None) -> list[str]:
-    bookie_names = [part.removeprefix("bookie ") for part in subject(finding)]
-    tag_text = ", ".join(tags(finding, change_status))
-    tag_text = f" [{printable(tag_text)}]" if tag_text else ""
+    bookie_names = [part.removeprefix("bookie ") for part in subject_texts(finding)]
+    tags_text = ", ".join(tag_texts(finding, change_status))
+    tags_text = f" [{printable(tags_text)}]" if tags_text else ""
     finding_head = (
-        f"{finding.message}{tag_text}"
-        if must_name_subject(finding) or not bookie_names
-        else f"{', '.join(bookie_names)}{tag_text}: {finding.message}"
+        f"{finding.message}{tags_text}"
+        if is_sentence_on_subject(finding) or not bookie_names
+        else f"{', '.join(bookie_names)}{tags_text}: {finding.message}"
     )
     lines = fold_text(finding_head, width, "  ", "      ")
-    for part in entry_parts(finding, BOOKIES_SHOWN):
+    for part in entry_parts(finding, MAX_BOOKIES_SHOWN):
         lines += fold_text(part, width, "      ", "        ")
     if finding.unknown:
-        unknown_text = f"unknown on {first_names(finding.unknown, BOOKIES_SHOWN)}"
+        unknown_text = f"unknown on {first_names(finding.unknown, MAX_BOOKIES_SHOWN)}"
         lines += fold_text(unknown_text, width, "      ", "        ")
     return lines

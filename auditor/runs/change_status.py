@@ -1,8 +1,8 @@
-"""Standings of a finished run's findings, from the table ``changes``.
+"""Change statuses of a finished run's findings, from the table ``changes``.
 
 A change status is the change of a finding since the run before, the time of its first sighting, and the
-suppression that names it. A few change statuses are read by fingerprint, or all of them in the order of
-findings.
+suppression that names it. Callers read a few change statuses by fingerprint, or all of them in the order of
+the findings.
 """
 
 from collections import Counter
@@ -22,11 +22,10 @@ _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]
 
 
 def statuses_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str]) -> dict[str, ChangeStatus]:
-    """Return the change statuses of a handful of findings, by fingerprint. Empty for a run without change
-    statuses.
+    """Return the change statuses of a few findings, by fingerprint. Empty if the run lacks the table.
 
-    All change statuses of a large cluster would not fit into memory. If the run was compared with no earlier
-    run, each change status has an empty change.
+    All change statuses of a large cluster would not fit into memory. If the run was not compared with an
+    earlier run, each change status has an empty change.
 
     Args:
         tables: The run.
@@ -36,20 +35,19 @@ def statuses_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str
     fingerprint_array = pa.array(fingerprints, pa.string())
     if not len(fingerprint_array) or not _has_changes_table(tables):
         return {}
-    is_requested = ds.field("fingerprint").isin(fingerprint_array)
-    first = report.run.changes is None
+    has_requested_fingerprint = ds.field("fingerprint").isin(fingerprint_array)
+    is_first_run = report.run.changes is None
     return {
-        row["fingerprint"]: _make_change_status(row, first)
-        for row in _change_rows(tables, _COLUMNS, is_requested)
+        row["fingerprint"]: _make_change_status(row, is_first_run)
+        for row in _change_rows(tables, _COLUMNS, has_requested_fingerprint)
     }
 
 
 def statuses_of_report(path: str, report: Report) -> StatusLookup:
-    """Return a function from fingerprint to change status, for the findings in the report of the run at
-    ``path``.
+    """Return a function from fingerprint to change status, for the findings in the report of the run.
 
-    There are no change statuses if the run was compared with no earlier run and has no suppressions: all
-    findings would be new.
+    The function returns None if the run was not compared with an earlier run and has no suppressions. Every
+    finding would be new then.
     """
     if report.run.changes is None and not report.run.suppressions:
         return no_change_status
@@ -59,8 +57,8 @@ def statuses_of_report(path: str, report: Report) -> StatusLookup:
 def statuses_in_order(path: str) -> StatusLookup:
     """Return a function from fingerprint to change status, to be called with all findings in their order.
 
-    The table ``changes`` has the same order. Each call therefore continues from the row of the last call. A
-    run without the table has no change statuses.
+    The table ``changes`` has the same order. Each call therefore continues from the row of the last call. If
+    the run lacks the table, the function returns None.
 
     Raises:
         RunError: from the function, if the table is broken or none of the further rows is about the finding.
@@ -73,30 +71,32 @@ def statuses_in_order(path: str) -> StatusLookup:
     def change_status(fingerprint: str) -> ChangeStatus:
         for row in rows:
             if row["fingerprint"] == fingerprint:
-                return _make_change_status(row, first=False)
-        raise RunError(f"{path}/tables/{_CHANGES_TABLE}: no row of the finding {fingerprint} is at its place")
+                return _make_change_status(row, is_first_run=False)
+        raise RunError(
+            f"{path}/tables/{_CHANGES_TABLE}: the row of finding {fingerprint} is missing or out of order"
+        )
 
     return change_status
 
 
 def severities_by_day(tables: RunDirectory) -> dict[int, Counter[str]]:
     """Count findings by severity for each day on which they were first seen, in days since 1970, UTC."""
-    counts: dict[int, Counter[str]] = {}
+    counts_by_day: dict[int, Counter[str]] = {}
     for batch in _change_batches(tables, ["first_seen", "severity"]):
         day_severity_rows = pa.table(
             {"day": days_since_1970(batch["first_seen"]), "severity": batch["severity"]}
         )
         for row in day_severity_rows.group_by(["day", "severity"]).aggregate([([], "count_all")]).to_pylist():
-            counts.setdefault(row["day"], Counter())[row["severity"]] += row["count_all"]
-    return counts
+            counts_by_day.setdefault(row["day"], Counter())[row["severity"]] += row["count_all"]
+    return counts_by_day
 
 
 def _has_changes_table(tables: RunDirectory) -> bool:
     return _CHANGES_TABLE in tables.names("tables")
 
 
-def _make_change_status(row: dict[str, Any], first: bool) -> ChangeStatus:
-    return ChangeStatus("" if first else row["change"], row["first_seen"], row["suppressed"])
+def _make_change_status(row: dict[str, Any], is_first_run: bool) -> ChangeStatus:
+    return ChangeStatus("" if is_first_run else row["change"], row["first_seen"], row["suppressed"])
 
 
 def _change_rows(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[dict[str, Any]]:
@@ -109,7 +109,7 @@ def _change_batches(tables: RunDirectory, columns: list[str], filter: Any = None
 
     Rows of findings that only an earlier run had are left out.
     """
-    is_current = ds.field("change").isin(FOUND)
+    is_found_now = ds.field("change").isin(FOUND)
     yield from tables.batches(
-        f"tables/{_CHANGES_TABLE}", columns, is_current if filter is None else is_current & filter
+        f"tables/{_CHANGES_TABLE}", columns, is_found_now if filter is None else is_found_now & filter
     )

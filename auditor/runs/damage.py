@@ -12,12 +12,12 @@ from auditor.errors import RunError, RunUsageError
 from auditor.findings.table import FINDINGS
 from auditor.model.json_shape import parse_json, read_value
 from auditor.model.run_facts import MANIFEST, REPORT
-from auditor.runs.directory import DAMAGE_REMEDY, RunDirectory, damaged
+from auditor.runs.directory import DAMAGE_REMEDY, RunDirectory, damage_error
 from auditor.tables.run_tables import TABLES
 
-Note = TypeVar("Note")
+NoteType = TypeVar("NoteType")
 
-CHECKED_BYTES = 256 << 20
+MAX_CHECKED_BYTES = 256 << 20
 """Largest size of the findings, in bytes, for which their checksums are verified before a report.
 
 If the findings are larger, only the sizes of their files are compared with the manifest.
@@ -41,7 +41,7 @@ def name_damage(*runs: str) -> Iterator[None]:
         if str(error).endswith(DAMAGE_REMEDY):
             raise
         _name_damage(runs)
-        raise damaged(" or ".join(runs), error) from error
+        raise damage_error(" or ".join(runs), error) from error
     except _DAMAGE_ERRORS:
         _name_damage(runs)
         raise
@@ -49,11 +49,9 @@ def name_damage(*runs: str) -> Iterator[None]:
 
 @contextmanager
 def opened_run(run: str, *tables: str) -> Iterator[None]:
-    """Check that a finished run has the tables that the block needs.
+    """Check that a finished run has the tables that the block needs, and run the block in `name_damage`.
 
-    Damage is reported as by `name_damage`.
-
-    Without this check a count over a missing table would look like an empty result.
+    Without this check, a count over a missing table would look like an empty result.
 
     Raises:
         RunError: one of the tables is missing, or another part of the run is damaged.
@@ -77,7 +75,7 @@ def require_tables(run: RunDirectory, tables: Sequence[str]) -> None:
     present_names = {*run.names("tables")}
     missing_names = [name for name in _read_note(run, "tables", list[str]) or () if name not in present_names]
     for name in (*missing_names, *(table for table in tables if not run.sizes(f"tables/{table}"))):
-        raise damaged(f"{run.path}/tables/{name}", "it is missing")
+        raise damage_error(f"{run.path}/tables/{name}", "it is missing")
 
 
 def _name_damage(runs: Sequence[str]) -> None:
@@ -101,7 +99,7 @@ def require_whole_tables(tables: RunDirectory) -> None:
 def require_whole_findings(tables: RunDirectory) -> None:
     """Compare the sizes of the findings' files with the manifest, and verify their checksums.
 
-    Files of more than `CHECKED_BYTES` together are not read.
+    Files of more than `MAX_CHECKED_BYTES` together are not read.
 
     Nothing is checked if the manifest is missing, or lists no files of findings, as in an earlier version.
 
@@ -112,23 +110,28 @@ def require_whole_findings(tables: RunDirectory) -> None:
     if file_sizes_note is None:
         return
     file_sizes = tables.sizes("findings")
-    for name, size in file_sizes_note.items():
-        if file_sizes.get(name) != size:
+    for name, noted_size in file_sizes_note.items():
+        if file_sizes.get(name) != noted_size:
             damage = (
-                "it is not there"
+                "it is missing"
                 if name not in file_sizes
-                else f"it has {file_sizes[name]:,} bytes of {size:,}"
+                else f"it has {file_sizes[name]:,} bytes instead of {noted_size:,}"
             )
-            raise damaged(f"{tables.path}/findings/{name}", damage)
-    if sum(file_sizes_note.values()) <= CHECKED_BYTES:
+            raise damage_error(f"{tables.path}/findings/{name}", damage)
+    if sum(file_sizes_note.values()) <= MAX_CHECKED_BYTES:
         for _ in tables.batches("findings"):
             pass
 
 
-def _read_note(run: RunDirectory, key: str, note_type: type[Note]) -> Note | None:
-    """Return the value of ``key`` in the run's manifest. None if the manifest lacks it or cannot be read."""
+def _read_note(run: RunDirectory, manifest_key: str, note_type: type[NoteType]) -> NoteType | None:
+    """Return the value of ``manifest_key`` in the run's manifest.
+
+    None if the manifest lacks the key or cannot be read.
+    """
     try:
-        file_sizes_note: Note = read_value(parse_json(run.read_file(MANIFEST))[key], note_type, key)
+        file_sizes_note: NoteType = read_value(
+            parse_json(run.read_file(MANIFEST))[manifest_key], note_type, manifest_key
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return file_sizes_note

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
-from auditor.errors import WRONG_PATH, RunError, RunUnreadableError, RunUsageError
+from auditor.errors import WRONG_PATH_ERRNOS, RunError, RunUnreadableError, RunUsageError
 from auditor.model.arrow import ds, fs, pa, pq
 from auditor.model.batch_bounds import whole_batch_rows
 from auditor.model.finding import Severity
@@ -23,14 +23,14 @@ from auditor.model.report import Report
 from auditor.model.run_facts import MANIFEST, REPORT, WHOLE
 from auditor.model.source_scope import DATA_AS_OF
 from auditor.sources.file_systems import require_file, run_files
-from auditor.sources.object_stores import service_words
+from auditor.sources.object_stores import service_text
 from auditor.sources.regular_file import read_at_most
 
 MAX_FILE_BYTES = 256 << 20
 """Largest size of a report or manifest, in bytes. Their content is bounded: a longer file is damaged."""
 
-_ROWS_A_BATCH = 8_192
-"""Number of rows of a batch. A thousand findings take some megabytes as Python objects."""
+_MAX_BATCH_ROWS = 8_192
+"""Largest number of rows of a batch. A thousand findings take some megabytes as Python objects."""
 
 _JSON_OBJECT_KEYS = ("identity", "reusable")
 """Keys of the manifest whose values are JSON objects."""
@@ -38,22 +38,22 @@ _JSON_OBJECT_KEYS = ("identity", "reusable")
 DAMAGE_REMEDY = "put a whole copy of it back, or audit again"
 
 
-def damaged(path: str, cause: object) -> RunError:
+def damage_error(path: str, cause: object) -> RunError:
     """Return the error for an unusable part of a run. Its message names the part, the problem and the remedy.
 
     For damaged files, Arrow raises OSError without an error number.
 
-    >>> print(damaged("runs/1/report.json", "report has no verdict"))
+    >>> print(damage_error("runs/1/report.json", "report has no verdict"))
     runs/1/report.json is damaged (report has no verdict): put a whole copy of it back, or audit again
-    >>> print(damaged("runs/1/report.json", PermissionError(13, "Permission denied")))
+    >>> print(damage_error("runs/1/report.json", PermissionError(13, "Permission denied")))
     runs/1/report.json cannot be read: Permission denied
     """
-    if isinstance(cause, OSError) and cause.errno is not None and cause.errno not in WRONG_PATH:
+    if isinstance(cause, OSError) and cause.errno is not None and cause.errno not in WRONG_PATH_ERRNOS:
         return RunUnreadableError(f"{path} cannot be read: {os.strerror(cause.errno)}")
-    if (service_message := service_words(cause)) is not None:
+    if (service_message := service_text(cause)) is not None:
         return RunUnreadableError(f"{path} cannot be read: {service_message}")
     if isinstance(cause, FileNotFoundError):
-        reason = "it is not there"
+        reason = "it is missing"
     elif isinstance(cause, KeyError):
         reason = f"it has no {cause}"
     else:
@@ -75,19 +75,19 @@ def fail_on_of(run: str, read_bytes: Callable[[str], bytes]) -> tuple[FailOn, bo
     """
     try:
         options: dict[str, Any] = parse_json(read_bytes(MANIFEST))["identity"]["options"]
-        fail_on_word = options["fail_on"]
-        return "new" if fail_on_word == NEW else Severity(fail_on_word), bool(
+        fail_on_text = options["fail_on"]
+        return "new" if fail_on_text == NEW else Severity(fail_on_text), bool(
             options.get("fail_on_suspect", False)
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(f"{run}/{MANIFEST}", error) from error
+        raise damage_error(f"{run}/{MANIFEST}", error) from error
 
 
 def data_time_of(report: Report, run: str, read_bytes: Callable[[str], bytes]) -> int:
     """Return the time of the oldest data that a run rests on, in ms since 1970.
 
-    The manifest of an older version lacks this time. The scan time stands for it, or the end of the run if
-    that is earlier.
+    The manifest of an older version lacks this time. The result is then the scan time or the end of the run,
+    whichever is earlier.
 
     Args:
         report: The run's report.
@@ -98,16 +98,16 @@ def data_time_of(report: Report, run: str, read_bytes: Callable[[str], bytes]) -
         RunError: the manifest cannot be read.
     """
     try:
-        time = parse_json(read_bytes(MANIFEST)).get(DATA_AS_OF)
-        return min(report.run.scan_time, report.run.finished) if time is None else int(time)
+        data_time = parse_json(read_bytes(MANIFEST)).get(DATA_AS_OF)
+        return min(report.run.scan_time, report.run.finished) if data_time is None else int(data_time)
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise damaged(f"{run}/{MANIFEST}", error) from error
+        raise damage_error(f"{run}/{MANIFEST}", error) from error
 
 
 class RunDirectory:
     """The directory of one run: a local path, or a URI of a file system that Spark and pyarrow support.
 
-    In every method, ``below`` is ``findings``, or ``tables/`` and a table's name.
+    In every method, ``table_path`` is ``findings``, or ``tables/`` and a table's name.
 
     Raises:
         RunError: from any method that reads a table, if a part of the run is missing or broken. The message
@@ -138,7 +138,7 @@ class RunDirectory:
         try:
             return bool(files.get_file_info(path).type != fs.FileType.NotFound)
         except OSError as error:
-            if (service_message := service_words(error)) is None:
+            if (service_message := service_text(error)) is None:
                 raise
             raise RunUnreadableError(f"{self.path}/{name} cannot be read: {service_message}") from error
 
@@ -158,8 +158,8 @@ class RunDirectory:
         """
         if not self.exists(name):
             return None
-        value: dict[str, Any] = parse_json(self.read_file(name))
-        return value
+        json_object: dict[str, Any] = parse_json(self.read_file(name))
+        return json_object
 
     def read_manifest(self) -> dict[str, Any]:
         """Return the manifest of the run. Empty if there is no manifest.
@@ -171,54 +171,56 @@ class RunDirectory:
         try:
             manifest = self.read_json(MANIFEST)
         except (OSError, ValueError, pa.ArrowException) as error:
-            raise damaged(path, error) from error
+            raise damage_error(path, error) from error
         if manifest is None:
             return {}
         if not isinstance(manifest, dict):
-            raise damaged(path, "it is not a JSON object")
+            raise damage_error(path, "it is not a JSON object")
         for name in _JSON_OBJECT_KEYS:
             if not isinstance(manifest.get(name), dict | None):
-                raise damaged(path, f"{name} is not a JSON object")
+                raise damage_error(path, f"{name} is not a JSON object")
         return manifest
 
-    def names(self, below: str) -> list[str]:
+    def names(self, table_path: str) -> list[str]:
         """Return the sorted names in a directory of the run."""
         files, base_path = self._file_system_place
         try:
-            file_infos = files.get_file_info(fs.FileSelector(f"{base_path}/{below}"))
+            file_infos = files.get_file_info(fs.FileSelector(f"{base_path}/{table_path}"))
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            raise damaged(f"{self.path}/{below}", error) from error
+            raise damage_error(f"{self.path}/{table_path}", error) from error
         return sorted(file_info.base_name for file_info in file_infos)
 
     def read(
-        self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
+        self, table_path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> pa.Table:
         """Return rows of a table as one pyarrow Table, all of it in memory.
 
         ``columns`` and ``filter`` choose columns and rows. None chooses all.
         """
         try:
-            return self.dataset(below).to_table(columns=list(columns) if columns else None, filter=filter)
+            return self.dataset(table_path).to_table(
+                columns=list(columns) if columns else None, filter=filter
+            )
         except (OSError, pa.ArrowException, UnicodeDecodeError, KeyError) as error:
-            raise damaged(f"{self.path}/{below}", error) from error
+            raise damage_error(f"{self.path}/{table_path}", error) from error
 
     def batches(
-        self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
+        self, table_path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield batches in the order of the files. With a ``filter``, at most one file is in memory."""
+        """Yield the rows in the order of the files. Memory has a batch, or with a ``filter`` one file."""
         column_list = list(columns) if columns else None
         try:
-            dataset = self.dataset(below)
+            dataset = self.dataset(table_path)
             # File by file: a scan of all of them reads as far ahead as a gibibyte takes it.
-            for part in dataset.get_fragments(filter):
+            for fragment in dataset.get_fragments(filter):
                 if filter is None:
                     yield from self._file_batches(
-                        part.path, column_list or dataset.schema.names, dataset.schema
+                        fragment.path, column_list or dataset.schema.names, dataset.schema
                     )
                 else:
-                    yield from part.to_batches(schema=dataset.schema, columns=column_list, filter=filter)
+                    yield from fragment.to_batches(schema=dataset.schema, columns=column_list, filter=filter)
         except (OSError, pa.ArrowException, UnicodeDecodeError, KeyError) as error:
-            raise damaged(f"{self.path}/{below}", error) from error
+            raise damage_error(f"{self.path}/{table_path}", error) from error
 
     def _file_batches(self, path: str, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield all rows of a file in batches.
@@ -230,50 +232,50 @@ class RunDirectory:
             self._file_system_place[0].open_input_file(path) as stream,
             pq.ParquetFile(stream, page_checksum_verification=True) as file,
         ):
-            for group in range(file.num_row_groups):
-                rows = whole_batch_rows(file.metadata, group, _ROWS_A_BATCH)
-                for batch in file.iter_batches(rows, [group], columns):
+            for row_group in range(file.num_row_groups):
+                batch_rows = whole_batch_rows(file.metadata, row_group, _MAX_BATCH_ROWS)
+                for batch in file.iter_batches(batch_rows, [row_group], columns):
                     yield batch.select(columns).cast(chosen_schema)
 
-    def sizes(self, below: str) -> dict[str, int]:
+    def sizes(self, table_path: str) -> dict[str, int]:
         """Return the size of each Parquet file of a table in bytes, by file name. Empty without the table."""
-        files, path = self.place(below)
+        files, path = self.place(table_path)
         file_infos = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
-        sizes = {file_info.base_name: file_info.size or 0 for file_info in file_infos}
-        return {name: sizes[name] for name in sorted(sizes) if name.endswith(".parquet")}
+        sizes_by_name = {file_info.base_name: file_info.size or 0 for file_info in file_infos}
+        return {name: sizes_by_name[name] for name in sorted(sizes_by_name) if name.endswith(".parquet")}
 
-    def count(self, below: str) -> int:
+    def count(self, table_path: str) -> int:
         """Return the number of rows of a table, from the footers of its files."""
-        return int(self.dataset(below).count_rows())
+        return int(self.dataset(table_path).count_rows())
 
-    def require_columns(self, below: str, names: Sequence[str]) -> None:
+    def require_columns(self, table_path: str, column_names: Sequence[str]) -> None:
         """Raise an error if a file of the table lacks one of these columns: it belongs to another table."""
         try:
-            for part in self.dataset(below).get_fragments():
-                if missing := [name for name in names if name not in part.physical_schema.names]:
-                    name = part.path.rpartition("/")[2]
-                    reason = f"it has no column {missing[0]}; it is another table's, or of another version"
-                    raise damaged(f"{self.path}/{below}/{name}", reason)
+            for fragment in self.dataset(table_path).get_fragments():
+                if missing := [name for name in column_names if name not in fragment.physical_schema.names]:
+                    file_name = fragment.path.rpartition("/")[2]
+                    reason = f"column {missing[0]} is missing: the file is of another table or version"
+                    raise damage_error(f"{self.path}/{table_path}/{file_name}", reason)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            raise damaged(f"{self.path}/{below}", error) from error
+            raise damage_error(f"{self.path}/{table_path}", error) from error
 
-    def dataset(self, below: str) -> ds.Dataset:
+    def dataset(self, table_path: str) -> ds.Dataset:
         """Return the files of one table as a pyarrow Dataset."""
         files, base_path = self._file_system_place
-        parts = [part for part in self.names(below) if part.endswith(".parquet")]
-        if not parts:
-            raise damaged(f"{self.path}/{below}", "no Parquet file is here")
+        file_names = [name for name in self.names(table_path) if name.endswith(".parquet")]
+        if not file_names:
+            raise damage_error(f"{self.path}/{table_path}", "it has no Parquet file")
         try:
-            for part in parts:
-                require_file(files, f"{base_path}/{below}/{part}")
+            for file_name in file_names:
+                require_file(files, f"{base_path}/{table_path}/{file_name}")
             # Named one by one: the order of the files is the order of the rows.
             return ds.dataset(
-                [f"{base_path}/{below}/{part}" for part in parts],
+                [f"{base_path}/{table_path}/{name}" for name in file_names],
                 filesystem=files,
                 format=_verify_checksums(),
             )
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            raise damaged(f"{self.path}/{below}", error) from error
+            raise damage_error(f"{self.path}/{table_path}", error) from error
 
     def write_json(self, name: str, value: dict[str, Any]) -> None:
         """Write a JSON file of the run. A local file is replaced atomically."""
@@ -284,13 +286,13 @@ class RunDirectory:
             stream.write((json.dumps(value, indent=2) + "\n").encode())
         files.move(f"{path}.part", path)
 
-    def write_table(self, below: str, table: pa.Table) -> None:
+    def write_table(self, table_path: str, table: pa.Table) -> None:
         """Write a table as Spark would, and its ``_SUCCESS`` file last.
 
         The remains of an interrupted write are removed first.
         """
-        self.remove(below)
-        files, path = self.place(below)
+        self.remove(table_path)
+        files, path = self.place(table_path)
         files.create_dir(path, recursive=True)
         # With checksums, as Spark writes them: whoever reads it is held to them.
         pq.write_table(table, f"{path}/part-00000.snappy.parquet", filesystem=files, write_page_checksum=True)
@@ -305,14 +307,14 @@ class RunDirectory:
     def oldest_table(self) -> int | None:
         """Return when the oldest complete table was written, in ms since 1970. None if there is none."""
         files, path = self.place("tables")
-        names = [
+        tables = [
             file_info.path for file_info in files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         ]
-        whole_marks = files.get_file_info([f"{name}/{WHOLE}" for name in names]) if names else []
-        times = [mark.mtime_ns // 1_000_000 for mark in whole_marks if mark.type == fs.FileType.File]
-        return min(times, default=None)
+        infos = files.get_file_info([f"{table}/{WHOLE}" for table in tables]) if tables else []
+        write_times = [info.mtime_ns // 1_000_000 for info in infos if info.type == fs.FileType.File]
+        return min(write_times, default=None)
 
-    def forget(self) -> None:
+    def delete_tables(self) -> None:
         """Delete all tables of an unfinished run. Only its identity (sources and options) stays."""
         manifest = self.read_manifest()
         for name in ("findings", "tables"):
@@ -320,7 +322,7 @@ class RunDirectory:
         self.write_json(MANIFEST, {"identity": manifest.get("identity")})
 
     @contextmanager
-    def claimed(self, identity: dict[str, Any]) -> Iterator[None]:
+    def claim_directory(self, identity: dict[str, Any]) -> Iterator[None]:
         """Claim the directory for a run with `begin`. Release it if the block fails before it wrote a table.
 
         Without the release, a store that never answers would leave a directory that no later command accepts

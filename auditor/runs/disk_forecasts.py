@@ -35,8 +35,10 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
     for batch in run.batches("tables/disks", columns):
         for row in batch.to_pylist():
             name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE
-            counts = bytes.setdefault(name, Counter())
-            counts.update({byte_count.name: row[byte_count.column] or 0 for byte_count in DISK_BYTES})
+            bytes_by_category = bytes.setdefault(name, Counter())
+            bytes_by_category.update(
+                {byte_count.name: row[byte_count.column] or 0 for byte_count in DISK_BYTES}
+            )
             unread_counts[name] += row["reason"] is not None
             if row["capacity_bytes"] is not None:
                 file_systems.setdefault(name, {})[row["device"]] = FileSystem(
@@ -89,7 +91,12 @@ def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillFore
             name not in earliest_forecasts or fill_forecast.days < earliest_forecasts[name].days
         ):
             earliest_forecasts[name] = fill_forecast
-    return tuple(sorted(earliest_forecasts.values(), key=lambda fill: (fill.days, fill.name)))
+    return tuple(
+        sorted(
+            earliest_forecasts.values(),
+            key=lambda forecast_of_disk: (forecast_of_disk.days, forecast_of_disk.name),
+        )
+    )
 
 
 def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
@@ -105,7 +112,7 @@ def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
     True
     """
     distant_sightings = _distant_sightings(sightings)
-    rates: list[float] = []
+    daily_rates: list[float] = []
     for newer_sighting, older_sighting in pairwise(distant_sightings):
         bytes_a_day = (
             (older_sighting.free - newer_sighting.free)
@@ -115,11 +122,11 @@ def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
         if (
             bytes_a_day <= 0
             or newer_sighting.capacity != older_sighting.capacity
-            or max([*rates, bytes_a_day]) > MAX_RATE_QUOTIENT * min([*rates, bytes_a_day])
+            or max([*daily_rates, bytes_a_day]) > MAX_RATE_QUOTIENT * min([*daily_rates, bytes_a_day])
         ):
             break
-        rates.append(bytes_a_day)
-    runs = len(rates) + 1
+        daily_rates.append(bytes_a_day)
+    runs = len(daily_rates) + 1
     if runs < MIN_RUNS:
         return None
     newest_sighting, oldest_used = distant_sightings[0], distant_sightings[runs - 1]

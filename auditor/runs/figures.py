@@ -118,10 +118,10 @@ class _BookiePairs:
         A row counts as one ledger of a bookie, even if several of its columns name the bookie.
         """
         tables = []
-        for copy_lists in columns:
-            pairs = pc.list_flatten(copy_lists)
-            pair_columns = {name: pc.struct_field(pairs, name) for name in ("bookie_id", "count")}
-            tables.append(pa.table({"row": pc.list_parent_indices(copy_lists), **pair_columns}))
+        for copies_by_ledger in columns:
+            copy_rows = pc.list_flatten(copies_by_ledger)
+            pair_columns = {name: pc.struct_field(copy_rows, name) for name in ("bookie_id", "count")}
+            tables.append(pa.table({"row": pc.list_parent_indices(copies_by_ledger), **pair_columns}))
         counts_by_ledger = (
             pa.concat_tables(tables).group_by(["row", "bookie_id"]).aggregate([("count", "sum")])
         )
@@ -144,8 +144,8 @@ def _ledger_histograms(run: RunReader) -> Iterator[Histogram]:
         ages_ms = pc.subtract(run.report.run.scan_time, creation_time_column(batch))
         _count_ranges(ages, ages_ms, AGE_EDGES_MS, AGE_LABELS, UNKNOWN_AGE)
         _count_quorums(quorums, batch)
-    copy_note = "Bytes of one copy, from the metadata of closed ledgers."
-    yield _range_bars("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED_LABEL, _UNREADABLE), copy_note)
+    size_note = "Bytes of one copy, from the metadata of closed ledgers."
+    yield _range_bars("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED_LABEL, _UNREADABLE), size_note)
     yield _range_bars("Ledgers by age", ages, AGE_LABELS, (UNKNOWN_AGE,), "From creation to the scan.")
     yield _frequent_values("Ledgers by quorum", quorums, "Ensemble / write quorum / ack quorum.")
 
@@ -179,20 +179,20 @@ def _count_ranges(
     values: Any,
     bin_edges: Sequence[int],
     labels: Sequence[str],
-    absent_label: str,
+    missing_value_label: str,
 ) -> None:
-    numbers = values.drop_null().to_numpy(zero_copy_only=False)
-    counts = np.bincount(np.searchsorted(bin_edges, numbers, side="right"), minlength=len(labels))
-    label_counts.update(dict(zip(labels, counts.tolist(), strict=True)))
-    label_counts[absent_label] += values.null_count
+    range_values = values.drop_null().to_numpy(zero_copy_only=False)
+    range_counts = np.bincount(np.searchsorted(bin_edges, range_values, side="right"), minlength=len(labels))
+    label_counts.update(dict(zip(labels, range_counts.tolist(), strict=True)))
+    label_counts[missing_value_label] += values.null_count
 
 
 def _count_quorums(quorums: Counter[str], batch: Any) -> None:
-    names = ["ensemble_size", "write_quorum", "ack_quorum"]
-    table = pa.Table.from_batches([batch]).select(names)
-    for row in table.group_by(names).aggregate([([], "count_all")]).to_pylist():
-        sizes = [row[name] for name in names]
-        label = _UNREADABLE if None in sizes else " / ".join(map(str, sizes))
+    quorum_columns = ["ensemble_size", "write_quorum", "ack_quorum"]
+    table = pa.Table.from_batches([batch]).select(quorum_columns)
+    for row in table.group_by(quorum_columns).aggregate([([], "count_all")]).to_pylist():
+        quorum_sizes = [row[name] for name in quorum_columns]
+        label = _UNREADABLE if None in quorum_sizes else " / ".join(map(str, quorum_sizes))
         quorums[label if label in quorums or len(quorums) < _MAX_QUORUM_LABELS else _OTHER_LABELS] += row[
             "count_all"
         ]
@@ -200,66 +200,72 @@ def _count_quorums(quorums: Counter[str], batch: Any) -> None:
 
 def _class_histogram(run: RunReader) -> Histogram:
     """Return the histogram of ledgers by certain class, and by possible class if it differs."""
-    counts: Counter[str] = Counter()
+    counts_by_label: Counter[str] = Counter()
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):
-        pairs = pa.Table.from_batches([batch]).group_by(["class", "potential_class"])
-        for row in pairs.aggregate([([], "count_all")]).to_pylist():
+        class_groups = pa.Table.from_batches([batch]).group_by(["class", "potential_class"])
+        for row in class_groups.aggregate([([], "count_all")]).to_pylist():
             ledger_class, potential_class = row["class"], row["potential_class"]
             label = (
                 ledger_class
                 if potential_class in (ledger_class, None)
                 else f"{ledger_class}, could be {potential_class}"
             )
-            counts[label] += row["count_all"]
+            counts_by_label[label] += row["count_all"]
     return _frequent_values(
-        "Ledgers by class", counts, "Certain state of their copies, and the possible state if it differs."
+        "Ledgers by class",
+        counts_by_label,
+        "Certain state of their copies, and the possible state if it differs.",
     )
 
 
 def _availability_histogram(bookies: Iterable[BookieFigure]) -> Histogram:
-    counts: Counter[str] = Counter()
+    counts_by_label: Counter[str] = Counter()
     no_entries_label = "nothing expected"
     for bookie in bookies:
         availability = bookie.availability
-        counts[
+        counts_by_label[
             no_entries_label
             if availability is None
             else next(label for label, min_share in _SHARE_LABELS if availability >= min_share)
         ] += 1
     note = "Share of a bookie's replicas that are certainly complete. Unread replicas do not count."
     labels = [label for label, _ in _SHARE_LABELS]
-    return _range_bars("Bookies by availability", counts, labels, (no_entries_label,), note, "bookies")
+    return _range_bars(
+        "Bookies by availability", counts_by_label, labels, (no_entries_label,), note, "bookies"
+    )
 
 
 def _range_bars(
     title: str,
-    counts: Mapping[str, int],
-    ranges: Sequence[str],
-    more_labels: Sequence[str],
+    counts_by_label: Mapping[str, int],
+    range_labels: Sequence[str],
+    extra_labels: Sequence[str],
     note: str,
     unit: str = "ledgers",
 ) -> Histogram:
-    """Return a histogram of ``counts`` by label: first the ranges in order, then ``more_labels``.
+    """Return a histogram of ``counts_by_label`` by label: first the ranges in order, then ``extra_labels``.
 
     Empty ranges at either end are left out.
     """
-    used_positions = [number for number, label in enumerate(ranges) if counts.get(label)]
+    nonempty_positions = [number for number, label in enumerate(range_labels) if counts_by_label.get(label)]
     shown_labels = [
-        *(ranges[used_positions[0] : used_positions[-1] + 1] if used_positions else ()),
-        *filter(counts.get, more_labels),
+        *(range_labels[nonempty_positions[0] : nonempty_positions[-1] + 1] if nonempty_positions else ()),
+        *filter(counts_by_label.get, extra_labels),
     ]
-    return Histogram(title, unit, tuple(Bar(label, counts.get(label, 0)) for label in shown_labels), note)
+    return Histogram(
+        title, unit, tuple(Bar(label, counts_by_label.get(label, 0)) for label in shown_labels), note
+    )
 
 
-def _frequent_values(title: str, counts: Mapping[str, int], note: str) -> Histogram:
+def _frequent_values(title: str, counts_by_label: Mapping[str, int], note: str) -> Histogram:
     """Return a histogram with the most frequent labels first, and one bar for all other labels."""
     pairs_by_count = sorted(
-        counts.items(), key=lambda label_and_count: (-label_and_count[1], label_and_count[0])
+        counts_by_label.items(), key=lambda label_and_count: (-label_and_count[1], label_and_count[0])
     )
     frequent_pairs = [
         label_and_count for label_and_count in pairs_by_count if label_and_count[0] != _OTHER_LABELS
     ][:MAX_LABELS]
-    other_count = sum(counts.values()) - sum(count for _, count in frequent_pairs)
+    other_count = sum(counts_by_label.values()) - sum(count for _, count in frequent_pairs)
     bars = [Bar(label, count) for label, count in frequent_pairs] + (
         [Bar(_OTHER_LABELS, other_count)] if other_count else []
     )
@@ -268,86 +274,85 @@ def _frequent_values(title: str, counts: Mapping[str, int], note: str) -> Histog
 
 Numbers = npt.NDArray[np.int64]
 
-CLASSES = tuple(LedgerClass)
+LEDGER_CLASSES = tuple(LedgerClass)
 """Ledger classes in the order of the columns and of the drawing of ledgers by day."""
-
-DAY_MS = 24 * 60 * 60 * 1000
 
 MAX_DAY = 106_751
 """Last day that a pandas timestamp can represent, in days since 1970. It also bounds the number of days."""
 
-UNKNOWN = -1
+UNKNOWN_DAY = -1
 """Day number of ledgers whose day of creation is unknown."""
 
 
 def days_of(run: RunReader) -> dict[int, Counter[str]]:
     """Count ledgers by class for each day of creation, in days since 1970, UTC.
 
-    The day is `UNKNOWN` if neither metadata nor store has the time, as for metadata of old formats on etcd.
+    The day is `UNKNOWN_DAY` if neither metadata nor store has the creation time. Metadata of old formats on
+    etcd has none.
 
     Raises:
         RunError: a table is missing or broken.
     """
-    classes = _ClassNumbers(run)
-    counts: dict[int, Counter[str]] = {}
+    class_numbers = _ClassNumbers(run)
+    counts_by_day: dict[int, Counter[str]] = {}
     columns = ["scope_id", "ledger_id", "ctime", "metadata_ctime"]
     listed_filter = ds.field("status").isin(LISTED)
     for batch in run.batches("tables/ledgers", columns, listed_filter):
-        pairs = pa.table(
-            {"day": days_since_1970(creation_time_column(batch)), "class": classes.of(batch)}
+        day_class_groups = pa.table(
+            {"day": days_since_1970(creation_time_column(batch)), "class": class_numbers.numbers_of(batch)}
         ).group_by(["day", "class"])
-        for row in pairs.aggregate([([], "count_all")]).to_pylist():
-            counts.setdefault(row["day"], Counter())[CLASSES[row["class"]]] += row["count_all"]
-    return counts
+        for row in day_class_groups.aggregate([([], "count_all")]).to_pylist():
+            counts_by_day.setdefault(row["day"], Counter())[LEDGER_CLASSES[row["class"]]] += row["count_all"]
+    return counts_by_day
 
 
 def days_since_1970(column: Any) -> Numbers:
     """Return the UTC day of each time in a column of milliseconds, in days since 1970.
 
-    The day is `UNKNOWN` for null, and for a day before 1970 or after `MAX_DAY`.
+    The day is `UNKNOWN_DAY` for null, and for a day before 1970 or after `MAX_DAY`.
     """
-    days: Numbers = np.floor_divide(column.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), DAY_MS)
-    return np.where((days < 0) | (days > MAX_DAY), UNKNOWN, days)
+    days: Numbers = np.floor_divide(column.fill_null(UNKNOWN_DAY).to_numpy(zero_copy_only=False), _DAY_MS)
+    return np.where((days < 0) | (days > MAX_DAY), UNKNOWN_DAY, days)
 
 
 class _ClassNumbers:
-    """Classes of all ledgers. Only those of ledgers that are not healthy are in memory."""
+    """The class of every ledger of a run. In memory are only the ledgers that are not healthy."""
 
     def __init__(self, run: RunReader) -> None:
         no_numbers = np.empty(0, np.int64)
-        parts: list[tuple[Numbers, Numbers, Numbers]] = [(no_numbers, no_numbers, no_numbers)]
+        number_columns: list[tuple[Numbers, Numbers, Numbers]] = [(no_numbers, no_numbers, no_numbers)]
         columns = ["scope_id", "ledger_id", "class"]
         for batch in run.batches("tables/verdicts", columns, ds.field("class") != LedgerClass.HEALTHY):
-            numbers = pc.index_in(batch["class"], pa.array(CLASSES)).cast(pa.int64())
-            parts.append(
+            numbers = pc.index_in(batch["class"], pa.array(LEDGER_CLASSES)).cast(pa.int64())
+            number_columns.append(
                 (_id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"]), _id_numbers(numbers))
             )
-        scope_ids, ledgers, numbers = (np.concatenate(column) for column in zip(*parts, strict=True))
-        self._scopes, self._ledger_histograms = np.unique(scope_ids), np.unique(ledgers)
+        scope_ids, ledgers, numbers = (np.concatenate(column) for column in zip(*number_columns, strict=True))
+        self._scope_ids, self._ledger_ids = np.unique(scope_ids), np.unique(ledgers)
         keys = self._pair_keys(scope_ids, ledgers)
         key_order = np.argsort(keys)
         self._sorted_keys, self._numbers = keys[key_order], numbers[key_order]
 
-    def of(self, batch: Any) -> Numbers:
-        """Return the class of each ledger of a batch, as its index in `CLASSES`."""
+    def numbers_of(self, batch: Any) -> Numbers:
+        """Return the class of each ledger of a batch, as its index in `LEDGER_CLASSES`."""
         class_numbers = np.zeros(len(batch), np.int64)
         if not len(self._sorted_keys):
             return class_numbers
         scope_ids, ledgers = _id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"])
         keys = self._pair_keys(scope_ids, ledgers)
         key_positions = np.minimum(np.searchsorted(self._sorted_keys, keys), len(self._sorted_keys) - 1)
-        is_listed = (
+        has_stored_class = (
             (self._sorted_keys[key_positions] == keys)
-            & np.isin(scope_ids, self._scopes)
-            & np.isin(ledgers, self._ledger_histograms)
+            & np.isin(scope_ids, self._scope_ids)
+            & np.isin(ledgers, self._ledger_ids)
         )
-        class_numbers[is_listed] = self._numbers[key_positions[is_listed]]
+        class_numbers[has_stored_class] = self._numbers[key_positions[has_stored_class]]
         return class_numbers
 
     def _pair_keys(self, scope_ids: Numbers, ledgers: Numbers) -> Numbers:
         """Return a 64-bit number for each pair of scope and ledger, from their ranks among the stored ids."""
-        key_positions: Numbers = np.searchsorted(self._scopes, scope_ids) * (len(self._ledger_histograms) + 1)
-        return key_positions + np.searchsorted(self._ledger_histograms, ledgers)
+        key_positions: Numbers = np.searchsorted(self._scope_ids, scope_ids) * (len(self._ledger_ids) + 1)
+        return key_positions + np.searchsorted(self._ledger_ids, ledgers)
 
 
 def _id_numbers(column: Any) -> Numbers:

@@ -32,8 +32,8 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
         RunError: a table of the run is missing or broken.
     """
     report = run.report
-    worst_ids = worst_ledgers(report.findings, html.LEDGERS_DRAWN)
-    ledgers = [ledger for ledger in ledger_views(run, worst_ids) if ledger is not None]
+    worst_ledger_keys = worst_ledgers(report.findings, html.MAX_LEDGERS_DRAWN)
+    ledgers = [ledger for ledger in ledger_views(run, worst_ledger_keys) if ledger is not None]
     statuses = statuses_of_report(run.path, report)
     runs, hidden_run_count = _neighbouring_runs(run)
     name = run.path.rstrip("/")
@@ -58,30 +58,32 @@ def worst_ledgers(findings: Iterable[Finding], max_ledgers: int) -> list[tuple[i
     each check takes precedence, then the second ledger of each check, and so on. ``findings`` have the worst
     first.
     """
-    ranks: dict[str, int] = {}
-    ranked: dict[tuple[int, int], tuple[int, int]] = {}
-    for position, finding in enumerate(findings):
+    last_rank_by_check: dict[str, int] = {}
+    ranks_by_ledger: dict[tuple[int, int], tuple[int, int]] = {}
+    for finding_position, finding in enumerate(findings):
         if finding.missing and finding.ledger_id is not None and finding.scope_id is not None:
             ledger = (finding.ledger_id, finding.scope_id)
-            if ledger not in ranked:
-                ranks[finding.id] = rank = ranks.get(finding.id, -1) + 1
-                ranked[ledger] = (rank, position)
-    chosen_ledgers = sorted(ranked, key=lambda ledger: ranked[ledger])[:max_ledgers]
-    return sorted(chosen_ledgers, key=lambda ledger: ranked[ledger][1])
+            if ledger not in ranks_by_ledger:
+                last_rank_by_check[finding.id] = check_rank = last_rank_by_check.get(finding.id, -1) + 1
+                ranks_by_ledger[ledger] = (check_rank, finding_position)
+    chosen_ledgers = sorted(ranks_by_ledger, key=lambda ledger: ranks_by_ledger[ledger])[:max_ledgers]
+    return sorted(chosen_ledgers, key=lambda ledger: ranks_by_ledger[ledger][1])
 
 
 def _owner_figures(run: RunReader) -> OwnerFigures | None:
     if not has_owners(run):
         return None
     totals, leaks = OwnerTotals(run), Leaks(run)
-    levels = {level: totals.by(level) for level in get_args(Level)}
-    shown_totals = {
-        level: tuple(totals_of_level[: owners_form.OWNERS_SHOWN[level]])
+    levels = {level: totals.totals_of(level) for level in get_args(Level)}
+    shown_totals_by_level = {
+        level: tuple(totals_of_level[: owners_form.MAX_HTML_OWNERS[level]])
         for level, totals_of_level in levels.items()
     }
     counts_by_level = {level: len(totals_of_level) for level, totals_of_level in levels.items()}
-    first = tuple(islice(leaks, owners_form.LEAKS_SHOWN))
-    return OwnerFigures(shown_totals, counts_by_level, first, leaks.totals(), run.report.run.scan_time)
+    first_leaks = tuple(islice(leaks, owners_form.MAX_HTML_LEAKS))
+    return OwnerFigures(
+        shown_totals_by_level, counts_by_level, first_leaks, leaks.totals(), run.report.run.scan_time
+    )
 
 
 def _neighbouring_runs(run: RunReader) -> tuple[list[RunSummary], list[str]]:
@@ -95,5 +97,5 @@ def _neighbouring_runs(run: RunReader) -> tuple[list[RunSummary], list[str]]:
             else:
                 runs.append(summary)
     except RunError as error:
-        hidden_run_count.append(f"without a history: {error}")
+        hidden_run_count.append(f"no history of runs: {error}")
     return list(oldest_first(runs)) or [own_summary], hidden_run_count

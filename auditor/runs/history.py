@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.checks import check_order
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.basis import pick_rows
-from auditor.findings.pairs import CONFIDENCES, KINDS, FindingPairs, pair_findings
+from auditor.findings.pairs import CHANGE_KINDS, CONFIDENCES, FindingPairs, pair_findings
 from auditor.model.amounts import first_names, format_time
 from auditor.model.finding import Severity, Urgency
 from auditor.model.history import (
@@ -87,49 +87,51 @@ def comparable_run(path: str | Path) -> RunReader:
 
 
 @dataclass(frozen=True, slots=True)
-class Previous:
-    """Earlier run to compare a new run with, and notes for the report. ``run`` is None if there is none."""
+class PreviousRun:
+    """The earlier run to compare a new run with, and notes for the report. ``run`` is None without one."""
 
     run: RunSummary | None
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class RunsBeside:
+class SiblingRuns:
     """Finished runs of a run's cluster in the same directory, the oldest first, and notes for the report."""
 
     runs: tuple[RunSummary, ...]
     notes: tuple[str, ...]
 
-    def notes_of_future(self, finished: int) -> tuple[str, ...]:
-        """Return a note on each run that ended after ``finished``, in ms since 1970: a clock was wrong."""
+    def notes_on_later_runs(self, end_time: int) -> tuple[str, ...]:
+        """Return a note on each sibling that ended after ``end_time`` (ms since 1970): a clock was wrong."""
         return tuple(
             f"{NOT_COMPARED} with {run.name}: it ended at {format_time(run.finished)}, after this run; a "
-            "clock was wrong. Move it away once the clocks are right"
+            "clock was wrong. Correct the clocks, then move that run to another directory"
             for run in self.runs
-            if run.finished > finished + MAX_CLOCK_AHEAD_MS
+            if run.finished > end_time + MAX_CLOCK_AHEAD_MS
         )
 
-    def newest(self, finished: int) -> Previous:
-        """Return the newest comparable run that ended by ``finished``, in ms since 1970."""
+    def newest(self, end_time: int) -> PreviousRun:
+        """Return the newest comparable run that ended by ``end_time``, in ms since 1970."""
         notes = list(self.notes)
-        for run in reversed([run for run in self.runs if run.finished <= finished]):
+        for run in reversed([run for run in self.runs if run.finished <= end_time]):
             try:
                 comparable_run(run.path)
             except RunError as error:
                 notes.append(f"{NOT_COMPARED} with a run in the same directory: {error}")
             else:
-                return Previous(run, tuple(notes))
-        return Previous(None, tuple(notes))
+                return PreviousRun(run, tuple(notes))
+        return PreviousRun(None, tuple(notes))
 
 
-def runs_beside(run_path: str, cluster: Cluster, renew_index: bool = False) -> RunsBeside:
+def find_sibling_runs(run_path: str, cluster: Cluster, renew_index: bool = False) -> SiblingRuns:
     """Return the finished runs of ``cluster`` in the directory of the run ``run_path``, without that run.
 
-    ``renew_index`` is that of `run_summaries`. A problem does not end an audit: a note reports it.
+    See `run_summaries` for ``renew_index``. A problem does not end the audit. A note reports it instead.
     """
     if parent_of(run_path) is None:
-        return RunsBeside((), (f"{NOT_COMPARED}: the run is at the top of a file system",))
+        return SiblingRuns(
+            (), (f"{NOT_COMPARED}: the run is at the top of a file system, beside no other run",)
+        )
     notes = []
     summaries = []
     try:
@@ -139,8 +141,8 @@ def runs_beside(run_path: str, cluster: Cluster, renew_index: bool = False) -> R
             elif path != run_path:
                 summaries.append(summary)
     except RunError as error:
-        return RunsBeside((), (f"{NOT_COMPARED} with any earlier run: {error}",))
-    return RunsBeside(oldest_first(summaries), tuple(notes))
+        return SiblingRuns((), (f"{NOT_COMPARED} with any earlier run: {error}",))
+    return SiblingRuns(oldest_first(summaries), tuple(notes))
 
 
 _BOOKIES_NAMED = 3
@@ -171,7 +173,10 @@ class RunDifference:
         """Return the counts of changes, and warnings about them."""
         tallies, urgencies = Counter(self._finding_kinds()), self._urgencies_by_severity()
         severity_order = {
-            tally: (KINDS.index(tally[0]), check_order(urgencies.get(tally[1:], Urgency.REST), *tally[1:]))
+            tally: (
+                CHANGE_KINDS.index(tally[0]),
+                check_order(urgencies.get(tally[1:], Urgency.REST), *tally[1:]),
+            )
             for tally in tallies
         }
         sorted_tallies = sorted(tallies.items(), key=lambda tally: severity_order[tally[0]])
@@ -187,43 +192,48 @@ class RunDifference:
 
     def changes(self) -> Iterator[ChangedFinding]:
         """Yield every changed finding: those of the new run in its order, then those only in the old run."""
-        for run, rows, kinds, severity_order in self._changed_findings():
-            picked_batches = pick_rows(_batch_reader(run), rows, _COLUMNS)
-            for position, row in enumerate(row for batch in picked_batches for row in batch.to_pylist()):
-                change = KINDS[kinds[position]]
+        for run, rows, kinds, old_positions in self._changed_findings():
+            finding_batches = pick_rows(_batch_reader(run), rows, _COLUMNS)
+            for position, row in enumerate(row for batch in finding_batches for row in batch.to_pylist()):
+                change = CHANGE_KINDS[kinds[position]]
                 row |= {"suppressed": None} if change in GONE else {}
-                yield ChangedFinding(change=change, **self._old_row(int(severity_order[position])), **row)
+                yield ChangedFinding(change=change, **self._old_row(int(old_positions[position])), **row)
 
     def _changed_findings(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
-        """Yield one tuple for the new run, then one for the old run, about the changed findings of that run.
+        """Yield two tuples about changed findings: those of the new run, then those only in the old run.
 
-        A tuple has the run, the row numbers in its findings, the changes, and the places among the old
-        findings.
+        A tuple has the run, the row numbers in its findings, the changes, and the row numbers of the same
+        findings in the old run (-1: a new finding).
         """
         pairs = self._finding_pairs
-        changed_rows = np.flatnonzero(pairs.change != KINDS.index(Change.SAME))
-        yield self.new, pairs.new.row[changed_rows], pairs.change[changed_rows], pairs.pair[changed_rows]
-        yield self.old, pairs.old.row[pairs.gone_rows], pairs.gone_change, pairs.gone_rows
+        changed_rows = np.flatnonzero(pairs.new_changes != CHANGE_KINDS.index(Change.SAME))
+        yield (
+            self.new,
+            pairs.new_marks.row[changed_rows],
+            pairs.new_changes[changed_rows],
+            pairs.old_positions[changed_rows],
+        )
+        yield self.old, pairs.old_marks.row[pairs.gone_rows], pairs.gone_changes, pairs.gone_rows
 
     def _old_row(self, position: int) -> dict[str, Any]:
-        """Return the old run's facts about the finding at ``position``. The place of a new finding is -1."""
-        old, is_new = self._finding_pairs.old, position < 0
+        """Return the old run's facts about the finding at ``position``; None for each if it is -1 (new)."""
+        old_findings, is_new = self._finding_pairs.old_marks, position < 0
         return {
-            "previous_severity": None if is_new else _SEVERITIES[old.rank[position]],
-            "previous_missing": None if is_new else int(old.missing[position]),
-            "previous_confidence": None if is_new else CONFIDENCES[old.confidence[position]],
+            "previous_severity": None if is_new else _SEVERITIES[old_findings.rank[position]],
+            "previous_missing": None if is_new else int(old_findings.missing[position]),
+            "previous_confidence": None if is_new else CONFIDENCES[old_findings.confidence[position]],
         }
 
     def _finding_kinds(self) -> Iterator[tuple[str, str, str]]:
         """Yield the change, the severity and the check id of each changed finding."""
         names = ("severity", "id")
         for run, rows, kinds, _ in self._changed_findings():
-            picked_batches = pick_rows(_batch_reader(run), rows, names)
-            pairs = chain.from_iterable(
-                zip(*(batch[name].to_pylist() for name in names), strict=True) for batch in picked_batches
+            finding_batches = pick_rows(_batch_reader(run), rows, names)
+            severities_and_ids = chain.from_iterable(
+                zip(*(batch[name].to_pylist() for name in names), strict=True) for batch in finding_batches
             )
-            for kind, (severity, id) in zip(kinds, pairs, strict=True):
-                yield KINDS[kind], severity, id
+            for kind, (severity, id) in zip(kinds, severities_and_ids, strict=True):
+                yield CHANGE_KINDS[kind], severity, id
 
     def _urgencies_by_severity(self) -> dict[tuple[str, str], str]:
         """Return the highest urgency that either run has, by severity and check id."""
@@ -234,21 +244,21 @@ class RunDifference:
     @cached_property
     def _finding_pairs(self) -> FindingPairs:
         run_facts = self.new.report.run
-        has_holes = bool(run_facts.gaps or run_facts.in_doubt)
+        has_metadata_gaps = bool(run_facts.gaps or run_facts.in_doubt)
         try:
             inputs, _ = inputs_of_run(self.new)
-            earlier, carried_inputs = inputs_of_run(self.old)
+            earlier_inputs, carried_inputs = inputs_of_run(self.old)
             unseen_checks = {
-                *checks_without_sight(Sight.of(self.new.report)),
-                *inputs.reasons_unseen(earlier),
+                *checks_without_sight(AvailableInputs.from_report(self.new.report)),
+                *inputs.reasons_unseen(earlier_inputs),
             }
-            lost_carried = inputs.reasons_unseen(carried_inputs)
+            reasons_lost_since_any_run = inputs.reasons_unseen(carried_inputs)
             return pair_findings(
                 _batch_reader(self.old),
                 _batch_reader(self.new),
-                has_holes,
+                has_metadata_gaps,
                 {*run_facts.not_run, *unseen_checks},
-                lost_carried,
+                reasons_lost_since_any_run,
             )
         except RunError as error:
             raise RunError(f"{self.old.path} and {self.new.path}: {error}") from error
@@ -264,13 +274,13 @@ class RunDifference:
         elif old.run.finished > new.run.finished:
             yield "the first run is the newer one: read fixed as new, and new as fixed"
         unread_bookies = [set(report.coverage.bookies.unread) for report in (old, new)]
-        if newly_unread := sorted(unread_bookies[1] - unread_bookies[0]):
+        if unread_only_in_new := sorted(unread_bookies[1] - unread_bookies[0]):
             yield (
-                f"{_comma_list(newly_unread)} not read in the newer run: earlier findings there are unseen, "
-                f"not fixed"
+                f"{_comma_list(unread_only_in_new)} not read in the newer run: "
+                "earlier findings there are unseen, not fixed"
             )
-        if newly_read := sorted(unread_bookies[0] - unread_bookies[1]):
-            names = _comma_list(newly_read)
+        if read_only_in_new := sorted(unread_bookies[0] - unread_bookies[1]):
+            names = _comma_list(read_only_in_new)
             yield f"{names} not read in the older run: new findings there may be old"
         if new.run.gaps:
             yield "parts of the metadata could not be listed in the newer run: findings there are unseen"
@@ -285,22 +295,27 @@ def changes_since_complete(path: str, report: Report) -> ChangesSince:
     A comparison that fails gives a warning too, and no changes.
     """
     try:
-        earlier = runs_before(path, report)
-        if not earlier:
+        earlier_runs = runs_before(path, report)
+        if not earlier_runs:
             return ChangesSince(None)
-        complete = [run for run in earlier if run.complete]
-        preceding_run = (complete or earlier)[-1]
-        incomplete_warning = () if complete else ("no earlier run was complete: compared with the newest",)
+        complete_runs = [run for run in earlier_runs if run.complete]
+        preceding_run = (complete_runs or earlier_runs)[-1]
+        incomplete_warning = (
+            () if complete_runs else ("no earlier run was complete: compared with the newest earlier run",)
+        )
         difference = RunDifference(preceding_run.path, path)
-        groups: dict[tuple[str, str, str, str], list[ChangedFinding]] = {}
-        counts: Counter[tuple[str, str, str, str]] = Counter()
+        first_findings_by_key: dict[tuple[str, str, str, str], list[ChangedFinding]] = {}
+        counts_by_key: Counter[tuple[str, str, str, str]] = Counter()
         for finding in difference.changes():
             if finding.suppressed is None:
                 key = finding.change, finding.id, finding.severity, finding.confidence
-                counts[key] += 1
-                if counts[key] <= MAX_FIRST_FINDINGS:
-                    groups.setdefault(key, []).append(finding)
-        change_groups = (ChangeGroup(*key, counts[key], tuple(first)) for key, first in groups.items())
+                counts_by_key[key] += 1
+                if counts_by_key[key] <= MAX_FIRST_FINDINGS:
+                    first_findings_by_key.setdefault(key, []).append(finding)
+        change_groups = (
+            ChangeGroup(*key, counts_by_key[key], tuple(first_findings))
+            for key, first_findings in first_findings_by_key.items()
+        )
         return ChangesSince(
             preceding_run, tuple(change_groups), (*incomplete_warning, *difference.warnings())
         )

@@ -33,9 +33,9 @@ from auditor.runs.reader import RunReader, finding_of, read_sources
 
 _SAMPLES_SHOWN = 3
 _SIMILAR_IDS_SHOWN = 3
-BOOKIES_LISTED = 20
+MAX_LISTED_BOOKIES = 20
 """Largest number of bookie ids in a message."""
-UNREAD_SHOWN = 10
+MAX_SHOWN_UNREAD = 10
 
 
 def run_view(run: RunReader) -> RunView:
@@ -53,7 +53,7 @@ def run_view(run: RunReader) -> RunView:
         report=run.report,
         directories=run.table("directories", ["path"]).num_rows,
         unread=tuple(
-            UnreadBookie(**row) for row in unread_rows.take(unread_order[:UNREAD_SHOWN]).to_pylist()
+            UnreadBookie(**row) for row in unread_rows.take(unread_order[:MAX_SHOWN_UNREAD]).to_pylist()
         ),
         fail_on=fail_on,
         fail_on_suspect=fail_on_suspect,
@@ -75,12 +75,12 @@ def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
     bookie_id = whole_bookie_id(run, bookie_id)
     is_of_bookie = ds.field("bookie_id") == bookie_id
     row = run.table("bookies", filter=is_of_bookie).to_pylist()[0]
-    holdings = run.table("holdings", filter=is_of_bookie).to_pylist()
+    holding_rows = run.table("holdings", filter=is_of_bookie).to_pylist()
     cookies = run.table("cookies", filter=is_of_bookie).to_pylist()
     return BookieView(
         bookie_id=bookie_id,
-        held=holdings[0]["ledgers"] if holdings else None,
-        orphans=holdings[0]["orphans"] if holdings else 0,
+        held=holding_rows[0]["ledgers"] if holding_rows else None,
+        orphans=holding_rows[0]["orphans"] if holding_rows else 0,
         cookie=_cookie_view(cookies[0]) if cookies else None,
         registrations=tuple(
             map(_registration_view, run.table("registrations", filter=is_of_bookie).to_pylist())
@@ -108,22 +108,26 @@ def storages(run: RunReader) -> dict[str, str]:
     return {row["bookie_id"]: row["storage"] for row in rows if row.get("storage") is not None}
 
 
-def whole_bookie_id(run: RunReader, prefix: str) -> str:
-    """Return the bookie id that equals ``prefix``, or else the only id that begins with it.
+def whole_bookie_id(run: RunReader, id_or_prefix: str) -> str:
+    """Return the bookie id that equals ``id_or_prefix``, or else the only id that begins with it.
 
     A host without a port stands for its only bookie, even if the names of other hosts begin with the same
     text.
     """
-    ids = bookie_ids(run)
-    ids_with_prefix = [bookie_id for bookie_id in ids if bookie_id.startswith(prefix)]
-    ids_on_host = [bookie_id for bookie_id in ids_with_prefix if bookie_id.startswith(f"{prefix}:")]
-    for matches in ([prefix] if prefix in ids else [], ids_on_host, ids_with_prefix):
-        if len(matches) == 1:
-            return matches[0]
+    known_ids = bookie_ids(run)
+    ids_with_prefix = [bookie_id for bookie_id in known_ids if bookie_id.startswith(id_or_prefix)]
+    ids_on_host = [bookie_id for bookie_id in ids_with_prefix if bookie_id.startswith(f"{id_or_prefix}:")]
+    for matching_ids in ([id_or_prefix] if id_or_prefix in known_ids else [], ids_on_host, ids_with_prefix):
+        if len(matching_ids) == 1:
+            return matching_ids[0]
     if ids_with_prefix:
-        id_list = first_names(ids_with_prefix, BOOKIES_LISTED)
-        raise RunUsageError(f"{run.path}: {len(ids_with_prefix):,} bookies begin with {prefix!r}: {id_list}")
-    raise RunUsageError(f"{run.path}: no bookie {prefix!r} is known{bookie_hint(prefix, ids)}")
+        id_list = first_names(ids_with_prefix, MAX_LISTED_BOOKIES)
+        raise RunUsageError(
+            f"{run.path}: {len(ids_with_prefix):,} bookies begin with {id_or_prefix!r}: {id_list}"
+        )
+    raise RunUsageError(
+        f"{run.path}: no bookie {id_or_prefix!r} is known{bookie_hint(id_or_prefix, known_ids)}"
+    )
 
 
 def bookie_ids(run: RunReader) -> list[str]:
@@ -135,7 +139,7 @@ def bookie_hint(unknown_id: str, bookies: Sequence[str]) -> str:
     """Return the end of a message on an unknown bookie id: similar ids, or the first of all ids."""
     if similar_ids := difflib.get_close_matches(unknown_id, bookies, n=_SIMILAR_IDS_SHOWN, cutoff=0.5):
         return f"; did you mean {' or '.join(similar_ids)}?"
-    return f"; the run has {first_names(bookies, BOOKIES_LISTED)}"
+    return f"; the run has {first_names(bookies, MAX_LISTED_BOOKIES)}"
 
 
 def _cookie_view(row: dict[str, Any]) -> CookieView:
@@ -167,8 +171,8 @@ def _directory_views(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...
             if row["path"] in contents_by_directory
             else 0,
             contents=tuple(
-                CandidateView(content_row["candidate"], content_row["named"], content_row["exact"])
-                for content_row in contents_by_directory.get(row["path"], ())
+                CandidateView(candidate_row["candidate"], candidate_row["named"], candidate_row["exact"])
+                for candidate_row in contents_by_directory.get(row["path"], ())
             ),
         )
         for row in sorted(
@@ -193,24 +197,26 @@ def _journal_views(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
 
 def _alias_views(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
     """Return the other ids of the same bookie, then similar ids that are not proved to be the same bookie."""
-    alias_edges: dict[str, list[tuple[str, str, str | None]]] = {}
+    alias_rows_by_id: dict[str, list[tuple[str, str, str | None]]] = {}
     is_of_bookie = (ds.field("one") == bookie_id) | (ds.field("other") == bookie_id)
     for row in run.table("identity_edges", filter=is_of_bookie).to_pylist():
         alias = row["other"] if row["one"] == bookie_id else row["one"]
-        alias_edges.setdefault(alias, []).append((row["rule"], row["evidence"], row["against"]))
+        alias_rows_by_id.setdefault(alias, []).append((row["rule"], row["evidence"], row["against"]))
     own_identities = run.table("identities", filter=ds.field("bookie_id") == bookie_id).to_pylist()
     if not own_identities:
-        raise RunError(f"{run.path}/tables/identities: {bookie_id} is in the table bookies and not here")
+        raise RunError(f"{run.path}/tables/identities: no row of {bookie_id}, which the table bookies has")
     shared_columns = own_identities[0]["aliases"]
-    is_alias = ds.field("bookie_id").isin(pa.array([*shared_columns, *alias_edges], pa.string()))
-    live_ids = {
+    is_alias = ds.field("bookie_id").isin(pa.array([*shared_columns, *alias_rows_by_id], pa.string()))
+    registered_by_id = {
         row["bookie_id"]: row["registered"] for row in run.table("identities", filter=is_alias).to_pylist()
     }
-    if unknown_id := next((name for name in (*shared_columns, *alias_edges) if name not in live_ids), None):
-        raise RunError(f"{run.path}/tables/identities: {unknown_id} is in the table's aliases and not here")
+    if unknown_id := next(
+        (name for name in (*shared_columns, *alias_rows_by_id) if name not in registered_by_id), None
+    ):
+        raise RunError(f"{run.path}/tables/identities: no row of {unknown_id}, an alias in another row")
     return tuple(
-        AliasView(name, name in shared_columns, live_ids[name], tuple(alias_edges.get(name, ())))
-        for name in [*shared_columns, *sorted(alias_edges.keys() - set(shared_columns))]
+        AliasView(name, name in shared_columns, registered_by_id[name], tuple(alias_rows_by_id.get(name, ())))
+        for name in [*shared_columns, *sorted(alias_rows_by_id.keys() - set(shared_columns))]
     )
 
 
@@ -225,34 +231,36 @@ def _problem_views(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
 
     The findings are about the bookie itself, or about entries that the bookie lacks or may lack.
     """
-    counts: dict[tuple[str, str, str], list[int]] = {}
-    samples: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for row in run.findings_of(bookie_id):
-        key = (row.get("urgency") or Urgency.REST, row["severity"], row["id"])
-        count = counts.setdefault(key, [0, 0])
+    counts_by_check: dict[tuple[str, str, str], list[int]] = {}
+    sample_fingerprints_by_check: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for finding_row in run.findings_of(bookie_id):
+        check_key = (finding_row.get("urgency") or Urgency.REST, finding_row["severity"], finding_row["id"])
+        count = counts_by_check.setdefault(check_key, [0, 0])
         count[0] += 1
-        count[1] += row["confidence"] != Confidence.CONFIRMED
-        examples = samples.setdefault(key, [])
-        if len(examples) < _SAMPLES_SHOWN:
-            examples.append(row)
-    sample_fingerprints = [row["fingerprint"] for rows in samples.values() for row in rows]
+        count[1] += finding_row["confidence"] != Confidence.CONFIRMED
+        check_samples = sample_fingerprints_by_check.setdefault(check_key, [])
+        if len(check_samples) < _SAMPLES_SHOWN:
+            check_samples.append(finding_row)
+    sample_fingerprints = [
+        row["fingerprint"] for rows in sample_fingerprints_by_check.values() for row in rows
+    ]
     statuses = statuses_of(run.directory, run.report, sample_fingerprints)
     first_fingerprints = {
         key: next((row["fingerprint"] for row in rows if row["ledger_id"] is not None), "")
-        for key, rows in samples.items()
+        for key, rows in sample_fingerprints_by_check.items()
     }
     finding_rows = _findings_by_fingerprint(run, [*filter(None, first_fingerprints.values())])
     return tuple(
         ProblemView(
             key[2],
             Severity(key[1]),
-            counts[key][0],
-            counts[key][1],
-            tuple(row["message"] for row in samples[key]),
-            tuple(statuses.get(row["fingerprint"]) for row in samples[key]),
+            counts_by_check[key][0],
+            counts_by_check[key][1],
+            tuple(row["message"] for row in sample_fingerprints_by_check[key]),
+            tuple(statuses.get(row["fingerprint"]) for row in sample_fingerprints_by_check[key]),
             finding_rows.get(first_fingerprints[key]),
         )
-        for key in sorted(counts, key=lambda key: check_order(*key))
+        for key in sorted(counts_by_check, key=lambda key: check_order(*key))
     )
 
 

@@ -35,16 +35,16 @@ NO_QUEUE_TEXT = "this store keeps no replication queue"
 NO_ANSWER_TEXT = "not known: this run does not say whether its store keeps a replication queue; audit again"
 
 
-def _sentences(rows: Iterable[dict[str, Any]], has_gaps: bool) -> tuple[str, ...]:
-    """Return a sentence for each mark and lock of a ledger. ``has_gaps``: some marks were not listed.
+def _queue_sentences(rows: Iterable[dict[str, Any]], has_gaps: bool) -> tuple[str, ...]:
+    """Return a sentence for each mark and lock of a ledger. ``has_gaps``: the store did not list all marks.
 
-    >>> _sentences([{"kind": "lock", "owner": "worker1", "ctime": 1795237669000}], has_gaps=False)
-    ('not marked for replication', 'held by worker1 since 2026-11-21 05:07:49 UTC')
+    >>> _queue_sentences([{"kind": "lock", "owner": "worker1", "ctime": 1795237669000}], has_gaps=False)
+    ('not marked for replication', 'locked by worker1 since 2026-11-21 05:07:49 UTC')
     """
     marks, locks = [], []
     for row in rows:
         if row["kind"] == "lock":
-            locks.append(f"held by {row['owner'] or 'somebody'} since {_opening_sentence(row)}")
+            locks.append(f"locked by {row['owner'] or 'a worker'} since {_opening_sentence(row)}")
         else:
             names = ", ".join(row["replicas"] or ()) or "a better placement"
             marks.append(f"marked for replication since {_opening_sentence(row)}, for {names}")
@@ -55,8 +55,8 @@ def _sentences(rows: Iterable[dict[str, Any]], has_gaps: bool) -> tuple[str, ...
 
 
 def _opening_sentence(row: dict[str, Any]) -> str:
-    ms = row.get("ctime") or row.get("mtime")
-    return format_time(ms) if ms else "an unknown time"
+    time_ms = row.get("ctime") or row.get("mtime")
+    return format_time(time_ms) if time_ms else "an unknown time"
 
 
 _UNKNOWN_REASONS: dict[str, str] = {
@@ -79,29 +79,29 @@ def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
     for row in rows:
         grouped.setdefault((row["bookie_id"], row["answer"], row["reason"] or ""), []).append(row["entry_id"])
     return tuple(
-        AnswerView(bookie_id, WitnessAnswer(answer), _groups(entries), len(entries), reason or None)
+        AnswerView(bookie_id, WitnessAnswer(answer), _entry_groups(entries), len(entries), reason or None)
         for (bookie_id, answer, reason), entries in sorted(grouped.items())
     )
 
 
-def with_answers(
-    replica: ReplicaView, answers: Iterable[AnswerView], unknown: Mapping[str, str]
+def with_served_entries(
+    replica: ReplicaView, answers: Iterable[AnswerView], reasons: Mapping[str, str]
 ) -> ReplicaView:
-    """Return a replica with the entries that its bookie serves; ``unknown`` has the reasons by bookie."""
+    """Return a replica and the entries that its bookie serves; ``reasons`` say why copies are unknown."""
     served = [
         groups_of(answer.entries)
         for answer in answers
         if answer.bookie_id == replica.bookie_id and answer.answer is WitnessAnswer.SERVED
     ]
     stored_groups = coverage.union([groups_of(replica.held), *served]).tobytes() if served else replica.held
-    unknown_reason = _UNKNOWN_REASONS.get(unknown.get(replica.bookie_id, ""))
+    unknown_reason = _UNKNOWN_REASONS.get(reasons.get(replica.bookie_id, ""))
     is_known, reason = replica.known and unknown_reason is None, unknown_reason or replica.reason
     return replace(replica, held=stored_groups, known=is_known, reason=reason)
 
 
-def _groups(entries: Iterable[int]) -> bytes:
-    ids = np.array(sorted(set(entries)), np.int64)
-    return fold_entries(ids, np.array([0, len(ids)], np.int64)).tobytes()
+def _entry_groups(entries: Iterable[int]) -> bytes:
+    sorted_ids = np.array(sorted(set(entries)), np.int64)
+    return fold_entries(sorted_ids, np.array([0, len(sorted_ids)], np.int64)).tobytes()
 
 
 def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerView:
@@ -124,14 +124,14 @@ def ledger_views(run: RunReader, ledgers: Sequence[tuple[int, int]]) -> list[Led
 
     Each table is read once. The rows of all these ledgers are in memory.
     """
-    rows = _RowsOfLedgers(run, ledgers)
+    rows = _LedgerRows(run, ledgers)
     return [_ledger_view(rows, *ledger) for ledger in ledgers]
 
 
 _RowsByLedger = dict[tuple[int | None, int], list[dict[str, Any]]]
 
 
-class _RowsOfLedgers:
+class _LedgerRows:
     """Rows of some ledgers in each table. A table that only some runs have may be missing."""
 
     def __init__(self, run: RunReader, ledgers: Sequence[tuple[int, int]]) -> None:
@@ -140,23 +140,23 @@ class _RowsOfLedgers:
         self._names = run.table_names()
         self._tables: dict[str, _RowsByLedger] = {}
 
-    def of(self, table: str, ledger_id: int | None, scope_id: int = 0) -> list[dict[str, Any]]:
+    def rows_about(self, table: str, ledger_id: int | None, scope_id: int = 0) -> list[dict[str, Any]]:
         """Return the rows of a table about one ledger. An id of None selects the rows about no ledger."""
         if table not in self._tables:
             self._tables[table] = self._read_rows(table)
         return self._tables[table].get((ledger_id, scope_id), [])
 
-    def queue(self, ledger_id: int, scope_id: int) -> tuple[str, ...]:
+    def queue_sentences(self, ledger_id: int, scope_id: int) -> tuple[str, ...]:
         """Return sentences on a ledger's replication marks and locks. Empty if the run has read none."""
         keeps_marks = self.run.report.run.keeps_marks
         if "marks" not in self._names:
             return ()
         if keeps_marks is False:
             return (NO_QUEUE_TEXT,)
-        marks = self.of("marks", ledger_id, scope_id)
-        if keeps_marks is None and not marks:
+        mark_rows = self.rows_about("marks", ledger_id, scope_id)
+        if keeps_marks is None and not mark_rows:
             return (NO_ANSWER_TEXT,)
-        return _sentences(marks, has_gaps=scope_id == 0 and bool(self.of("marks", None)))
+        return _queue_sentences(mark_rows, has_gaps=scope_id == 0 and bool(self.rows_about("marks", None)))
 
     @cached_property
     def bookies(self) -> dict[str, dict[str, Any]]:
@@ -166,17 +166,17 @@ class _RowsOfLedgers:
     @property
     def availability_unknown(self) -> bool:
         """Return whether the run could not tell which bookies were down. False for an older version's run."""
-        repair = self.run.report.run.repair
-        return repair is not None and not repair["knows_registrations"]
+        repair_settings = self.run.report.run.repair
+        return repair_settings is not None and not repair_settings["knows_registrations"]
 
     def down_members(self, ledger: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the bookies that a ledger depends on and that are certainly not registered, by id."""
-        listing = self.run.report.run.bookies_listed
-        if listing is None or listing["hidden"] is not None or self.availability_unknown:
+        listing_facts = self.run.report.run.bookies_listed
+        if listing_facts is None or listing_facts["hidden"] is not None or self.availability_unknown:
             return ()
-        needed = {replica["bookie_id"] for replica in ledger.get("replicas") or () if replica["depends"]}
-        clear_members = needed.intersection(self.bookies).difference(listing["unclear"])
-        return tuple(sorted(name for name in clear_members if self.bookies[name]["registered"] is None))
+        needed_ids = {replica["bookie_id"] for replica in ledger.get("replicas") or () if replica["depends"]}
+        listed_members = needed_ids.intersection(self.bookies).difference(listing_facts["unclear"])
+        return tuple(sorted(name for name in listed_members if self.bookies[name]["registered"] is None))
 
     def _read_rows(self, table: str) -> _RowsByLedger:
         if table in _OPTIONAL_TABLES and table not in self._names:
@@ -196,18 +196,20 @@ _OPTIONAL_TABLES = (
 )  # fmt: skip
 
 
-def _ledger_view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerView | None:
-    def of(table: str) -> list[dict[str, Any]]:
-        return rows.of(table, ledger_id, scope_id)
+def _ledger_view(rows: _LedgerRows, ledger_id: int, scope_id: int) -> LedgerView | None:
+    def rows_of(table: str) -> list[dict[str, Any]]:
+        return rows.rows_about(table, ledger_id, scope_id)
 
-    row = _first_row(of("ledgers"))
-    indexes = _index_rows(row, of)
-    if not row and not indexes and not of("marks"):
+    row = _first_row(rows_of("ledgers"))
+    indexes = _index_rows(row, rows_of)
+    if not row and not indexes and not rows_of("marks"):
         return None
-    verdict, judged, reachability = (_first_row(of(name)) for name in ("verdicts", "judged", "reachability"))
-    unequal_copies = {copy["bookie_id"]: copy for copy in of("unequal")}
-    answers = answers_of(of("witness"))
-    unknown = {copy["bookie_id"]: copy["why"] for copy in judged.get("unknown") or ()}
+    verdict_row, judged_row, reachability_row = (
+        _first_row(rows_of(name)) for name in ("verdicts", "judged", "reachability")
+    )
+    unequal_copies = {copy["bookie_id"]: copy for copy in rows_of("unequal")}
+    answers = answers_of(rows_of("witness"))
+    reasons = {copy["bookie_id"]: copy["why"] for copy in judged_row.get("unknown") or ()}
     return LedgerView(
         ledger_id=ledger_id,
         scope_id=scope_id,
@@ -217,21 +219,21 @@ def _ledger_view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerV
             for segment in row.get("segments") or ()
         ),
         rules=tuple(f"{rule['rule']}: {rule['reason']}" for rule in row.get("rules") or ()),
-        judged_class=verdict.get("class"),
-        potential_class=verdict.get("potential_class"),
-        doubts=tuple(judged.get("doubts") or ()),
+        judged_class=verdict_row.get("class"),
+        potential_class=verdict_row.get("potential_class"),
+        doubts=tuple(judged_row.get("doubts") or ()),
         attached=tuple((key, _decoded_text(value)) for key, value in row.get("custom_metadata") or ()),
         replicas=tuple(
-            with_answers(replica, answers, unknown)
+            with_served_entries(replica, answers, reasons)
             for replica in _replicas(row, indexes, unequal_copies, rows.bookies)
         ),
         answers=answers,
-        queue=rows.queue(ledger_id, scope_id),
+        queue=rows.queue_sentences(ledger_id, scope_id),
         down=rows.down_members(row),
-        reach=reachability.get("reach"),
-        unreached=reachability.get("entries", 0),
+        reach=reachability_row.get("reach"),
+        unreached=reachability_row.get("entries", 0),
         availability_unknown=rows.availability_unknown,
-        in_logs=_log_entries_views(of("log_entries")),
+        in_logs=_log_entries_views(rows_of("log_entries")),
         **{name: row.get(name) for name in _COPIED_COLUMNS},
     )
 
@@ -251,7 +253,7 @@ def _log_entries_views(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesVie
         )
         for row in rows
     )
-    return tuple(sorted(views, key=lambda log: (-(log.lost_count or 0), log.bookie_id, log.log_id)))
+    return tuple(sorted(views, key=lambda view: (-(view.lost_count or 0), view.bookie_id, view.log_id)))
 
 
 def _index_rows(
@@ -318,15 +320,15 @@ def _rows_with_tails(
     rows = []
     for row in indexes:
         if row["bookie_id"] in tail_groups and row["state"] not in OF_PLACES:
-            account = merge_journal_tail(
+            held_account = merge_journal_tail(
                 HeldAccount(row["groups"], row["state"]), tail_groups[row["bookie_id"]]
             )
-            row |= {"groups": account.held, "state": account.index_state}
+            row |= {"groups": held_account.held, "state": held_account.index_state}
         rows.append(row)
     indexed_bookies = {row["bookie_id"] for row in indexes if row["state"] not in OF_PLACES}
     return rows + [
-        {"bookie_id": name, "groups": groups, "state": IndexState.OK, "reason": None}
-        for name, groups in tail_groups.items()
+        {"bookie_id": name, "groups": tail_entries, "state": IndexState.OK, "reason": None}
+        for name, tail_entries in tail_groups.items()
         if name not in indexed_bookies
     ]
 
@@ -338,8 +340,8 @@ def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> d
         return judged_groups
     segments = [(segment["first_entry_id"], segment["ensemble"]) for segment in row["segments"]]
     names = ("ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "mtime")
-    facts = {name: row[name] for name in names}
-    ledger = LedgerFacts(row["ledger_id"], closed=False, segments=segments, **facts)
+    ledger_facts = {name: row[name] for name in names}
+    ledger = LedgerFacts(row["ledger_id"], is_closed=False, segments=segments, **ledger_facts)
     index_groups = [groups_of(index["groups"]) for index in indexes if index["bookie_id"] in judged_groups]
     highest_entry = max((last_entry(groups) for groups in index_groups), default=-1)
     return {member: entries_striped_to(ledger, member, highest_entry).tobytes() for member in judged_groups}
@@ -352,36 +354,36 @@ def _replicas(
     bookies: Mapping[str, Mapping[str, Any]],
 ) -> tuple[ReplicaView, ...]:
     """Return a view of each ensemble member and of each further bookie with entries of the ledger, by id."""
-    expected = _expected_groups(row, indexes)
+    expected_groups = _expected_groups(row, indexes)
     members = {name for segment in row.get("segments") or () for name in segment["ensemble"]}
-    index_by_bookie = {copy["bookie_id"]: copy for copy in indexes if copy["state"] not in OF_PLACES}
-    views = []
-    for name in sorted({*members, *expected, *index_by_bookie}):
-        index, pair = index_by_bookie.get(name, {}), unequal_copies.get(name, {})
+    index_by_bookie = {index["bookie_id"]: index for index in indexes if index["state"] not in OF_PLACES}
+    replica_views = []
+    for name in sorted({*members, *expected_groups, *index_by_bookie}):
+        bookie_index, unequal_row = index_by_bookie.get(name, {}), unequal_copies.get(name, {})
         # An index cut inside a page is recognised after the scan; the pair that differs knows of it.
-        state = pair.get("index_state") or index.get("state") or IndexState.ABSENT
+        state = unequal_row.get("index_state") or bookie_index.get("state") or IndexState.ABSENT
         bookie = bookies.get(name, {})
         read = bookie.get("read", BookieRead.UNREAD)
         is_foreign = bool(bookie.get("foreign_instance"))
-        reason = index.get("reason")
-        is_answered = pair.get("answered") is not None and state == IndexState.OK
+        reason = bookie_index.get("reason")
+        is_answered = unequal_row.get("answered") is not None and state == IndexState.OK
         if read != BookieRead.READ and not is_answered:
             reason = bookie.get("reason") or "no source covers this bookie"
             state = UnknownCopy.UNREAD if state == IndexState.ABSENT else state
         if is_foreign:
             reason = "its directories belong to another cluster"
-        views.append(
+        replica_views.append(
             ReplicaView(
                 name,
                 name in members,
-                expected.get(name, b""),
-                (pair["held"] if is_answered else index.get("groups")) or b"",
+                expected_groups.get(name, b""),
+                (unequal_row["held"] if is_answered else bookie_index.get("groups")) or b"",
                 (read == BookieRead.READ or is_answered) and not is_foreign and state not in NOT_WHOLE,
                 state,
                 reason,
             )
         )
-    return tuple(views)
+    return tuple(replica_views)
 
 
 MAX_FINDINGS = 50

@@ -47,7 +47,7 @@ def _application_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
     """
     for batch in _listed_ledgers(run, ["custom_metadata"]):
         metadata_maps = batch["custom_metadata"]
-        pairs = pa.table(
+        application_columns = pa.table(
             {
                 name: pc.map_lookup(metadata_maps, query_key=pa.scalar(name), occurrence="first")
                 for name in ("application", "component")
@@ -55,7 +55,9 @@ def _application_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
         ).to_pydict()
         labels = [
             _label_name(*label_parts)
-            for label_parts in zip(pairs["application"], pairs["component"], strict=True)
+            for label_parts in zip(
+                application_columns["application"], application_columns["component"], strict=True
+            )
         ]
         yield _label_batch(batch, pa.array(labels, pa.string()))
 
@@ -63,8 +65,12 @@ def _application_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
 def _label_name(application: bytes | None, component: bytes | None) -> str:
     if not application:
         return NO_APPLICATION
-    parts = (part.decode("utf-8", "backslashreplace") for part in (application, component) if part)
-    return "/".join(parts)[:NAME_LENGTH]
+    label_texts = (
+        label_part.decode("utf-8", "backslashreplace")
+        for label_part in (application, component)
+        if label_part
+    )
+    return "/".join(label_texts)[:NAME_LENGTH]
 
 
 def _age_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
@@ -117,20 +123,20 @@ def space_view(run: RunReader, grouping: SpaceBy, max_totals: int = MAX_TOTALS) 
         RunError: the run did not read entry logs (RunUsageError), or a table is broken.
     """
     if "space" not in run.table_names():
-        raise RunUsageError(f"{run.path}: it has no table space: audit with --entry-logs")
-    files, file_bytes = _count_files(run)
+        raise RunUsageError(f"{run.path}: entry logs were not read; audit with --entry-logs")
+    file_count, file_bytes = _count_files(run)
     if grouping == "bookie":
         totals = _space_totals(_sums_by_bookie(run))
-        steps, refusals = space_steps(run, {total.name: total.classes for total in totals})
+        steps, refused_steps = space_steps(run, {total.name: total.classes for total in totals})
         disks = disk_totals(run)
         forecasts = fill_forecasts(run, disks)
         return SpaceView(
             grouping,
             totals,
-            files,
+            file_count,
             file_bytes,
             steps=steps,
-            refused=refusals,
+            refused=refused_steps,
             disks=disks,
             forecasts=forecasts,
         )
@@ -146,7 +152,7 @@ def space_view(run: RunReader, grouping: SpaceBy, max_totals: int = MAX_TOTALS) 
             totals = tuple(
                 sorted(totals, key=lambda total: (positions.get(total.name, len(positions)), total.name))
             )
-    return SpaceView(grouping, totals, files, file_bytes, remaining_bytes, remaining_count)
+    return SpaceView(grouping, totals, file_count, file_bytes, remaining_bytes, remaining_count)
 
 
 def bookies_space(run: RunReader) -> tuple[SpaceTotal, ...]:
@@ -159,11 +165,11 @@ def bookies_space(run: RunReader) -> tuple[SpaceTotal, ...]:
 
 
 def _sums_by_bookie(run: RunReader) -> _SumsByName:
-    sums = GroupedBytes(["bookie_id", "class"])
+    byte_sums = GroupedBytes(["bookie_id", "class"])
     for batch in run.batches("tables/space", ["bookie_id", "class", "bytes"]):
-        sums.add(batch)
+        byte_sums.add(batch)
     sums_by_bookie: _SumsByName = {}
-    for row in sums.table().to_pylist():
+    for row in byte_sums.table().to_pylist():
         name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE
         sums_by_bookie.setdefault(name, Counter())[row["class"]] += row["bytes"]
     return sums_by_bookie
@@ -171,29 +177,31 @@ def _sums_by_bookie(run: RunReader) -> _SumsByName:
 
 def _totals_by_ledger(run: RunReader, max_totals: int) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
     """Return the ``max_totals`` largest ledgers, the bytes by class of all others, and their number."""
-    largest: tuple[SpaceTotal, ...] = ()
+    largest_totals: tuple[SpaceTotal, ...] = ()
     remaining_bytes: Counter[str] = Counter()
     remaining_count = 0
-    passes = _pass_count(run, "space")
-    for residue in range(passes):
+    pass_count = _pass_count(run, "space")
+    for id_residue in range(pass_count):
         # Those of a ledger follow each other: so they are one total without a lookup.
-        sums = _ledger_class_sums(run, passes, residue).sort_by(
+        byte_sums = _ledger_class_sums(run, pass_count, id_residue).sort_by(
             [(name, "ascending") for name in (*_LEDGER, "class")]
         )
         pass_totals: list[SpaceTotal] = []
-        previous_ledger: tuple[Any, ...] | None = None
-        for batch in sums.to_batches(max_chunksize=65_536):
+        previous_ledger_key: tuple[Any, ...] | None = None
+        for batch in byte_sums.to_batches(max_chunksize=65_536):
             for row in batch.to_pylist():
-                ledger = (row["scope_id"], row["ledger_id"])
-                if ledger != previous_ledger:
+                ledger_key = (row["scope_id"], row["ledger_id"])
+                if ledger_key != previous_ledger_key:
                     remaining_count += _trim_totals(pass_totals, remaining_bytes, max_totals)
-                    pass_totals.append(SpaceTotal(_ledger_name(*ledger), {}))
-                    previous_ledger = ledger
+                    pass_totals.append(SpaceTotal(_ledger_name(*ledger_key), {}))
+                    previous_ledger_key = ledger_key
                 pass_totals[-1].classes[row["class"]] = row["bytes"]
-        largest, dropped_bytes, count = _largest_totals([*largest, *pass_totals], max_totals)
+        largest_totals, dropped_bytes, dropped_count = _largest_totals(
+            [*largest_totals, *pass_totals], max_totals
+        )
         remaining_bytes.update(dropped_bytes)
-        remaining_count += count
-    return largest, dict(remaining_bytes), remaining_count
+        remaining_count += dropped_count
+    return largest_totals, dict(remaining_bytes), remaining_count
 
 
 def _trim_totals(totals: list[SpaceTotal], remaining_bytes: Counter[str], max_totals: int) -> int:
@@ -203,10 +211,10 @@ def _trim_totals(totals: list[SpaceTotal], remaining_bytes: Counter[str], max_to
     """
     if len(totals) < 2 * max_totals + 10_000:
         return 0
-    largest, dropped_bytes, count = _largest_totals(totals, max_totals)
-    totals[:] = largest
+    largest_totals, dropped_bytes, dropped_count = _largest_totals(totals, max_totals)
+    totals[:] = largest_totals
     remaining_bytes.update(dropped_bytes)
-    return count
+    return dropped_count
 
 
 def _ledger_name(scope_id: int | None, ledger_id: int | None) -> str:
@@ -221,21 +229,23 @@ def _sums_by_label(run: RunReader, grouping: SpaceBy) -> _SumsByName:
     Ledgers that the metadata does not list share a label, and so do bytes without a ledger.
     """
     sums_by_label: _SumsByName = {}
-    passes = _pass_count(run, "space", "ledgers")
-    for residue in range(passes):
-        labels = list(_residue_batches(LABEL_READERS[grouping](run), passes, residue))
-        sums = _ledger_class_sums(run, passes, residue)
-        if not sums.num_rows:
+    pass_count = _pass_count(run, "space", "ledgers")
+    for id_residue in range(pass_count):
+        labels = list(_residue_batches(LABEL_READERS[grouping](run), pass_count, id_residue))
+        byte_sums = _ledger_class_sums(run, pass_count, id_residue)
+        if not byte_sums.num_rows:
             continue  # columns without a row have no type to join by
         if labels:
             # Two records may say that they are one ledger: the first counts.
             rows = pa.Table.from_batches(labels).group_by(_LEDGER, use_threads=False)
             names = rows.aggregate([("label", "first")])
-            sums = sums.join(names.rename_columns({"label_first": "label"}), _LEDGER, join_type="left outer")
+            byte_sums = byte_sums.join(
+                names.rename_columns({"label_first": "label"}), _LEDGER, join_type="left outer"
+            )
         else:
-            sums = sums.append_column("label", pa.nulls(sums.num_rows, pa.string()))
+            byte_sums = byte_sums.append_column("label", pa.nulls(byte_sums.num_rows, pa.string()))
         grouped_bytes = GroupedBytes(["of_none", "label", "class"])
-        grouped_bytes.add(sums.append_column("of_none", sums["ledger_id"].is_null()))
+        grouped_bytes.add(byte_sums.append_column("of_none", byte_sums["ledger_id"].is_null()))
         for row in grouped_bytes.table().to_pylist():
             name = NO_LEDGER if row["of_none"] else row["label"] or NOT_LISTED
             name = name if name in sums_by_label or len(sums_by_label) < MAX_NAMES else OTHER_NAMES
@@ -243,22 +253,32 @@ def _sums_by_label(run: RunReader, grouping: SpaceBy) -> _SumsByName:
     return sums_by_label
 
 
-def _ledger_class_sums(run: RunReader, passes: int, residue: int) -> pa.Table:
-    """Return the bytes by ledger and class, for the ledgers whose ids have this residue modulo ``passes``."""
-    sums = GroupedBytes([*_LEDGER, "class"])
-    for batch in _residue_batches(run.batches("tables/space", [*_LEDGER, "class", "bytes"]), passes, residue):
-        sums.add(batch)
-    return sums.table()
+def _ledger_class_sums(run: RunReader, pass_count: int, id_residue: int) -> pa.Table:
+    """Return the bytes by ledger and class.
+
+    Only ledgers whose ids have the residue ``id_residue`` modulo ``pass_count`` are counted.
+    """
+    byte_sums = GroupedBytes([*_LEDGER, "class"])
+    for batch in _residue_batches(
+        run.batches("tables/space", [*_LEDGER, "class", "bytes"]), pass_count, id_residue
+    ):
+        byte_sums.add(batch)
+    return byte_sums.table()
 
 
 def _residue_batches(
-    batches: Iterator[pa.RecordBatch], passes: int, residue: int
+    batches: Iterator[pa.RecordBatch], pass_count: int, id_residue: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows whose ledger id has this residue modulo ``passes``. Rows without a ledger id have 0."""
+    """Yield the rows whose ledger id has the residue ``id_residue`` modulo ``pass_count``.
+
+    A row without a ledger id has the residue 0.
+    """
     for batch in batches:
-        if passes > 1:
-            residues = pc.bit_wise_and(pc.fill_null(batch["ledger_id"], 0), pa.scalar(passes - 1, pa.int64()))
-            batch = batch.filter(pc.equal(residues, residue))
+        if pass_count > 1:
+            residues = pc.bit_wise_and(
+                pc.fill_null(batch["ledger_id"], 0), pa.scalar(pass_count - 1, pa.int64())
+            )
+            batch = batch.filter(pc.equal(residues, id_residue))
         if len(batch):
             yield batch
 
@@ -278,25 +298,27 @@ def _count_files(run: RunReader) -> tuple[int, int]:
     is_file_row = ds.field("ledger_id").is_null() & ds.field("bytes").is_valid()
     is_compacted = ds.field("kind") == LogFileKind.COMPACTED
     compacted_files = run.table("entry_logs", columns, is_file_row & is_compacted).to_pylist()
-    ids = {(row["directory"], row["log_id"]) for row in compacted_files}
+    compacted_logs = {(row["directory"], row["log_id"]) for row in compacted_files}
     present_logs: set[tuple[str, int]] = set()
-    count = total = 0
+    file_count = total_bytes = 0
     for batch in run.batches("tables/entry_logs", columns, is_file_row & ~is_compacted):
-        count += len(batch)
-        total += sum(batch["bytes"].to_pylist())
-        if ids:
+        file_count += len(batch)
+        total_bytes += sum(batch["bytes"].to_pylist())
+        if compacted_logs:
             rows = batch.to_pylist()
-            logs = {(row["directory"], row["log_id"]) for row in rows if row["kind"] == LogFileKind.LOG}
-            present_logs |= ids & logs
-    single_bytes = [
+            batch_logs = {(row["directory"], row["log_id"]) for row in rows if row["kind"] == LogFileKind.LOG}
+            present_logs |= compacted_logs & batch_logs
+    unpaired_file_bytes = [
         row["bytes"] for row in compacted_files if (row["directory"], row["log_id"]) not in present_logs
     ]
-    return count + len(single_bytes), total + sum(single_bytes)
+    return file_count + len(unpaired_file_bytes), total_bytes + sum(unpaired_file_bytes)
 
 
-def _space_totals(sums: _SumsByName) -> tuple[SpaceTotal, ...]:
+def _space_totals(byte_sums: _SumsByName) -> tuple[SpaceTotal, ...]:
     """Return the sums as totals, the largest first, and by name if they are equal."""
-    return _largest_totals([SpaceTotal(name, dict(classes)) for name, classes in sums.items()], len(sums))[0]
+    return _largest_totals(
+        [SpaceTotal(name, dict(classes)) for name, classes in byte_sums.items()], len(byte_sums)
+    )[0]
 
 
 def _largest_totals(
@@ -305,8 +327,8 @@ def _largest_totals(
     """Return the ``max_totals`` largest totals, the bytes by class of all others, and their number."""
     sorted_totals = sorted(totals, key=lambda total: (-total.bytes, total.name))
     remaining_bytes: Counter[str] = Counter()
-    for remaining_total in sorted_totals[max_totals:]:
-        remaining_bytes.update(remaining_total.classes)
+    for other_total in sorted_totals[max_totals:]:
+        remaining_bytes.update(other_total.classes)
     return tuple(sorted_totals[:max_totals]), dict(remaining_bytes), len(sorted_totals[max_totals:])
 
 
@@ -333,12 +355,14 @@ def _reclaimable_bytes(run: RunReader) -> dict[str, dict[str, int]]:
     """
     if "log_foresight" not in run.table_names():
         return {}
-    sums = GroupedBytes(["bookie_id", "action"])
+    byte_sums = GroupedBytes(["bookie_id", "action"])
     for batch in run.batches("tables/log_foresight", ["bookie_id", "action", "frees"]):
-        sums.add(batch.rename_columns({"frees": "bytes"}))
-    reclaimable: dict[str, dict[str, int]] = {}
-    for row in sums.table().to_pylist():
-        action_bytes = reclaimable.setdefault(row["bookie_id"], dict.fromkeys(map(str, FREEING_ACTIONS), 0))
+        byte_sums.add(batch.rename_columns({"frees": "bytes"}))
+    bytes_by_bookie: dict[str, dict[str, int]] = {}
+    for row in byte_sums.table().to_pylist():
+        action_bytes = bytes_by_bookie.setdefault(
+            row["bookie_id"], dict.fromkeys(map(str, FREEING_ACTIONS), 0)
+        )
         if row["action"] in action_bytes:
             action_bytes[row["action"]] += row["bytes"]
-    return reclaimable
+    return bytes_by_bookie

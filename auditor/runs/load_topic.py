@@ -31,7 +31,7 @@ def topic_view(run: RunReader, name: str) -> TopicView:
         RunError: the run did not read owners (RunUsageError), or a table is broken.
     """
     if "ownership" not in run.table_names():
-        raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
+        raise RunUsageError(f"{run.path}: no owners of ledgers were read; audit with --owners")
     tenant, namespace, topic = _name_parts(name)
     is_of_topic = (
         (ds.field("tenant") == tenant) & (ds.field("namespace") == namespace) & (ds.field("topic") == topic)
@@ -47,21 +47,21 @@ def topic_view(run: RunReader, name: str) -> TopicView:
     cursors = _topic_cursors(rows, unread_rows)
     ledger_rows = [row for row in topics if row["ledger_id"] is not None]
     ids = [row["ledger_id"] for row in ledger_rows]
-    classes, reach_of_ledgers = (
+    classes_by_ledger, reach_by_ledger = (
         _values_by_ledger(run, "verdicts", "class", ids),
         _values_by_ledger(run, "reachability", "reach", ids),
     )
-    damage_of_rows = {(row["kind"], row["status"]): row["damage"] for row in unread_rows}
-    listing_damage = damage_of_rows.get(("data", "gap"))
+    damage_by_kind = {(row["kind"], row["status"]): row["damage"] for row in unread_rows}
+    listing_damage = damage_by_kind.get(("data", "gap"))
     # Subscriptions that were not listed may need every ledger, as one does of which nothing is known.
-    readers = (
+    topic_readers = (
         cursors if listing_damage is None else [*cursors, TopicCursor("", None, None, None, listing_damage)]
     )
     return TopicView(
         f"{tenant}/{namespace}/{topic}",
         topic_paths[0] if topic_paths else all_rows[0]["path"],
         [
-            _topic_ledger(row, classes, reach_of_ledgers, readers)
+            _topic_ledger(row, classes_by_ledger, reach_by_ledger, topic_readers)
             for row in sorted(ledger_rows, key=lambda row: (row["place"], row["ledger_id"]))
         ],
         cursors,
@@ -75,16 +75,16 @@ def topic_view(run: RunReader, name: str) -> TopicView:
             for row in unread_rows
             if row["kind"] == "schema"
         ],
-        damage_of_rows.get(("data", "unreadable")),
+        damage_by_kind.get(("data", "unreadable")),
         listing_damage,
     )
 
 
 def _name_parts(name: str) -> tuple[str, str, str]:
-    parts = name.partition("://")[2].split("/", 2) if "://" in name else name.split("/", 2)
-    if len(parts) != 3 or not all(parts):
+    name_parts = name.partition("://")[2].split("/", 2) if "://" in name else name.split("/", 2)
+    if len(name_parts) != 3 or not all(name_parts):
         raise UsageError(f"{name}: a topic is named as tenant/namespace/topic")
-    return parts[0], parts[1], parts[2]
+    return name_parts[0], name_parts[1], name_parts[2]
 
 
 def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
@@ -95,42 +95,42 @@ def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
     """
     if "ownership" not in run.table_names():
         return
-    columns = ("tenant", "namespace", "topic")
-    for batch in run.batches("tables/ownership", columns, ds.field("topic").is_valid()):
-        for row in pa.Table.from_batches([batch]).group_by(list(columns)).aggregate([]).to_pylist():
-            yield row["topic"], "/".join(row[name] for name in columns if row[name] is not None)
+    name_columns = ("tenant", "namespace", "topic")
+    for batch in run.batches("tables/ownership", name_columns, ds.field("topic").is_valid()):
+        for row in pa.Table.from_batches([batch]).group_by(list(name_columns)).aggregate([]).to_pylist():
+            yield row["topic"], "/".join(row[name] for name in name_columns if row[name] is not None)
     for row in run.table("owners", ["path"], ds.field("status") != "ok").to_pylist():
         names = names_of_claim(row["path"])
         if names is not None and names.topic is not None:
             yield names.topic, f"{names.tenant}/{names.namespace}/{names.topic}"
 
 
-def topic_hint(run: RunReader, unknown: str) -> str:
+def topic_hint(run: RunReader, unknown_name: str) -> str:
     """Return the end of a message on an unknown topic: a partition of it, or a similar topic.
 
     The hint is empty if the topic's namespace has neither.
     """
     try:
-        tenant, namespace, topic = _name_parts(unknown)
+        tenant, namespace, topic = _name_parts(unknown_name)
     except UsageError:
         return ""
     if "ownership" not in run.table_names():
         return ": it read no application's owners"
     is_in_namespace = (ds.field("tenant") == tenant) & (ds.field("namespace") == namespace)
     names = {name for name in run.table("ownership", ["topic"], is_in_namespace)["topic"].to_pylist() if name}
-    parts = sorted(name for name in names if name.startswith(f"{topic}-partition-"))
-    similar_names = parts[:1] or difflib.get_close_matches(topic, sorted(names), n=1)
+    name_parts = sorted(name for name in names if name.startswith(f"{topic}-partition-"))
+    similar_names = name_parts[:1] or difflib.get_close_matches(topic, sorted(names), n=1)
     return f"; did you mean {tenant}/{namespace}/{similar_names[0]}?" if similar_names else ""
 
 
 def _unread_rows(run: RunReader, topic: tuple[str, str, str]) -> list[dict[str, Any]]:
     """Return the path, status, damage, kind and cursor of each unreadable record or listing of a topic."""
-    unread_values = []
+    unread_object_rows = []
     for row in run.table("owners", ["path", "status", "damage"], ds.field("status") != "ok").to_pylist():
         names = names_of_claim(row["path"])
         if names is not None and names[1:4] == topic and names.kind in _KINDS:
-            unread_values.append({**row, "kind": _KINDS[names.kind], "cursor": names.cursor})
-    return unread_values
+            unread_object_rows.append({**row, "kind": _KINDS[names.kind], "cursor": names.cursor})
+    return unread_object_rows
 
 
 def _topic_cursors(rows: list[dict[str, Any]], unread_rows: list[dict[str, Any]]) -> list[TopicCursor]:
@@ -164,12 +164,15 @@ def _values_by_ledger(run: RunReader, table: str, column: str, ids: list[int]) -
 
 
 def _topic_ledger(
-    row: dict[str, Any], classes: dict[int, str], reach_of_ledgers: dict[int, str], cursors: list[TopicCursor]
+    row: dict[str, Any],
+    classes_by_ledger: dict[int, str],
+    reach_by_ledger: dict[int, str],
+    cursors: list[TopicCursor],
 ) -> TopicLedger:
     ledger_id, is_in_namespace = row["ledger_id"], {name: row[name] for name in _LEDGER_COLUMNS}
     return TopicLedger(
         **is_in_namespace,
-        klass=classes.get(ledger_id),
+        klass=classes_by_ledger.get(ledger_id),
         backlog=backlog_of(ledger_id, cursors),
-        reach=reach_of_ledgers.get(ledger_id),
+        reach=reach_by_ledger.get(ledger_id),
     )

@@ -35,10 +35,10 @@ def names_of_claim(claim: str) -> Names | None:
     >>> names_of_claim("/elsewhere") is None
     True
     """
-    for tree in (MANAGED_LEDGERS, SCHEMAS):
-        _, separator, path_below_tree = claim.partition(f"/{tree}/")
+    for pulsar_tree in (MANAGED_LEDGERS, SCHEMAS):
+        _, separator, path_below_tree = claim.partition(f"/{pulsar_tree}/")
         if separator:
-            return names_of(f"{tree}/{path_below_tree}")
+            return names_of(f"{pulsar_tree}/{path_below_tree}")
     return None
 
 
@@ -61,20 +61,20 @@ def has_every_owner(run: RunReader) -> bool:
 
 
 def owner_scopes(run: RunReader) -> list[SourceScope]:
-    """Return the proved scope of each owner store of a run.
+    """Return what each owner store of a run claims to cover, and what is proved of it.
 
-    Empty for a run without owners, or of an older version.
+    Empty if the run read no owners or is of an older version.
     """
     if "owner_stores" not in run.table_names():
         return []
-    names = [field.name for field in fields(SourceScope)]
+    names = [scope_field.name for scope_field in fields(SourceScope)]
     return [SourceScope(**row) for row in run.table("owner_stores").select(names).to_pylist()]
 
 
 def owned(ownership: pa.RecordBatch) -> pa.BooleanArray:
-    """Return whether the ledger of each row of the table ``ownership`` has an owner.
+    """Return a mask of the rows of the table ``ownership`` whose ledger has an owner.
 
-    A row is False if a shadow topic only borrows the ledger.
+    A ledger that a shadow topic borrows has no owner by that row.
     """
     is_owned = pc.equal(ownership["standing"], "owned")
     return pc.fill_null(pc.and_(is_owned, pc.invert(pc.fill_null(ownership["borrowed"], False))), False)
@@ -89,25 +89,25 @@ class OwnerTotals:
 
     def __init__(self, run: RunReader) -> None:
         if not has_owners(run):
-            raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
+            raise RunUsageError(f"{run.path}: no owners of ledgers were read; audit with --owners")
         self._run = run
 
-    def by(self, level: Level) -> list[OwnerTotal]:
+    def totals_of(self, level: Level) -> list[OwnerTotal]:
         """Return the total of each tenant, namespace or topic, the worst findings first, then by name."""
-        level_depth = LEVELS.index(level) + 1
+        name_count = LEVELS.index(level) + 1
         totals: dict[str, OwnerTotal] = {}
         for names, topic_total in self._totals_by_topic.items():
-            name = "/".join(map(str, names[:level_depth])) if all(names[:level_depth]) else NOBODY
+            name = "/".join(map(str, names[:name_count])) if all(names[:name_count]) else NOBODY
             totals.setdefault(name, OwnerTotal(name)).add(topic_total)
         return sorted(totals.values(), key=lambda total: (*_severity_order(total), total.name))
 
     @cached_property
     def _totals_by_topic(self) -> dict[OwnerNames, OwnerTotal]:
         totals: dict[OwnerNames, OwnerTotal] = {}
-        groups = (
+        topic_groups = (
             _group_rows(batch).to_pylist() for batch in self._run.batches("tables/ownership", _OWNER_COLUMNS)
         )
-        for row in chain.from_iterable(groups):
+        for row in chain.from_iterable(topic_groups):
             total = totals.setdefault(_owner_names(row), OwnerTotal(NOBODY))
             if row["standing"] == "owned":
                 total.ledgers += row["count_all"]
@@ -127,18 +127,16 @@ class OwnerTotals:
 
 
 def _owner_names(row: dict[str, Any]) -> OwnerNames:
-    """Return the owner of a group of ledgers; for leaks, the last owner by the custom metadata."""
-    claimed_names = names_of_claim(row["claim"]) if row["claim"] else None
-    return tuple(
-        row[name] if claimed_names is None else getattr(claimed_names, name) for name in NAME_COLUMNS
-    )
+    """Return the owner of a group of ledgers; for leaks, the last owner according to the custom metadata."""
+    owner_names = names_of_claim(row["claim"]) if row["claim"] else None
+    return tuple(row[name] if owner_names is None else getattr(owner_names, name) for name in NAME_COLUMNS)
 
 
 def _severity_order(total: OwnerTotal) -> tuple[int, ...]:
     """Return a sort key: the negated counts of a total's findings, those of the worst severity first."""
     return tuple(
         -total.findings.get(str(severity), 0)
-        for severity in sorted(Severity, key=lambda listed_severity: listed_severity.rank)
+        for severity in sorted(Severity, key=lambda ranked_severity: ranked_severity.rank)
     )
 
 
@@ -146,14 +144,14 @@ def _group_rows(batch: pa.RecordBatch) -> pa.Table:
     # Other standings are of nobody, or of nothing there.
     has_no_owner = pc.is_in(batch["standing"], pa.array(["dangling", "unowned"]))
     ledgers = batch.filter(pc.or_(owned(batch), has_no_owner))
-    values = {
+    amounts = {
         "bytes": pc.max_element_wise(ledgers["length"], 0),
         "entries": pc.max_element_wise(pc.add(ledgers["last_entry_id"], 1), 0),
     }
-    keys = [*NAME_COLUMNS, "standing"]
+    group_columns = [*NAME_COLUMNS, "standing"]
     claim = pc.if_else(pc.equal(ledgers["standing"], "unowned"), ledgers["claim"], None)
-    table = pa.table({**{name: ledgers[name] for name in keys}, "claim": claim, **values})
-    return table.group_by([*keys, "claim"]).aggregate(
+    ownership_rows = pa.table({**{name: ledgers[name] for name in group_columns}, "claim": claim, **amounts})
+    return ownership_rows.group_by([*group_columns, "claim"]).aggregate(
         [("bytes", "sum"), ("entries", "sum"), ([], "count_all")]
     )
 
@@ -161,8 +159,10 @@ def _group_rows(batch: pa.RecordBatch) -> pa.Table:
 def _owners_of_findings(run: RunReader) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the severity and the owner of every finding about a ledger with an owner."""
     for batch in run.batches("findings", ["severity", "evidence"]):
-        with_owner = batch.filter(pc.match_substring(batch["evidence"], '"owner":'))
-        for severity, evidence in zip(*(column.to_pylist() for column in with_owner.columns), strict=True):
+        owner_findings = batch.filter(pc.match_substring(batch["evidence"], '"owner":'))
+        for severity, evidence in zip(
+            *(finding_column.to_pylist() for finding_column in owner_findings.columns), strict=True
+        ):
             owner = json.loads(evidence).get("owner")
             if isinstance(owner, dict):
                 yield severity, owner
@@ -192,14 +192,16 @@ class Leaks:
 
     def __init__(self, run: RunReader) -> None:
         if not has_owners(run):
-            raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
-        parts = [pa.RecordBatch.from_pylist(rows, schema=_LEAK_ROWS) for rows in _leak_row_batches(run)]
+            raise RunUsageError(f"{run.path}: no owners of ledgers were read; audit with --owners")
+        leak_batches = [
+            pa.RecordBatch.from_pylist(rows, schema=_LEAK_ROWS) for rows in _leak_row_batches(run)
+        ]
         sort_keys = [
             ("rank", "ascending"),
             ("bytes", "descending"),
             *((name, "ascending") for name in LEDGER),
         ]
-        self._table = pa.Table.from_batches(parts, schema=_LEAK_ROWS).sort_by(sort_keys)
+        self._table = pa.Table.from_batches(leak_batches, schema=_LEAK_ROWS).sort_by(sort_keys)
 
     def __iter__(self) -> Iterator[Leak]:
         for batch in self._table.to_batches(max_chunksize=1000):
@@ -210,13 +212,13 @@ class Leaks:
         """Return the sums over all leaks."""
         leaks = self._table
         confirmed_leaks = leaks.filter(pc.equal(leaks["confidence"], str(Confidence.CONFIRMED)))
-        columns = (leaks["bytes"], confirmed_leaks["bytes"], leaks["entries"])
-        sums = (int(pc.sum(column).as_py() or 0) for column in columns)
-        return LeakTotals(leaks.num_rows, confirmed_leaks.num_rows, *sums)
+        sum_columns = (leaks["bytes"], confirmed_leaks["bytes"], leaks["entries"])
+        leak_sums = (int(pc.sum(leak_column).as_py() or 0) for leak_column in sum_columns)
+        return LeakTotals(leaks.num_rows, confirmed_leaks.num_rows, *leak_sums)
 
 
 def last_owner(claim: str) -> str:
-    """Return in words the owner in a claim (the owner's path in a ledger's custom metadata).
+    """Return a text that names the owner in a claim (the owner's path in a ledger's custom metadata).
 
     >>> last_owner("/east/managed-ledgers/shop/orders/persistent/returns/audit")
     'subscription audit of shop/orders/returns'
@@ -237,17 +239,17 @@ def _claim_text(names: Names, claim: str) -> str:
 
 def _leak_row_batches(run: RunReader) -> Iterator[list[dict[str, Any]]]:
     for batch in run.batches("findings", ["id", *LEDGER, "confidence", "evidence"]):
-        unowned = batch.filter(pc.equal(batch["id"], UNOWNED_CHECK))
-        yield [_leak_row(finding) for finding in unowned.to_pylist()]
+        unowned_findings = batch.filter(pc.equal(batch["id"], UNOWNED_CHECK))
+        yield [_leak_row(finding) for finding in unowned_findings.to_pylist()]
 
 
 def _leak_row(finding: dict[str, Any]) -> dict[str, Any]:
     evidence = json.loads(finding["evidence"])
-    last_entry, length = evidence.get("last_entry_id"), evidence.get("length")
+    last_entry, length_bytes = evidence.get("last_entry_id"), evidence.get("length")
     is_closed = evidence.get("state") == "CLOSED"
     return {
         "rank": 0 if finding["confidence"] == Confidence.CONFIRMED else 1,
-        "bytes": max(int(length), 0) if is_closed and length is not None else None,
+        "bytes": max(int(length_bytes), 0) if is_closed and length_bytes is not None else None,
         **{name: finding[name] for name in LEDGER},
         "confidence": finding["confidence"],
         "claim": evidence.get("claim") or "",
@@ -261,6 +263,6 @@ def _leak_row(finding: dict[str, Any]) -> dict[str, Any]:
 
 def _make_leak(row: dict[str, Any]) -> Leak:
     history_clause = "; an earlier run found the same" if row["seen_before"] else "; seen for the first time"
-    reason = f"{row['claim']} does not name it{history_clause}"
+    reason = f"{row['claim']} does not name this ledger{history_clause}"
     facts = {name: row[name] for name in _LEAK_COLUMNS}
     return Leak(row["ledger_id"], owner=last_owner(row["claim"]), why=reason, **facts)

@@ -22,7 +22,7 @@ from auditor.model.placement import Locations, PlacementSettings
 from auditor.model.report import Report
 from auditor.model.run_facts import REPORT
 from auditor.model.source_scope import SourceScope, newest_as_of, oldest_as_of
-from auditor.runs.directory import RunDirectory, damaged
+from auditor.runs.directory import RunDirectory, damage_error
 from auditor.runs.newest import newest_report
 from auditor.sources.clock import now_ms
 
@@ -36,7 +36,8 @@ def group_tuples(group_bytes: bytes) -> tuple[Group, ...]:
     ((4, 4, 1, 0),)
     """
     return tuple(
-        (first, last, size, period) for first, last, size, period in _GROUP_STRUCT.iter_unpack(group_bytes)
+        (first_start, last_start, size, period)
+        for first_start, last_start, size, period in _GROUP_STRUCT.iter_unpack(group_bytes)
     )
 
 
@@ -50,7 +51,8 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
         ledger_id=row["ledger_id"],
         bookie_id=row["bookie_id"],
         missing=tuple(
-            Missing(part["bookie_id"], group_tuples(part["groups"]), part["count"]) for part in row["missing"]
+            Missing(missing_part["bookie_id"], group_tuples(missing_part["groups"]), missing_part["count"])
+            for missing_part in row["missing"]
         ),
         unknown=tuple(row["unknown"]),
         message=row["message"],
@@ -93,29 +95,29 @@ class Findings:
 
     def __iter__(self) -> Iterator[Finding]:
         path = f"{self._tables.path}/findings"
-        group: tuple[int, int, str] = (-1, -1, "")
+        current_group: tuple[int, int, str] = (-1, -1, "")
         previous_key: tuple[Any, ...] = ()
-        seen_groups: set[tuple[int, int, str]] = set()
+        finished_groups: set[tuple[int, int, str]] = set()
         for batch in self._tables.batches("findings"):
             for row in batch.to_pylist():
                 try:
                     finding = finding_of(row)
                 except (KeyError, ValueError, TypeError) as error:
                     raise RunError(f"{path}: a row cannot be read: {error}") from error
-                check, sort_key = (
+                finding_group, sort_key = (
                     (finding.urgency.rank, finding.severity.rank, finding.id),
                     _sort_key(finding),
                 )
                 # Another version may have had the checks of one rank in another order.
                 is_repeated = (
                     sort_key < previous_key
-                    if check == group
-                    else check in seen_groups or check[:2] < group[:2]
+                    if finding_group == current_group
+                    else finding_group in finished_groups or finding_group[:2] < current_group[:2]
                 )
                 if is_repeated:
                     raise RunError(f"{path}: {finding.id} is out of order; was a file renamed?")
-                seen_groups.add(check)
-                group, previous_key = check, sort_key
+                finished_groups.add(finding_group)
+                current_group, previous_key = finding_group, sort_key
                 yield finding
 
 
@@ -169,7 +171,7 @@ class RunReader:
         ]
         for batch in self.directory.batches("findings", [*short_columns, "bookie_id", "missing", "unknown"]):
             is_about_bookie = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False)
-            is_about = is_about_bookie.to_numpy(zero_copy_only=False)
+            is_finding_about_bookie = is_about_bookie.to_numpy(zero_copy_only=False)
             missing_counts = np.zeros(len(batch), np.int64)
             missing_parts = pc.list_flatten(batch["missing"])
             is_missing_on_bookie = pc.equal(pc.struct_field(missing_parts, "bookie_id"), bookie_id)
@@ -179,11 +181,13 @@ class RunReader:
                 rows,
                 pc.struct_field(missing_parts, "count").filter(is_missing_on_bookie).to_numpy(),
             )
-            is_about[rows] = True
-            unknown = pc.equal(pc.list_flatten(batch["unknown"]), bookie_id)
-            is_about[pc.list_parent_indices(batch["unknown"]).filter(unknown).to_numpy()] = True
+            is_finding_about_bookie[rows] = True
+            bookie_unknown = pc.equal(pc.list_flatten(batch["unknown"]), bookie_id)
+            is_finding_about_bookie[
+                pc.list_parent_indices(batch["unknown"]).filter(bookie_unknown).to_numpy()
+            ] = True
             short_rows = batch.select(short_columns).append_column("missing", pa.array(missing_counts))
-            yield from short_rows.filter(pa.array(is_about)).to_pylist()
+            yield from short_rows.filter(pa.array(is_finding_about_bookie)).to_pylist()
 
     def table(
         self, name: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
@@ -200,14 +204,14 @@ class RunReader:
         return self.directory.read(f"tables/{name}", columns, filter)
 
     def batches(
-        self, newest_path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
+        self, table_path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield ``findings`` or ``tables/NAME`` as pyarrow RecordBatches, in the order of the rows.
 
         One batch is in memory. Use this for tables that grow with the cluster. ``columns`` and ``filter`` are
         those of `table`.
         """
-        return self.directory.batches(newest_path, columns, filter)
+        return self.directory.batches(table_path, columns, filter)
 
     def table_names(self) -> list[str]:
         """Return the names of the run's tables."""
@@ -217,21 +221,21 @@ class RunReader:
     def holds(self) -> HoldBook:
         """Return the holds of this run, which forbid actions. `auditor.actions.gate.permit` queries them."""
         facts, unheld_kinds = self.report.run.holds, self.report.run.unheld
-        kinds: Mapping[ActionKind, Sequence[str]] = {}
+        hold_kinds: Mapping[ActionKind, Sequence[str]] = {}
         if unheld_kinds:
             from auditor.checks.configuration import kinds_without_holds  # which loads every check
 
-            kinds = kinds_without_holds(unheld_kinds)
+            hold_kinds = kinds_without_holds(unheld_kinds)
         sources, scan_time = read_sources(self), self.report.run.scan_time
         return HoldBook(
             self.directory.batches,
             exists=facts is not None,
-            as_of=scan_time if (time := oldest_as_of(sources)) is None else time,
+            as_of=scan_time if (oldest_time := oldest_as_of(sources)) is None else oldest_time,
             newest_data_time=newest_as_of(sources, scan_time),
             has_earlier=facts is not None and facts["earlier_run"] is not None,
             logs_read=self.report.run.entry_logs,
             now=now_ms(),
-            unheld=kinds,
+            unheld=hold_kinds,
         )
 
     def _read_report(self) -> Report:
@@ -241,13 +245,13 @@ class RunReader:
             newest_path = _newest_run_below(self.path)
             raise RunUsageError(f"{self.path}: no finished run is here (no {REPORT}){newest_path}") from error
         except (OSError, pa.ArrowException) as error:
-            raise damaged(f"{self.path}/{REPORT}", error) from error
+            raise damage_error(f"{self.path}/{REPORT}", error) from error
         try:
             return Report.from_json(text)
         except RunUsageError as error:
             raise RunUsageError(f"{self.path}/{REPORT}: {error}") from error
         except RunError as error:
-            raise damaged(f"{self.path}/{REPORT}", error) from error
+            raise damage_error(f"{self.path}/{REPORT}", error) from error
 
 
 def _newest_run_below(path: str) -> str:
@@ -287,10 +291,10 @@ def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:
     try:
         settings = PlacementSettings.from_json(facts["policy"], facts["settings"], facts["policy_origin"])
     except (ValueError, TypeError) as error:
-        raise damaged(f"{run.path}/{REPORT}", error) from error
+        raise damage_error(f"{run.path}/{REPORT}", error) from error
     unknown_location = next(
         (row["location"] for row in rows if not (row["location"] or "/").startswith("/")), None
     )
     if unknown_location is not None:
-        raise damaged(f"{run.path}/tables/bookie_locations", f"{unknown_location!r} is no location")
+        raise damage_error(f"{run.path}/tables/bookie_locations", f"{unknown_location!r} is no location")
     return settings, locations_of(rows, facts["mapping_origin"])

@@ -63,23 +63,23 @@ def run_summaries(
     Raises:
         RunError: the directory does not exist or cannot be listed.
     """
-    infos = _file_infos(REPORT, directory)
-    index_rows = _read_index(directory) if infos else {}
+    file_infos = _file_infos(REPORT, directory)
+    index_rows = _read_index(directory) if file_infos else {}
     rows: dict[str, list[Any]] = {}
     read_count = 0
-    for path, info in infos.items():
+    for path, file_info in file_infos.items():
         name = _run_name(path)
         row = index_rows.get(name)
-        if row is None or row[:2] != [info.size, info.mtime_ns]:
+        if row is None or row[:2] != [file_info.size, file_info.mtime_ns]:
             read_count += 1
             try:
                 summary = RunSummary.from_report(path, RunReader(path).report)
             except RunError as error:
                 yield path, error
                 continue
-            fields = asdict(summary)
-            del fields["path"]
-            row = [info.size, info.mtime_ns, fields]
+            summary_fields = asdict(summary)
+            del summary_fields["path"]
+            row = [file_info.size, file_info.mtime_ns, summary_fields]
         rows[name] = row
         yield path, RunSummary(path=path, **row[2])
     if renew_index and (read_count >= WRITE_AFTER_READS or len(index_rows) - len(rows) >= WRITE_AFTER_READS):
@@ -98,8 +98,12 @@ def _file_infos(file: str, directory: str | Path, may_be_missing: bool = False) 
     """Return the file info of ``file`` in each directory directly below ``directory``, by directory path."""
     files, base_path = run_files(str(directory))
     try:
-        entries = files.get_file_info(fs.FileSelector(base_path, allow_not_found=may_be_missing))
-        subdirectories = sorted(entry.base_name for entry in entries if entry.type == fs.FileType.Directory)
+        directory_entries = files.get_file_info(fs.FileSelector(base_path, allow_not_found=may_be_missing))
+        subdirectories = sorted(
+            directory_entry.base_name
+            for directory_entry in directory_entries
+            if directory_entry.type == fs.FileType.Directory
+        )
         paths = [f"{base_path.rstrip('/')}/{name}/{file}" for name in subdirectories]
         try:
             infos = files.get_file_info(paths)  # side by side, where a store answers slowly
@@ -108,9 +112,9 @@ def _file_infos(file: str, directory: str | Path, may_be_missing: bool = False) 
     except (OSError, pa.ArrowException) as error:
         raise RunUsageError(f"{directory}: {error}") from error
     file_infos = {
-        child_of(directory, name): info
-        for name, info in zip(subdirectories, infos, strict=True)
-        if info is not None and info.type == fs.FileType.File
+        child_of(directory, name): file_info
+        for name, file_info in zip(subdirectories, infos, strict=True)
+        if file_info is not None and file_info.type == fs.FileType.File
     }
     return dict(sorted(file_infos.items()))
 
@@ -123,8 +127,10 @@ def _read_index(directory: str | Path) -> Mapping[str, list[Any]]:
     """Return the index rows by run name. Empty if the index is missing, damaged or of another version."""
     files, base_path = run_files(str(directory))
     try:
-        with files.open_input_stream(f"{base_path.rstrip('/')}/{RUN_INDEX}", compression=None) as stream:
-            index = json.loads(gzip.decompress(stream.read()))
+        with files.open_input_stream(
+            f"{base_path.rstrip('/')}/{RUN_INDEX}", compression=None
+        ) as index_stream:
+            index = json.loads(gzip.decompress(index_stream.read()))
     except (OSError, pa.ArrowException, EOFError, zlib.error, ValueError, RecursionError):
         return {}
     if not isinstance(index, dict) or _index_header() != {key: index.get(key) for key in _index_header()}:
@@ -136,10 +142,12 @@ def _read_index(directory: str | Path) -> Mapping[str, list[Any]]:
 def _write_index(directory: str | Path, rows: Mapping[str, list[Any]]) -> None:
     files, base_path = run_files(str(directory))
     path = f"{base_path.rstrip('/')}/{RUN_INDEX}"
-    packed_index = gzip.compress(json.dumps({**_index_header(), "runs": rows}).encode(), _COMPRESSION_LEVEL)
+    compressed_index = gzip.compress(
+        json.dumps({**_index_header(), "runs": rows}).encode(), _COMPRESSION_LEVEL
+    )
     with suppress(OSError, pa.ArrowException):
-        with files.open_output_stream(f"{path}.part", compression=None) as stream:
-            stream.write(packed_index)
+        with files.open_output_stream(f"{path}.part", compression=None) as index_stream:
+            index_stream.write(compressed_index)
         files.move(f"{path}.part", path)
 
 

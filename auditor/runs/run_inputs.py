@@ -12,7 +12,7 @@ from typing import Any
 
 from auditor.actions.run_inputs import UNNAMED, RunInputs
 from auditor.checks import ALL
-from auditor.checks.needs import Need, Sight, lacks
+from auditor.checks.needs import AvailableInputs, Need, unmet_needs
 from auditor.model.history import RunSummary
 from auditor.model.owner_scope import MAX_DROPPED_SHARE, NOT_READ
 from auditor.runs.directory import RunDirectory
@@ -29,15 +29,19 @@ def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
     Raises:
         RunError: the manifest or a table of the run cannot be read.
     """
-    names, facts = run.table_names(), run.report.run
-    stores = owner_identities(run.table("owner_stores").to_pylist() if "owner_stores" in names else ())
-    has_gone_entries = "gone_entries" in names and run.table("gone_entries", ["bookie_id"]).num_rows > 0
-    inputs = RunInputs(int(facts.entry_logs), int(bool(facts.witness_asked)), stores, int(has_gone_entries))
+    table_names, run_facts = run.table_names(), run.report.run
+    owner_stores = owner_identities(
+        run.table("owner_stores").to_pylist() if "owner_stores" in table_names else ()
+    )
+    has_gone_entries = "gone_entries" in table_names and run.table("gone_entries", ["bookie_id"]).num_rows > 0
+    inputs = RunInputs(
+        int(run_facts.entry_logs), int(bool(run_facts.witness_asked)), owner_stores, int(has_gone_entries)
+    )
     carried_inputs = run.directory.read_manifest().get(KNOWN_INPUTS, {})
-    known_stores = carried_inputs.get("owner_stores", ())
-    if isinstance(known_stores, int):  # an earlier version counted them
-        known_stores = (*stores, *[UNNAMED] * (known_stores - len(stores)))
-    return inputs, inputs.joined(RunInputs(**carried_inputs | {"owner_stores": tuple(known_stores)}))
+    known_owner_stores = carried_inputs.get("owner_stores", ())
+    if isinstance(known_owner_stores, int):  # an earlier version counted them
+        known_owner_stores = (*owner_stores, *[UNNAMED] * (known_owner_stores - len(owner_stores)))
+    return inputs, inputs.joined(RunInputs(**carried_inputs | {"owner_stores": tuple(known_owner_stores)}))
 
 
 def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -58,16 +62,16 @@ def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(sorted(identities))
 
 
-def checks_without_sight(sight: Sight) -> frozenset[str]:
-    """Return the checks that had none of an input that they need.
+def checks_without_sight(inputs: AvailableInputs) -> frozenset[str]:
+    """Return the checks for which an input that they need was missing altogether.
 
-    Earlier findings of these checks are not fixed, although the run does not report them. A check that
-    compares two scans always counts if there was no second scan.
+    These checks report nothing in the run, but their earlier findings do not count as fixed. If there was no
+    second scan, the checks that compare two scans are always included.
     """
     missing_inputs = {
         input_need
-        for input_need, input_lack in lacks(sight).items()
-        if input_lack.is_known and (not input_lack.where or input_need is Need.TWO_SCANS)
+        for input_need, missing_input in unmet_needs(inputs).items()
+        if missing_input.is_known and (not missing_input.affected_part or input_need is Need.TWO_SCANS)
     }
     return frozenset(check.id for check in ALL if check.all_needs & missing_inputs)
 

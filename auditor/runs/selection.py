@@ -33,12 +33,12 @@ class Selection:
     changes: tuple[str, ...] = ()
 
     @property
-    def everything(self) -> bool:
-        """Return whether every finding matches."""
-        return not any(getattr(self, field.name) for field in fields(self))
+    def matches_everything(self) -> bool:
+        """Return whether the selection matches every finding, because all its fields are empty."""
+        return not any(getattr(self, filter_values.name) for filter_values in fields(self))
 
     def matches_check(self, id: str) -> bool:
-        """Return whether findings of the check ``id`` match, as far as the other fields allow."""
+        """Return whether the field ``checks`` matches the check ``id``. Other fields are ignored."""
         return not self.checks or _matches_any(self.checks, [id])
 
     def selects(self, finding: Finding, change_status: ChangeStatus | None) -> bool:
@@ -53,7 +53,7 @@ class Selection:
         """
         bookies = (
             finding.bookie_id,
-            *(name_part.bookie_id for name_part in finding.missing),
+            *(owner_name.bookie_id for owner_name in finding.missing),
             *finding.unknown,
         )
         return (
@@ -121,12 +121,12 @@ def _topics_of_finding(finding: Finding) -> list[str]:
     Empty if no topic owns the ledger.
     """
     owner = finding.evidence.get("owner", finding.evidence)
-    name_parts = (
+    owner_names = (
         [owner.get(key) for key in ("tenant", "namespace", "topic")] if isinstance(owner, dict) else [None]
     )
-    if not isinstance(name_parts[-1], str):
+    if not isinstance(owner_names[-1], str):
         return []
-    return [owner["topic"], "/".join(str(name_part) for name_part in name_parts if name_part is not None)]
+    return [owner["topic"], "/".join(str(owner_name) for owner_name in owner_names if owner_name is not None)]
 
 
 def _matches_any(patterns: Iterable[str], names: Iterable[str]) -> bool:

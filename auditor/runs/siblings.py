@@ -28,9 +28,9 @@ from auditor.runs.run_index import run_summaries
 from auditor.sources.file_systems import child_of, parent_of, run_files
 
 
-def same_cluster(first: ClusterIdentity, second: ClusterIdentity) -> bool:
+def same_cluster(first_run: ClusterIdentity, second_run: ClusterIdentity) -> bool:
     """Return whether two runs have the same instance id or, if neither has one, the same metadata URI."""
-    return cluster_key(first) == cluster_key(second)
+    return cluster_key(first_run) == cluster_key(second_run)
 
 
 def siblings(
@@ -95,7 +95,7 @@ def runs_before(path: str, report: Report) -> list[RunSummary]:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class RetentionRules:
     """Number of runs to keep by each retention rule. 0 switches a rule off."""
 
     last: int = 0
@@ -105,7 +105,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RetentionDecision:
     """A run with the reasons to keep it. A run without a reason may be removed."""
 
     run: RunSummary
@@ -120,8 +120,8 @@ _PERIOD_FORMATS: tuple[tuple[str, str], ...] = (
 
 
 def decisions(
-    runs: Iterable[RunSummary], keep: Keep, uses_by_run: Mapping[str, str] | None = None
-) -> list[Decision]:
+    runs: Iterable[RunSummary], keep: RetentionRules, uses_by_run: Mapping[str, str] | None = None
+) -> list[RetentionDecision]:
     """Return the decision on each run, the oldest first. The rules apply to each cluster separately.
 
     Args:
@@ -130,28 +130,30 @@ def decisions(
         uses_by_run: A reason to keep the run at each of these paths (`runs_in_use`). None: there are no
             such runs.
     """
-    ordered_runs = oldest_first(runs)
-    reasons: dict[str, list[str]] = {run.path: [] for run in ordered_runs}
-    for key in dict.fromkeys(map(cluster_key, ordered_runs)):
-        newest_first = [run for run in reversed(ordered_runs) if cluster_key(run) == key]
+    sorted_runs = oldest_first(runs)
+    reasons: dict[str, list[str]] = {run.path: [] for run in sorted_runs}
+    for cluster_runs_key in dict.fromkeys(map(cluster_key, sorted_runs)):
+        newest_first = [run for run in reversed(sorted_runs) if cluster_key(run) == cluster_runs_key]
         _keep_newest(newest_first, keep, reasons)
-    for run in ordered_runs:
+    for run in sorted_runs:
         if uses_by_run and run.path in uses_by_run:
             reasons[run.path].append(uses_by_run[run.path])
-    return [Decision(run, tuple(reasons[run.path])) for run in ordered_runs]
+    return [RetentionDecision(run, tuple(reasons[run.path])) for run in sorted_runs]
 
 
-def _keep_newest(newest_first: Sequence[RunSummary], keep: Keep, reasons: dict[str, list[str]]) -> None:
+def _keep_newest(
+    newest_first: Sequence[RunSummary], keep: RetentionRules, reasons: dict[str, list[str]]
+) -> None:
     for run in newest_first[: max(1, keep.last)]:
         reasons[run.path].append("last" if keep.last else "the newest")
     for run in [run for run in newest_first if run.complete][:1]:
         reasons[run.path].append("the newest complete")
     for name, period_format in _PERIOD_FORMATS:
-        periods: set[str] = set()
+        kept_periods: set[str] = set()
         for run in newest_first:
-            period = datetime.fromtimestamp(run.finished / 1000, UTC).strftime(period_format)
-            if period not in periods and len(periods) < getattr(keep, name):
-                periods.add(period)
+            run_period = datetime.fromtimestamp(run.finished / 1000, UTC).strftime(period_format)
+            if run_period not in kept_periods and len(kept_periods) < getattr(keep, name):
+                kept_periods.add(run_period)
                 reasons[run.path].append(name)
 
 
@@ -167,20 +169,20 @@ def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> 
         directory: The directory of runs.
     """
     suppression_files = () if options.suppressions is None else (options.suppressions,)
-    uses_by_path = {} if options.since == LAST else {options.since: "it is the run of the option since"}
+    uses_by_path = {} if options.since == LAST else {options.since: "the option since names it"}
     for file in (*files, *suppression_files):
-        for entry in read_suppressions(Path(file).absolute()):
-            uses_by_path[entry.baseline] = "a suppression's baseline"
+        for suppression in read_suppressions(Path(file).absolute()):
+            uses_by_path[suppression.baseline] = "the baseline of a suppression"
     parent_place = _absolute_place(directory)
-    used_places = {
+    reasons_by_place = {
         _absolute_place(run): use_reason
         for run, use_reason in uses_by_path.items()
         if run and _is_local(run) == _is_local(directory)
     }
     return {
         child_of(directory, path.name): use_reason
-        for (kind, path), use_reason in used_places.items()
-        if (kind, path.parent) == parent_place
+        for (file_system_type, path), use_reason in reasons_by_place.items()
+        if (file_system_type, path.parent) == parent_place
     }
 
 
@@ -197,7 +199,9 @@ def _absolute_place(path: str) -> tuple[str, PurePath]:
 def run_bytes(path: str) -> int:
     """Return the total size of the files of a run, in bytes."""
     files, base_path = run_files(path)
-    return sum(info.size or 0 for info in files.get_file_info(fs.FileSelector(base_path, recursive=True)))
+    return sum(
+        file_info.size or 0 for file_info in files.get_file_info(fs.FileSelector(base_path, recursive=True))
+    )
 
 
 def remove_run(path: str) -> None:

@@ -91,9 +91,12 @@ def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
         return {}
     is_confirmed = pc.cast(pc.equal(rows["confidence"], str(Confidence.CONFIRMED)), pa.int64())
     grouped_rows = rows.append_column("sure", is_confirmed).group_by("bookie_id")
-    totals = grouped_rows.aggregate([("bytes", "sum"), ("bytes", "count"), ("sure", "sum")]).to_pylist()
+    bookie_totals = grouped_rows.aggregate(
+        [("bytes", "sum"), ("bytes", "count"), ("sure", "sum")]
+    ).to_pylist()
     return {
-        row["bookie_id"]: LeakedBytes(row["bytes_count"], row["bytes_sum"], row["sure_sum"]) for row in totals
+        row["bookie_id"]: LeakedBytes(row["bytes_count"], row["bytes_sum"], row["sure_sum"])
+        for row in bookie_totals
     }
 
 
@@ -102,26 +105,28 @@ def _leaked_rows(run: RunReader) -> pa.Table | None:
 
     None if there are no such bytes.
     """
-    leaks = _leaked_ledgers(run)
-    if not leaks.num_rows:
+    leaked_ledgers = _leaked_ledgers(run)
+    if not leaked_ledgers.num_rows:
         return None
-    ids = leaks["ledger_id"].combine_chunks()
+    ids = leaked_ledgers["ledger_id"].combine_chunks()
     sums = GroupedBytes(["bookie_id", *LEDGER])
-    has_names = ds.field("bookie_id").is_valid() & ds.field("ledger_id").is_valid()
-    for batch in run.batches("tables/space", ["bookie_id", *LEDGER, "bytes"], has_names):
+    is_ledger_on_bookie = ds.field("bookie_id").is_valid() & ds.field("ledger_id").is_valid()
+    for batch in run.batches("tables/space", ["bookie_id", *LEDGER, "bytes"], is_ledger_on_bookie):
         leaked_rows = batch.filter(pc.is_in(batch["ledger_id"], value_set=ids))
         if len(leaked_rows):
             sums.add(leaked_rows)
-    totals = sums.table()
-    return totals.join(leaks, [*LEDGER], join_type="inner") if totals.num_rows else None
+    bookie_totals = sums.table()
+    return (
+        bookie_totals.join(leaked_ledgers, [*LEDGER], join_type="inner") if bookie_totals.num_rows else None
+    )
 
 
 def _leaked_ledgers(run: RunReader) -> pa.Table:
     """Return scope, id and confidence of each ledger without an owner."""
     columns = [*LEDGER, "confidence"]
     batches = list(run.batches("findings", columns, ds.field("id") == UNOWNED_CHECK))
-    schema = pa.schema([*((name, pa.int64()) for name in LEDGER), ("confidence", pa.string())])
-    return pa.Table.from_batches(batches) if batches else schema.empty_table()
+    leak_schema = pa.schema([*((name, pa.int64()) for name in LEDGER), ("confidence", pa.string())])
+    return pa.Table.from_batches(batches) if batches else leak_schema.empty_table()
 
 
 HTTP_PORT = 8080
@@ -147,13 +152,13 @@ Steps = Iterator[SpaceStep | RefusedSpace]
 
 
 def space_steps(
-    run: RunReader, classes: Mapping[str, Mapping[str, int]]
+    run: RunReader, bytes_by_bookie: Mapping[str, Mapping[str, int]]
 ) -> tuple[tuple[SpaceStep, ...], tuple[RefusedSpace, ...]]:
     """Return the permitted steps and the refused steps, by bookie, the largest step of each bookie first.
 
     Args:
         run: The run, which must have read entry logs.
-        classes: The bytes of each bookie by class.
+        bytes_by_bookie: The bytes of each bookie by class.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -163,7 +168,7 @@ def space_steps(
     for row in _findings_by_id(run, {RECLAIMABLE_CHECK, PINNED_CHECK}):
         url = gc_url(row["bookie_id"], hosts.get(row["bookie_id"]))
         steps += _steps_of_finding(run, row, url)
-    steps += _over_replicated_bytes(run, classes)
+    steps += _over_replicated_bytes(run, bytes_by_bookie)
     steps += _steps_of_leaks(run)
     steps.sort(key=lambda step: (step.bookie_id, -step.bytes, step.what))
     return (
@@ -173,23 +178,31 @@ def space_steps(
 
 
 def _make_step(
-    answer: Permission,
+    permission: Permission,
     bookie_id: str,
     bytes: int,
     description: str,
     risk: str,
-    command: Callable[[Allowed], str] | None = None,
+    make_command: Callable[[Allowed], str] | None = None,
 ) -> SpaceStep | RefusedSpace:
-    """Return a step, or a refusal if ``answer``, the gate's decision, does not permit it.
+    """Return a step, or a refusal if ``permission``, the gate's decision, does not permit it.
 
-    ``command`` makes the step's command from the permission. None: the step has no command.
+    ``make_command`` makes the step's command from the permission. None: the step has no command.
     """
-    if isinstance(answer, Refused):
-        reasons = tuple(dict.fromkeys(hold.reason for hold in answer.holds))
+    if isinstance(permission, Refused):
+        hold_reasons = tuple(dict.fromkeys(hold.reason for hold in permission.holds))
         return RefusedSpace(
-            bookie_id, bytes, description, answer.kind, answer.sentence, answer.way_out, reasons
+            bookie_id,
+            bytes,
+            description,
+            permission.kind,
+            permission.sentence,
+            permission.way_out,
+            hold_reasons,
         )
-    return SpaceStep(bookie_id, bytes, description, command(answer) if command else None, risk, answer)
+    return SpaceStep(
+        bookie_id, bytes, description, make_command(permission) if make_command else None, risk, permission
+    )
 
 
 def gc_url(bookie_id: str, endpoint: tuple[str, int] | None = None) -> str:
@@ -211,13 +224,13 @@ def gc_url(bookie_id: str, endpoint: tuple[str, int] | None = None) -> str:
 def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> Steps:
     bookie_id, evidence = finding["bookie_id"], json.loads(finding["evidence"])
     kind = ActionKind.COLLECT if finding["id"] == RECLAIMABLE_CHECK else ActionKind.COMPACT
-    answer = permit(run, kind, [bookie(bookie_id)])
-    if isinstance(answer, Allowed) and finding["confidence"] != Confidence.CONFIRMED:
-        answer = Refused(kind, answer.objects, why=_UNCONFIRMED_NOTE)
+    permission = permit(run, kind, [bookie(bookie_id)])
+    if isinstance(permission, Allowed) and finding["confidence"] != Confidence.CONFIRMED:
+        permission = Refused(kind, permission.objects, why=_UNCONFIRMED_NOTE)
     if kind is ActionKind.COLLECT:
         description = f"collection deletes {evidence['logs']:,} entry logs without any ledger left"
         yield _make_step(
-            answer,
+            permission,
             bookie_id,
             evidence["bytes"],
             description,
@@ -230,35 +243,39 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
         f"no compaction rewrites entry logs with {major_percent} % or more needed bytes; a higher "
         "majorCompactionThreshold in the bookie's configuration changes that from its next start on"
     )
-    rewrites_logs = "compaction rewrites entry logs of which"
-    for name, description, command, risk in (
+    compaction_clause = "compaction rewrites entry logs of which"
+    for name, description, make_command, risk in (
         (
             "minor",
-            f"minor {rewrites_logs} less than {minor_percent} % is needed",
+            f"minor {compaction_clause} less than {minor_percent} % is needed",
             lambda allowed: compact_command(allowed, url, is_major=False),
             _REWRITE_RISK,
         ),
         (
             "major",
-            f"major {rewrites_logs} {minor_percent} to {major_percent} % is needed",
+            f"major {compaction_clause} {minor_percent} to {major_percent} % is needed",
             lambda allowed: compact_command(allowed, url, is_major=True),
             _REWRITE_RISK,
         ),
         ("stranded", unowned_clause, None, _THRESHOLD_RISK),
     ):
-        if size := evidence[f"{name}_bytes"]:
-            yield _make_step(answer, bookie_id, size, description, risk, command)
+        if freed_bytes := evidence[f"{name}_bytes"]:
+            yield _make_step(permission, bookie_id, freed_bytes, description, risk, make_command)
 
 
-def _over_replicated_bytes(run: RunReader, classes: Mapping[str, Mapping[str, int]]) -> Steps:
+def _over_replicated_bytes(run: RunReader, bytes_by_bookie: Mapping[str, Mapping[str, int]]) -> Steps:
     description = (
         "ledgers without the bookie in an ensemble are collected after a day of its uptime "
         "(gcOverreplicatedLedgerWaitTime); compaction then frees their bytes"
     )
-    for name, sizes in classes.items():
-        if (size := sizes.get(SpaceClass.OVER_REPLICATED, 0)) and name != NO_BOOKIE:
+    for name, bytes_by_class in bytes_by_bookie.items():
+        if (freed_bytes := bytes_by_class.get(SpaceClass.OVER_REPLICATED, 0)) and name != NO_BOOKIE:
             yield _make_step(
-                permit(run, ActionKind.COLLECT, [bookie(name)]), name, size, description, _DELETION_RISK
+                permit(run, ActionKind.COLLECT, [bookie(name)]),
+                name,
+                freed_bytes,
+                description,
+                _DELETION_RISK,
             )
 
 
@@ -267,7 +284,7 @@ def _steps_of_leaks(run: RunReader) -> Steps:
     rows = _leaked_rows(run)
     if rows is None:
         return
-    command = f"bkaudit report {shlex.quote(run.path)} --leaks"
+    make_command = f"bkaudit report {shlex.quote(run.path)} --leaks"
     delete_permission = permit(run, ActionKind.DELETE_LEDGER, [])
     held_ledgers = run.holds.held_ledgers(ActionKind.DELETE_LEDGER)
     rows = rows.join(held_ledgers, [*LEDGER], join_type="left outer")
@@ -278,15 +295,15 @@ def _steps_of_leaks(run: RunReader) -> Steps:
     rows = rows.set_column(rows.schema.get_field_index("why"), "why", reasons_column)
     grouped_rows = rows.group_by(["bookie_id", "why"], use_threads=False)
     for row in grouped_rows.aggregate([("bytes", "sum"), ("bytes", "count")]).to_pylist():
-        answer = delete_permission
+        permission = delete_permission
         if row["why"] is not None and isinstance(delete_permission, Allowed):
-            answer = Refused(ActionKind.DELETE_LEDGER, (), why=row["why"])
+            permission = Refused(ActionKind.DELETE_LEDGER, (), why=row["why"])
         description = (
             f"{plural(row['bytes_count'], 'ledger has', 'ledgers have')} no owner (ledger-unowned): see "
             f"the list; once deleted, collection and compaction free their bytes"
         )
         yield _make_step(
-            answer, row["bookie_id"], row["bytes_sum"], description, _UNOWNED_NOTE, lambda _: command
+            permission, row["bookie_id"], row["bytes_sum"], description, _UNOWNED_NOTE, lambda _: make_command
         )
 
 

@@ -34,24 +34,24 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
         return
     with suppress(FileNotFoundError):
         Path(path).stat()  # raises ELOOP for a link to itself, of which resolve() has another error, or none
-    target = Path(path).resolve()  # what a link points to is replaced, not the link
-    if target.exists() and not target.is_file():
-        with named_target(target), target.open("wb") as output_stream:
+    target_path = Path(path).resolve()  # what a link points to is replaced, not the link
+    if target_path.exists() and not target_path.is_file():
+        with named_target(target_path), target_path.open("wb") as output_stream:
             write(output_stream)
         return
-    for leftover in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.part"):
-        if time.time() - leftover.lstat().st_mtime > LEFTOVER_SECONDS:  # of a process that was killed
-            leftover.unlink(missing_ok=True)
-    part_file = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
+    for leftover_file in target_path.parent.glob(f".{glob.escape(target_path.name)}.{'[0-9a-f]' * 8}.part"):
+        if time.time() - leftover_file.lstat().st_mtime > LEFTOVER_SECONDS:  # of a process that was killed
+            leftover_file.unlink(missing_ok=True)
+    part_file = target_path.with_name(f".{target_path.name}.{uuid.uuid4().hex[:8]}.part")
     try:
-        with named_target(target), part_file.open("xb") as output_stream:
+        with named_target(target_path), part_file.open("xb") as output_stream:
             write(output_stream)
             output_stream.flush()
             os.fsync(output_stream.fileno())
-        part_file.replace(target)
+        part_file.replace(target_path)
     except OSError as error:
         if error.filename == str(part_file):
-            error.filename = str(target)  # which the user named
+            error.filename = str(target_path)  # which the user named
         raise
     finally:
         part_file.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-BURST_S = 0.1
+BURST_SECONDS = 0.1
 """Largest unused allowance that an idle reader may save up, in seconds of its rate."""
 
 
@@ -45,9 +45,9 @@ class RateLimit:
 
     def take(self, units: int) -> None:
         """Wait until another ``units`` units are allowed."""
-        wait = self.due(units)
-        if wait > 0:
-            self._sleep(wait)
+        wait_seconds = self.due(units)
+        if wait_seconds > 0:
+            self._sleep(wait_seconds)
 
     def due(self, units: int) -> float:
         """Take ``units`` units, and return the seconds to wait before using them.
@@ -60,7 +60,9 @@ class RateLimit:
         if self._rate <= 0:
             return 0.0
         clock_time = self._clock()
-        self._tokens = min(self._rate * BURST_S, self._tokens + (clock_time - self._filled) * self._rate)
+        self._tokens = min(
+            self._rate * BURST_SECONDS, self._tokens + (clock_time - self._filled) * self._rate
+        )
         self._filled = clock_time
         self._tokens -= units
         return max(0.0, -self._tokens / self._rate)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from auditor.errors import FileSystemError, RunError, RunUnreadableError, RunUsageError
-from auditor.sources.object_stores import require_bucket, service_words
+from auditor.sources.object_stores import require_bucket, service_text
 from auditor.sources.regular_file import require_regular
 
 if TYPE_CHECKING:
@@ -30,24 +30,26 @@ def run_files(path: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     if "://" not in path:
-        return fs.LocalFileSystem(), absolute(path)
+        return fs.LocalFileSystem(), absolute_path(path)
     if _has_password(path):
-        raise RunUsageError("a URI of a directory must not have a password in it; set it in the environment")
+        raise RunUsageError(
+            "the URI of a directory must not contain a password; set the password in the environment"
+        )
     try:
         # Spark says s3a where pyarrow says s3.
         normalized_path = f"{path}/".replace("s3a://", "s3://", 1).rstrip("/")
-        files, base = fs.FileSystem.from_uri(
+        files, path_in_files = fs.FileSystem.from_uri(
             f"{normalized_path}///" if normalized_path.endswith(":") else normalized_path
         )
     except (pa.ArrowException, OSError, ValueError) as error:
-        if (service_text := service_words(error)) is not None:
-            raise FileSystemError(f"{path}: {service_text}") from error
+        if (service_message := service_text(error)) is not None:
+            raise FileSystemError(f"{path}: {service_message}") from error
         raise RunUsageError(f"{path}: no file system found: {_not_found_reason(path, error)}") from error
-    require_bucket(path, files, base)
-    return files, base
+    require_bucket(path, files, path_in_files)
+    return files, path_in_files
 
 
-def absolute(path: str) -> str:
+def absolute_path(path: str) -> str:
     """Return the absolute form of a local path. Return a URI without the slash at its end."""
     return path.rstrip("/") if "://" in path else str(Path(path).absolute())
 
@@ -80,8 +82,8 @@ def parent_of(path: str) -> str | None:
     """
     scheme, separator, location = path.rpartition("://")
     location = location.rstrip("/") if separator else str(Path(location).absolute())
-    parent, slash, name = location.rpartition("/")
-    if not slash or not name:
+    parent, slash, last_name = location.rpartition("/")
+    if not slash or not last_name:
         return None
     # A root with a host ("s3://bucket") has no slash; a local root is the slash.
     return f"{scheme}{separator}{parent or '/'}"
@@ -114,8 +116,8 @@ def _has_password(uri: str) -> bool:
 
 
 @contextmanager
-def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.ParquetFile]:
-    """Open the file ``name`` of the table directory ``table``. Reads verify page checksums.
+def open_earlier_file(table_directory: str, name: str, schema: pa.Schema) -> Iterator[pq.ParquetFile]:
+    """Open the file ``name`` of the table directory ``table_directory``. Reads verify page checksums.
 
     Raises:
         RunError: the file is missing, cut off or damaged, or has other columns than ``schema``. Reads in the
@@ -124,28 +126,28 @@ def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.P
     import pyarrow as pa
     from pyarrow import parquet as pq
 
-    files, base = run_files(table)
+    files, path_in_files = run_files(table_directory)
     try:
-        require_file(files, f"{base}/{name}")
+        require_file(files, f"{path_in_files}/{name}")
         with (
-            files.open_input_file(f"{base}/{name}") as stream,
+            files.open_input_file(f"{path_in_files}/{name}") as stream,
             pq.ParquetFile(stream, page_checksum_verification=True) as file,
         ):
             check_columns(file.schema_arrow, schema)
             yield file
     except (OSError, pa.ArrowException, UnicodeDecodeError, RunError) as error:
-        if (service_text := service_words(error)) is not None:
-            raise RunUnreadableError(f"{table}/{name} cannot be read: {service_text}") from error
-        raise RunError(f"{table}/{name}: {error}") from error
+        if (service_message := service_text(error)) is not None:
+            raise RunUnreadableError(f"{table_directory}/{name} cannot be read: {service_message}") from error
+        raise RunError(f"{table_directory}/{name}: {error}") from error
 
 
-def check_columns(actual_schema: pa.Schema, schema: pa.Schema) -> None:
-    """Refuse a table that does not have exactly the columns of ``schema``.
+def check_columns(actual_schema: pa.Schema, expected_schema: pa.Schema) -> None:
+    """Refuse a table that does not have exactly the columns of ``expected_schema``.
 
     Raises:
         RunError: a column is missing, unexpected, or of another type.
     """
-    if [(field.name, field.type) for field in actual_schema] != [
-        (field.name, field.type) for field in schema
+    if [(schema_field.name, schema_field.type) for schema_field in actual_schema] != [
+        (schema_field.name, schema_field.type) for schema_field in expected_schema
     ]:
         raise RunError("its columns differ from this version's table")

@@ -47,11 +47,11 @@ def kerberos_problem(error: BaseException, principal: str) -> str:
     'Kerberos: Ticket expired: the ticket is expired; run kinit again, or set KRB5_CLIENT_KTNAME to a keytab'
     """
     error_parts = [
-        error_part[0] if isinstance(error_part, tuple) and error_part else error_part
-        for error_part in error.args
+        error_argument[0] if isinstance(error_argument, tuple) and error_argument else error_argument
+        for error_argument in error.args
     ]
     message = str(error_parts[-1]) if error_parts else type(error).__name__
-    for message_parts, help_template in _HELP_OF_MESSAGES:
-        if any(message_part in message for message_part in message_parts):
-            return f"Kerberos: {message}: {help_template.format(principal=principal)}"
+    for error_texts, advice_template in _HELP_OF_MESSAGES:
+        if any(error_text in message for error_text in error_texts):
+            return f"Kerberos: {message}: {advice_template.format(principal=principal)}"
     return f"Kerberos: {message}"

@@ -21,21 +21,21 @@ _checked_buckets: set[tuple[str, str]] = set()
 """Buckets that this process has checked, as (type of the file system, bucket)."""
 
 
-def service_words(error: object) -> str | None:
+def service_text(error: object) -> str | None:
     """Return the message of an object store's service in one line; None if the error is not from one.
 
-    >>> service_words(OSError("When listing: AWS Error ACCESS_DENIED during List: Denied (Request ID: x1)"))
+    >>> service_text(OSError("When listing: AWS Error ACCESS_DENIED during List: Denied (Request ID: x1)"))
     'When listing: AWS Error ACCESS_DENIED during List: Denied'
-    >>> service_words(OSError("Parquet magic bytes not found in footer")) is None
+    >>> service_text(OSError("Parquet magic bytes not found in footer")) is None
     True
     """
-    text = str(error)
-    if not isinstance(error, OSError) or not _SERVICES.search(text):
+    error_text = str(error)
+    if not isinstance(error, OSError) or not _SERVICES.search(error_text):
         return None
-    return _REQUEST_ID.sub("", text.strip().splitlines()[0])
+    return _REQUEST_ID.sub("", error_text.strip().splitlines()[0])
 
 
-def require_bucket(path: str, files: Any, base: str) -> None:
+def require_bucket(path: str, files: Any, path_in_files: str) -> None:
     """Refuse a path in a bucket that does not exist, or that the credentials may not read.
 
     Each process checks a bucket once. Permission to list a part of the bucket is enough.
@@ -43,12 +43,12 @@ def require_bucket(path: str, files: Any, base: str) -> None:
     Args:
         path: path as the user wrote it.
         files: pyarrow file system of the path.
-        base: path within that file system.
+        path_in_files: path within that file system.
 
     Raises:
         FileSystemError: the bucket does not exist or may not be read; the message quotes the service.
     """
-    bucket = base.partition("/")[0]
+    bucket = path_in_files.partition("/")[0]
     if files.type_name not in _OBJECT_STORES or (files.type_name, bucket) in _checked_buckets:
         return
     from pyarrow import fs
@@ -57,7 +57,7 @@ def require_bucket(path: str, files: Any, base: str) -> None:
         has_bucket = files.get_file_info(bucket).type != fs.FileType.NotFound
     except OSError:
         # The answer to HEAD has no message. A listing has one, or shows that a part is readable.
-        has_bucket = _can_list(path, files, base)
+        has_bucket = _can_list(path, files, path_in_files)
     if not has_bucket:
         raise FileSystemError(
             f"{path}: there is no bucket {bucket}; check the name, the endpoint and the region"
@@ -65,11 +65,11 @@ def require_bucket(path: str, files: Any, base: str) -> None:
     _checked_buckets.add((files.type_name, bucket))
 
 
-def _can_list(path: str, files: Any, base: str) -> bool:
+def _can_list(path: str, files: Any, path_in_files: str) -> bool:
     from pyarrow import fs
 
     try:
-        files.get_file_info(fs.FileSelector(base, allow_not_found=True))
+        files.get_file_info(fs.FileSelector(path_in_files, allow_not_found=True))
     except OSError as error:
-        raise FileSystemError(f"{path}: {service_words(error) or error}") from error
+        raise FileSystemError(f"{path}: {service_text(error) or error}") from error
     return True

@@ -27,7 +27,7 @@ from auditor.model.placement import Location, normalise
 from auditor.sources.regular_file import read_regular, read_toml
 
 PULSAR_MAPPING = "bookies"
-"""Name of the node with Pulsar's mapping. It lies beside BookKeeper's root."""
+"""Name of the node with Pulsar's mapping. The node is beside BookKeeper's root."""
 
 SCRIPT_ARGUMENTS = 100
 """Largest number of addresses in one call of the script (``networkTopologyScriptNumberArgs``)."""
@@ -49,8 +49,8 @@ def read_racks(path: str) -> RackMapping:
     try:
         file_bytes = read_regular(path)
         if path.endswith(".json"):
-            return of_pulsar(bookie_racks.decode(file_bytes), path)
-        text = file_bytes.decode()
+            return mapping_of_pulsar(bookie_racks.decode(file_bytes), path)
+        mapping_text = file_bytes.decode()
     except OSError as error:
         raise path_error(error, f"--racks {path}: {error.strerror or error}") from None
     except DecodeError as error:
@@ -58,34 +58,36 @@ def read_racks(path: str) -> RackMapping:
     except UnicodeDecodeError as error:
         raise UsageError(f"--racks {path}: is not text in UTF-8 (at byte {error.start})") from None
     locations: dict[str, Location] = {}
-    for line_number, line in enumerate(text.splitlines(), 1):
-        row_columns = line.partition("#")[0].split()
-        if row_columns and len(row_columns) != 2:
+    for line_number, line in enumerate(mapping_text.splitlines(), 1):
+        line_columns = line.partition("#")[0].split()
+        if line_columns and len(line_columns) != 2:
             raise UsageError(
-                f"--racks {path}: line {line_number} has {len(row_columns)} columns, not a bookie "
+                f"--racks {path}: line {line_number} has {len(line_columns)} columns, not a bookie "
                 "and a location"
             )
-        if row_columns:
+        if line_columns:
             _add_location(
                 locations,
-                row_columns[0],
-                Location(None, (), path, row_columns[1]),
+                line_columns[0],
+                Location(None, (), path, line_columns[1]),
                 f"--racks {path}: line {line_number}",
             )
     return locations
 
 
-def of_pulsar(entries: Iterable[RackEntry], origin: str) -> RackMapping:
+def mapping_of_pulsar(entries: Iterable[RackEntry], origin: str) -> RackMapping:
     """Return the mapping in Pulsar's value. If a bookie is in two groups, the last group decides its rack.
 
-    ``origin`` is the place of the value, for reports.
+    ``origin`` names the file or node that has the value, for reports.
     """
     locations: dict[str, Location] = {}
-    for entry in entries:
-        groups = locations[entry.bookie_id].groups if entry.bookie_id in locations else ()
-        location = location_of(entry.rack)
+    for rack_entry in entries:
+        groups = locations[rack_entry.bookie_id].groups if rack_entry.bookie_id in locations else ()
+        location = location_of(rack_entry.rack)
         path = normalise(location) if location else None
-        locations[entry.bookie_id] = Location(path or None, (*groups, entry.group), origin, entry.rack)
+        locations[rack_entry.bookie_id] = Location(
+            path or None, (*groups, rack_entry.group), origin, rack_entry.rack
+        )
     return locations
 
 
@@ -97,13 +99,13 @@ def ask_script(script: str, hosts: Iterable[str]) -> RackMapping:
     """
     addresses = {host: address for host in sorted(set(hosts)) if (address := _address(host))}
     unique_addresses = sorted(set(addresses.values()))
-    answers: dict[str, str] = {}
-    for start in range(0, len(unique_addresses), SCRIPT_ARGUMENTS):
-        chunk = unique_addresses[start : start + SCRIPT_ARGUMENTS]
-        answers |= dict(zip(chunk, _run_script(script, chunk), strict=True))
+    locations_by_address: dict[str, str] = {}
+    for chunk_start in range(0, len(unique_addresses), SCRIPT_ARGUMENTS):
+        address_chunk = unique_addresses[chunk_start : chunk_start + SCRIPT_ARGUMENTS]
+        locations_by_address |= dict(zip(address_chunk, _run_script(script, address_chunk), strict=True))
     locations: dict[str, Location] = {}
     for host, address in addresses.items():
-        location = Location(None, (), script, answers[address])
+        location = Location(None, (), script, locations_by_address[address])
         _add_location(locations, host, location, f"--rack-script {script}: {address}")
     return locations
 
@@ -139,14 +141,14 @@ def _toml_mapping(path: str, values: Mapping[str, Any]) -> RackMapping:
         )
     locations: dict[str, Location] = {}
     for bookie, value in bookies.items():
-        entry = {"rack": value} if isinstance(value, str) else value
-        if not isinstance(entry, dict) or not {"rack"} <= set(entry) <= {"rack", "group"}:
+        rack_entry = {"rack": value} if isinstance(value, str) else value
+        if not isinstance(rack_entry, dict) or not {"rack"} <= set(rack_entry) <= {"rack", "group"}:
             raise UsageError(f"--racks {path}: {bookie}: give a location, or rack and group")
-        if not all(isinstance(text, str) for text in entry.values()):
+        if not all(isinstance(mapping_text, str) for mapping_text in rack_entry.values()):
             raise UsageError(f"--racks {path}: {bookie}: rack and group are strings")
-        groups = (entry["group"],) if "group" in entry else ()
+        groups = (rack_entry["group"],) if "group" in rack_entry else ()
         _add_location(
-            locations, bookie, Location(None, groups, path, entry["rack"]), f"--racks {path}: {bookie}"
+            locations, bookie, Location(None, groups, path, rack_entry["rack"]), f"--racks {path}: {bookie}"
         )
     return locations
 
@@ -175,20 +177,22 @@ def _address(host: str) -> str | None:
 
 def _run_script(script: str, addresses: list[str]) -> list[str]:
     try:
-        process = subprocess.run(
+        script_process = subprocess.run(
             [script, *addresses], capture_output=True, text=True, timeout=SCRIPT_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
         raise UsageError(f"--rack-script {script}: no answer after {SCRIPT_TIMEOUT_S:g} s") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--rack-script {script}: {getattr(error, 'strerror', None) or error}") from None
-    if process.returncode:
-        reason = f": {process.stderr.strip().splitlines()[-1]}" if process.stderr.strip() else ""
-        raise UsageError(f"--rack-script {script}: failed with exit code {process.returncode}{reason}")
-    answers = process.stdout.split()
-    if len(answers) != len(addresses):
+    if script_process.returncode:
+        reason = (
+            f": {script_process.stderr.strip().splitlines()[-1]}" if script_process.stderr.strip() else ""
+        )
+        raise UsageError(f"--rack-script {script}: failed with exit code {script_process.returncode}{reason}")
+    locations = script_process.stdout.split()
+    if len(locations) != len(addresses):
         raise UsageError(
-            f"--rack-script {script}: printed {len(answers)} locations for {len(addresses)} addresses; "
+            f"--rack-script {script}: printed {len(locations)} locations for {len(addresses)} addresses; "
             "servers then ignore all of them"
         )
-    return answers
+    return locations

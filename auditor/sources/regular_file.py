@@ -55,13 +55,13 @@ def open_descriptor(path: StrPath) -> tuple[int, os.stat_result]:
             require_regular(path)
         raise
     try:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            raise _not_regular_error(path, state)
+        file_status = os.fstat(descriptor)
+        if not stat.S_ISREG(file_status.st_mode):
+            raise _not_regular_error(path, file_status)
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor, state
+    return descriptor, file_status
 
 
 def open_regular(path: StrPath) -> io.BufferedReader:
@@ -99,16 +99,16 @@ def require_regular(path: StrPath) -> None:
     Traceback (most recent call last):
     auditor.sources.regular_file.NotRegularError: a character device, not a regular file
     """
-    state = Path(os.fsdecode(path)).stat()
-    if not stat.S_ISREG(state.st_mode):
-        raise _not_regular_error(path, state)
+    file_status = Path(os.fsdecode(path)).stat()
+    if not stat.S_ISREG(file_status.st_mode):
+        raise _not_regular_error(path, file_status)
 
 
-def _not_regular_error(path: StrPath, state: os.stat_result) -> OSError:
-    if stat.S_ISDIR(state.st_mode):
+def _not_regular_error(path: StrPath, file_status: os.stat_result) -> OSError:
+    if stat.S_ISDIR(file_status.st_mode):
         return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    kind = _KINDS.get(stat.S_IFMT(state.st_mode), "something else")
-    return NotRegularError(errno.EINVAL, f"{kind}, not a regular file", path)
+    file_kind = _KINDS.get(stat.S_IFMT(file_status.st_mode), "something else")
+    return NotRegularError(errno.EINVAL, f"{file_kind}, not a regular file", path)
 
 
 def is_directory(entry: os.DirEntry[str]) -> bool:
@@ -150,14 +150,14 @@ def parse_toml(data: bytes) -> dict[str, Any]:
         ValueError: the data is not TOML, or is nested too deeply. The message does not contain any value.
     """
     try:
-        text = data.decode()
+        toml_text = data.decode()
     except UnicodeDecodeError:
         # The error contains the text, perhaps a secret. So it must not be a cause of the new one.
         raise ValueError("it is not UTF-8 text") from None
-    if _TOO_DEEP_KEY.search(text):
-        raise ValueError(f"a key of more than {_MAX_KEY_PARTS} steps")
+    if _TOO_DEEP_KEY.search(toml_text):
+        raise ValueError(f"a key has more than {_MAX_KEY_PARTS} parts")
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(toml_text)
     except RecursionError:
         raise ValueError("the text is nested too deeply") from None
 

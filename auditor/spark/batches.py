@@ -1,7 +1,7 @@
 """Conversion between Arrow batches, tables of the driver, and Spark's tables.
 
-A task starts two Python processes before it has its first row, and these load modules that the driver has
-loaded already. For a data source that is requested by name, Spark starts four more processes to plan it. This
+A Spark task starts two Python processes before it has its first row, and these load modules that the driver
+has loaded already. Spark also starts four processes to plan a data source that is requested by name. This
 module therefore plans data sources itself.
 """
 
@@ -14,23 +14,23 @@ import pyarrow as pa
 
 from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable, ReadCost, part_table, spark_types
-from auditor.spark.query_plans import in_one_task
+from auditor.spark.query_plans import has_one_task_plans
 from auditor.spark.table_files import FileReader, TableFiles
 from auditor.spark.table_queries import empty_frame
 from auditor.spark.types import DataFrame, DataSource, SparkSession, StructType
 
-Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Rows: TypeAlias = pa.Table | PartTable | DataFrame
-"""Rows of the driver, rows in parts that are still to be read, or a query."""
+"""Rows as a table in the driver, as parts that are still to be read, or as a Spark query."""
 
-_ROWS_A_BATCH = 4096
+_ROWS_PER_BATCH = 4096
 
 
-def map_batches(rows: DataFrame, map_partition: Work, columns: pa.Schema | StructType) -> DataFrame:
-    """Return the rows that ``map_partition`` makes from the batches of a table.
+def map_batches(rows: DataFrame, map_partition: BatchFunction, columns: pa.Schema | StructType) -> DataFrame:
+    """Return the rows that ``map_partition`` makes from the batches of the table ``rows``.
 
-    For tiny tables the driver calls ``map_partition``, because the Python processes of a task take longer to
-    start.
+    For tiny tables the driver itself calls ``map_partition``, because starting a task's Python processes
+    takes longer.
 
     Args:
         rows: the table.
@@ -38,25 +38,25 @@ def map_batches(rows: DataFrame, map_partition: Work, columns: pa.Schema | Struc
         columns: the columns of the result.
     """
     spark, schema = rows.sparkSession, spark_types(columns)
-    if not in_one_task(spark):
+    if not has_one_task_plans(spark):
         return rows.mapInArrow(map_partition, schema)
-    batches = rows.toArrow().to_batches(max_chunksize=_ROWS_A_BATCH)
+    batches = rows.toArrow().to_batches(max_chunksize=_ROWS_PER_BATCH)
     return arrow_frame(spark, table_of(map_partition(iter(batches)), schema), schema)
 
 
 def map_rows(
     rows: DataFrame, make_batch: Callable[[list[dict[str, Any]]], pa.RecordBatch], columns: pa.Schema
 ) -> DataFrame:
-    """Return the rows that ``make_batch`` makes from each batch. It gets rows as dicts; see `map_batches`."""
+    """Return the rows that ``make_batch`` makes from the rows of each batch, as dicts (see `map_batches`)."""
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def map_batch_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (make_batch(batch.to_pylist()) for batch in batches)
 
-    return map_batches(rows, work, columns)
+    return map_batches(rows, map_batch_rows, columns)
 
 
 def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """Return a table of the driver as a Spark table, in the types of ``schema``, or else those of Arrow.
+    """Return a table of the driver as a Spark table, with the types of ``schema``, or else those of Arrow.
 
     The data is passed in one chunk: Spark 4.3 takes an empty chunk for the end, and drops the rows after it.
     """
@@ -65,11 +65,11 @@ def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None 
 
 
 def in_one_part(rows: DataFrame) -> DataFrame:
-    """Put rows into one partition if all tables are tiny.
+    """Put rows into one partition if the audit's tables are tiny.
 
-    Spark does not know the number of rows that come from the driver or from a file.
+    Spark cannot decide this, because it does not know the number of rows in the driver or in a file.
     """
-    return rows.coalesce(1) if in_one_task(rows.sparkSession) else rows
+    return rows.coalesce(1) if has_one_task_plans(rows.sparkSession) else rows
 
 
 def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
@@ -77,8 +77,8 @@ def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     arrow_schema = to_arrow_schema(schema)
-    parts = [pa.Table.from_batches([batch]).cast(arrow_schema) for batch in batches]
-    return pa.concat_tables(parts) if parts else arrow_schema.empty_table()
+    arrow_tables = [pa.Table.from_batches([batch]).cast(arrow_schema) for batch in batches]
+    return pa.concat_tables(arrow_tables) if arrow_tables else arrow_schema.empty_table()
 
 
 def as_frame(spark: SparkSession, rows: Rows) -> DataFrame:
@@ -97,30 +97,43 @@ def source_rows(spark: SparkSession, source: DataSource) -> DataFrame:
     return part_table(spark, source).frame()
 
 
-_LOTS_PER_CORE = 4
+_PARTS_PER_CORE = 4
 _PARQUET_BYTE_SECONDS = 150e-9
 """Approximate time to make new rows from one byte of Parquet, in seconds."""
 
 
 def select_columns(rows: DataFrame, columns: pa.Schema) -> DataFrame:
     """Return the rows with these columns, in this order. A column that the rows lack is null."""
-    kinds = {field.name: field.dataType for field in spark_types(columns).fields}
-    values = {name: F.col(name) if name in rows.columns else F.lit(None) for name in kinds}
-    return rows.select(*(value.cast(kinds[name]).alias(name) for name, value in values.items()))
+    spark_types_by_name = {
+        schema_field.name: schema_field.dataType for schema_field in spark_types(columns).fields
+    }
+    column_values = {
+        name: F.col(name) if name in rows.columns else F.lit(None) for name in spark_types_by_name
+    }
+    return rows.select(
+        *(
+            column_value.cast(spark_types_by_name[name]).alias(name)
+            for name, column_value in column_values.items()
+        )
+    )
 
 
-def lots_of(
+def split_reader_parts(
     spark: SparkSession, table: TableFiles, read: FileReader
 ) -> Iterable[tuple[FileReader, TableFiles]]:
-    """Yield the parts of a `PartTable` that reads the files of a table, a few parts for each core."""
-    return ((read, files) for files in table.lots(spark.sparkContext.defaultParallelism * _LOTS_PER_CORE))
+    """Yield the parts of a `PartTable`, a few for each core. ``read`` reads a group of the table's files."""
+    return (
+        (read, files) for files in table.split_files(spark.sparkContext.defaultParallelism * _PARTS_PER_CORE)
+    )
 
 
 def from_files(
     spark: SparkSession, columns: pa.Schema | StructType, table: TableFiles, read: FileReader
 ) -> PartTable:
     """Return the rows that ``read`` makes from the files of a table, with one task per group of files."""
-    return PartTable(spark, spark_types(columns), tuple(lots_of(spark, table, read)), cost_of(table))
+    return PartTable(
+        spark, spark_types(columns), tuple(split_reader_parts(spark, table, read)), cost_of(table)
+    )
 
 
 def cost_of(table: TableFiles) -> ReadCost:

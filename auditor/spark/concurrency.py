@@ -1,7 +1,8 @@
 """Number of tasks that a Spark session runs at once.
 
-The tasks share a limit on the load of a server. `SparkContext.defaultParallelism` is not that number, because
-``spark.default.parallelism`` can set it to any value.
+The tasks of an audit share a limit on the load of a server, so that each gets a part of it.
+`SparkContext.defaultParallelism` is not the number of tasks, because ``spark.default.parallelism`` can set it
+to any value.
 """
 
 from __future__ import annotations
@@ -17,35 +18,35 @@ _UNBOUNDED_SLOTS = str((1 << 31) - 1)
 def running_slots(spark: SparkSession) -> int:
     """Return the number of tasks that the current executors can run at once. It is at least 1."""
     context: Any = spark.sparkContext._jsc.sc()
-    profile = context.resourceProfileManager().defaultResourceProfile()
-    return max(1, int(context.maxNumConcurrentTasks(profile)))
+    resource_profile = context.resourceProfileManager().defaultResourceProfile()
+    return max(1, int(context.maxNumConcurrentTasks(resource_profile)))
 
 
-def most_slots(spark: SparkSession) -> int | None:
+def max_slots(spark: SparkSession) -> int | None:
     """Return the largest number of tasks that can run at once, also on executors that may still be added.
 
     None if nothing limits the number. A standalone master without ``spark.cores.max`` uses every worker that
-    joins. Dynamic allocation requests as many executors as there are tasks.
+    joins. By default, dynamic allocation requests as many executors as there are tasks.
     """
     context = spark.sparkContext
-    conf, master = context.getConf(), str(context.master)
-    task_cores = int(conf.get("spark.task.cpus", "1"))
+    spark_conf, master = context.getConf(), str(context.master)
+    task_cores = int(spark_conf.get("spark.task.cpus", "1"))
     if master.startswith("local") and not master.startswith("local-cluster"):
         return running_slots(spark)
     if master.startswith("spark://"):
-        cores = conf.get("spark.cores.max")
-        return None if cores is None else max(1, int(cores) // task_cores)
+        max_cores = spark_conf.get("spark.cores.max")
+        return None if max_cores is None else max(1, int(max_cores) // task_cores)
     if not master.startswith(("yarn", "k8s://")):
         return None
-    if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
-        executors = conf.get("spark.dynamicAllocation.maxExecutors", _UNBOUNDED_SLOTS)
+    if spark_conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        executors = spark_conf.get("spark.dynamicAllocation.maxExecutors", _UNBOUNDED_SLOTS)
     else:
-        executors = conf.get("spark.executor.instances", "2")
+        executors = spark_conf.get("spark.executor.instances", "2")
     if executors == _UNBOUNDED_SLOTS:
         return None
-    return max(1, int(executors) * (int(conf.get("spark.executor.cores", "1")) // task_cores))
+    return max(1, int(executors) * (int(spark_conf.get("spark.executor.cores", "1")) // task_cores))
 
 
-def copies_of_task(spark: SparkSession) -> int:
-    """Return the number of attempts of one task that can run at once: two if Spark speculates, else one."""
+def max_task_attempts(spark: SparkSession) -> int:
+    """Return the largest number of attempts of one task that run at once: 2 if Spark speculates, else 1."""
     return 2 if spark.sparkContext.getConf().get("spark.speculation", "false") == "true" else 1

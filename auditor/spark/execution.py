@@ -1,8 +1,8 @@
 """Decisions on where the work of an audit runs: in the driver, in Spark's tasks, or in a second thread.
 
-A caller says what to do. This module alone looks at sizes, and decides by the estimated time of the work.
-Starting a task takes about as long as reading the indexes of ten thousand ledgers, so the driver does short
-work itself. Long work, and work that turns out to be long, goes to tasks. The results are equal.
+A caller only says what to compute. This module looks at sizes, and decides by the estimated time. Starting a
+task takes about as long as reading the indexes of ten thousand ledgers, so the driver does short work itself.
+Tasks do the long work, also if it only turns out to be long. The results are the same in each case.
 """
 
 from __future__ import annotations
@@ -22,29 +22,37 @@ import pyarrow as pa
 from pyarrow import fs
 
 from auditor.spark import functions as F
-from auditor.spark.batches import Rows, arrow_frame, as_frame, from_files, in_one_part, lots_of, table_of
+from auditor.spark.batches import (
+    Rows,
+    arrow_frame,
+    as_frame,
+    from_files,
+    in_one_part,
+    split_reader_parts,
+    table_of,
+)
 from auditor.spark.part_tables import PartTable, ReadCost, spark_types
-from auditor.spark.query_plans import QueryPlans, in_one_task, is_large, partitions, partitions_of
+from auditor.spark.query_plans import QueryPlans, has_one_task_plans, is_large, partitions, partitions_of
 from auditor.spark.table_files import FileReader, TableFiles
 from auditor.spark.tasks import require_shared
 from auditor.spark.types import DataFrame, SparkSession, StructType
 
 DRIVER_SECONDS = 1.5
-"""Largest estimated time of work that the driver does, in seconds. Spark's tasks take as long to start."""
+"""Largest estimated time of work that the driver does itself, in seconds. Starting tasks takes as long."""
 DRIVER_READ_BYTES = 16 << 20
 """Largest size of rows that the driver reads into memory, in bytes.
 
 The rows of some 30,000 ledgers, or of their indexes, have this size.
 """
 DRIVER_READ_SECONDS = 5.0
-"""Longest time for reading in the driver, in seconds. The parts that are then left are read by tasks."""
-LOOK_SECONDS = 0.5
+"""Longest time for reading in the driver, in seconds. After that, tasks read the remaining parts."""
+SIZE_LOOKUP_SECONDS = 0.5
 """Longest time for adding up file sizes, in seconds.
 
 If it takes longer, the disk is slow or its cache is empty, and tasks read the files.
 """
 _FILE_SECONDS, _BYTE_SECONDS = 15e-6, 1 / 130e6
-"""Approximate seconds to read a file and one of its bytes, if the file is in the cache."""
+"""Approximate seconds to open a file, and to read one byte of it, if the file is in the cache."""
 
 IN_MEMORY_BYTES = 256 << 10
 """Largest Parquet size of a table whose rows the driver keeps in memory, in bytes.
@@ -59,11 +67,11 @@ A table of some hundred thousand narrow rows has this size.
 
 T = TypeVar("T")
 Query = TypeVar("Query")
-Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+BucketFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class TablePlace(Protocol):
-    """The place of one table: for Spark, for pyarrow and for the driver."""
+    """The place of one table, as Spark, pyarrow and the driver need it."""
 
     @property
     def path(self) -> str:
@@ -87,7 +95,7 @@ class TablePlace(Protocol):
 
 @dataclass(frozen=True)
 class BucketSource:
-    """Files of a table, and a function that makes rows of them, each with the number of its bucket."""
+    """Files of a table, and a function that makes rows from them. Each row has the number of its bucket."""
 
     files: TableFiles
     read: Callable[[TableFiles, int], Iterator[pa.RecordBatch]]
@@ -96,42 +104,44 @@ class BucketSource:
 class Execution:
     """The Spark session of an audit, with the plans of its queries and a second thread for some of them.
 
-    Without ``plans``, queries keep the session's settings. Without ``second``, nothing runs concurrently.
+    Without ``plans``, queries keep the session's settings. Without ``second_thread``, nothing runs
+    concurrently.
     """
 
     def __init__(
-        self, spark: SparkSession, plans: QueryPlans | None = None, second: Executor | None = None
+        self, spark: SparkSession, plans: QueryPlans | None = None, second_thread: Executor | None = None
     ) -> None:
         self.spark = spark
         self._plans = plans
-        self._second = second
+        self._second = second_thread
         self._thread = local()
         self._shared = False
 
     def plan_for(self, table_bytes: int, replicas: int = 0) -> None:
         """Set Spark's query planning for tables of this size, and for the number of replicas to compare."""
         if self._plans is not None:
-            self._plans.fit(table_bytes, replicas)
+            self._plans.fit_to_tables(table_bytes, replicas)
 
     def run_concurrently(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
         """Call functions that do not need each other's results, and return their results in the same order.
 
-        A small audit spends its time on query planning, which Java does in the calling thread while another
-        core is idle. So the first function runs in this thread, and the others in a second one. Tasks on
-        large tables use all cores anyway. Raises the error of a function that failed.
+        A small audit spends its time on query planning, for which Java uses only the calling thread. So the
+        first function runs in this thread, and the others run in a second one. For large tables, all
+        functions run in this thread, because tasks use all cores anyway. Raises the error of a function that
+        failed.
         """
         is_small = self._plans is not None and self._plans.small
         if self._second is None or not is_small or getattr(self._thread, "is_second", False):
             return [function() for function in functions]
-        futures = [self._second.submit(self._run_in_second, function) for function in functions[1:]]
+        futures = [self._second.submit(self._run_in_second_thread, function) for function in functions[1:]]
         return [*(function() for function in functions[:1]), *(future.result() for future in futures)]
 
-    def _run_in_second(self, function: Callable[[], T]) -> T:
+    def _run_in_second_thread(self, function: Callable[[], T]) -> T:
         self._thread.is_second = True  # else the thread would wait for itself
         return function()
 
     def frame(self, rows: Rows) -> DataFrame:
-        """Return rows as a Spark table. A short read is done now, a longer one when rows are needed."""
+        """Return rows as a Spark table. Read them now if that is short work, else when they are needed."""
         return as_frame(self.spark, read_parts(rows) if isinstance(rows, PartTable) else rows)
 
     def write_table(self, place: TablePlace, rows: Rows) -> DataFrame:
@@ -144,26 +154,26 @@ class Execution:
                 table.write(*place.place())
         elif not isinstance(table, pa.Table):
             schema = table.schema  # else Spark runs a job to look what it has written
-            if in_one_task(self.spark):
+            if has_one_task_plans(self.spark):
                 table = table.toArrow()
             else:
                 self._require_shared(place)
                 table.write.mode("overwrite").parquet(place.path)
         if not isinstance(table, pa.Table):
-            return self._open(place, schema, None)
+            return self._open_written(place, schema, None)
         place.write(table)
-        return self._open(place, schema, table)
+        return self._open_written(place, schema, table)
 
     def open_table(self, place: TablePlace) -> DataFrame:
         """Return a written table."""
-        return self._open(place, None, None)
+        return self._open_written(place, None, None)
 
-    def _open(self, place: TablePlace, schema: StructType | None, rows: pa.Table | None) -> DataFrame:
+    def _open_written(self, place: TablePlace, schema: StructType | None, rows: pa.Table | None) -> DataFrame:
         """Return a written table: from its files, or from memory if it is small.
 
-        A plan over rows in memory needs no file scan, and no job before a broadcast. Scans and jobs take most
-        of the time of an audit of a small cluster. ``schema`` and ``rows`` are None if they are not in
-        memory.
+        A query of rows in memory needs no file scan, and no job before a broadcast. Scans and jobs take most
+        of the time of a small audit. ``rows`` are the rows if they are in memory, and ``schema`` is their
+        schema; else both are None.
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -186,102 +196,115 @@ class Execution:
 
     def write_groups(
         self,
-        groups: Mapping[str, Sequence[Query]],
+        query_groups: Mapping[str, Sequence[Query]],
         union: Callable[[Sequence[Query]], DataFrame],
         write: Callable[[str, Callable[[], DataFrame]], DataFrame],
     ) -> list[DataFrame]:
         """Write the rows of many queries, and return the written tables.
 
-        For large tables, each group of queries is written separately. Spark plans the remaining parts of a
-        query anew whenever a part ends. If all queries were one, this planning would take longer than the
-        queries. For tiny tables, two halves are written concurrently.
+        For large tables, each group of queries is written separately. If all queries were one query, planning
+        would take longer than running them, because Spark plans the rest of a query again whenever a part
+        ends. For tiny tables, two halves of the queries are written concurrently.
 
         Args:
-            groups: the queries by name of their group.
+            query_groups: the queries by name of their group.
             union: makes one query of several.
             write: writes a table. It gets the table's name, and the function that makes the table.
         """
-        if in_one_task(self.spark):
-            queries = [query for group in groups.values() for query in group]
+        if has_one_task_plans(self.spark):
+            queries = [query for group_queries in query_groups.values() for query in group_queries]
             # Every second one, so that neither half has all that is long.
-            groups = {"first": queries[::2], "second": queries[1::2]}
+            query_groups = {"first": queries[::2], "second": queries[1::2]}
 
         def rows(queries: Sequence[Query]) -> DataFrame:
             # Each query has tasks of its own, most of them idle.
             return union(queries).coalesce(partitions(self.spark))
 
-        writes = [partial(write, name, partial(rows, queries)) for name, queries in groups.items() if queries]
-        return self.run_concurrently(writes)
+        write_calls = [
+            partial(write, group_name, partial(rows, queries))
+            for group_name, queries in query_groups.items()
+            if queries
+        ]
+        return self.run_concurrently(write_calls)
 
     def count_rows(
-        self, schema: pa.Schema, table: TableFiles, count: FileReader, numbers: Sequence[str]
+        self, schema: pa.Schema, table: TableFiles, count_file_rows: FileReader, sum_columns: Sequence[str]
     ) -> pa.Table:
         """Count rows in the files of a table, and add up the counts.
 
-        The result has one row for each kind of row.
+        The result has one row for each combination of values in the columns that are not summed.
 
         Args:
             schema: the columns of the result.
             table: the files.
-            count: makes rows with counts from some of the files.
-            numbers: the columns that are summed.
+            count_file_rows: makes rows with counts from some of the files.
+            sum_columns: the columns that are summed.
         """
         if is_large(table.size):
-            rows = from_files(self.spark, schema, table, count).frame().toArrow().cast(schema)
+            rows = from_files(self.spark, schema, table, count_file_rows).frame().toArrow().cast(schema)
         else:
-            rows = pa.Table.from_batches(count(table), schema)
-        kinds = [name for name in schema.names if name not in numbers]
-        sums = rows.group_by(kinds).aggregate([(name, "sum") for name in numbers])
-        return sums.rename_columns([*kinds, *numbers]).select(schema.names).cast(schema)
+            rows = pa.Table.from_batches(count_file_rows(table), schema)
+        key_columns = [column_name for column_name in schema.names if column_name not in sum_columns]
+        summed_rows = rows.group_by(key_columns).aggregate(
+            [(column_name, "sum") for column_name in sum_columns]
+        )
+        return summed_rows.rename_columns([*key_columns, *sum_columns]).select(schema.names).cast(schema)
 
     def map_buckets(
         self,
         sources: Sequence[BucketSource],
         schema: pa.Schema,
-        work: Work,
+        map_bucket_rows: BucketFunction,
         columns: pa.Schema,
         replicas: int,
         value_columns: Sequence[str],
     ) -> Rows:
-        """Return the rows that ``work`` makes from all rows of each bucket, in batches.
+        """Return the rows that ``map_bucket_rows`` makes from all rows of each bucket, in batches.
 
         Args:
             sources: the tables that the rows come from.
             schema: the columns of these rows. The column ``bucket`` has the number of the bucket.
-            work: the function from batches to batches.
+            map_bucket_rows: makes batches of the result from all batches of a bucket.
             columns: the columns of the result.
             replicas: the number of replicas that the rows are about.
-            value_columns: the columns of the tables that a task has in memory while it works.
+            value_columns: the columns of the sources whose values a task keeps in memory.
         """
         if not is_large(sum(source.files.size for source in sources)):
             batches = chain.from_iterable(source.read(source.files, 1) for source in sources)
-            return pa.Table.from_batches(work(batches), columns)
+            return pa.Table.from_batches(map_bucket_rows(batches), columns)
         value_bytes = sum(source.files.column_bytes(value_columns) for source in sources)
         buckets = partitions_of(self.spark, replicas, value_bytes)
         parts = chain.from_iterable(
-            lots_of(self.spark, source.files, partial(_read_bucketed, read=source.read, buckets=buckets))
+            split_reader_parts(
+                self.spark, source.files, partial(_read_bucketed, read=source.read, buckets=buckets)
+            )
             for source in sources
         )
         rows = PartTable(self.spark, spark_types(schema), tuple(parts)).frame()
-        return rows.repartition(buckets, "bucket").mapInArrow(work, spark_types(columns))
+        return rows.repartition(buckets, "bucket").mapInArrow(map_bucket_rows, spark_types(columns))
 
     def broadcast(
         self, rows: DataFrame, table: TableFiles, max_bytes: int = MAX_BROADCAST_BYTES
     ) -> DataFrame:
-        """Mark a written table for joins with all ledgers. Spark sends a small one to every task.
+        """Mark a written table so that Spark sends it to every task for joins, if it is small enough.
 
-        Otherwise Spark would estimate ten times the size of its files, and sort all ledgers to join a few.
+        Without the mark, Spark estimates ten times the size of the files, and sorts all ledgers to join a
+        few.
         """
         return F.broadcast(rows) if IN_MEMORY_BYTES < table.size <= max_bytes else rows
 
     def semi_join(
-        self, rows: DataFrame, keys: TableFiles, join: Callable[[], tuple[DataFrame, TableFiles]]
+        self,
+        rows: DataFrame,
+        key_files: TableFiles,
+        write_joined_rows: Callable[[], tuple[DataFrame, TableFiles]],
     ) -> DataFrame:
-        """Return at least the ``rows`` with one of the ``keys``, for joins with the table of the keys.
+        """Return the ``rows`` that have a key in ``key_files``; other rows may remain.
 
-        If the keys are few, ``join`` writes the rows with a key, and returns them and their files.
+        If the keys are few, ``write_joined_rows`` writes the rows with a key, and returns the table and its
+        files.
         """
-        return self.broadcast(*join()) if keys.size <= MAX_BROADCAST_BYTES else rows
+        return self.broadcast(*write_joined_rows()) if key_files.size <= MAX_BROADCAST_BYTES else rows
 
 
 def _read_bucketed(
@@ -293,23 +316,23 @@ def _read_bucketed(
 def read_parts(table: PartTable) -> pa.Table | PartTable:
     """Read the rows of a table in the driver if that is short work.
 
-    Otherwise return a table for tasks. It has the rows that were already read, and the remaining parts.
+    Otherwise return a table for tasks. It has the rows that the driver has already read, and the other parts.
 
     Raises:
         Exception: any error of reading in the driver.
     """
-    if table.cost is not None and not _is_short(table.cost):
+    if table.cost is not None and not _is_read_in_driver(table.cost):
         return table
     driver_batches: list[pa.RecordBatch] = []
-    size, start_time = 0, time.monotonic()
-    for number, (read, part) in enumerate(table.parts):
+    file_bytes, start_time = 0, time.monotonic()
+    for part_number, (read, part) in enumerate(table.parts):
         batches: list[pa.RecordBatch] = []
         with closing(read(part)) as rows:  # type: ignore[type-var]  # ours are generators
             for batch in rows:
                 batches.append(batch)
-                size += batch.nbytes
-                if size > DRIVER_READ_BYTES or time.monotonic() - start_time > DRIVER_READ_SECONDS:
-                    remaining_parts = table.parts[number:]
+                file_bytes += batch.nbytes
+                if file_bytes > DRIVER_READ_BYTES or time.monotonic() - start_time > DRIVER_READ_SECONDS:
+                    remaining_parts = table.parts[part_number:]
                     return replace(
                         table,
                         parts=((iter, driver_batches), *remaining_parts)
@@ -320,23 +343,23 @@ def read_parts(table: PartTable) -> pa.Table | PartTable:
     return table_of(driver_batches, table.schema)
 
 
-def _is_short(cost: ReadCost) -> bool:
-    """Return whether the driver reads a table in `DRIVER_SECONDS`.
+def _is_read_in_driver(read_cost: ReadCost) -> bool:
+    """Return whether the driver can read a table in `DRIVER_SECONDS`.
 
-    It stops adding up file sizes once the limit is exceeded.
+    The function stops adding up file sizes once this limit is exceeded.
     """
-    seconds_left, start_time = DRIVER_SECONDS - cost.seconds, time.monotonic()
-    stack = list(reversed(cost.directories))
-    while stack and seconds_left >= 0:
-        if time.monotonic() - start_time > LOOK_SECONDS:
+    seconds_left, start_time = DRIVER_SECONDS - read_cost.seconds, time.monotonic()
+    pending_directories = list(reversed(read_cost.directories))
+    while pending_directories and seconds_left >= 0:
+        if time.monotonic() - start_time > SIZE_LOOKUP_SECONDS:
             return False
         try:
-            with os.scandir(stack.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        stack.append(entry.path)
+            with os.scandir(pending_directories.pop()) as directory_entries:
+                for directory_entry in directory_entries:
+                    if directory_entry.is_dir(follow_symlinks=False):
+                        pending_directories.append(directory_entry.path)
                         continue
-                    seconds_left -= _FILE_SECONDS + entry.stat().st_blocks * 512 * _BYTE_SECONDS
+                    seconds_left -= _FILE_SECONDS + directory_entry.stat().st_blocks * 512 * _BYTE_SECONDS
                     if seconds_left < 0:
                         return False
         except OSError:

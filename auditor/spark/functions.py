@@ -1,7 +1,7 @@
-"""Lazy import of Spark's column functions: the first call of a function imports Spark.
+"""Lazy import of Spark's column functions: the first use of a function imports Spark.
 
-Importing Spark takes a second. ``bkaudit explain check`` also imports the modules of checks, tables and
-reports, and does not need Spark. These modules therefore say ``from auditor.spark import functions as F``.
+Importing Spark takes a second. ``bkaudit explain check`` imports the modules of checks, tables and reports,
+but does not need Spark. So these modules use ``from auditor.spark import functions as F``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ else:
         return Window if name == "Window" else getattr(functions, name)
 
 
-def small_digits(digits: Column | str) -> Column:
+def lowercase_digits(hexadecimal_digits: Column | str) -> Column:
     """Convert hexadecimal digits to lower case.
 
-    Spark's ``lower`` supports all alphabets, and loads their tables on its first call. That takes two
-    seconds, even in a small audit.
+    This is used instead of Spark's ``lower``, which supports all alphabets, and takes two seconds to load
+    their tables on its first call.
     """
     from pyspark.sql import functions
 
-    return functions.translate(digits, "ABCDEF", "abcdef")
+    return functions.translate(hexadecimal_digits, "ABCDEF", "abcdef")

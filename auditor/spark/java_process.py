@@ -1,4 +1,4 @@
-"""Java process of a Spark session: ending it after a failed start, and the reason if it ended by itself."""
+"""Java process of a Spark session: how to end it after a failed start, and why it ended by itself."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-_END_SECONDS = 2.0
-"""Longest wait for the end of the process, in seconds. Its connections break some time before it ends."""
+_END_TIMEOUT_SECONDS = 2.0
+"""Longest wait for the end of the Java process, in seconds. Its connections break before it ends."""
 
 _LOG_TAIL_BYTES = 65_536
 _MAX_LINE_CHARACTERS = 300
 _log_files: list[Path] = []
-"""The file to which the Java process writes its output, as only element. Empty if it writes to no file."""
+"""List with the file to which the Java process writes its output; empty if it writes to no file."""
 
 _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 
@@ -27,18 +27,20 @@ _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 def deferred_interrupts() -> Iterator[None]:
     """Delay an interrupt to the end of the block, so that a process started in the block is not lost.
 
-    Python raises KeyboardInterrupt between any two instructions, also between the start of a process and the
-    assignment of its number. Python raises KeyboardInterrupt only in the main thread.
+    In the main thread, Python may raise KeyboardInterrupt between any two instructions, also between the
+    start of a process and the assignment of its number.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     pending_signals: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: pending_signals.append(number))
+    earlier_handler = signal.signal(
+        signal.SIGINT, lambda signal_number, _: pending_signals.append(signal_number)
+    )
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        signal.signal(signal.SIGINT, earlier_handler)
         if pending_signals:
             signal.raise_signal(signal.SIGINT)
 
@@ -47,17 +49,17 @@ def deferred_interrupts() -> Iterator[None]:
 def java_ends_with_failure() -> Iterator[None]:
     """Kill the Java process that PySpark starts in the block, if the block fails or is interrupted.
 
-    If PySpark is interrupted while it waits for Java, it loses the process. It also removes the directory in
-    which Java is about to write its port. Java then fails, but its process never ends, because other threads
-    of it go on.
+    If PySpark is interrupted while it waits for Java, it forgets the process. It also removes the directory
+    in which Java is about to write its port. Java then fails, but its process never ends, because other
+    threads of it go on.
     """
     from pyspark import SparkContext, java_gateway
 
-    started: list[subprocess.Popen[bytes]] = []
+    started_processes: list[subprocess.Popen[bytes]] = []
 
     class RecordedProcess(subprocess.Popen[bytes]):
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            started.append(self)
+            started_processes.append(self)
             with deferred_interrupts():
                 super().__init__(*arguments, **options)
 
@@ -65,9 +67,9 @@ def java_ends_with_failure() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for process in started:
+        for process in started_processes:
             _kill_process(process)
-        if started:
+        if started_processes:
             # A later session of this process would use the connection to the killed Java.
             SparkContext._gateway = SparkContext._jvm = None
         raise
@@ -86,12 +88,12 @@ def _kill_process(process: subprocess.Popen[bytes]) -> None:
             process.stdin.close()
 
 
-def java_end() -> str | None:
-    """Return how the Java process of this process's sessions ended.
+def describe_java_end() -> str | None:
+    """Return how the Java process of this process's sessions ended, as the end of a sentence.
 
-    None if it runs, if there is none, or if another program started it, as spark-submit does.
+    None if it still runs, if there is none, or if another program started it, as spark-submit does.
 
-    >>> java_end() is None
+    >>> describe_java_end() is None
     True
     """
     pyspark = sys.modules.get("pyspark")
@@ -99,51 +101,51 @@ def java_end() -> str | None:
     process = getattr(gateway, "proc", None)
     if process is None:
         return None
-    deadline = time.monotonic() + _END_SECONDS
-    while (code := process.poll()) is None and time.monotonic() < deadline:
+    deadline = time.monotonic() + _END_TIMEOUT_SECONDS
+    while (exit_code := process.poll()) is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    return None if code is None else _describe_end(code)
+    return None if exit_code is None else _describe_end(exit_code)
 
 
-def _describe_end(code: int) -> str:
-    """Describe the end of a process from its status as `subprocess` reports it.
+def _describe_end(exit_code: int) -> str:
+    """Describe the end of a process from its exit code as `subprocess` reports it.
 
     >>> _describe_end(3), _describe_end(-9)
     ('ended with status 3', 'was ended by signal 9 (SIGKILL)')
     """
-    if code >= 0:
-        return f"ended with status {code}"
+    if exit_code >= 0:
+        return f"ended with status {exit_code}"
     try:
-        name = f" ({signal.Signals(-code).name})"
+        name = f" ({signal.Signals(-exit_code).name})"
     except ValueError:
         name = ""
-    return f"was ended by signal {-code}{name}"
+    return f"was ended by signal {-exit_code}{name}"
 
 
-def remember_log(log: Path | None) -> None:
+def set_log_file(log_path: Path | None) -> None:
     """Set the file to which the Java process of this process's sessions writes. None means standard error."""
-    _log_files[:] = [] if log is None else [log]
+    _log_files[:] = [] if log_path is None else [log_path]
 
 
-def log_evidence() -> str:
-    """Return a sentence with the last line of the Java process's log. Empty if there is no log.
+def describe_log() -> str:
+    """Return a sentence with the last line of the Java process's log, or an empty text if there is no log.
 
-    It mentions a lack of memory, and the option that gives more, only if the log shows such a lack.
+    If the log shows a lack of memory, the text has the last such line, and the option that gives more.
     """
     if not _log_files:
         return ""
-    log = _log_files[0]
+    log_path = _log_files[0]
     try:
-        with log.open("rb") as file:
+        with log_path.open("rb") as file:
             file.seek(0, 2)
             file.seek(max(file.tell() - _LOG_TAIL_BYTES, 0))
             lines = file.read().decode("utf-8", "replace").split("\n")
     except OSError as error:
-        return f" {log} cannot be read: {error.strerror}."
+        return f" {log_path} cannot be read: {error.strerror}."
     lines = ["".join(filter(str.isprintable, line)).strip() for line in lines]
-    memory = [line for line in lines if _OUT_OF_MEMORY in line]
-    last_line = next(reversed(memory or [line for line in lines if line]), None)
+    memory_lines = [line for line in lines if _OUT_OF_MEMORY in line]
+    last_line = next(reversed(memory_lines or [line for line in lines if line]), None)
     if last_line is None:
-        return f" {log} is empty."
-    advice = " Pass more with --driver-memory." if memory else ""
-    return f" {log}: {last_line[:_MAX_LINE_CHARACTERS]}.{advice}"
+        return f" {log_path} is empty."
+    memory_advice = " Pass more with --driver-memory." if memory_lines else ""
+    return f" {log_path}: {last_line[:_MAX_LINE_CHARACTERS]}.{memory_advice}"

@@ -1,7 +1,7 @@
 """Tables that tasks make part by part, and write directly as Parquet.
 
-A data source of this package gives its rows in Arrow batches. If Spark wrote them, they would go to Java,
-become single rows, and be put into columns again. That takes longer than reading them. A task therefore
+A data source of this package gives its rows in Arrow batches. If Spark wrote them, it would send them to
+Java, split them into rows, and put them into columns again. That takes longer than reading them. So each task
 writes its part as Parquet itself, through pyarrow's file system, and the driver gets the file's name. For an
 object store, tasks take the credentials from their environment, as the driver does.
 
@@ -23,18 +23,18 @@ from pyarrow import fs
 
 from auditor.model.columns import LEDGER
 from auditor.model.run_facts import WHOLE
-from auditor.spark.concurrency import most_slots
+from auditor.spark.concurrency import max_slots
 from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSession, StructType
 
 _TEMPORARY_DIRECTORY = "_temporary"
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 """Key in each Parquet file under which Spark keeps the table's columns with their comments."""
 _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 64 << 20
-_UNLIKE = (LEDGER[-1], "path")
+_HIGH_CARDINALITY_COLUMNS = (LEDGER[-1], "path")
 """Columns whose values hardly ever repeat, so that a dictionary would not make them smaller."""
 
 _TASKS_PER_SLOT = 16
-"""Largest number of tasks per slot (a task that can run at once). A task without work takes 20 to 50 ms."""
+"""Largest number of tasks per slot, which runs one task at a time. A task without work takes 20 to 50 ms."""
 
 Reader = Callable[[Any], Iterator[pa.RecordBatch]]
 
@@ -43,19 +43,19 @@ Reader = Callable[[Any], Iterator[pa.RecordBatch]]
 class ReadCost:
     """Estimate of the time in which one process reads a table.
 
-    ``seconds`` is the known part. The time to read every file below ``directories`` is added to it.
+    The time is ``seconds``, plus the time to read every file below ``directories``.
     """
 
     seconds: float = 0.0
     directories: tuple[str, ...] = ()
 
-    def __add__(self, other: ReadCost) -> ReadCost:
-        return ReadCost(self.seconds + other.seconds, (*self.directories, *other.directories))
+    def __add__(self, other_cost: ReadCost) -> ReadCost:
+        return ReadCost(self.seconds + other_cost.seconds, (*self.directories, *other_cost.directories))
 
 
 @dataclass(frozen=True)
 class PartTable:
-    """A table of ``schema`` in parts. Each element of ``parts`` is a reader and a part that it reads.
+    """A table in parts, with the columns of ``schema``. An element of ``parts`` is a reader and its part.
 
     ``cost`` is None if the time of reading cannot be estimated.
     """
@@ -66,7 +66,7 @@ class PartTable:
     cost: ReadCost | None = None
 
     @classmethod
-    def of(
+    def from_parts(
         cls,
         spark: SparkSession,
         columns: pa.Schema,
@@ -74,82 +74,86 @@ class PartTable:
         parts: Iterable[Any],
         cost: ReadCost | None = None,
     ) -> PartTable:
-        """Return the table of these ``columns`` and ``parts``, all of which ``read`` reads."""
+        """Return the table with these ``columns`` and ``parts``. ``read`` reads each of the parts."""
         return cls(spark, spark_schema(columns), tuple((read, part) for part in parts), cost)
 
     def frame(self) -> DataFrame:
         """Return the rows as a Spark table."""
         parts = self._pickled_parts()
 
-        def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for number in _part_ids(numbers):
-                yield from parts.rows(number)
+        def read(number_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for part_number in _part_ids(number_batches):
+                yield from parts.rows(part_number)
 
         return self._part_tasks().mapInArrow(read, self.schema)
 
-    def write(self, system: fs.FileSystem, where: str) -> None:
-        """Write the table to a path of a file system that every task can write; delete existing files."""
+    def write(self, file_system: fs.FileSystem, table_path: str) -> None:
+        """Write the table to a path of a file system to which every task can write; delete existing files."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         parts, metadata = self._pickled_parts(), {_SPARK_SCHEMA: self.schema.json()}
-        temporary = f"{where}/{_TEMPORARY_DIRECTORY}"
-        if system.get_file_info(where).type != fs.FileType.NotFound:
-            system.delete_dir(where)
-        system.create_dir(temporary, recursive=True)
+        temporary_directory = f"{table_path}/{_TEMPORARY_DIRECTORY}"
+        if file_system.get_file_info(table_path).type != fs.FileType.NotFound:
+            file_system.delete_dir(table_path)
+        file_system.create_dir(temporary_directory, recursive=True)
 
-        def write(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for number in _part_ids(numbers):
+        def write(number_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for part_number in _part_ids(number_batches):
                 # Each attempt of a task writes its own file; only the successful one is reported.
                 name = f"{uuid.uuid4()}.parquet"
-                if _write_part(system, f"{temporary}/{name}", parts.rows(number), metadata):
-                    yield pa.record_batch({"number": [number], "name": [name]})
+                if _write_part(
+                    file_system, f"{temporary_directory}/{name}", parts.rows(part_number), metadata
+                ):
+                    yield pa.record_batch({"number": [part_number], "name": [name]})
 
         # The result has one row per part.
         written_files = self._part_tasks().mapInArrow(write, "number long, name string").collect()
         for row in written_files:
             file_stem = row["name"].removesuffix(".parquet")
-            target = f"{where}/part-{row['number']:05}-{file_stem}.snappy.parquet"
-            system.move(f"{temporary}/{row['name']}", target)
+            final_path = f"{table_path}/part-{row['number']:05}-{file_stem}.snappy.parquet"
+            file_system.move(f"{temporary_directory}/{row['name']}", final_path)
         if not written_files:
-            no_rows = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(self.schema))
-            _write_part(system, f"{where}/part-00000.snappy.parquet", iter([no_rows]), metadata)
-        system.delete_dir(temporary)
-        system.open_output_stream(f"{where}/{WHOLE}").close()
+            empty_batch = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(self.schema))
+            _write_part(file_system, f"{table_path}/part-00000.snappy.parquet", iter([empty_batch]), metadata)
+        file_system.delete_dir(temporary_directory)
+        file_system.open_output_stream(f"{table_path}/{WHOLE}").close()
 
     def with_parts(self, parts: Iterable[tuple[Reader, Any]], cost: ReadCost) -> PartTable:
-        """Return the table with further parts of the same columns, and the estimate of their ``cost``."""
-        all_cost = None if self.cost is None else self.cost + cost
-        return replace(self, parts=(*self.parts, *parts), cost=all_cost)
+        """Return the table with more parts of the same columns. Their estimated ``cost`` is added."""
+        total_cost = None if self.cost is None else self.cost + cost
+        return replace(self, parts=(*self.parts, *parts), cost=total_cost)
 
     def _pickled_parts(self) -> _PickledParts:
         readers = list({id(reader): reader for reader, _ in self.parts}.values())
-        places = {id(reader): reader_number for reader_number, reader in enumerate(readers)}
-        pickled = tuple((places[id(reader)], pickle.dumps(part)) for reader, part in self.parts)
-        return _PickledParts(tuple(readers), pickled)
+        number_by_reader = {id(reader): reader_number for reader_number, reader in enumerate(readers)}
+        pickled_parts = tuple(
+            (number_by_reader[id(reader)], pickle.dumps(part)) for reader, part in self.parts
+        )
+        return _PickledParts(tuple(readers), pickled_parts)
 
     def _part_tasks(self) -> DataFrame:
-        """Return the numbers of the parts, each in its own task, or in `_TASKS_PER_SLOT` tasks per slot.
+        """Return the numbers of the parts, divided among tasks: at most `_TASKS_PER_SLOT` tasks per slot.
 
-        A slot is a task that can run at once.
+        A slot can run one task at a time.
         """
-        slots, count = most_slots(self.spark), len(self.parts)
-        tasks = count if slots is None else min(count, _TASKS_PER_SLOT * slots)
-        return self.spark.range(0, count, 1, max(1, tasks))
+        slot_count, part_count = max_slots(self.spark), len(self.parts)
+        task_count = part_count if slot_count is None else min(part_count, _TASKS_PER_SLOT * slot_count)
+        return self.spark.range(0, part_count, 1, max(1, task_count))
 
 
 @dataclass(frozen=True, slots=True)
 class _PickledParts:
-    """All parts of a table as tasks get them, each pickled alone, so that a task unpickles only its own part.
+    """All parts of a table as tasks get them. Each part is pickled alone: a task unpickles only its own part.
 
     Every task gets all parts. With 4,000 of them, unpickling all took 0.1 s in each of 4,000 tasks.
     """
 
     readers: tuple[Reader, ...]
-    pickled: tuple[tuple[int, bytes], ...]
+    pickled_parts: tuple[tuple[int, bytes], ...]
 
-    def rows(self, number: int) -> Iterator[pa.RecordBatch]:
+    def rows(self, part_number: int) -> Iterator[pa.RecordBatch]:
         """Read the part with this number."""
-        reader, part = self.pickled[number]
+        reader, part = self.pickled_parts[part_number]
         return self.readers[reader](pickle.loads(part))
 
 
@@ -163,9 +167,9 @@ def spark_types(columns: pa.Schema | StructType) -> StructType:
 def spark_schema(columns: pa.Schema) -> StructType:
     """Convert Arrow's columns to Spark's columns, each with its comment."""
     schema = spark_types(columns)
-    for field, column in zip(schema, columns, strict=True):
-        if comment := (column.metadata or {}).get(b"comment"):
-            field.metadata = {"comment": comment.decode()}
+    for spark_field, column in zip(schema, columns, strict=True):
+        if column_comment := (column.metadata or {}).get(b"comment"):
+            spark_field.metadata = {"comment": column_comment.decode()}
     return schema
 
 
@@ -188,20 +192,20 @@ def part_table(
     return PartTable(spark, schema, tuple((read, part) for part in planned_parts))  # type: ignore[arg-type]  # ours are generators
 
 
-def _part_ids(numbers: Iterator[pa.RecordBatch]) -> Iterator[int]:
-    for batch in numbers:
+def _part_ids(number_batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    for batch in number_batches:
         yield from batch.column("id").to_pylist()
 
 
 def _write_part(
-    system: fs.FileSystem, path: str, batches: Iterator[pa.RecordBatch], metadata: Mapping[str, str]
+    file_system: fs.FileSystem, path: str, batches: Iterator[pa.RecordBatch], metadata: Mapping[str, str]
 ) -> bool:
     """Write batches to a file. Return False, without a file, if there is no batch."""
     from pyarrow import parquet as pq
 
     writer: pq.ParquetWriter | None = None
     pending_batches: list[pa.RecordBatch] = []
-    rows = size = 0
+    rows = part_bytes = 0
     try:
         for batch in batches:
             if writer is None:
@@ -209,23 +213,23 @@ def _write_part(
                 writer = pq.ParquetWriter(
                     path,
                     schema,
-                    filesystem=system,
+                    filesystem=file_system,
                     compression="snappy",
                     use_dictionary=[
                         column_path
                         for column in schema
                         for column_path in _leaf_paths(column)
-                        if column_path not in _UNLIKE
+                        if column_path not in _HIGH_CARDINALITY_COLUMNS
                     ],
                     write_page_checksum=True,  # as Spark does: what a later run takes over is checked by them
                     store_schema=False,
                 )
                 writer.add_key_value_metadata(dict(metadata))
             pending_batches.append(batch if batch.schema.equals(schema) else batch.cast(schema))
-            rows, size = rows + batch.num_rows, size + batch.nbytes
-            if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            rows, part_bytes = rows + batch.num_rows, part_bytes + batch.nbytes
+            if rows >= _GROUP_ROWS or part_bytes >= _GROUP_BYTES:
                 writer.write_table(pa.Table.from_batches(pending_batches).unify_dictionaries())
-                pending_batches, rows, size = [], 0, 0
+                pending_batches, rows, part_bytes = [], 0, 0
         if writer is not None and pending_batches:
             writer.write_table(pa.Table.from_batches(pending_batches).unify_dictionaries())
     finally:
@@ -234,20 +238,20 @@ def _write_part(
     return writer is not None
 
 
-def _leaf_paths(field: pa.Field, path: str = "") -> Iterator[str]:
+def _leaf_paths(spark_field: pa.Field, path: str = "") -> Iterator[str]:
     """Yield Parquet's names of the leaf columns of a field.
 
     >>> list(_leaf_paths(pa.field("a", pa.list_(pa.struct([("b", pa.int64()), ("c", pa.string())])))))
     ['a.list.element.b', 'a.list.element.c']
     """
-    leaf_path, kind = path or field.name, field.type
-    if pa.types.is_struct(kind):
-        for child in kind:
-            yield from _leaf_paths(child, f"{leaf_path}.{child.name}")
-    elif pa.types.is_map(kind):
-        yield from _leaf_paths(kind.key_field, f"{leaf_path}.key_value.key")
-        yield from _leaf_paths(kind.item_field, f"{leaf_path}.key_value.value")
-    elif pa.types.is_list(kind):
-        yield from _leaf_paths(kind.value_field, f"{leaf_path}.list.element")
+    leaf_path, leaf_type = path or spark_field.name, spark_field.type
+    if pa.types.is_struct(leaf_type):
+        for child_field in leaf_type:
+            yield from _leaf_paths(child_field, f"{leaf_path}.{child_field.name}")
+    elif pa.types.is_map(leaf_type):
+        yield from _leaf_paths(leaf_type.key_field, f"{leaf_path}.key_value.key")
+        yield from _leaf_paths(leaf_type.item_field, f"{leaf_path}.key_value.value")
+    elif pa.types.is_list(leaf_type):
+        yield from _leaf_paths(leaf_type.value_field, f"{leaf_path}.list.element")
     else:
         yield leaf_path

@@ -1,17 +1,20 @@
 """Spark's settings for planning the queries of an audit, chosen by the size of its tables.
 
 An audit has many queries with many columns. For a few megabytes, preparing the queries takes nearly all of
-their time: Spark generates and compiles Java code for each, and plans the rest of a query anew whenever a
-part ends. Both pay off only for many rows. For few rows they are switched off, and there are as many
-partitions as cores. For some ten thousand ledgers, one task finishes a step before two have started. One task
-also joins its rows faster than a job sends one side to every task. Tables of one partition are joined without
-a shuffle. A query of them is then one stage, in which a dozen joins cost less than one shuffle.
+their time. Spark generates and compiles Java code for each query, and plans the rest of a query again
+whenever a part ends. Both pay off only for many rows. For small tables, these settings switch both off, and
+set as many partitions as cores.
 
-Large tables are joined in partitions that fit in memory. Their rows are narrow and similar, so packed files
-and shuffles grow ten times in memory. With its defaults, Spark would merge partitions until they spill, and
-send whole tables to every task.
+For tiny tables, of some ten thousand ledgers, one task finishes a step before two tasks have started. So
+these tables have one partition. One task also joins its rows faster than a job sends one side to every task.
+Tables of one partition are joined without a shuffle. A query of them is then one stage, in which a dozen
+joins cost less than one shuffle.
 
-The results of all these plans are equal.
+Large tables are joined in partitions that fit in memory. Their rows are narrow and similar, so files and
+shuffles that are compressed take ten times their size in memory. With its defaults, Spark would merge
+partitions until they no longer fit in memory, and send whole tables to every task.
+
+All these settings give the same results.
 """
 
 from collections.abc import Iterator
@@ -29,7 +32,7 @@ Some 120,000 ledgers, each on three bookies, have this size.
 TINY_BYTES = 6 << 20
 """Largest size of tiny tables, in bytes of Parquet. A table of some 60,000 ledgers has this size."""
 
-PLANNED_ONCE = {
+STATIC_PLAN_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -37,16 +40,16 @@ PLANNED_ONCE = {
     "spark.sql.lightweightPlanChangeValidation": "false",
 }
 """Settings for small tables, with which Spark compiles no code and plans each query once."""
-_NO_HINTS = "spark.sql.optimizer.disableHints"
-_IN_ONE_TASK = {
+_DISABLE_HINTS_KEY = "spark.sql.optimizer.disableHints"
+_ONE_TASK_SETTINGS = {
     # Each table that is sent to all tasks is a job of its own: half of all jobs of an audit.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     # Broadcast hints of large queries would start such jobs too.
-    _NO_HINTS: "true",
+    _DISABLE_HINTS_KEY: "true",
     "spark.sql.leafNodeDefaultParallelism": "1",
 }
 """Further settings for tiny tables, which have one partition each (`auditor.spark.batches.arrow_frame`)."""
-_IN_MEMORY = {
+_IN_MEMORY_SETTINGS = {
     # Of a shuffle's packed bytes: some 600,000 rows, of 100 to 200 bytes while they are sorted.
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
     # What a file's bytes are in memory. Ids of ten million ledgers are a few megabytes of Parquet: without
@@ -54,46 +57,52 @@ _IN_MEMORY = {
     "spark.sql.sources.fileCompressionFactor": "20",
 }
 _PARTITIONS_KEY = "spark.sql.shuffle.partitions"
-_ROWS_A_PARTITION = 1_000_000
-"""Largest number of rows of both sides of a join in one partition of a shuffle, before Spark merges any."""
+_ROWS_PER_PARTITION = 1_000_000
+"""Largest number of rows, of both sides of a join, in one partition of a shuffle before Spark merges any."""
 PARTITION_BYTES = MAX_BATCH_BYTES
-"""Largest size of the entry groups of both sides of a join in one partition of a shuffle, in bytes.
+"""Largest size of the entry groups, of both sides of a join, in one partition of a shuffle, in bytes.
 
 A task has the groups in memory four times while it encodes them.
 """
 
 
 def is_large(table_bytes: int) -> bool:
-    """Return whether tables of this size are large.
+    """Return whether tables of this size are large, that is not small.
 
-    For large tables, several queries that each read less are faster than one that reads all.
+    For large tables, several queries that each read less are faster than one query that reads all.
     """
     return table_bytes > SMALL_BYTES
 
 
 class QueryPlans:
-    """Settings of a session: those it had before the audit, and those that fit the audit's tables."""
+    """The settings of a session, which are changed to fit the audit's tables and restored afterwards."""
 
     def __init__(self, spark: SparkSession) -> None:
-        keys = (*PLANNED_ONCE, *_IN_ONE_TASK, *_IN_MEMORY, _PARTITIONS_KEY)
+        setting_names = (*STATIC_PLAN_SETTINGS, *_ONE_TASK_SETTINGS, *_IN_MEMORY_SETTINGS, _PARTITIONS_KEY)
         self._spark = spark
-        self._earlier_settings = {key: spark.conf.get(key, None) for key in keys}
+        self._earlier_settings = {
+            setting_name: spark.conf.get(setting_name, None) for setting_name in setting_names
+        }
         self.small = False
         """Whether the tables are small, so that planning a query takes longer than running it."""
 
-    def fit(self, table_bytes: int, replicas: int) -> None:
-        """Set the session for queries of tables of ``table_bytes``, with this number of replicas to compare.
+    def fit_to_tables(self, table_bytes: int, replicas: int) -> None:
+        """Set the session for queries of tables of this size, with this number of replicas to compare.
 
-        The caller may call it again after it has added tables.
+        The caller may call this method again when there are more tables.
         """
         self.restore_settings()
         spark = self._spark
         cores, earlier_partitions = spark.sparkContext.defaultParallelism, partitions(spark)
         is_small, is_tiny = not is_large(table_bytes), table_bytes <= TINY_BYTES
         self.small = is_small
-        plan_settings = (PLANNED_ONCE | _IN_ONE_TASK if is_tiny else PLANNED_ONCE) if is_small else _IN_MEMORY
-        for key, value in plan_settings.items():
-            spark.conf.set(key, value)
+        plan_settings = (
+            (STATIC_PLAN_SETTINGS | _ONE_TASK_SETTINGS if is_tiny else STATIC_PLAN_SETTINGS)
+            if is_small
+            else _IN_MEMORY_SETTINGS
+        )
+        for setting_name, setting_value in plan_settings.items():
+            spark.conf.set(setting_name, setting_value)
         min_partitions = 1 if is_tiny else min(cores, earlier_partitions)
         partition_count = (
             min_partitions if is_small else max(earlier_partitions, partitions_of(spark, replicas))
@@ -102,34 +111,34 @@ class QueryPlans:
 
     def restore_settings(self) -> None:
         """Restore the original settings of the session, which may belong to a notebook."""
-        for key, value in self._earlier_settings.items():
-            if value is None:
-                self._spark.conf.unset(key)
+        for setting_name, setting_value in self._earlier_settings.items():
+            if setting_value is None:
+                self._spark.conf.unset(setting_name)
             else:
-                self._spark.conf.set(key, value)
+                self._spark.conf.set(setting_name, setting_value)
 
 
 def partitions_of(spark: SparkSession, replicas: int, group_bytes: int = 0) -> int:
-    """Return the number of partitions for comparing the expected and the held entries of ``replicas``.
+    """Return the number of partitions in which to compare the expected and the held entries of replicas.
 
-    ``group_bytes`` is the size of the entry groups of both sides. A task has all groups of a partition in
-    memory.
+    ``replicas`` is the number of replicas. ``group_bytes`` is the size of all their entry groups. A task has
+    all groups of a partition in memory.
     """
     partitions_by_rows, partitions_by_bytes = (
-        2 * replicas // _ROWS_A_PARTITION,
+        2 * replicas // _ROWS_PER_PARTITION,
         -(-group_bytes // PARTITION_BYTES),
     )
     return max(2 * spark.sparkContext.defaultParallelism, partitions_by_rows, partitions_by_bytes)
 
 
 def partitions(spark: SparkSession) -> int:
-    """Return the number of partitions that `QueryPlans.fit` has chosen."""
+    """Return the number of partitions that `QueryPlans.fit_to_tables` has chosen."""
     return int(spark.conf.get(_PARTITIONS_KEY) or spark.sparkContext.defaultParallelism)
 
 
-def in_one_task(spark: SparkSession) -> bool:
-    """Return whether the audit's tables are tiny, so that the results of queries fit in the driver."""
-    return spark.conf.get(_NO_HINTS, None) == _IN_ONE_TASK[_NO_HINTS]
+def has_one_task_plans(spark: SparkSession) -> bool:
+    """Return whether the session has the settings for tiny tables, whose query results fit in the driver."""
+    return spark.conf.get(_DISABLE_HINTS_KEY, None) == _ONE_TASK_SETTINGS[_DISABLE_HINTS_KEY]
 
 
 @contextmanager

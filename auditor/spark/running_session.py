@@ -1,7 +1,7 @@
 """Copy of a running application's Spark session, so that the application's session keeps its settings.
 
-An audit sets how Spark plans its queries, and how large batches are. Other threads of the application may run
-their own queries meanwhile. The audit therefore never changes an existing session, and works on a copy.
+An audit sets how Spark plans queries, and how large batches are. Other threads of the application may run
+their own queries meanwhile. So the audit never changes an existing session, and works on a copy.
 """
 
 from __future__ import annotations
@@ -12,37 +12,42 @@ from collections.abc import Mapping
 from auditor.spark.types import SparkSession
 
 _CONTEXT_ATTRIBUTES = frozenset(("_sc", "_jsc", "_jvm", "_profiler_collector"))
-"""Attributes of a PySpark session that belong to its context, so that all sessions share them."""
+"""Attributes of a PySpark session that belong to its Spark context. All sessions of a context share them."""
 
 
 def running_session() -> SparkSession | None:
     """Return the Spark session of this process, whichever thread started it. None if there is none.
 
-    `SparkSession.getActiveSession` finds only the session of its own thread.
+    `SparkSession.getActiveSession` would find only the session of the calling thread.
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    if (active := SparkSession.getActiveSession()) is not None:
-        return active
+    if (active_session := SparkSession.getActiveSession()) is not None:
+        return active_session
     if (context := SparkContext._active_spark_context) is None:
         return None
-    default = SparkSession._instantiatedSession
+    default_session = SparkSession._instantiatedSession
     # `SparkSession.builder` would ask the environment for a server of Spark Connect first.
-    return default if default is not None and default._sc is context else SparkSession(context)
+    return (
+        default_session
+        if default_session is not None and default_session._sc is context
+        else SparkSession(context)
+    )
 
 
 def copy_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """Return a session of the same context with the settings of ``session``, changed by ``settings``.
 
-    Settings of the context, which all sessions share, are skipped. Settings that were made at run time are
-    kept, for example the credentials of an object store; `SparkSession.newSession` would lose them.
+    Those of the ``settings`` that belong to the context are skipped, because all sessions share them. The
+    copy keeps settings that were made at run time, for example the credentials of an object store;
+    `SparkSession.newSession` would lose them.
     """
     session_copy = copy.copy(session)  # PySpark's constructor would have every `RDD.toDF` use the copy
     for name in vars(session_copy).keys() - _CONTEXT_ATTRIBUTES:
         delattr(session_copy, name)
     session_copy._jsparkSession = session._jsparkSession.cloneSession()
-    for key, value in settings.items():
-        if session_copy.conf.isModifiable(key):
-            session_copy.conf.set(key, value)
+    for setting_name, setting_value in settings.items():
+        if session_copy.conf.isModifiable(setting_name):
+            session_copy.conf.set(setting_name, setting_value)
     return session_copy

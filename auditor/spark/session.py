@@ -1,9 +1,9 @@
 """Spark sessions for audits that were given none, and scratch directories that are removed afterwards.
 
-Only this user can read a scratch directory, and its name cannot be guessed. A killed process leaves its
-directories behind. A process locks its directories while it uses them, and the lock ends with the process.
-The next process therefore recognises directories of ended processes, even from another container, and removes
-them. A file in each directory marks it as scratch, because a run's directory may also be called
+Only this user can read a scratch directory, and its name cannot be guessed. A process locks its scratch
+directories while it uses them, and the lock ends with the process. A killed process leaves its directories
+behind. The next process recognises them by the missing lock, even if they are from another container, and
+removes them. A file in each directory marks it as scratch, because a run's directory may also be called
 ``bkaudit-...``.
 """
 
@@ -29,22 +29,24 @@ from pathlib import Path
 from auditor.errors import SparkError, UsageError
 from auditor.model.batch_bounds import MAX_BATCH_BYTES
 from auditor.spark.java import archive_options, ensure_java_home
-from auditor.spark.java_process import java_ends_with_failure, remember_log
+from auditor.spark.java_process import java_ends_with_failure, set_log_file
 from auditor.spark.running_session import copy_session, running_session
 from auditor.spark.types import SparkSession
 
 SCRATCH_PREFIX = "bkaudit-"
-SCRATCH_MARK = ".bkaudit-scratch"
-LEFTOVER_SECONDS = 60.0
-"""Age above which an unlocked scratch directory is left over, in seconds.
+SCRATCH_MARK_FILE = ".bkaudit-scratch"
+LEFTOVER_AGE_SECONDS = 60.0
+"""Age above which an unlocked scratch directory counts as left behind, in seconds.
 
 A process creates its directory shortly before it locks it.
 """
 
 
 @contextmanager
-def scratch_directory(kind: str, parent: Path | None = None) -> Iterator[str]:
-    """Make a directory ``bkaudit-KIND-...`` in ``parent``, or else in the temporary directory, for the block.
+def scratch_directory(scratch_kind: str, parent_directory: Path | None = None) -> Iterator[str]:
+    """Make a directory ``bkaudit-KIND-...`` for the block.
+
+    It is in ``parent_directory``, or else in the temporary directory.
 
     >>> with scratch_directory("example") as path:
     ...     oct(Path(path).stat().st_mode & 0o777)
@@ -55,60 +57,64 @@ def scratch_directory(kind: str, parent: Path | None = None) -> Iterator[str]:
     Raises:
         OSError: the directory cannot be made.
     """
-    parent = parent or Path(tempfile.gettempdir())
-    remove_left(parent)
-    with tempfile.TemporaryDirectory(prefix=f"{SCRATCH_PREFIX}{kind}-", dir=parent) as path:
+    parent_directory = parent_directory or Path(tempfile.gettempdir())
+    remove_leftover_scratch(parent_directory)
+    with tempfile.TemporaryDirectory(prefix=f"{SCRATCH_PREFIX}{scratch_kind}-", dir=parent_directory) as path:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            Path(path, SCRATCH_MARK).touch()
+            Path(path, SCRATCH_MARK_FILE).touch()
             yield path
         finally:
             os.close(descriptor)
 
 
-def lasting_directory(kind: str, parent: Path | None = None) -> str:
+def make_lasting_directory(scratch_kind: str, parent_directory: Path | None = None) -> str:
     """Make a scratch directory that is removed when this process ends.
 
     Raises:
         OSError: the directory cannot be made.
     """
     open_resources = ExitStack()
-    path = open_resources.enter_context(scratch_directory(kind, parent))
-    atexit.register(_leave_stack, open_resources)
+    path = open_resources.enter_context(scratch_directory(scratch_kind, parent_directory))
+    atexit.register(_close_resources, open_resources)
     return path
 
 
-def _leave_stack(open_resources: ExitStack) -> None:
+def _close_resources(open_resources: ExitStack) -> None:
     with suppress(OSError):  # a child process still writes there; the next process removes it
         open_resources.close()
 
 
-def remove_left(parent: Path) -> None:
-    """Remove the scratch directories of this user's killed processes. Only marked directories are removed."""
-    with os.scandir(parent) as entries:
-        names = [entry.path for entry in entries if entry.name.startswith(SCRATCH_PREFIX)]
-    for name in names:
+def remove_leftover_scratch(parent_directory: Path) -> None:
+    """Remove the scratch directories that killed processes of this user left in ``parent_directory``."""
+    with os.scandir(parent_directory) as directory_entries:
+        scratch_paths = [
+            directory_entry.path
+            for directory_entry in directory_entries
+            if directory_entry.name.startswith(SCRATCH_PREFIX)
+        ]
+    for scratch_path in scratch_paths:
         try:
-            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            descriptor = os.open(scratch_path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
             continue  # another's, no directory, or gone meanwhile
         try:
             descriptor_state = os.fstat(descriptor)
-            os.stat(SCRATCH_MARK, dir_fd=descriptor)
+            os.stat(SCRATCH_MARK_FILE, dir_fd=descriptor)
             if (
                 descriptor_state.st_uid == os.getuid()
-                and time.time() - descriptor_state.st_mtime >= LEFTOVER_SECONDS
+                and time.time() - descriptor_state.st_mtime >= LEFTOVER_AGE_SECONDS
             ):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(name, ignore_errors=True)
+                shutil.rmtree(scratch_path, ignore_errors=True)
         except OSError:
             continue  # it is used, or no scratch directory
         finally:
             os.close(descriptor)
 
 
-SETTINGS = {
+SESSION_SETTINGS = {
     "spark.app.name": "bookkeeper-auditor",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -155,7 +161,7 @@ _LOCAL_MASTER = re.compile(r"local(\[(\*|\d+)(, *\d+)?\]|-cluster\[\d+, *\d+, *\
 _STANDALONE_PREFIX = "spark://"
 _DEFAULT_PORT = 7077
 _REMOTE_VARIABLE, _API_MODE_VARIABLE = "SPARK_REMOTE", "SPARK_API_MODE"
-_NO_CONNECT = (
+_NO_CONNECT_ADVICE = (
     "Spark Connect: an audit needs a session with its own local driver process. Use spark-submit or "
     "--master, without SPARK_REMOTE and SPARK_API_MODE (docs/operate.md, Spark Connect)"
 )
@@ -168,7 +174,7 @@ def build_session(
     driver_memory: str | None = None,
     log: Path | None = None,
     keep_classes: bool = False,
-    small: Callable[[], bool] = lambda: False,
+    is_small_audit: Callable[[], bool] = lambda: False,
     user_session: SparkSession | None = None,
 ) -> SparkSession:
     """Start a Spark session, or copy a session that is given or running.
@@ -177,18 +183,18 @@ def build_session(
     of its own (`auditor.spark.running_session`). The running session does not change.
 
     For a new session the function looks for Java (`auditor.spark.java`). Python workers get the driver's
-    interpreter unless PYSPARK_PYTHON names another. On a machine without an activated environment they would
-    otherwise start one without pyarrow.
+    interpreter unless PYSPARK_PYTHON names another one. Otherwise, without an activated environment, they
+    would start an interpreter without pyarrow.
 
     Args:
         master: Spark's master, or None for the configured one.
         conf: further settings of Spark.
         driver_memory: the memory of the driver, such as 4g.
         log: the file for the output of Spark's Java process; None for standard error.
-        keep_classes: keep Java's classes for later sessions (`auditor.spark.java`). It needs a ``log``,
-            because Java writes about it after the command has ended.
-        small: returns whether the session is for one small audit. Java then compiles code only with its
-            first compiler, and collects garbage in one thread. It is called when Java starts.
+        keep_classes: whether to keep Java's classes for later sessions (`auditor.spark.java`). It needs a
+            ``log``, because Java still writes messages after the command has ended.
+        is_small_audit: returns whether the session is for one small audit. It is called when Java starts.
+            Java then compiles code only with its first compiler, and collects garbage in one thread.
         user_session: the session to copy.
 
     Raises:
@@ -200,15 +206,15 @@ def build_session(
 
     if (existing_session := user_session or running_session()) is not None:
         require_classic(existing_session)
-        return copy_session(existing_session, SETTINGS | dict(conf or {}))
+        return copy_session(existing_session, SESSION_SETTINGS | dict(conf or {}))
     if _REMOTE_VARIABLE in os.environ or os.environ.get(_API_MODE_VARIABLE, "").lower() == "connect":
-        raise UsageError(_NO_CONNECT)
+        raise UsageError(_NO_CONNECT_ADVICE)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master is not None:
         check_master(master)
     java = ensure_java_home()
     builder = SparkSession.builder
-    settings = {**SETTINGS, **(conf or {})}
+    settings = {**SESSION_SETTINGS, **(conf or {})}
     if master is not None and "spark.master" not in settings:
         settings["spark.master"] = master
     if settings.get("spark.master", "").startswith("local"):
@@ -216,22 +222,27 @@ def build_session(
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if driver_memory is not None:
         settings["spark.driver.memory"] = driver_memory
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    added_options = (*JAVA_OPTIONS, *SMALL_JAVA_OPTIONS) if small() else JAVA_OPTIONS
+    for setting_name, setting_value in settings.items():
+        builder = builder.config(setting_name, setting_value)
+    added_options = (*JAVA_OPTIONS, *SMALL_JAVA_OPTIONS) if is_small_audit() else JAVA_OPTIONS
     with (
         as_file(files("auditor") / "log4j2.properties") as log_settings,
-        _redirected_output(log),
+        _redirect_output(log),
         _scratch_parent() as scratch,
-        ThreadPoolExecutor(1, "beside") as importer,
+        ThreadPoolExecutor(1, "beside") as import_thread,
     ):
         # Java takes seconds to start. Meanwhile Python loads pandas, which the first table needs.
-        importer.submit(import_module, "pandas")
-        archive = archive_options(java, make=keep_classes and log is not None)
-        options = (f"-Dlog4j2.configurationFile={log_settings.as_uri()}", scratch, *added_options, *archive)
+        import_thread.submit(import_module, "pandas")
+        class_archive_options = archive_options(java, make=keep_classes and log is not None)
+        options = (
+            f"-Dlog4j2.configurationFile={log_settings.as_uri()}",
+            scratch,
+            *added_options,
+            *class_archive_options,
+        )
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
         session = _start_session(builder, settings.get("spark.master", "Spark"), log)
-    remember_log(log)
+    set_log_file(log)
     session.sparkContext.setLogLevel("ERROR")
     # A thread of PySpark prints its stack if Java is killed; this program reports that in one line.
     setattr(session.sparkContext._accumulatorServer, "handle_error", lambda *_: None)  # noqa: B010
@@ -245,21 +256,21 @@ def require_classic(session: SparkSession) -> None:
         UsageError: the session is one of Spark Connect.
     """
     if type(session).__module__.startswith("pyspark.sql.connect"):
-        raise UsageError(_NO_CONNECT)
+        raise UsageError(_NO_CONNECT_ADVICE)
 
 
 @contextmanager
 def _scratch_parent() -> Iterator[str]:
-    """Put temporary files of Spark, and of a Java that the block starts, into scratch directories.
+    """Put temporary files of Spark and of Java, if the block starts it, into scratch directories.
 
-    The next process can then remove the files of a killed Java. The context manager yields Java's option for
-    the directory. By default Java only uses /tmp, which may be read-only.
+    The next process can then remove the files of a killed Java process. The context manager yields Java's
+    option for its directory. By default Java uses /tmp, which may be read-only.
 
     Raises:
         SparkError: no directory can take temporary files.
     """
     try:
-        scratch_path = lasting_directory("spark")
+        scratch_path = make_lasting_directory("spark")
     except OSError as error:
         raise SparkError(
             "Spark does not start: temporary files cannot be written to any directory "
@@ -267,7 +278,7 @@ def _scratch_parent() -> Iterator[str]:
         ) from error
     local_dirs = os.environ.get(LOCAL_DIRS)
     if local_dirs is not None:
-        os.environ[LOCAL_DIRS] = ",".join(map(_scratch_below, local_dirs.split(",")))
+        os.environ[LOCAL_DIRS] = ",".join(map(_make_scratch_below, local_dirs.split(",")))
     try:
         yield shlex.quote(f"-Djava.io.tmpdir={scratch_path}")
     finally:
@@ -275,14 +286,14 @@ def _scratch_parent() -> Iterator[str]:
             os.environ[LOCAL_DIRS] = local_dirs
 
 
-def _scratch_below(directory: str) -> str:
+def _make_scratch_below(directory: str) -> str:
     try:
-        return lasting_directory("spark", Path(directory.strip()))
+        return make_lasting_directory("spark", Path(directory.strip()))
     except OSError:
         return directory  # Spark creates the directory, or reports why it cannot
 
 
-def _start_session(builder: SparkSession.Builder, where: str, log: Path | None) -> SparkSession:
+def _start_session(builder: SparkSession.Builder, master_name: str, log: Path | None) -> SparkSession:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -290,11 +301,13 @@ def _start_session(builder: SparkSession.Builder, where: str, log: Path | None) 
         with java_ends_with_failure():
             return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
+        error_lines = str(error).strip().splitlines() or [type(error).__name__]
         # For an error in Java the second line has the message, after the class.
-        message = next((line for line in lines[1:] if line.startswith(": ")), lines[0]).removeprefix(": ")
+        message = next(
+            (error_line for error_line in error_lines[1:] if error_line.startswith(": ")), error_lines[0]
+        ).removeprefix(": ")
         log_hint = f"; its output is in {log}" if log is not None else ""
-        raise SparkError(f"Spark on {where} does not start: {message}{log_hint}") from error
+        raise SparkError(f"Spark on {master_name} does not start: {message}{log_hint}") from error
 
 
 def check_master(master: str) -> None:
@@ -312,16 +325,18 @@ def check_master(master: str) -> None:
     if _LOCAL_MASTER.match(master) or master.startswith("k8s://"):
         return
     if master == "yarn":
-        if not any(os.environ.get(name) for name in _HADOOP_VARIABLES):
+        if not any(os.environ.get(variable) for variable in _HADOOP_VARIABLES):
             raise UsageError(
                 f"master: yarn needs Hadoop's configuration: set {' or '.join(_HADOOP_VARIABLES)}"
             )
         return
     if not master.startswith(_STANDALONE_PREFIX):
         raise UsageError(f"master: {master!r} is not one of local[N], spark://HOST:PORT, yarn, k8s://URL")
-    reasons = [_unreachable_error(address) for address in master.removeprefix(_STANDALONE_PREFIX).split(",")]
-    if all(reasons):
-        raise SparkError(f"master: {master}: {'; '.join(reason for reason in reasons if reason)}")
+    unreachable_reasons = [
+        _unreachable_error(address) for address in master.removeprefix(_STANDALONE_PREFIX).split(",")
+    ]
+    if all(unreachable_reasons):
+        raise SparkError(f"master: {master}: {'; '.join(reason for reason in unreachable_reasons if reason)}")
 
 
 def _unreachable_error(address: str) -> str | None:
@@ -337,22 +352,22 @@ def _unreachable_error(address: str) -> str | None:
 
 
 @contextmanager
-def _redirected_output(log: Path | None) -> Iterator[None]:
+def _redirect_output(log: Path | None) -> Iterator[None]:
     """Redirect standard output of this process and its children to ``log``, or else to standard error.
 
-    If ``log`` is given, standard error also goes there. Standard output is for the report only. If it is a
-    pipe, its reader would wait for every process that has the pipe open.
+    If ``log`` is given, standard error also goes there. Standard output is only for the report. If it is a
+    pipe, its reader would wait for every child process that has the pipe open.
     """
     sys.stdout.flush()
     descriptors = os.dup(1), os.dup(2)
     try:
         if log is not None:
             log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("ab") as stream:
-                os.dup2(stream.fileno(), 2)
+            with log.open("ab") as log_stream:
+                os.dup2(log_stream.fileno(), 2)
         os.dup2(2, 1)
         yield
     finally:
-        for number, descriptor_copy in zip((1, 2), descriptors, strict=True):
-            os.dup2(descriptor_copy, number)
+        for descriptor_number, descriptor_copy in zip((1, 2), descriptors, strict=True):
+            os.dup2(descriptor_copy, descriptor_number)
             os.close(descriptor_copy)

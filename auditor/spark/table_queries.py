@@ -2,8 +2,7 @@
 
 A small audit spends most of its time on planning queries. An audit of a healthy cluster has many tables
 without rows. So this module remembers which tables were read or written without a row, and leaves out the
-queries that need their rows. Other packages declare the tables that a query needs, and do not look whether
-these are empty.
+queries that need their rows. Other packages only declare the tables that a query needs.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from weakref import WeakSet
 from auditor.spark.types import DataFrame
 
 Asks = str | tuple[str, ...] | None
-"""Names of tables or parts of tables. A query finds no rows if all are empty. None if this is unknown."""
+"""Names of tables or parts of tables. If all of them are empty, the query finds no rows. None: not known."""
 
 _EMPTY_FRAMES: WeakSet[Any] = WeakSet()
 """Tables that were read or written without a row."""
@@ -28,15 +27,15 @@ def empty_frame(rows: DataFrame) -> DataFrame:
 
     Because of the filter, Spark drops joins with the table from later query plans.
     """
-    return _remembered(rows.where("false"))
+    return _remember_empty(rows.where("false"))
 
 
-def derived(rows: DataFrame, *sources: DataFrame) -> DataFrame:
-    """Return ``rows``, made from ``sources``. Remember the rows as empty if a source is known to be empty."""
-    return _remembered(rows) if any(source in _EMPTY_FRAMES for source in sources) else rows
+def derive_frame(rows: DataFrame, *sources: DataFrame) -> DataFrame:
+    """Return ``rows``, made from ``sources``. Remember them as empty if a source is known to be empty."""
+    return _remember_empty(rows) if any(source in _EMPTY_FRAMES for source in sources) else rows
 
 
-def _remembered(rows: DataFrame) -> DataFrame:
+def _remember_empty(rows: DataFrame) -> DataFrame:
     _EMPTY_FRAMES.add(rows)
     return rows
 
@@ -68,29 +67,29 @@ class TableQuery(Generic[TablesT]):
     """A query of several tables, and the tables or parts that it ``asks``. See `asks_tables`."""
 
     asks: Asks
-    make: Callable[[TablesT], DataFrame]
+    build_frame: Callable[[TablesT], DataFrame]
 
     def __call__(self, tables: TablesT) -> DataFrame:
         """Return the query as a table."""
-        return self.make(tables)
+        return self.build_frame(tables)
 
 
 def asks_tables(*names: str) -> Callable[[Callable[[TablesT], DataFrame]], TableQuery[TablesT]]:
-    """Turn a function of tables into a query that needs rows of one of the tables or parts ``names``."""
-    return lambda make: TableQuery(names, make)
+    """Make a query from a function of tables. It finds rows only if a table or part in ``names`` has rows."""
+    return lambda build_frame: TableQuery(names, build_frame)
 
 
 def collect_query(query: TableQuery[TablesT], tables: TablesT) -> list[Any]:
-    """Return the rows of a query. A query of empty tables is not run."""
-    return query(tables).collect() if due_queries((query,), tables) else []
+    """Return the rows of a query. If all tables that it asks are empty, the query is not run."""
+    return query(tables).collect() if queries_with_input((query,), tables) else []
 
 
-def due_queries(queries: Iterable[AskingT], tables: QueriedTables) -> list[AskingT]:
-    """Return the queries that may find rows."""
-    return [query for query in queries if not _asks_nothing(query.asks, tables.known_empty)]
+def queries_with_input(queries: Iterable[AskingT], tables: QueriedTables) -> list[AskingT]:
+    """Return the queries that may find rows, because a table that they ask may have rows."""
+    return [query for query in queries if not _asks_only_empty(query.asks, tables.known_empty)]
 
 
-def _asks_nothing(asks: Asks, known_empty: Collection[str]) -> bool:
+def _asks_only_empty(asks: Asks, known_empty: Collection[str]) -> bool:
     names = (asks,) if isinstance(asks, str) else asks
     return names is not None and all(name in known_empty for name in names)
 
@@ -98,21 +97,24 @@ def _asks_nothing(asks: Asks, known_empty: Collection[str]) -> bool:
 def aggregate_many(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
     """Return the results of SQL aggregates over tables, by name. A null result becomes 0.
 
-    ``aggregates`` has for each name a table and its SQL aggregates. The shortest query takes a fifth of a
-    second, and several aggregates in one query take little more. Empty tables are not queried, and without
-    any other table no query is run.
+    ``aggregates`` has for each name a table and its SQL aggregates. All are computed in one query, because
+    the shortest query takes a fifth of a second, and more aggregates take little more. Tables that are known
+    to be empty are not queried. If there are no others, no query is run.
 
     >>> aggregate_many({})
     {}
     >>> def newest(ledgers: DataFrame, marks: DataFrame) -> dict[str, tuple[int, ...]]:
     ...     return aggregate_many({"ledgers": (ledgers, ["max(version)"]), "marks": (marks, ["count(*)"])})
     """
-    results = {name: (0,) * len(numbers) for name, (_, numbers) in aggregates.items()}
+    results = {
+        name: (0,) * len(aggregate_expressions) for name, (_, aggregate_expressions) in aggregates.items()
+    }
     queries = [
         table.selectExpr(
-            f"'{name}' AS name", f"array({', '.join(map(_aggregate_number, numbers))}) AS numbers"
+            f"'{name}' AS name",
+            f"array({', '.join(map(_aggregate_number, aggregate_expressions))}) AS numbers",
         )
-        for name, (table, numbers) in aggregates.items()
+        for name, (table, aggregate_expressions) in aggregates.items()
         if table not in _EMPTY_FRAMES
     ]
     if queries:

@@ -22,7 +22,7 @@ from auditor.errors import (
     error_in_traceback,
 )
 from auditor.model.progress import Progress, Silent
-from auditor.spark.java_process import java_end, log_evidence
+from auditor.spark.java_process import describe_java_end, describe_log
 from auditor.spark.types import SparkSession
 
 _PERIOD_SECONDS = 0.5
@@ -30,12 +30,11 @@ _PERIOD_SECONDS = 0.5
 
 
 @contextmanager
-def own_errors() -> Iterator[None]:
+def restore_own_errors() -> Iterator[None]:
     """Turn Spark's report of a failed task into the error that the task raised.
 
-    Tasks run in other processes, and only the text of their errors comes back. Without this, a metadata store
-    that stops during a scan would look like a bug. All other errors, also those of the driver, pass
-    unchanged.
+    Tasks run in other processes, and only the text of their errors comes back. Without this function, a
+    metadata store that stops during a scan would look like a bug. All other errors pass unchanged.
 
     Raises:
         AuditorError: the error of the task, of the same class.
@@ -52,8 +51,8 @@ def own_errors() -> Iterator[None]:
 
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers for a full disk, and for a disk quota that a user has used up."""
-_FULL_TEXT = re.compile("No space left on device|Disk quota exceeded")
-_GONE_TEXT = re.compile(
+_FULL_DISK_TEXT = re.compile("No space left on device|Disk quota exceeded")
+_LOST_PROCESS_TEXT = re.compile(
     "Answer from Java side is empty|trying to connect to the Java server|Error while sending or receiving"
     "|Cannot call methods on a stopped SparkContext|Java gateway process exited"
 )
@@ -65,9 +64,9 @@ _KILLED_TEXT = re.compile(
 
 HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.5.0"
 """Maven package of Hadoop's classes for S3, in the version of Hadoop that PySpark 4.3 has."""
-_NO_SCHEME = re.compile(r'No FileSystem for scheme "?(\w+)')
+_MISSING_SCHEME_PATTERN = re.compile(r'No FileSystem for scheme "?(\w+)')
 # Missing classes of Hadoop's file systems, or of Amazon's library for S3.
-_NO_CLASS = re.compile(
+_MISSING_CLASS_PATTERN = re.compile(
     r"Class (org\.apache\.hadoop\.fs\.[\w.$]+) not found"
     r"|(?:ClassNotFoundException|NoClassDefFoundError): (software[./]amazon[\w./$]+)"
 )
@@ -75,10 +74,10 @@ _ACCESS_DENIED = re.compile(r"java\.nio\.file\.AccessDeniedException: (.*)")
 
 
 @contextmanager
-def file_system_errors(path: str) -> Iterator[None]:
+def translate_file_system_errors(path: str) -> Iterator[None]:
     """Turn Spark's failure to use the file system of ``path`` into an error that says what to do.
 
-    pyarrow has file systems and credentials of its own. So Spark may fail although pyarrow can use ``path``.
+    Spark and pyarrow have different file systems and credentials. So Spark may fail where pyarrow succeeds.
 
     Raises:
         UsageError: Spark has no classes for the file system.
@@ -89,13 +88,16 @@ def file_system_errors(path: str) -> Iterator[None]:
     except AuditorError:
         raise
     except Exception as error:
-        text = str(error)
-        if (match := _NO_CLASS.search(text) or _NO_SCHEME.search(text)) is not None:
-            missing_class = next(filter(None, match.groups()))
+        error_text = str(error)
+        if (
+            class_match := _MISSING_CLASS_PATTERN.search(error_text)
+            or _MISSING_SCHEME_PATTERN.search(error_text)
+        ) is not None:
+            missing_class = next(filter(None, class_match.groups()))
             raise UsageError(
                 f"{path}: Spark has no file system for this path: {_class_advice(missing_class)}"
             ) from error
-        if (denied_access := _ACCESS_DENIED.search(text)) is not None:
+        if (denied_access := _ACCESS_DENIED.search(error_text)) is not None:
             raise FileSystemError(
                 f"{path}: access denied to Spark: {denied_access[1]}; Spark needs credentials of its own "
                 "(docs/operate.md, Object stores)"
@@ -115,11 +117,11 @@ def _class_advice(missing_class: str) -> str:
 
 
 @contextmanager
-def run_errors(run: str) -> Iterator[None]:
+def translate_run_errors(run: str) -> Iterator[None]:
     """Turn an error that ends a whole run into one that says what to do.
 
-    These are errors of a full disk, of the end of Spark, and of the run's file system. A message states a
-    cause only with evidence. A broken connection does not prove that the process at its other end is gone.
+    The causes are a full disk, the end of Spark, and the run's file system. A message states a cause only if
+    there is evidence. A broken connection does not prove that the process at its other end is gone.
 
     Raises:
         DiskFullError: no space is left for the run or for Spark's scratch files.
@@ -129,28 +131,28 @@ def run_errors(run: str) -> Iterator[None]:
         FileSystemError: the file system of the run denies access to Spark.
     """
     try:
-        with file_system_errors(run):
+        with translate_file_system_errors(run):
             yield
     except AuditorError:
         raise
     except ConnectionError as error:
-        if (end := java_end()) is None:
+        if (java_end_text := describe_java_end()) is None:
             raise  # Java runs: it was another connection
-        raise SparkError(_java_ended(end)) from error
+        raise SparkError(_java_ended_error(java_end_text)) from error
     except OSError as error:
         if error.errno not in DISK_FULL_ERRNOS:
             raise
-        place_text = f"{error.filename}: {error.strerror}" if error.filename else _possible_places(run)
-        raise DiskFullError(_disk_full_error(place_text)) from error
+        full_place = f"{error.filename}: {error.strerror}" if error.filename else _possible_places(run)
+        raise DiskFullError(_disk_full_error(full_place)) from error
     except Exception as error:
-        text = str(error)
-        if _FULL_TEXT.search(text):
+        error_text = str(error)
+        if _FULL_DISK_TEXT.search(error_text):
             raise DiskFullError(_disk_full_error(_possible_places(run))) from error
-        if (match := _GONE_TEXT.search(text)) is not None:
-            raise SparkError(_java_failure(match[0])) from error
-        if _KILLED_TEXT.search(text):
+        if (loss_match := _LOST_PROCESS_TEXT.search(error_text)) is not None:
+            raise SparkError(_java_failure(loss_match[0])) from error
+        if _KILLED_TEXT.search(error_text):
             raise SparkError(
-                f"Spark: a Python process of its tasks ended without an error.{log_evidence()} The kernel's "
+                f"Spark: a Python process of its tasks ended without an error.{describe_log()} The kernel's "
                 f"log says whether it was killed for lack of memory. {_RETRY_TEXT}"
             ) from error
         raise
@@ -159,22 +161,22 @@ def run_errors(run: str) -> Iterator[None]:
 _RETRY_TEXT = "Run the same command again to continue this run."
 
 
-def _java_failure(symptom_text: str) -> str:
-    if (end := java_end()) is not None:
-        return _java_ended(end)
-    failure_text = f"{symptom_text[:1].lower()}{symptom_text[1:]}"
+def _java_failure(symptom: str) -> str:
+    if (java_end_text := describe_java_end()) is not None:
+        return _java_ended_error(java_end_text)
+    failure_text = f"{symptom[:1].lower()}{symptom[1:]}"
     return (
-        f"Spark: {failure_text}, although its Java process was not seen to end.{log_evidence()} {_RETRY_TEXT}"
+        f"Spark: {failure_text}, although its Java process was not seen to end.{describe_log()} {_RETRY_TEXT}"
     )
 
 
-def _java_ended(end: str) -> str:
-    return f"Spark: its Java process {end}.{log_evidence()} {_RETRY_TEXT}"
+def _java_ended_error(java_end_text: str) -> str:
+    return f"Spark: its Java process {java_end_text}.{describe_log()} {_RETRY_TEXT}"
 
 
 def _possible_places(run: str) -> str:
-    scratch = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir())
-    return f"no space is left in {run}, or in {scratch}, where Spark keeps its scratch files"
+    scratch_path = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir())
+    return f"no space is left in {run}, or in {scratch_path}, where Spark keeps its scratch files"
 
 
 def _disk_full_error(failure_text: str) -> str:
@@ -204,43 +206,48 @@ def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
 
 
 def _probe_from_tasks(spark: SparkSession, path: str) -> bool:
-    """Return whether every task sees a file. There are enough tasks for each core to get one."""
+    """Return whether every task sees the file. There are enough tasks for each core to get one."""
 
-    def look(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
+    def probe_path(number_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in number_batches:
             yield pa.record_batch({"seen": [Path(path).exists()] * batch.num_rows})
 
-    tasks = 2 * spark.sparkContext.defaultParallelism
+    task_count = 2 * spark.sparkContext.defaultParallelism
     return all(
-        row["seen"] for row in spark.range(0, tasks, 1, tasks).mapInArrow(look, "seen boolean").collect()
+        probe_row["seen"]
+        for probe_row in spark.range(0, task_count, 1, task_count)
+        .mapInArrow(probe_path, "seen boolean")
+        .collect()
     )
 
 
 @contextmanager
 def report_tasks(spark: SparkSession, progress: Progress) -> Iterator[None]:
-    """Report tasks to ``progress`` as they start and end. If it is `Silent`, Spark is not asked."""
+    """Report the numbers of tasks to ``progress`` while the block runs. If it is `Silent`, do nothing."""
     if isinstance(progress, Silent):
         yield
         return
-    stop = threading.Event()
-    watcher = threading.Thread(target=_report_progress, args=(spark, progress, stop), daemon=True)
-    watcher.start()
+    stop_event = threading.Event()
+    progress_thread = threading.Thread(
+        target=_report_progress, args=(spark, progress, stop_event), daemon=True
+    )
+    progress_thread.start()
     try:
         yield
     finally:
-        stop.set()
-        watcher.join()
+        stop_event.set()
+        progress_thread.join()
 
 
-def _report_progress(spark: SparkSession, progress: Progress, stop: threading.Event) -> None:
+def _report_progress(spark: SparkSession, progress: Progress, stop_event: threading.Event) -> None:
     from py4j.protocol import Py4JError
 
     tasks_by_stage: dict[int, int] = {}
     with suppress(Py4JError, OSError):  # Java has ended; the caller that waits for the tasks gets the error
-        tracker = spark.sparkContext.statusTracker()
-        while not stop.wait(_PERIOD_SECONDS):
-            for stage_id in tracker.getActiveStageIds():
-                stage = tracker.getStageInfo(stage_id)
+        status_tracker = spark.sparkContext.statusTracker()
+        while not stop_event.wait(_PERIOD_SECONDS):
+            for stage_id in status_tracker.getActiveStageIds():
+                stage = status_tracker.getStageInfo(stage_id)
                 if stage is None:
                     continue
                 if stage_id not in tasks_by_stage:
@@ -251,7 +258,7 @@ def _report_progress(spark: SparkSession, progress: Progress, stop: threading.Ev
 
 @contextmanager
 def background_thread(session: SparkSession) -> Iterator[Executor]:
-    """Return an executor of one thread, for queries of the audit's own ``session``.
+    """Yield an executor with one thread, for queries of the audit's own ``session``.
 
     If the block fails or is interrupted, the running query is cancelled, without waiting for the thread.
     Queries of other sessions of the same context go on.

@@ -20,11 +20,11 @@ __all__ = ["ClusterFacts", "Roster", "Tables", "cached_query"]
 class Tables:
     """The tables of one cluster at one time, as DataFrames by name (`auditor.tables.run_tables`).
 
-    ``tables.orphans`` is the table ``orphans``. A table that this audit does not have is not in ``frames``,
-    and its attribute raises AttributeError. Three tables exist only for the checks and are in no run:
-    ``over_replicated`` (`auditor.tables.orphans`), ``unindexed`` (`auditor.tables.judged`) and
-    ``empty_directories`` (`auditor.tables.marks`). The run's table ``marks`` is split into ``marks`` and
-    ``locks``.
+    A table is an attribute: ``tables.orphans`` is the table ``orphans``. A table that this audit does not
+    have is not in ``frames``, and its attribute raises AttributeError. Three tables exist only for the checks
+    and are in no run: ``over_replicated`` (`auditor.tables.orphans`), ``unindexed``
+    (`auditor.tables.judged`) and ``empty_directories`` (`auditor.tables.marks`). The run's table ``marks`` is
+    split into ``marks`` and ``locks``.
     """
 
     frames: Mapping[str, DataFrame]
@@ -72,28 +72,28 @@ class Tables:
 
 Query = Callable[[Tables], DataFrame]
 
-_CACHING = RLock()
-"""Lock of `cached_query`, because two threads build queries at the same time.
+_CACHE_LOCK = RLock()
+"""Lock of `cached_query`, because two threads may build queries at the same time.
 
-The first thread builds a shared query, and the second one waits for it.
+One thread builds a shared query, and the other one waits for it.
 """
 
 
 def cached_query(build_query: Query) -> Query:
     """Return ``build_query`` with a cache: for the same tables, it builds its query only once.
 
-    Spark builds a query step by step. In a small audit, each step costs more than the rows do. Only the query
-    is kept, not its rows, and it is freed together with the tables.
+    Spark builds a query step by step. In a small audit, each step takes longer than reading the rows. The
+    cache keeps the query, not its rows, and is freed together with the tables.
 
         @cached_query
         def distrusted_bookies(tables: Tables) -> DataFrame: ...
     """
 
     @wraps(build_query)
-    def cached(tables: Tables) -> DataFrame:
-        with _CACHING:
+    def build_once(tables: Tables) -> DataFrame:
+        with _CACHE_LOCK:
             if build_query not in tables.queries:
                 tables.queries[build_query] = build_query(tables)
             return tables.queries[build_query]
 
-    return cached
+    return build_once

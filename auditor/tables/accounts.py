@@ -34,22 +34,22 @@ _REPLICAS_PER_BATCH = 1 << 20
 
 _MEMBER_COLUMN = "replicas.list.element"
 GROUP_COLUMNS = (f"{_MEMBER_COLUMN}.groups", "groups")
-"""Parquet columns that take nearly all bytes of the accounts, over all tables that have accounts."""
+"""Parquet columns of entry groups. They take nearly all bytes of the tables that have accounts."""
 _CODED_COLUMNS = ("bookie_id", "groups", "state")
 
 
-def expected_replicas(files: TableFiles, all_members: bool = False) -> Iterator[ReplicaBatch]:
+def expected_replicas(files: TableFiles, include_all_members: bool = False) -> Iterator[ReplicaBatch]:
     """Read from files of ``ledgers`` the entries that each bookie should hold by the metadata.
 
-    Replicas of which no entry is judged are left out. With ``all_members`` they are included, because a
-    journal may hold entries of them.
+    Replicas of which no entry is judged are left out. With ``include_all_members`` they are included, because
+    a journal may have entries of them.
     """
     members = (f"{_MEMBER_COLUMN}.bookie_id", f"{_MEMBER_COLUMN}.groups")
     # Codes in lists come in pieces, which Arrow does not put together: these are texts first.
     rows = files.row_groups(
         ("scope_id", "ledger_id", "state", "undecidable", *members), (), _LEDGERS_PER_BATCH
     )
-    return map(partial(_expected_groups, all_members=all_members), rows)
+    return map(partial(_expected_groups, include_all_members=include_all_members), rows)
 
 
 def index_replicas(
@@ -61,7 +61,7 @@ def index_replicas(
 
     Args:
         files: Files of one of these tables.
-        page_size_by_bookie: Page size in bytes by bookie (`IndexShapes.edges`). A file that ends inside a
+        page_size_by_bookie: Page size in bytes by bookie (`IndexShapes`). A file that ends inside a
             page gets the state ``cut``.
         excluded_bookies: Bookies to leave out.
     """
@@ -79,18 +79,18 @@ def index_replicas(
 
 
 def tail_replicas(files: TableFiles, excluded_bookies: Collection[str] = ()) -> Iterator[ReplicaBatch]:
-    """Read the entries after the marks from ``journal_tails``, without those of ``excluded_bookies``."""
+    """Read from ``journal_tails`` the entries after the bookies' last marks, without ``excluded_bookies``."""
     rows = files.row_groups((*REPLICA, "groups"), ("bookie_id", "groups"), _REPLICAS_PER_BATCH)
-    return map(partial(_after_mark, excluded_bookies=excluded_bookies), rows)
+    return map(partial(_tail_batch, excluded_bookies=excluded_bookies), rows)
 
 
 def gone_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
     """Read from files of ``gone_entries`` the entries that indexes locate in missing entry logs."""
     for rows in files.row_groups((*REPLICA, "groups", "state"), _CODED_COLUMNS, _REPLICAS_PER_BATCH):
-        bookies = CodedColumn.of(rows["bookie_id"])
-        no_times = np.full(rows.num_rows, NO_ANSWER_TIME)
-        groups, states = CodedColumn.of(rows["groups"]), CodedColumn.of(rows["state"])
-        yield _replicas(rows, no_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
+        bookies = CodedColumn.from_column(rows["bookie_id"])
+        unset_times = np.full(rows.num_rows, NO_ANSWER_TIME)
+        groups, states = CodedColumn.from_column(rows["groups"]), CodedColumn.from_column(rows["state"])
+        yield _replicas(rows, unset_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
 
 
 def ends_inside_page(
@@ -101,79 +101,85 @@ def ends_inside_page(
 ) -> NDArray[np.bool_]:
     """Return for each row of ``availability`` whether its index file was truncated: it ends inside a page.
 
-    ``page_size_by_bookie`` are `IndexShapes.edges`, because the files do not contain their page size. False
-    for rows without a file, and for bookies that are not in ``page_size_by_bookie``.
+    ``page_size_by_bookie`` is `IndexShapes.page_size_of_cut_files`: files do not contain their page size. The
+    result is False for rows without a file, and for bookies without a page size.
     """
     sizes = np.array(
         [page_size_by_bookie.get(name.decode(), 1) for name in bookies.values.to_pylist()] + [1], np.int64
     )
     has_partial_page: NDArray[np.bool_] = page_bytes.fill_null(0).to_numpy() % sizes[bookies.codes] != 0
-    return has_partial_page & _has_value(states, (IndexState.OK,))
+    return has_partial_page & _is_one_of(states, (IndexState.OK,))
 
 
-def _expected_groups(rows: pa.Table, all_members: bool) -> ReplicaBatch:
+def _expected_groups(rows: pa.Table, include_all_members: bool) -> ReplicaBatch:
     members = rows["replicas"].chunks
-    lengths = [pc.list_value_length(chunk).fill_null(0).to_numpy() for chunk in members]
-    flat_chunks = [chunk.flatten() for chunk in members]
+    lengths = [pc.list_value_length(member_chunk).fill_null(0).to_numpy() for member_chunk in members]
+    flat_chunks = [member_chunk.flatten() for member_chunk in members]
     member = rows.schema.field("replicas").type.value_type
     bookies, groups = (
-        CodedColumn.of(
-            pa.chunked_array([chunk.field(name) for chunk in flat_chunks], member.field(name).type)
+        CodedColumn.from_column(
+            pa.chunked_array(
+                [member_chunk.field(name) for member_chunk in flat_chunks], member.field(name).type
+            )
         )
         for name in ("bookie_id", "groups")
     )
     is_decided = ~rows["undecidable"].fill_null(True).to_numpy()
     row_of_member = np.repeat(np.arange(rows.num_rows), np.concatenate(lengths) if lengths else 0)
     is_expected = is_decided[row_of_member]
-    if not all_members:
+    if not include_all_members:
         has_groups = pc.greater(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False)
         is_expected &= np.append(has_groups, False)[groups.codes]
     expected_rows = row_of_member[is_expected]
-    states = CodedColumn.of(rows["state"])
+    states = CodedColumn.from_column(rows["state"])
     return ReplicaBatch(
         _long_column(rows["ledger_id"])[expected_rows],
         _long_column(rows["scope_id"])[expected_rows],
         np.full(len(expected_rows), NO_ANSWER_TIME),
-        bookies.taken(is_expected),
-        groups.taken(is_expected),
-        states.taken(expected_rows),
+        bookies.take(is_expected),
+        groups.take(is_expected),
+        states.take(expected_rows),
     )
 
 
 def _held_groups(
     rows: pa.Table, page_size_by_bookie: Mapping[str, int], excluded_bookies: Collection[str]
 ) -> ReplicaBatch:
-    states, bookies = CodedColumn.of(rows["state"]), CodedColumn.of(rows["bookie_id"])
-    is_selected = _has_value(states, OF_REPLICAS) & ~_has_value(bookies, excluded_bookies)
+    states, bookies = CodedColumn.from_column(rows["state"]), CodedColumn.from_column(rows["bookie_id"])
+    is_selected_row = _is_one_of(states, OF_REPLICAS) & ~_is_one_of(bookies, excluded_bookies)
     if page_size_by_bookie:
         has_partial_page = ends_inside_page(states, bookies, rows["page_bytes"], page_size_by_bookie)
         names = pa.concat_arrays([states.values, pa.array([IndexState.CUT.encode()], pa.binary())])
         states = CodedColumn(np.where(has_partial_page, np.int32(len(names) - 1), states.codes), names)
-    answer_times = rows["answered"].fill_null(NO_ANSWER_TIME).to_numpy()
-    return _replicas(rows, answer_times, bookies, CodedColumn.of(rows["groups"]), states, is_selected)
+    answer_time = rows["answered"].fill_null(NO_ANSWER_TIME).to_numpy()
+    return _replicas(
+        rows, answer_time, bookies, CodedColumn.from_column(rows["groups"]), states, is_selected_row
+    )
 
 
-def _after_mark(rows: pa.Table, excluded_bookies: Collection[str]) -> ReplicaBatch:
-    bookies = CodedColumn.of(rows["bookie_id"])
-    is_selected = rows["ledger_id"].is_valid().to_numpy() & ~_has_value(bookies, excluded_bookies)
-    no_states = CodedColumn(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
-    no_times = np.full(rows.num_rows, NO_ANSWER_TIME)
-    return _replicas(rows, no_times, bookies, CodedColumn.of(rows["groups"]), no_states, is_selected)
+def _tail_batch(rows: pa.Table, excluded_bookies: Collection[str]) -> ReplicaBatch:
+    bookies = CodedColumn.from_column(rows["bookie_id"])
+    is_selected_row = rows["ledger_id"].is_valid().to_numpy() & ~_is_one_of(bookies, excluded_bookies)
+    null_states = CodedColumn(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
+    unset_times = np.full(rows.num_rows, NO_ANSWER_TIME)
+    return _replicas(
+        rows, unset_times, bookies, CodedColumn.from_column(rows["groups"]), null_states, is_selected_row
+    )
 
 
 def _replicas(
     rows: pa.Table,
-    answer_times: Longs,
+    answer_time: Longs,
     bookies: CodedColumn,
     groups: CodedColumn,
     states: CodedColumn,
-    is_selected: NDArray[np.bool_],
+    is_selected_row: NDArray[np.bool_],
 ) -> ReplicaBatch:
     ids, scopes = _long_column(rows["ledger_id"]), _long_column(rows["scope_id"])
-    return ReplicaBatch(ids, scopes, answer_times, bookies, groups, states).taken(is_selected)
+    return ReplicaBatch(ids, scopes, answer_time, bookies, groups, states).take(is_selected_row)
 
 
-def _has_value(column: CodedColumn, values: Collection[str]) -> NDArray[np.bool_]:
+def _is_one_of(column: CodedColumn, values: Collection[str]) -> NDArray[np.bool_]:
     """Return for each row whether its value is in ``values``."""
     is_chosen_value = np.array([value.decode() in values for value in column.values.to_pylist()], bool)
     is_chosen_row: NDArray[np.bool_] = np.append(is_chosen_value, False)[column.codes]
@@ -218,13 +224,15 @@ class HeldAccount(NamedTuple):
 def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_completely: bool) -> HeldAccount:
     """Unite the entries in an index with those that the bookie answered. ``index`` is None without an index.
 
-    An entry in either is held. State and time are taken from the answer if its state is ok, else from the
-    index. An empty answer does not repair an index that is damaged, in limbo or not served, because a bookie
-    that recreates a damaged index gives the same answer. A damaged index stays damaged in any case.
+    An entry that one of the two has is held. An index that the bookie does not serve no longer counts once an
+    answer has entries. State and time are those of an answer in state ok, else those of the index. An empty
+    answer changes no index that is damaged, in limbo or not served: a bookie that recreates a damaged index
+    answers the same.
 
-    A listing proves what a bookie holds, not what it lacks. If ``is_read_completely`` (the
-    bookie's directories) and its index is ok or absent, the index proves absence. Then the time of the answer
-    is dropped, and entries that only the listing has become ``listed``.
+    The answer is a listing. It proves the entries that it has, and not that others are missing. With
+    ``is_read_completely`` the bookie's directories were read completely. If the index is then ok or absent,
+    it proves which entries are missing. In this case the time of the answer is dropped, and entries that only
+    the answer has become ``listed``.
 
     >>> print(*unite_answer(None, HeldAccount(b"", IndexState.OK, 7), False)[:4])
     b'' ok 7 None
@@ -232,33 +240,33 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
     answer_decides = index is None or (
         answer.index_state == IndexState.OK and (index.index_state == IndexState.OK or bool(answer.held))
     )
-    state, answer_times = (answer if answer_decides or index is None else index)[1:3]
-    by_index = is_read_completely and (index is None or index.index_state == IndexState.OK)
-    if by_index:
-        answer_times = None
-    listed = answer.held or None if by_index else None
+    state, answer_time = (answer if answer_decides or index is None else index)[1:3]
+    index_proves_absence = is_read_completely and (index is None or index.index_state == IndexState.OK)
+    if index_proves_absence:
+        answer_time = None
+    listed_groups = answer.held or None if index_proves_absence else None
     if index is None:
-        return HeldAccount(answer.held, state, answer_times, listed)
-    if listed == index.held:
-        listed = None
+        return HeldAccount(answer.held, state, answer_time, listed_groups)
+    if listed_groups == index.held:
+        listed_groups = None
     # What a bookie serves after all, it said itself; where that does not settle it, the locations stay.
-    is_unserved = index.index_state == IndexState.NOT_INDEXED and answer_decides
-    known_groups = [groups for groups in (None if is_unserved else index.held, answer.held) if groups]
+    is_ledger_unserved = index.index_state == IndexState.NOT_INDEXED and answer_decides
+    known_groups = [groups for groups in (None if is_ledger_unserved else index.held, answer.held) if groups]
     if len(set(known_groups)) < 2:
-        return HeldAccount(known_groups[0] if known_groups else index.held, state, answer_times, listed)
+        return HeldAccount(known_groups[0] if known_groups else index.held, state, answer_time, listed_groups)
     index_groups, answer_groups = map(groups_of, known_groups)
     try:
         union_groups = coverage.union([index_groups, answer_groups]).tobytes()
         groups_beyond_index = (
-            coverage.difference(answer_groups, index_groups).tobytes() or None if listed else None
+            coverage.difference(answer_groups, index_groups).tobytes() or None if listed_groups else None
         )
     except CoverageLimitError:
         # What the index says is there; the rest is more than can be put together, so it is not known.
-        return HeldAccount(index.held, IndexState.CUT, answer_times, listed)
-    return HeldAccount(union_groups, state, answer_times, groups_beyond_index)
+        return HeldAccount(index.held, IndexState.CUT, answer_time, listed_groups)
+    return HeldAccount(union_groups, state, answer_time, groups_beyond_index)
 
 
-def subtract_gone(index: HeldAccount, gone_groups: bytes, state: str) -> HeldAccount:
+def subtract_gone_entries(index: HeldAccount, gone_groups: bytes, gone_state: str) -> HeldAccount:
     """Remove the entries in missing entry logs from the held entries of a replica."""
     try:
         held_groups = coverage.difference(groups_of(index.held), groups_of(gone_groups))
@@ -267,12 +275,14 @@ def subtract_gone(index: HeldAccount, gone_groups: bytes, state: str) -> HeldAcc
         # More than can be told apart: of what the index shows nothing is known.
         return index._replace(held=b"", index_state=IndexState.CUT)
     return index._replace(
-        held=held_groups.tobytes(), gone=common_groups or None, gone_state=state if common_groups else None
+        held=held_groups.tobytes(),
+        gone=common_groups or None,
+        gone_state=gone_state if common_groups else None,
     )
 
 
 def merge_journal_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
-    """Unite the entries in an index with those in the bookie's journal after the mark.
+    """Unite the entries in an index with those in the bookie's journal after its last mark.
 
     The bookie holds these journal entries in memory, serves them, and writes them to its index at its next
     start. So they count as held even if the index lacks them. If there is no index yet, the bookie holds only
@@ -287,35 +297,35 @@ def merge_journal_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
     state = IndexState.OK if index.index_state in _STATES_SERVED_WITH_TAIL else index.index_state
     try:
         # The journal is on the disk too: what it has, the disk does not lack.
-        listed = coverage.difference(groups_of(index.listed), groups_of(tail)).tobytes() or None
+        listed_groups = coverage.difference(groups_of(index.listed), groups_of(tail)).tobytes() or None
         held_groups = tail
         if index.held and index.held != tail:
             held_groups = coverage.union([groups_of(index.held), groups_of(tail)]).tobytes()
     except CoverageLimitError:
         # More than can be put together: of what the index lacks nothing is known.
         return index._replace(index_state=IndexState.CUT)
-    return index._replace(held=held_groups, index_state=state, listed=listed)
+    return index._replace(held=held_groups, index_state=state, listed=listed_groups)
 
 
 def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
     """Combine indexes that were read in several, possibly overlapping pieces into one row per replica.
 
-    Rows have the columns of ``availability``. An entry in any piece is held. The row gets the least certain
-    state of all pieces. The state of files that end inside a page must have been set before
-    (`auditor.tables.index_counts.mark_cut_files`).
+    Rows have the columns of ``availability``. An entry in any piece is held. A combined row gets the least
+    certain state of its pieces. Before, `auditor.tables.index_counts.mark_cut_files` must have marked files
+    that end inside a page.
     """
     columns = index_pieces.columns
     value_columns = [name for name in columns if name not in REPLICA]
     rank = F.array_position(F.array(*(F.lit(state) for state in _STATES_LEAST_KNOWN_FIRST)), F.col("state"))
     served_groups = F.when(F.col("state") != IndexState.NOT_INDEXED, F.col("groups"))
-    by_replica = index_pieces.groupBy(*REPLICA).agg(
+    grouped_replicas = index_pieces.groupBy(*REPLICA).agg(
         F.min_by(F.struct(*value_columns), F.struct(rank, F.coalesce("path", F.lit("")))).alias("piece"),
         F.max("mtime").alias("newest"),
         F.max("answered").alias("asked"),
         F.collect_list(served_groups).alias("sets"),
     )
     time_columns = {"mtime": F.col("newest"), "answered": F.col("asked")}
-    rows = by_replica.select(
+    rows = grouped_replicas.select(
         *REPLICA,
         *(time_columns.get(name, F.col("piece")[name]).alias(name) for name in value_columns),
         "sets",
@@ -324,7 +334,7 @@ def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
 
 
 def _unite_entry_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return the rows with ``groups`` as the union of their ``sets``."""
+    """Return the rows with the column ``groups``, which is the union of the entry sets in ``sets``."""
     from pyspark.sql.types import StructType
 
     distinct_sets = F.filter(F.array_distinct("sets"), lambda groups: F.length(groups) > 0)
@@ -334,8 +344,8 @@ def _unite_entry_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     )
     schema = StructType([rows.schema[name] for name in columns])
     rows_of_several_sets = rows.where("size(sets) > 1").select(*columns, "sets")
-    joined = map_batches(rows_of_several_sets, _join_batches, schema)
-    return single_set_rows.select(*columns).unionByName(joined)
+    joined_rows = map_batches(rows_of_several_sets, _join_batches, schema)
+    return single_set_rows.select(*columns).unionByName(joined_rows)
 
 
 def _join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

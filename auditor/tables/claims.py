@@ -21,50 +21,54 @@ _FULL_NAME = "^([a-z]+)://([^/]+)/([^/]+)/(.+)$"
 
 
 def application_of(custom_metadata: Column) -> Column:
-    """Return the application that wrote a ledger's custom metadata; null if the metadata names none."""
+    """Return the application that a ledger's custom metadata names as its writer; null if there is none."""
     return _text_of_bytes(custom_metadata, "application")
 
 
 def claim_of(custom_metadata: Column) -> Column:
     """Return the znode of the owner that a ledger's custom metadata names; null if it names none."""
-    component = _text_of_bytes(custom_metadata, "component")
+    component_name = _text_of_bytes(custom_metadata, "component")
     cursor = F.concat(F.lit("/"), _text_of_bytes(custom_metadata, "pulsar/cursor"))
     managed_ledger_path = F.concat(
         F.lit(f"/{MANAGED_LEDGERS}/"),
         _text_of_bytes(custom_metadata, "pulsar/managed-ledger"),
         F.coalesce(cursor, F.lit("")),
     )
-    schema = F.concat(F.lit(f"/{SCHEMAS}/"), _text_of_bytes(custom_metadata, "pulsar/schemaId"))
+    schema_path = F.concat(F.lit(f"/{SCHEMAS}/"), _text_of_bytes(custom_metadata, "pulsar/schemaId"))
     compacted_ledger_path = F.concat(
         _topic_path(_text_of_bytes(custom_metadata, "pulsar/compactedTopic")), F.lit("/__compaction")
     )
-    reader = _text_of_bytes(custom_metadata, "pulsar/delayedIndexCursor")
+    cursor_name = _text_of_bytes(custom_metadata, "pulsar/delayedIndexCursor")
     # Brokers keep the name as they have it; one that is encoded already has one of these.
-    encoded_reader = F.when(reader.rlike("[%+]"), reader).otherwise(F.url_encode(reader))
+    encoded_cursor_name = F.when(cursor_name.rlike("[%+]"), cursor_name).otherwise(F.url_encode(cursor_name))
     bucket_path = F.concat(
-        _topic_path(_text_of_bytes(custom_metadata, "pulsar/delayedIndexTopic")), F.lit("/"), encoded_reader
+        _topic_path(_text_of_bytes(custom_metadata, "pulsar/delayedIndexTopic")),
+        F.lit("/"),
+        encoded_cursor_name,
     )
     return (
-        F.when(component == "managed-ledger", managed_ledger_path)
-        .when(component == "schema", schema)
-        .when(component == "compacted-ledger", compacted_ledger_path)
-        .when(component == "delayed-index-bucket", bucket_path)
+        F.when(component_name == "managed-ledger", managed_ledger_path)
+        .when(component_name == "schema", schema_path)
+        .when(component_name == "compacted-ledger", compacted_ledger_path)
+        .when(component_name == "delayed-index-bucket", bucket_path)
     )
 
 
 def namespace_of(path: Column) -> Column:
     """Return ``tenant/namespace`` of a path below Pulsar's root; null if it has none.
 
-    V1 names have a cluster between tenant and namespace, which is left out. Schemas of V1 names have no
-    namespace.
+    V1 names have a cluster between tenant and namespace, which is left out. For schemas of V1 names the
+    result is null.
     """
-    parts = F.split(path, "/", 7)
-    tree, tenant = F.try_element_at(parts, F.lit(2)), F.try_element_at(parts, F.lit(3))
-    level_name = {number: F.try_element_at(parts, F.lit(number)) for number in (4, 5, 6)}
+    path_levels = F.split(path, "/", 7)
+    tree_name, tenant = F.try_element_at(path_levels, F.lit(2)), F.try_element_at(path_levels, F.lit(3))
+    level_name = {level: F.try_element_at(path_levels, F.lit(level)) for level in (4, 5, 6)}
     topic_namespace = F.when(level_name[5].isin("persistent", "segment"), level_name[4]).when(
         level_name[6] == "persistent", level_name[5]
     )
-    namespace = F.when(tree == SCHEMAS, level_name[4]).when(tree == MANAGED_LEDGERS, topic_namespace)
+    namespace = F.when(tree_name == SCHEMAS, level_name[4]).when(
+        tree_name == MANAGED_LEDGERS, topic_namespace
+    )
     return F.concat(tenant, F.lit("/"), namespace)
 
 
@@ -82,12 +86,12 @@ def path_below_root(chroots: Mapping[str, str]) -> Column:
 
 def _topic_path(name: Column) -> Column:
     """Return the path of a topic from its full name; null if the text is not the full name of a topic."""
-    parts = [F.regexp_extract(name, _FULL_NAME, group) for group in (2, 3, 1)]
+    name_parts = [F.regexp_extract(name, _FULL_NAME, group_number) for group_number in (2, 3, 1)]
     local_name = F.url_encode(F.regexp_extract(name, _FULL_NAME, 4))
-    path = F.concat_ws("/", F.lit(f"/{MANAGED_LEDGERS}"), *parts, local_name)
+    path = F.concat_ws("/", F.lit(f"/{MANAGED_LEDGERS}"), *name_parts, local_name)
     return F.when(name.rlike(_FULL_NAME), path)
 
 
-def _text_of_bytes(custom_metadata: Column, key: str) -> Column:
+def _text_of_bytes(custom_metadata: Column, metadata_key: str) -> Column:
     # Anybody may write anything there: what is not text says nothing.
-    return F.try_validate_utf8(F.try_element_at(custom_metadata, F.lit(key)).cast("string"))
+    return F.try_validate_utf8(F.try_element_at(custom_metadata, F.lit(metadata_key)).cast("string"))

@@ -25,7 +25,7 @@ from auditor.errors import DecodeError
 from auditor.keys import etcd
 from auditor.model.columns import schema_of
 from auditor.model.ledger_id import MAX_LEDGER_ID, LayoutKind
-from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ClusterNodes, Znode
+from auditor.sources.metadata.store import NO_TIME, UNKNOWN_COUNT, ClusterNodes, Znode
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
 from auditor.spark.types import DataFrame
@@ -39,8 +39,8 @@ CLUSTER = schema_of(
 )
 
 
-def _read_text(data: bytes) -> str:
-    return data.decode("utf-8", "replace").strip()
+def _read_text(encoded_text: bytes) -> str:
+    return encoded_text.decode("utf-8", "replace").strip()
 
 
 def _describe_presence(data: bytes) -> str:
@@ -74,12 +74,13 @@ _READER_BY_PATH: dict[str, tuple[str, Callable[[bytes], object]]] = {
     ),
 }
 UNLISTED_BOOKIES = "unlisted-bookies"
-"""Fact for cookies or registrations that could not be read. Its value is the bookie, or null if they may be
-those of any bookie.
+"""Name of the fact that cookies or registrations could not be read.
+
+The fact's value is their bookie, or null if they may be those of any bookie.
 """
 
 _VOTES_DIRECTORY = "underreplication/auditorelection/"
-_GENERATORS = ("idgen/", "idgen-long/")
+_GENERATOR_PREFIXES = ("idgen/", "idgen-long/")
 
 
 def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
@@ -92,18 +93,18 @@ def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
     votes = sorted(path for path in cluster.nodes if path.startswith(_VOTES_DIRECTORY))
     for path, znode in sorted(cluster.nodes.items()):
         if path in _READER_BY_PATH:
-            fact, read = _READER_BY_PATH[path]
-            rows.append(_fact_row(fact, znode, read))
+            fact, read_value = _READER_BY_PATH[path]
+            rows.append(_fact_row(fact, znode, read_value))
         elif path in votes:
             fact = "auditor" if path == votes[0] else "auditor-candidate"
             rows.append(_fact_row(fact, znode, underreplication.decode_vote))
-        elif path.startswith(_GENERATORS):
+        elif path.startswith(_GENERATOR_PREFIXES):
             # Its name is what it says: the high bits of ids, or a number that was just drawn.
             rows.append(_fact_row("id-generator", znode, _describe_presence) | {"value": path})
     return rows
 
 
-_REPLICATION = "underreplication"
+_REPLICATION_ROOT = "underreplication"
 _CHECK_TIMES = (
     "check-all-ledgers-time-ms",
     "placement-policy-check-time-ms",
@@ -127,10 +128,10 @@ def autorecovery_facts(
     if any(nodes.gaps for nodes in scans) or not any(_is_replication(path) for path in newest_scan.nodes):
         return {}
     votes = next((votes for votes in map(_live_votes, reversed(scans)) if votes), [])
-    facts = {row["fact"]: row for row in cluster_state(newest_scan)}
+    fact_by_name = {row["fact"]: row for row in cluster_state(newest_scan)}
     disabled_fact, check_times = (
-        facts.get("replication-disabled"),
-        [_read_number(facts.get(name)) for name in _CHECK_TIMES],
+        fact_by_name.get("replication-disabled"),
+        [_read_number(fact_by_name.get(name)) for name in _CHECK_TIMES],
     )
     auditor = _vote_of(votes[0]) if votes else None
     creation_times = [node.ctime for node in newest_scan.nodes.values() if node.ctime > 0]
@@ -141,18 +142,18 @@ def autorecovery_facts(
         "votes": len(votes),
         "disabled": disabled_fact is not None,
         "disabled_since": disabled_fact["mtime"] if disabled_fact else None,
-        "delay_s": _read_number(facts.get("lost-bookie-recovery-delay-s")),
+        "delay_s": _read_number(fact_by_name.get("lost-bookie-recovery-delay-s")),
         "last_check": max((time for time in check_times if time is not None and time > 0), default=None),
         "age_ms": scan_time - min(creation_times) if creation_times else None,
     }
 
 
 def _is_replication(path: str) -> bool:
-    return path == _REPLICATION or path.startswith(f"{_REPLICATION}/")
+    return path == _REPLICATION_ROOT or path.startswith(f"{_REPLICATION_ROOT}/")
 
 
 def _live_votes(nodes: ClusterNodes) -> list[Znode]:
-    """Return the votes of live sessions, the auditor's first. Other votes prove no live process."""
+    """Return the votes of live sessions, the auditor's first. A vote without a session proves no process."""
     paths = sorted(path for path in nodes.nodes if path.startswith(_VOTES_DIRECTORY))
     return [nodes.nodes[path] for path in paths if nodes.nodes[path].ephemeral_owner != 0]
 
@@ -166,8 +167,8 @@ def _vote_of(znode: Znode) -> str | None:
 
 def _read_number(fact: Mapping[str, Any] | None) -> int | None:
     """Return the value of a fact as a number; None if the fact is absent or not a number."""
-    value = None if fact is None else fact["value"]
-    return int(value) if value is not None and re.fullmatch("-?[0-9]{1,18}", value) else None
+    fact_value = None if fact is None else fact["value"]
+    return int(fact_value) if fact_value is not None and re.fullmatch("-?[0-9]{1,18}", fact_value) else None
 
 
 def unlisted_bookies(
@@ -176,7 +177,8 @@ def unlisted_bookies(
     """Return the rows of `CLUSTER` for cookies and registrations that could not be read.
 
     Args:
-        unread_path_and_reason: Path and reason of an unread place that may have those of any bookie, or None.
+        unread_path_and_reason: Path that could not be listed, and the reason. It may have cookies or
+            registrations of any bookie. None if there is no such path.
         path_by_bookie: Paths of unread cookies and registrations, by bookie.
     """
     fact = {"fact": UNLISTED_BOOKIES, "mtime": None, "damage": None}
@@ -187,24 +189,24 @@ def unlisted_bookies(
     return [*rows, fact | {"value": None, "path": path, "damage": reason}]
 
 
-def _fact_row(fact: str, znode: Znode, read: Callable[[bytes], object]) -> dict[str, Any]:
-    value, damage = None, None
+def _fact_row(fact: str, znode: Znode, read_value: Callable[[bytes], object]) -> dict[str, Any]:
+    fact_value, damage = None, None
     try:
-        value = read(znode.data)
+        fact_value = read_value(znode.data)
     except DecodeError as error:
         damage = str(error)
     return {
         "fact": fact,
-        "value": None if value is None else str(value),
+        "value": None if fact_value is None else str(fact_value),
         "path": znode.path,
         "mtime": None if znode.mtime == NO_TIME else znode.mtime,
         "damage": damage,
     }
 
 
-GENERATORS = ("idgen", "idgen-long", "ms-idgen", "buckets")
+GENERATOR_NAMES = ("idgen", "idgen-long", "ms-idgen", "buckets")
 _HIERARCHICAL_OBJECTS = re.compile(r"idgen-long/HOB-([0-9]{10})")
-_LOW_BITS = 32
+_COUNT_BITS = 32
 _BUCKET_BITS = 56
 _NEXT_ID_SCHEMA = pa.schema([("generator", pa.int64()), ("next", pa.int64())])
 
@@ -229,18 +231,18 @@ def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
     if cluster.gaps:
         return ()  # what could not be read may be the generator
     if layout is LayoutKind.ETCD:
-        return _buckets(cluster)
+        return _bucket_id_ranges(cluster)
     if layout is LayoutKind.FLAT:
         return ()
     if "idgen-long" in cluster.nodes:
-        drawn_id = _read_long(cluster)
+        next_id = _read_long(cluster)
     else:
-        drawn_id = cluster.nodes["idgen"].made if "idgen" in cluster.nodes else UNCOUNTED
-    return () if drawn_id == UNCOUNTED else (IdRange(0, MAX_LEDGER_ID, drawn_id),)
+        next_id = cluster.nodes["idgen"].made if "idgen" in cluster.nodes else UNKNOWN_COUNT
+    return () if next_id == UNKNOWN_COUNT else (IdRange(0, MAX_LEDGER_ID, next_id),)
 
 
 def is_unused_store(cluster: ClusterNodes) -> bool:
-    """Return whether the store certainly has neither a LAYOUT nor an id generator, like an unused store.
+    """Return whether the store certainly looks unused: it has neither a LAYOUT nor an id generator.
 
     >>> is_unused_store(ClusterNodes({}, 5, "0x1"))
     True
@@ -248,26 +250,32 @@ def is_unused_store(cluster: ClusterNodes) -> bool:
     False
     """
     top_names = {path.partition("/")[0] for path in cluster.nodes}
-    return not cluster.gaps and top_names.isdisjoint(("LAYOUT", *GENERATORS))
+    return not cluster.gaps and top_names.isdisjoint(("LAYOUT", *GENERATOR_NAMES))
 
 
 def _read_long(cluster: ClusterNodes) -> int:
-    """Return the next id of the generator for ids beyond 31 bits; `UNCOUNTED` if it is not known."""
-    matches = ((path, _HIERARCHICAL_OBJECTS.fullmatch(path)) for path in cluster.nodes)
-    high = max(((int(match[1]), path) for path, match in matches if match), default=None)
-    if high is None:
-        return UNCOUNTED
-    number, path = high
+    """Return the next id of the generator for ids beyond 31 bits; `UNKNOWN_COUNT` if it is not known."""
+    path_matches = ((path, _HIERARCHICAL_OBJECTS.fullmatch(path)) for path in cluster.nodes)
+    highest_generator = max(
+        ((int(path_match[1]), path) for path, path_match in path_matches if path_match), default=None
+    )
+    if highest_generator is None:
+        return UNKNOWN_COUNT
+    generator_number, path = highest_generator
     created_children = cluster.nodes[path].made
-    return UNCOUNTED if created_children == UNCOUNTED else number << _LOW_BITS | created_children
+    return (
+        UNKNOWN_COUNT
+        if created_children == UNKNOWN_COUNT
+        else generator_number << _COUNT_BITS | created_children
+    )
 
 
-def _buckets(cluster: ClusterNodes) -> tuple[IdRange, ...]:
+def _bucket_id_ranges(cluster: ClusterNodes) -> tuple[IdRange, ...]:
     """Return the id range of each etcd bucket; an unused bucket has given out no id."""
     ids = []
     for bucket in range(etcd.BUCKET_COUNT):
-        node = cluster.nodes.get(f"{etcd.BUCKETS}/{bucket:03d}")
-        if node is not None and node.made == UNCOUNTED:
+        node = cluster.nodes.get(f"{etcd.BUCKETS_KEY}/{bucket:03d}")
+        if node is not None and node.made == UNKNOWN_COUNT:
             return ()
         low = bucket << _BUCKET_BITS
         ids.append(IdRange(low, low + (1 << _BUCKET_BITS) - 1, low + (node.made if node else 0) + 1))
@@ -277,9 +285,9 @@ def _buckets(cluster: ClusterNodes) -> tuple[IdRange, ...]:
 def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange]) -> DataFrame:
     """Count by bookie the orphans whose ids the store's generator has not given out: rows of `UNDRAWN`.
 
-    An application can also choose ids itself. So the result is empty unless the store lists ledgers without a
-    gap, and the generator has given out the ids of all listed ledgers. Orphans with an index that is newer
-    than a saved scan are left out.
+    An application can also choose ids itself. So there are rows only if the store lists ledgers without gaps,
+    and the generator has given out the ids of all listed ledgers. Orphans whose index is newer than a saved
+    scan are left out.
     """
     spark = orphans.sparkSession
     rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}
@@ -287,7 +295,7 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange])
     # The bucket is the top byte of the id, sign and all.
     generator_number = F.lit(0) if len(ids) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_BITS)
 
-    def with_next(rows: DataFrame) -> DataFrame:
+    def add_next_id(rows: DataFrame) -> DataFrame:
         return (
             rows.where("scope_id = 0")
             .withColumn("generator", generator_number.cast("long"))
@@ -295,13 +303,13 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange])
         )
 
     is_undrawn = F.col("ledger_id") >= F.col("next")
-    listed_counts = with_next(ledgers.where("ledger_id is not null")).agg(
+    listed_counts = add_next_id(ledgers.where("ledger_id is not null")).agg(
         F.count("*").alias("listed"), F.count_if(is_undrawn).alias("by_hand")
     )
     gaps = ledgers.where("status = 'gap'").agg(F.count("*").alias("gaps"))
     # One row, with or without what it says: where the generator is not believed, the join drops every bookie.
     trusted_generators = listed_counts.crossJoin(gaps).where("listed > 0 and by_hand = 0 and gaps = 0")
-    undrawn_orphans = with_next(orphans.where("not in_m0 and not newer_than_scan")).where(is_undrawn)
+    undrawn_orphans = add_next_id(orphans.where("not in_m0 and not newer_than_scan")).where(is_undrawn)
     counts_by_bookie = undrawn_orphans.groupBy("bookie_id").agg(
         F.count("*").alias("undrawn"), F.min("ledger_id").alias("lowest"), F.max("ledger_id").alias("highest")
     )

@@ -5,9 +5,9 @@
 
 A bookie id in a ledger's ensembles proves little: if a cluster has only as many bookies as an ensemble, every
 ledger names every bookie. The striping proves more. An id explains a ledger *exactly* if the entries held in
-the directory are those that the striping gives to the id. Ledgers that two ids explain equally do not tell
-these ids apart. So a candidate is compared with the directory's owner by the ledgers that only one of the two
-explains:
+the directory are those that the striping gives to the id. A ledger that two ids explain does not tell which
+of them is right. So a candidate, any id in these ensembles, is compared with the directory's owner by the
+ledgers that only one of the two explains:
 
     better  Only the candidate explains the ledger, and the candidate lacks entries that it should hold. A
             candidate with all of them misses no disk; the copy here is a left-over. A candidate with more
@@ -17,9 +17,9 @@ explains:
 
 Nearly every directory belongs to its owner. To see that, no join of all replicas is needed: a replica that is
 not among the unequal pairs (`auditor.tables.unequal`) is exact for its owner. Only the directories of
-``doubted`` bookies are compared with every id. No other directory can have a ledger for which a candidate is
-better. Its owner would have to hold, byte for byte, entries that the candidate should hold and lacks, and
-both pairs, of the owner and of the candidate, would be unequal.
+``doubted`` bookies (`bookies_in_doubt`) are compared with every id. In no other directory can a candidate be
+better for a ledger. The owner would have to hold exactly the entries that the candidate should hold and
+lacks. Both would then have an unequal pair, and the owner would be doubted.
 
 The result is counts, so entry sets are compared by a 64-bit hash. Bookie ids are also hashed, until they are
 counted. Only the counts, one for each directory and id, are sorted.
@@ -69,8 +69,8 @@ class LargeTables(NamedTuple):
 
     ``ledgers`` and ``availability`` have at least the rows for the ledgers of the unequal pairs. ``counts``
     has the number of index rows of each kind (`auditor.tables.index_counts`). ``single_directory_bookies``
-    have one directory besides journals, which has all their ledgers. ``several_directory_bookies`` have
-    several.
+    are bookies with one directory besides journals, which has all their ledgers.
+    ``several_directory_bookies`` are bookies with several such directories.
     """
 
     ledgers: DataFrame
@@ -87,8 +87,9 @@ def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
     """Return the replicas that lack entries according to all data read: scope_id, ledger_id, bookie_id.
 
     ``judged`` is the table of that name (`auditor.tables.judged`); it accounts for unread data and for
-    bookies' answers. For ``bookies`` that were read in part, unseen entries count as lacking: a disk in the
-    wrong place is often the one that cannot be read. Bookies that were not read at all are left out.
+    bookies' answers. If a bookie was read only in part (``bookies``), entries that the audit did not see
+    count as lacking: a disk in the wrong place is often the disk that cannot be read. Bookies that were not
+    read at all are left out.
     """
     partial_bookies = bookies.where(F.col("read") == BookieRead.PARTIAL).select("bookie_id")
     unknown_replicas = judged.where("size(unknown) > 0").select(
@@ -104,7 +105,7 @@ def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
 
 
 def bookies_in_doubt(unequal: DataFrame, lacking_copies: DataFrame) -> DataFrame:
-    """Return the bookies that hold, byte for byte, entries that another bookie should hold and lacks.
+    """Return the bookies that hold exactly the entries that another bookie should hold and lacks.
 
     ``lacking_copies`` are the rows of `lacking_replicas`. The result has the column ``bookie_id``, each
     bookie once.
@@ -114,11 +115,16 @@ def bookies_in_doubt(unequal: DataFrame, lacking_copies: DataFrame) -> DataFrame
         .join(lacking_copies, [*REPLICA], "left_semi")
         .select(*LEDGER, F.col("bookie_id").alias("other"), "expected")
     )
-    held_rows = unequal.where("length(held) > 0 and not (expected <=> held)").select(
+    differing_holders = unequal.where("length(held) > 0 and not (expected <=> held)").select(
         *LEDGER, "bookie_id", "held"
     )
     has_equal_replica = (F.col("held") == F.col("expected")) & (F.col("bookie_id") != F.col("other"))
-    return held_rows.join(lacking_bookies, [*LEDGER]).where(has_equal_replica).select("bookie_id").distinct()
+    return (
+        differing_holders.join(lacking_bookies, [*LEDGER])
+        .where(has_equal_replica)
+        .select("bookie_id")
+        .distinct()
+    )
 
 
 def contents(
@@ -142,16 +148,18 @@ def contents(
             their ledger ids mean nothing here.
         bookies: The table of that name.
         doubted_bookies: Bookies whose directories are compared with every id. These are the bookies of
-            `bookies_in_doubt`, and bookies with a ledger in several pieces: their pairs do not show the
-            entries in one directory.
+            `bookies_in_doubt`, and bookies with a ledger in several pieces, whose unequal pairs do not show
+            the entries in one directory.
         large_tables: Parts and counts of tables that save a read of all rows.
     """
     directory_rows = _directory_rows(directories, bookies)
     is_doubted = F.col("bookie_id").isin(list(doubted_bookies))
-    trusted_rows = availability.where(~is_doubted)
+    undoubted_indexes = availability.where(~is_doubted)
     owned_directories = directory_rows.where(~F.col("owner").isin(list(doubted_bookies)))
-    ledger_counts = _ledgers_seen_by_owner(trusted_rows, owned_directories, large_tables, doubted_bookies)
-    plain_counts = _count_by_owner(
+    ledger_counts = _count_located_ledgers(
+        undoubted_indexes, owned_directories, large_tables, doubted_bookies
+    )
+    undoubted_counts = _count_by_owner(
         ledger_counts,
         large_tables.availability.where(~is_doubted),
         large_tables.ledgers,
@@ -159,14 +167,14 @@ def contents(
         owned_directories,
     )
     if not doubted_bookies:
-        return plain_counts
+        return undoubted_counts
     # Bookies without a doubt take the cheap way: their replicas are counted, and no member is ever looked at.
-    counts = _counts(
-        _ledgers_seen(availability.where(is_doubted), directory_rows).join(
-            _members(ledgers, lacking_copies), [*LEDGER]
+    counts = _count_explained_ledgers(
+        _locate_ledgers(availability.where(is_doubted), directory_rows).join(
+            _expected_entries_of_members(ledgers, lacking_copies), [*LEDGER]
         )
     )
-    return plain_counts.unionByName(_rank_bookies(counts, directory_rows, bookies))
+    return undoubted_counts.unionByName(_rank_bookies(counts, directory_rows, bookies))
 
 
 def _count_by_owner(
@@ -178,8 +186,8 @@ def _count_by_owner(
 ) -> DataFrame:
     """Count the ledgers in each directory that its owner explains: all replicas except unequal ones.
 
-    ``ledger_counts`` is the number of ledgers in each directory, as ``key`` and ``all``. Of ``availability``
-    and ``ledgers`` only rows for the unequal pairs are read.
+    ``ledger_counts`` has the number of ledgers (``all``) in each directory (``key``). Only rows for the
+    ledgers of unequal pairs are read from ``availability`` and ``ledgers``.
     """
     pairs = unequal.select(*LEDGER, "bookie_id")
     decided_ledgers = (
@@ -191,7 +199,7 @@ def _count_by_owner(
     # Of all paths only those of unequal pairs are looked at twice.
     unequal_rows = availability.join(pairs, [*LEDGER, "bookie_id"], "left_semi")
     unequal_counts = (
-        _ledgers_seen(unequal_rows, directory_rows)
+        _locate_ledgers(unequal_rows, directory_rows)
         .join(decided_ledgers, [*LEDGER], "left")
         .groupBy("key")
         .agg(
@@ -222,7 +230,7 @@ def _count_by_owner(
     )
 
 
-def _ledgers_seen_by_owner(
+def _count_located_ledgers(
     availability: DataFrame,
     directory_rows: DataFrame,
     large_tables: LargeTables,
@@ -241,19 +249,21 @@ def _ledgers_seen_by_owner(
     counts_by_key = (
         indexes_by_owner.agg(F.sum("number").alias("all")).join(single_owners, "owner").select("key", "all")
     )
-    shared_owners = sorted(set(large_tables.several_directory_bookies).difference(doubted_bookies))
-    if not shared_owners:
+    several_directory_owners = sorted(set(large_tables.several_directory_bookies).difference(doubted_bookies))
+    if not several_directory_owners:
         return counts_by_key
-    located_ledgers = _ledgers_seen(
-        availability.where(F.col("bookie_id").isin(shared_owners)), directory_rows
+    located_ledgers = _locate_ledgers(
+        availability.where(F.col("bookie_id").isin(several_directory_owners)), directory_rows
     )
     return counts_by_key.unionByName(located_ledgers.groupBy("key").agg(F.count("*").alias("all")))
 
 
-def _counts(located_ledgers: DataFrame) -> DataFrame:
+def _count_explained_ledgers(located_ledgers: DataFrame) -> DataFrame:
     """Count for each directory the ledgers that each id explains. The row with a null id counts all."""
     # A member without an id in every row: grouped by id, its row is the number of ledgers in the directory.
-    null_member = F.struct(*(F.lit(None).cast(kind).alias(name) for name, kind in _MEMBER_TYPES.items()))
+    null_member = F.struct(
+        *(F.lit(None).cast(sql_type).alias(name) for name, sql_type in _MEMBER_TYPES.items())
+    )
     member_rows = located_ledgers.withColumn(
         "mine", F.expr("exists(members, m -> m.id = owner and m.should = held)")
     ).select("key", "owner", "held", "mine", F.explode(F.concat(F.array(null_member), "members")).alias("m"))
@@ -289,7 +299,7 @@ def _directory_rows(directories: DataFrame, bookies: DataFrame) -> DataFrame:
     )
 
 
-def _ledgers_seen(availability: DataFrame, directory_rows: DataFrame) -> DataFrame:
+def _locate_ledgers(availability: DataFrame, directory_rows: DataFrame) -> DataFrame:
     """Return the ledgers in each directory: key, ledger, bookie_id, and hashes of owner and held groups."""
     current_path = F.concat("name", F.lit("/current")).alias("current")
     directory_names = directory_rows.select("owner", "key", F.explode("names").alias("name")).select(
@@ -300,38 +310,38 @@ def _ledgers_seen(availability: DataFrame, directory_rows: DataFrame) -> DataFra
     rows = indexed_rows.select(*LEDGER, "bookie_id", "path", held_hash.alias("held"))
     # A bookie has few directories: to try each of them takes less time than to cut a path.
     path = F.col("path")
-    is_at_owner = (F.col("bookie_id") == F.col("owner")) & (
+    is_owner_directory = (F.col("bookie_id") == F.col("owner")) & (
         path.startswith(F.col("below")) | (path == F.col("current"))
     )
-    return rows.join(F.broadcast(directory_names), is_at_owner).select(
+    return rows.join(F.broadcast(directory_names), is_owner_directory).select(
         *LEDGER, "key", "bookie_id", F.xxhash64("bookie_id").alias("owner"), "held"
     )
 
 
-def _members(ledgers: DataFrame, lacking_copies: DataFrame) -> DataFrame:
+def _expected_entries_of_members(ledgers: DataFrame, lacking_copies: DataFrame) -> DataFrame:
     """Return the members of each ledger, with the entries that each should hold and whether it lacks some."""
-    lacking_by_ledger = lacking_copies.groupBy(*LEDGER).agg(
+    lacking_members = lacking_copies.groupBy(*LEDGER).agg(
         F.collect_set(F.xxhash64("bookie_id")).alias("lacking")
     )
     member = _MEMBERS_EXPRESSION.format(
         lacks="coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)"
     )
     decided_ledgers = ledgers.where("undecidable = false").select(*LEDGER, "replicas")
-    return decided_ledgers.join(lacking_by_ledger, [*LEDGER], "left").select(
+    return decided_ledgers.join(lacking_members, [*LEDGER], "left").select(
         *LEDGER, F.expr(member).alias("members")
     )
 
 
 def _rank_bookies(counts: DataFrame, directory_rows: DataFrame, bookies: DataFrame) -> DataFrame:
     """Return the counts with bookie ids instead of hashes, the best id of each directory first."""
-    totals = counts.where("id is null").select("key", F.col("named").alias("ledgers"))
+    ledger_totals = counts.where("id is null").select("key", F.col("named").alias("ledgers"))
     ids = bookies.select(F.col("bookie_id").alias("candidate"), F.xxhash64("bookie_id").alias("id"))
     rank_window = F.Window.partitionBy("key").orderBy(
         F.desc("exact"), F.desc("better"), F.desc("named"), F.asc("candidate")
     )
     return (
         counts.join(F.broadcast(ids), "id")
-        .join(totals, "key")
+        .join(ledger_totals, "key")
         .join(F.broadcast(directory_rows.withColumnRenamed("path", "directory").drop("names")), "key")
         .withColumn("rank", F.row_number().over(rank_window))
         .where((F.col("rank") <= _SAMPLE_SIZE) | (F.col("candidate") == F.col("owner")))

@@ -2,12 +2,12 @@
 
 The reader of the entries checked each entry against every digest type
 (`auditor.sources.bookies.entry_logs.whole_entries`). The ledger's metadata says which type the ledger has,
-except metadata of format 1. For a ledger with metadata of format 1, a digest that matches is right, and one
-that does not match is not known to be wrong.
+except metadata of format 1. For such a ledger, a digest that matches one of the types is right. If none
+matches, the type is unknown, and so is whether the digest is wrong.
 
 An HMAC that does not match is wrong only if another entry of the ledger matches under the same password.
 Otherwise the password may be that of another ledger. The master key of a ledger in a bookie's index is
-checked in the same way. Without a password, the majority of the ledger's bookies decides.
+checked in the same way. Without a password, the key that most of the ledger's bookies have counts as right.
 """
 
 from collections.abc import Callable
@@ -114,14 +114,14 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
             "password_known": is_password_known.over(ledger_window),
         }
     )
-    digest_bytes = _by_type(lambda name: F.lit(DIGEST_BYTES[name]))
+    digest_bytes = _select_by_type(lambda name: F.lit(DIGEST_BYTES[name]))
     payload_bytes = F.greatest(F.col("entry_bytes") - F.col("header_bytes") - digest_bytes, F.lit(0))
     judged = typed_rows.withColumn("reason", _doubt_reason()).withColumn("state", _digest_state())
     return (
         judged.withColumns(
             {
                 "payload_bytes": payload_bytes.cast("long"),
-                "payload_crc32c": _by_type(lambda name: F.col(f"payload_{name.lower()}")),
+                "payload_crc32c": _select_by_type(lambda name: F.col(f"payload_{name.lower()}")),
                 "comparable": _is_comparable(),
             }
         )
@@ -133,8 +133,8 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
 def differing_copies(digests: DataFrame) -> DataFrame:
     """Find sampled entries whose copies differ: ``scope_id``, ``ledger_id``, ``entry_id`` and ``copies``.
 
-    ``copies`` has the different payloads, the most frequent first, each with the ``bookies`` that hold it.
-    Copies with a wrong digest are left out.
+    ``copies`` has the distinct payloads of the entry, the most frequent first, each with the ``bookies`` that
+    hold it. Copies with a wrong digest are left out.
     """
     usable_rows = digests.where(
         (F.col("state") != DigestState.WRONG) & F.col("payload_crc32c").isNotNull() & F.col("comparable")
@@ -145,7 +145,7 @@ def differing_copies(digests: DataFrame) -> DataFrame:
     copy_struct = F.struct(
         (-F.size("bookies")).alias("order"),
         "payload_bytes",
-        F.small_digits(F.lpad(F.hex("payload_crc32c"), 8, "0")).alias("payload_crc32c"),
+        F.lowercase_digits(F.lpad(F.hex("payload_crc32c"), 8, "0")).alias("payload_crc32c"),
         "bookies",
     )
     copies = equal_copies.groupBy(*LEDGER, "entry_id").agg(
@@ -163,7 +163,7 @@ def differing_copies(digests: DataFrame) -> DataFrame:
 
 
 def _digest_type() -> Column:
-    """Return the digest type that the metadata gives, or else the type that matches."""
+    """Return the digest type in the ledger's metadata; without it, the type that the entry matches."""
     matching_copies = (
         F.when(F.col("crc32c_right"), "CRC32C")
         .when(F.col("crc32_right"), "CRC32")
@@ -186,7 +186,9 @@ def _doubt_reason() -> Column:
 
 
 def _digest_state() -> Column:
-    digest_matches = _by_type(lambda name: F.lit(None) if name == "DUMMY" else F.col(f"{name.lower()}_right"))
+    digest_matches = _select_by_type(
+        lambda name: F.lit(None) if name == "DUMMY" else F.col(f"{name.lower()}_right")
+    )
     return (
         F.when(F.col("reason").isNotNull(), DigestState.NOT_CHECKED)
         .when(digest_matches, DigestState.RIGHT)
@@ -195,11 +197,13 @@ def _digest_state() -> Column:
 
 
 def _master_key() -> Column:
-    def equal_tag_count(tag: Column) -> Column:
-        return F.size(F.filter("master_keys", lambda other_tag: other_tag == tag))
+    def equal_tag_count(key_tag: Column) -> Column:
+        return F.size(F.filter("master_keys", lambda other_key_tag: other_key_tag == key_tag))
 
     bookies = F.size("master_keys")
-    is_majority_tag = F.exists("master_keys", lambda other_tag: equal_tag_count(other_tag) * 2 > bookies)
+    is_majority_tag = F.exists(
+        "master_keys", lambda other_key_tag: equal_tag_count(other_key_tag) * 2 > bookies
+    )
     return (
         F.when(F.col("master_keys").isNull(), None)
         .when(F.col("password_known"), F.when(F.col("key_right"), "right").otherwise("wrong"))
@@ -216,6 +220,6 @@ def _is_comparable() -> Column:
     return F.coalesce(is_member & is_before_end, F.lit(False))
 
 
-def _by_type(value: Callable[[str], Column]) -> Column:
-    """Return ``value`` of a row's digest type; null if the type is not known."""
-    return F.coalesce(*(F.when(F.col("digest_type") == name, value(name)) for name in DIGEST_BYTES))
+def _select_by_type(column_of_type: Callable[[str], Column]) -> Column:
+    """Return the column that ``column_of_type`` gives for a row's digest type; null for an unknown type."""
+    return F.coalesce(*(F.when(F.col("digest_type") == name, column_of_type(name)) for name in DIGEST_BYTES))

@@ -1,16 +1,16 @@
 """Doubts: reasons for which a bookie may seem to lack copies that it has; one function per reason.
 
-A doubt heals if a newer look at the same version of the ledger can settle it: an index that was too old, a
-bookie that did not answer. A doubt does not heal if a second look repeats the error: a disk in another
-bookie's place, a ledger that is still written to, a listing that leaves out the same page again. Whether two
-runs confirm a finding (`auditor.findings.confirm`) depends only on whether its doubts heal.
+A doubt is transient if a newer read of the same version of the ledger can settle it: an index that was too
+old, a bookie that did not answer. A doubt is lasting if a second read repeats the error: a disk in another
+bookie's place, a ledger that is still written to, a listing that leaves out the same page again. Two runs can
+confirm a finding (`auditor.findings.confirm`) only if all its doubts are transient.
 """
 
 from typing import NamedTuple
 
 
 class Doubt(NamedTuple):
-    """A reason for which missing copies are only suspected. ``is_transient``: a newer look can settle it."""
+    """A reason for which missing copies are only suspected. ``is_transient``: a newer read can settle it."""
 
     text: str
     is_transient: bool
@@ -27,7 +27,7 @@ def ledger_not_closed() -> Doubt:
 
 
 def only_in_listing(bookie_id: str) -> Doubt:
-    """Return the doubt of a bookie's own listing: it may leave out entries that are only in memory."""
+    """Return the doubt that a bookie's own listing may leave out entries that are only in its memory."""
     return Doubt(
         f"a listing of {bookie_id} proves that its entries exist, not that others are missing",
         is_transient=False,
@@ -35,7 +35,7 @@ def only_in_listing(bookie_id: str) -> Doubt:
 
 
 def index_without_time(bookie_id: str) -> Doubt:
-    """Return the doubt that no lastMark shows the age of the index. A newer index would lack it too."""
+    """Return the doubt that no lastMark shows the age of the index. A second read would find none either."""
     return Doubt(f"no lastMark shows the age of the index of {bookie_id}", is_transient=False)
 
 
@@ -46,16 +46,16 @@ def index_too_old(bookie_id: str) -> Doubt:
     )
 
 
-def reads_unanswered(bookie_id: str, why: str) -> Doubt:
+def reads_unanswered(bookie_id: str, reason: str) -> Doubt:
     """Return the doubt that the bookie did not answer when it was asked for entries that its index lacks."""
-    return Doubt(f"{bookie_id} did not respond: {why}", is_transient=True)
+    return Doubt(f"{bookie_id} did not respond: {reason}", is_transient=True)
 
 
-def bookie_not_asked(why: str) -> Doubt:
+def bookie_not_asked(reason: str) -> Doubt:
     """Return the doubt that no bookie of the ledger was asked, although some could have been."""
-    return Doubt(f"bookies of the ledger were not asked: {why}", is_transient=True)
+    return Doubt(f"bookies of the ledger were not asked: {reason}", is_transient=True)
 
 
-def sets_too_irregular(why: str) -> Doubt:
-    """Return the doubt that the entry sets exceed the bound of a comparison."""
-    return Doubt(why, is_transient=False)
+def sets_too_irregular(reason: str) -> Doubt:
+    """Return the doubt that the entry sets are too irregular to compare; ``reason`` is the whole sentence."""
+    return Doubt(reason, is_transient=False)

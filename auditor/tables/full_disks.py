@@ -16,12 +16,12 @@ from auditor.spark.types import Column, DataFrame
 def with_full_disks(
     logs: DataFrame, entry_logs: DataFrame, disks: DataFrame | None, settings: CollectorSettings
 ) -> DataFrame:
-    """Add the column ``full_disk`` to ``logs``. It is null if there is room or the disk usage is unknown.
+    """Add the column ``full_disk`` to ``logs``. It is null if the disk has room or its usage is unknown.
 
     Args:
         logs: Rows with ``bookie_id`` and ``directory``.
         entry_logs: The table of that name; its ``logger`` is the number of a directory's collector.
-        disks: The table of that name; None if its free bytes are not those of the bookies' disks.
+        disks: The table of that name; None if its free bytes are those of other disks than the bookies'.
         settings: Thresholds of the collectors.
     """
     if disks is None:
@@ -34,21 +34,24 @@ def with_full_disks(
         F.broadcast(loggers_by_directory), "directory", "left"
     )
     logger_usage = F.max("used").over(F.Window.partitionBy("bookie_id", "logger"))
-    is_forced = F.lit(settings.forced_when_full)
-    state = (
-        F.when((logger_usage > settings.disk_warn_threshold) & is_forced, FullDisk.FORCED)
+    is_gc_forced = F.lit(settings.forced_when_full)
+    disk_state = (
+        F.when((logger_usage > settings.disk_warn_threshold) & is_gc_forced, FullDisk.FORCED)
         .when(logger_usage > settings.disk_threshold, FullDisk.FULL)
         .when(logger_usage > settings.disk_warn_threshold, FullDisk.ALMOST_FULL)
     )
-    return rows.withColumn("full_disk", state).drop("used", "logger")
+    return rows.withColumn("full_disk", disk_state).drop("used", "logger")
 
 
 def is_suspended() -> Column:
-    """Return whether a full disk suspends the ``action`` of a log: minor or major compaction."""
+    """Return whether a full disk suspends the log's ``action``; True only for minor or major compaction."""
     is_full, is_almost_full = (
         F.col("full_disk") == disk_state.value for disk_state in (FullDisk.FULL, FullDisk.ALMOST_FULL)
     )
-    is_minor, is_major = (
+    is_minor_compaction, is_major_compaction = (
         F.col("action") == gc_action.value for gc_action in (GcAction.MINOR, GcAction.MAJOR)
     )
-    return F.coalesce((is_full & (is_minor | is_major)) | (is_almost_full & is_major), F.lit(False))
+    return F.coalesce(
+        (is_full & (is_minor_compaction | is_major_compaction)) | (is_almost_full & is_major_compaction),
+        F.lit(False),
+    )

@@ -1,18 +1,18 @@
 """gc_foresight: the next action of each bookie's garbage collector on a ledger, and whether it is right.
 
-A pass of ScanAndCompareGarbageCollector has two parts. First, once per gcOverreplicatedLedgerWaitTime, it
-deletes ledgers that are closed, not locked, and in no ensemble with the bookie's own id. Then it deletes
-ledgers that the store does not list (`auditor.tables.gc_listing`). With verifyMetadataOnGC it first reads the
-metadata record of each ledger that the store does not list.
+A pass of ScanAndCompareGarbageCollector has two parts. The first part runs once per
+gcOverreplicatedLedgerWaitTime. It deletes ledgers that are closed and not locked, and whose ensembles do not
+name the bookie's own id. The second part deletes ledgers that the store does not list
+(`auditor.tables.gc_listing`). With verifyMetadataOnGC, it reads the metadata record of such a ledger before.
 
 A row is a ledger on a bookie in one of three cases: the store lacks it, no ensemble names the bookie, or the
 server's listing shows the ledger out of order or not at all. A healthy replica has no row.
 
 The verdict does not depend on the server's rules. A deletion is right if the ledger has no metadata, or if no
 ensemble names the bookie and every entry has a copy on a member. A deletion is wrong or in doubt in three
-cases. The copy is the last one of an entry that all members miss. The ensembles name the bookie by another of
-its ids. Or somebody is copying the ledger to this bookie, and the metadata is updated last. Ledgers of other
-BP-35 scopes than 0 have no rows, because no server keeps them yet.
+cases. The copy is the last one of an entry that all members lack. The ensembles name the bookie by another of
+its ids. Or somebody is copying the ledger to this bookie: the metadata names it only after that. Ledgers of
+BP-35 scopes other than 0 have no rows, because no server keeps them yet.
 """
 
 from typing import Any, NamedTuple
@@ -42,7 +42,7 @@ from auditor.spark.batches import arrow_frame, map_rows
 from auditor.spark.types import Column, DataFrame, SparkSession
 from auditor.tables.gc_listing import ServerListing
 from auditor.tables.judge_replicas import groups_of
-from auditor.tables.scans import with_since
+from auditor.tables.scans import add_since_column
 
 ALIASES = pa.schema([("bookie_id", pa.string()), ("other", pa.string())])
 
@@ -59,19 +59,19 @@ def deletion_verdicts(
     unequal: DataFrame,
     aliases: frozenset[tuple[str, str]],
 ) -> DataFrame:
-    """Return copies on bookies that no ensemble names, with ``verdict`` on a deletion and its ``reason``."""
-    classes = verdicts.select(
+    """Return copies on bookies that no ensemble names, with a ``verdict`` on deletion and a ``reason``."""
+    ledger_classes = verdicts.select(
         *LEDGER,
         (F.col("class") == LedgerClass.ENTRY_LOST).alias("lost"),
         F.col("potential_class").isin(LedgerClass.ENTRY_LOST, LedgerClass.UNDECIDED).alias("endangered"),
         (F.col("confidence") == Confidence.CONFIRMED).alias("sure"),
     )
-    pairs = over_replicated.join(classes, [*LEDGER], "left")
-    rows = pairs.join(_last_copies(over_replicated, judged, verdicts, unequal), [*REPLICA], "left")
+    foreign_pairs = over_replicated.join(ledger_classes, [*LEDGER], "left")
+    rows = foreign_pairs.join(_last_copies(over_replicated, judged, verdicts, unequal), [*REPLICA], "left")
     rows = rows.join(_copies_under_another_id(over_replicated, ledgers, aliases), [*REPLICA], "left")
-    has_unknown = judged.where(F.size("unknown") > 0).select(*LEDGER).distinct()
-    rows = rows.join(has_unknown.withColumn("has_unknown", F.lit(True)), [*LEDGER], "left")
-    last = F.coalesce("last", F.lit(False))
+    ledgers_with_unknown_copies = judged.where(F.size("unknown") > 0).select(*LEDGER).distinct()
+    rows = rows.join(ledgers_with_unknown_copies.withColumn("has_unknown", F.lit(True)), [*LEDGER], "left")
+    is_last = F.coalesce("last", F.lit(False))
     # A copy of a member that is only unknown may not exist: while it is, this one may be the last.
     # A ledger without a verdict is in doubt, too.
     is_lost = F.coalesce("lost", F.lit(False))
@@ -79,8 +79,8 @@ def deletion_verdicts(
     may_be_last = (is_lost & F.col("last").isNull()) | (F.coalesce("endangered", F.lit(True)) & has_doubt)
     reason = (
         F.when(F.col("other_id"), GcReason.OTHER_ID)
-        .when(last & F.col("sure"), GcReason.LAST_COPY)
-        .when(last | may_be_last, GcReason.MEMBERS_UNKNOWN)
+        .when(is_last & F.col("sure"), GcReason.LAST_COPY)
+        .when(is_last | may_be_last, GcReason.MEMBERS_UNKNOWN)
         .when(F.col("behind_end") > 0, GcReason.BEHIND_END)
         .when(F.col("marked") | F.col("exposed"), GcReason.COPY_IN_FLIGHT)
         .otherwise(GcReason.COPIES_ELSEWHERE)
@@ -96,11 +96,11 @@ def deletion_verdicts(
 def _copies_under_another_id(
     over_replicated: DataFrame, ledgers: DataFrame, aliases: frozenset[tuple[str, str]]
 ) -> DataFrame:
-    """Return the copies of ledgers that name the copy's bookie by another of its ids."""
-    same_store_copies = other_ids(over_replicated.sparkSession, aliases)
+    """Return the copies of ledgers whose ensembles name the copy's bookie by another of its ids."""
+    other_id_rows = other_ids(over_replicated.sparkSession, aliases)
     members = (
         over_replicated.select(*REPLICA)
-        .join(F.broadcast(same_store_copies), "bookie_id")
+        .join(F.broadcast(other_id_rows), "bookie_id")
         .join(ledgers.select(*LEDGER, F.col("replicas.bookie_id").alias("members")), [*LEDGER])
     )
     aliased_copies = members.where(F.array_contains("members", F.col("other")))
@@ -109,8 +109,8 @@ def _copies_under_another_id(
 
 def other_ids(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataFrame:
     """Return each bookie id with the ``other`` id of the same bookie: rows of `ALIASES`."""
-    pairs = [dict(zip(ALIASES.names, alias_pair, strict=True)) for alias_pair in sorted(aliases)]
-    return arrow_frame(spark, pa.Table.from_pylist(pairs, ALIASES))
+    alias_rows = [dict(zip(ALIASES.names, alias_pair, strict=True)) for alias_pair in sorted(aliases)]
+    return arrow_frame(spark, pa.Table.from_pylist(alias_rows, ALIASES))
 
 
 def _last_copies(
@@ -118,9 +118,9 @@ def _last_copies(
 ) -> DataFrame:
     """Return copies of ledgers that lost an entry. ``last`` is whether the copy holds the lost entry."""
     lost_ledgers = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST).select(*LEDGER)
-    pairs = over_replicated.select(*REPLICA).join(lost_ledgers, [*LEDGER], "left_semi")
+    foreign_pairs = over_replicated.select(*REPLICA).join(lost_ledgers, [*LEDGER], "left_semi")
     missing_groups = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
-    rows = pairs.join(unequal.select(*REPLICA, "held"), [*REPLICA]).join(missing_groups, [*LEDGER])
+    rows = foreign_pairs.join(unequal.select(*REPLICA, "held"), [*REPLICA]).join(missing_groups, [*LEDGER])
 
     def judge_pairs(pairs: list[dict[str, Any]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(
@@ -131,7 +131,7 @@ def _last_copies(
 
 
 def _is_last_copy(row: dict[str, Any]) -> bool | None:
-    """Return whether a copy holds an entry that all members miss; None if the sets are too irregular."""
+    """Return whether a copy holds an entry that all members lack; None if the sets are too irregular."""
     missing_groups = [groups_of(groups) for groups in row["missing"]]
     try:
         lost_entries = coverage.at_least(missing_groups, row["write_quorum"])
@@ -194,65 +194,65 @@ def gc_foresight(
     unequal: DataFrame,
     moved: DataFrame | None,
     scan_time: int,
-    earlier: DataFrame | None = None,
+    earlier_forecast: DataFrame | None = None,
 ) -> DataFrame:
     """Forecast the next pass of every bookie's garbage collector: rows of `GC_FORESIGHT`.
 
     ``orphans`` is the table ``orphans`` with the column ``doubts``
-    (`auditor.checks.gc_guards.doubted_orphans`). ``moved`` is None if one scan was made. ``earlier`` is the
-    table ``gc_foresight`` of an earlier run, or None. The other DataFrames are the tables of these names.
-    ``scan_time`` is in ms.
+    (`auditor.checks.gc_guards.doubted_orphans`). ``moved`` is None if only one scan was made.
+    ``earlier_forecast`` is the table ``gc_foresight`` of an earlier run, or None. The other DataFrames are
+    the tables of these names. ``scan_time`` is in ms.
     """
-    unlisted_copies = _unlisted_ledgers(orphans.where("scope_id = 0"), collector)
+    unlisted_copies = _forecast_unlisted_ledgers(orphans.where("scope_id = 0"), collector)
     copies = over_replicated.where("scope_id = 0")
     foreign_copies = deletion_verdicts(copies, ledgers, judged, verdicts, unequal, collector.aliases)
-    forecast_rows = unlisted_copies.unionByName(_over_replicated(foreign_copies, collector))
-    if collector.listing.seen is not None:
+    forecast_rows = unlisted_copies.unionByName(_forecast_over_replicated(foreign_copies, collector))
+    if collector.listing.found_ids is not None:
         forecast_rows = forecast_rows.unionByName(
-            _out_of_place(availability, ledgers, foreign_copies, collector)
+            _forecast_misplaced_replicas(availability, ledgers, foreign_copies, collector)
         )
     if moved is not None:
-        changed_ledgers = moved.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
+        changed_rows = moved.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
         no_metadata = GcReason.NO_METADATA
         is_unsettled = F.col("changed") & (F.col("reason") != no_metadata)
-        forecast_rows = forecast_rows.join(changed_ledgers, [*LEDGER], "left").withColumns(
+        forecast_rows = forecast_rows.join(changed_rows, [*LEDGER], "left").withColumns(
             {
                 "verdict": F.when(is_unsettled, GcVerdict.UNKNOWN).otherwise(F.col("verdict")),
                 "reason": F.when(is_unsettled, GcReason.MOVED).otherwise(F.col("reason")),
             }
         )
-    rows = with_since(forecast_rows, [*REPLICA, "pass", "action"], scan_time, earlier)
+    rows = add_since_column(forecast_rows, [*REPLICA, "pass", "action"], scan_time, earlier_forecast)
     return rows.select(*GC_FORESIGHT.names)
 
 
-def collected_since(earlier: DataFrame, availability: DataFrame) -> DataFrame:
-    """Return bookies whose collector ran since an earlier run: they lack a ledger whose deletion was due."""
+def collected_since(earlier_forecast: DataFrame, availability: DataFrame) -> DataFrame:
+    """Return the bookies whose collector ran since an earlier run: a ledger that it should delete is gone."""
     is_deleted = (F.col("action") == GcAction.DELETE) & (F.col("pass") == GcPass.LISTING)
     stored_replicas = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
     deleted_replicas = (
-        earlier.where(is_deleted).select(*REPLICA).join(stored_replicas, [*REPLICA], "left_anti")
+        earlier_forecast.where(is_deleted).select(*REPLICA).join(stored_replicas, [*REPLICA], "left_anti")
     )
     return deleted_replicas.select("bookie_id", F.lit(True).alias("passed")).distinct()
 
 
-def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
+def _forecast_unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
     """Forecast what the collector does with ledgers that the store does not have."""
     listing = collector.listing
     rows = orphans.withColumn("spared", F.lit(False))
-    if listing.seen is not None:
-        spared_ledgers = listing.seen.withColumn("spared", F.lit(True))
-        rows = orphans.join(spared_ledgers, "ledger_id", "left")
+    if listing.found_ids is not None:
+        kept_ledgers = listing.found_ids.withColumn("spared", F.lit(True))
+        rows = orphans.join(kept_ledgers, "ledger_id", "left")
     keep_causes = {
         # The driver says of a key that is not there something that the collector does not expect.
         GcCause.METADATA_READ: F.lit(
             collector.settings.verify_metadata and collector.layout is LayoutKind.ETCD
         ),
-        GcCause.OTHER_NAME: F.lit(not listing.overflows) & F.coalesce("spared", F.lit(False)),
+        GcCause.OTHER_NAME: F.lit(not listing.has_overflow) & F.coalesce("spared", F.lit(False)),
         GcCause.BREAKS_OFF: F.lit(False)
-        if listing.reach is None
-        else F.col("ledger_id") > F.lit(listing.reach),
+        if listing.last_compared_id is None
+        else F.col("ledger_id") > F.lit(listing.last_compared_id),
     }
-    delete_cause = GcCause.OVERFLOWS if listing.overflows else GcCause.NOT_LISTED
+    delete_cause = GcCause.OVERFLOWS if listing.has_overflow else GcCause.NOT_LISTED
     cause = _first_cause(keep_causes, delete_cause)
     has_delete_cause = cause == delete_cause
     has_doubts = F.size("doubts") > 0
@@ -269,7 +269,7 @@ def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
     )
 
 
-def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
+def _forecast_over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
     """Forecast what the collector does, once a day, with ledgers whose ensembles do not name the bookie."""
     keep_causes = {
         GcCause.SWITCHED_OFF: F.lit(collector.settings.over_replicated_wait_ms <= 0),
@@ -284,29 +284,35 @@ def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
     return _forecast(rows, GcPass.OVER_REPLICATED, has_delete_cause, cause, verdict, reason)
 
 
-def _out_of_place(
+def _forecast_misplaced_replicas(
     availability: DataFrame, ledgers: DataFrame, foreign_copies: DataFrame, collector: Collector
 ) -> DataFrame:
-    """Forecast replicas of listed ledgers that the collector's pass does not find where it looks for them."""
+    """Forecast what the collector does with replicas of listed ledgers that its pass does not find."""
     listing, settings = collector.listing, collector.settings
-    assert listing.seen is not None
+    assert listing.found_ids is not None
     rows = ledgers.where(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0))
-    if not listing.overflows:
-        rows = rows.join(listing.seen, "ledger_id", "left_anti")
-    if listing.reach is not None:
-        rows = rows.where(F.col("ledger_id") <= F.lit(listing.reach))
+    if not listing.has_overflow:
+        rows = rows.join(listing.found_ids, "ledger_id", "left_anti")
+    if listing.last_compared_id is not None:
+        rows = rows.where(F.col("ledger_id") <= F.lit(listing.last_compared_id))
     unreadable = (F.col("status") == LedgerStatus.UNREADABLE) | F.col("undecidable")
-    facts = rows.select(*LEDGER, unreadable.alias("unreadable"), F.col("replicas.bookie_id").alias("members"))
+    ledger_members = rows.select(
+        *LEDGER, unreadable.alias("unreadable"), F.col("replicas.bookie_id").alias("members")
+    )
     # Interleaved and Sorted storages leave the greatest id out of what they say they have.
-    is_local = (F.col("ledger_id") < F.lit(MAX_LEDGER_ID)) | (F.col("storage") != "idx")
-    stored_replicas = availability.where(F.col("state").isin(*ON_DISK) & is_local).select(*REPLICA).distinct()
-    replicas = stored_replicas.join(facts, [*LEDGER]).join(
+    is_compared_by_collector = (F.col("ledger_id") < F.lit(MAX_LEDGER_ID)) | (F.col("storage") != "idx")
+    stored_replicas = (
+        availability.where(F.col("state").isin(*ON_DISK) & is_compared_by_collector)
+        .select(*REPLICA)
+        .distinct()
+    )
+    replicas = stored_replicas.join(ledger_members, [*LEDGER]).join(
         foreign_copies.select(*REPLICA, "verdict", "reason"), [*REPLICA], "left"
     )
     is_member = F.array_contains("members", F.col("bookie_id"))
     # Read at its own path, the record is there: of etcd too.
     keep_causes = {GcCause.METADATA_READ: F.lit(settings.verify_metadata) & (F.col("unreadable") | is_member)}
-    delete_cause = GcCause.OVERFLOWS if listing.overflows else GcCause.OUT_OF_ORDER
+    delete_cause = GcCause.OVERFLOWS if listing.has_overflow else GcCause.OUT_OF_ORDER
     cause = _first_cause(keep_causes, delete_cause)
     has_delete_cause = cause == delete_cause
     verdict = (
@@ -325,17 +331,19 @@ def _out_of_place(
 
 
 def _first_cause(keep_causes: dict[GcCause, Column], default_cause: GcCause) -> Column:
-    """Return the cause of the first condition that holds, or ``default_cause`` if no condition holds."""
-    keep_cause = F.coalesce(*(F.when(condition, F.lit(cause)) for cause, condition in keep_causes.items()))
+    """Return for each row the cause whose condition holds first, or ``default_cause`` if none holds."""
+    keep_cause = F.coalesce(
+        *(F.when(cause_condition, F.lit(cause)) for cause, cause_condition in keep_causes.items())
+    )
     return F.coalesce(keep_cause, F.lit(default_cause))
 
 
 def _forecast(
-    rows: DataFrame, in_pass: GcPass, has_delete_cause: Column, cause: Column, verdict: Column, reason: Column
+    rows: DataFrame, gc_pass: GcPass, has_delete_cause: Column, cause: Column, verdict: Column, reason: Column
 ) -> DataFrame:
     return rows.select(
         *REPLICA,
-        F.lit(in_pass).alias("pass"),
+        F.lit(gc_pass).alias("pass"),
         F.when(has_delete_cause, GcAction.DELETE).otherwise(GcAction.KEEP).alias("action"),
         cause.alias("cause"),
         verdict.alias("verdict"),

@@ -5,7 +5,7 @@ and the collector sees all ids of the store. Three things can make it wrong: rec
 that make the listing fail, and the id 2^63 - 1. Only then the ranges are examined, all of them in one task.
 The layouts have these ranges:
 
-    flat                 one range
+    flat                 one range with all ids
     legacy hierarchical  one range per directory of the two-digit tree, in the order of directory names; ids
                          that belong to another directory are left out, and a directory whose name is no
                          number ends the listing
@@ -14,11 +14,11 @@ The layouts have these ranges:
     etcd                 one range per 100 keys, from the key of id 0 to before that of 2^63 - 1; a name that
                          is no UUID ends the listing
 
-The server also makes ids of names that are not a ledger's. In the rows of misplaced records, the column
-``ledger_id`` has them (`auditor.keys.ledger_tree`).
+The server also derives ids from names that are not a ledger's. For misplaced records, the column
+``ledger_id`` has these ids (`auditor.keys.ledger_tree`).
 
 ScanAndCompareGarbageCollector assumes that ranges ascend. For each range it takes the local ids from the
-previous range's end + 1 to this range's end. It deletes local ids that are not in this range. So
+previous range's end + 1 to this range's end. Of these, it deletes the ids that the range does not list. So
 
     an id that is listed after a higher one      is deleted when the range of the higher id is compared
     a range that ends at or below the last one   ends the pass (TreeSet.subSet throws): higher ids are kept
@@ -41,8 +41,8 @@ from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
 from auditor.spark.types import Column, DataFrame
 
-ALL_BEFORE = -1
-"""End that stands for a range before the first one, so that the first range begins with id 0."""
+END_BEFORE_ALL_IDS = -1
+"""End of an imagined range before the first one, so that the first range begins with id 0."""
 
 
 ETCD_BATCH = 100
@@ -60,59 +60,64 @@ _SHORT_PATH = r"^[0-9]{2}/"
 class ServerListing:
     """The ledgers that count as listed in one pass of a collector.
 
-    ``seen`` has the ids, column ``ledger_id``, that the pass finds where it looks for them; None if these are
-    all listed ledgers of scope 0. ``reach`` is the greatest id that the pass compares before the listing ends
-    early; None if it does not end early. ``overflows`` is whether the listing has the id 2^63 - 1, so that
-    the pass deletes everything.
+    ``found_ids`` has the ids, in the column ``ledger_id``, that the pass finds in the range in which it looks
+    for them. It is None if these are all listed ledgers of scope 0. ``last_compared_id`` is the greatest id
+    that the pass compares before the listing ends early; None if it does not end early. ``has_overflow`` is
+    whether the listing has the id 2^63 - 1, so that the pass deletes everything.
     """
 
-    seen: DataFrame | None = None
-    reach: int | None = None
-    overflows: bool = False
+    found_ids: DataFrame | None = None
+    last_compared_id: int | None = None
+    has_overflow: bool = False
 
 
-def unsure_ledgers(ledgers: DataFrame) -> DataFrame:
-    """Return the rows of a scan for which the server's listing may differ from the scan."""
+def doubtful_ledgers(ledgers: DataFrame) -> DataFrame:
+    """Return the rows of a scan that the server's listing may show differently or not at all."""
     is_longest_id = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
     return ledgers.where((F.col("status") == LedgerStatus.MISPLACED) | is_longest_id)
 
 
 def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
-    """Return the server's listing: ``ledger_id``, and ``place``, which sorts ranges as the listing does.
+    """Return the server's listing: ``ledger_id``, ``place``, and ``fails``.
 
-    A row that ``fails`` has no id. The listing ends when it reaches this row.
+    Rows of one range have the same ``place``. Sorted by it, the ranges are in the order of the listing. A row
+    that ``fails`` has no id, and ends the listing.
     """
-    prefix = len(root.rstrip("/")) + 1
-    relative_path = F.expr(f"substring(path, {prefix + 1})")
+    root_length = len(root.rstrip("/")) + 1
+    relative_path = F.expr(f"substring(path, {root_length + 1})")
     is_in_scope_0 = F.col("ledger_id").isNotNull() & (F.col("scope_id") == 0)
-    listed = is_in_scope_0 & F.col("status").isin(*LISTED, LedgerStatus.MISPLACED)
+    is_listed = is_in_scope_0 & F.col("status").isin(*LISTED, LedgerStatus.MISPLACED)
     rows = ledgers.select(
-        "scope_id", "status", "path", relative_path.alias("rel"), "ledger_id", listed.alias("listed")
+        "scope_id", "status", "path", relative_path.alias("rel"), "ledger_id", is_listed.alias("listed")
     )
-    misplaced = (F.col("status") == LedgerStatus.MISPLACED) & F.col("ledger_id").isNull()
+    is_misplaced = (F.col("status") == LedgerStatus.MISPLACED) & F.col("ledger_id").isNull()
     if layout is LayoutKind.ETCD:
         first_path, last_path = (to_path(layout, ledger_id) for ledger_id in (0, MAX_LEDGER_ID))
-        stops_listing = misplaced & F.col("scope_id").isNull()
-        keys = rows.withColumn("fails", stops_listing).where(
+        stops_listing = is_misplaced & F.col("scope_id").isNull()
+        etcd_keys = rows.withColumn("fails", stops_listing).where(
             (F.col("listed") | F.col("fails")) & (F.col("rel") >= first_path) & (F.col("rel") < last_path)
         )
-        return _with_places(keys, _batch())
+        return _add_places(etcd_keys, _batch_place())
     if layout is LayoutKind.FLAT:
-        return _with_places(rows.where("listed").withColumn("fails", F.lit(False)), F.lit(""))
+        return _add_places(rows.where("listed").withColumn("fails", F.lit(False)), F.lit(""))
     is_short_path = F.col("rel").rlike(_SHORT_PATH)
     stops_listing = (
-        misplaced & F.col("rel").rlike(_NO_NUMBER_PATTERN) & F.lit(layout is not LayoutKind.LONG_HIERARCHICAL)
+        is_misplaced
+        & F.col("rel").rlike(_NO_NUMBER_PATTERN)
+        & F.lit(layout is not LayoutKind.LONG_HIERARCHICAL)
     )
-    parent = F.when(F.col("fails"), F.regexp_extract("rel", r"^([^/]*/[^/]*)", 1)).otherwise(
+    parent_directory = F.when(F.col("fails"), F.regexp_extract("rel", r"^([^/]*/[^/]*)", 1)).otherwise(
         F.regexp_replace("rel", "/[^/]*$", "")
     )
     # Names are compared level by level: a slash must sort before all that a name may have.
-    sort_key = F.concat(F.when(is_short_path, "0/").otherwise("1/"), F.translate(parent, "/", "\x01"))
-    return _with_places(rows.withColumn("fails", stops_listing).where("listed or fails"), sort_key)
+    sort_key = F.concat(
+        F.when(is_short_path, "0/").otherwise("1/"), F.translate(parent_directory, "/", "\x01")
+    )
+    return _add_places(rows.withColumn("fails", stops_listing).where("listed or fails"), sort_key)
 
 
 def ranges(listing_places: DataFrame) -> DataFrame:
-    """Return one row per range: ``place``, ``end`` and the result of `follow_ranges`. One task makes them."""
+    """Return one row per range: ``place``, ``end`` and the result of `follow_ranges`, made in one task."""
     range_rows = listing_places.groupBy("place").agg(
         F.max("ledger_id").alias("end"), F.bool_or("fails").alias("fails")
     )
@@ -120,10 +125,10 @@ def ranges(listing_places: DataFrame) -> DataFrame:
     def walk_ranges(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = [*batches]
         if rows:
-            table = pa.Table.from_batches(rows)
-            ends = table["end"].fill_null(ALL_BEFORE).to_numpy()
-            bounds = follow_ranges(ends, table["fails"].to_numpy())
-            judged_columns = [table["place"], ends, bounds.previous, bounds.reached]
+            range_table = pa.Table.from_batches(rows)
+            ends = range_table["end"].fill_null(END_BEFORE_ALL_IDS).to_numpy()
+            range_walk = follow_ranges(ends, range_table["fails"].to_numpy())
+            judged_columns = [range_table["place"], ends, range_walk.ends_before, range_walk.is_reached]
             yield from pa.table(judged_columns, schema=_RANGES).to_batches()
 
     ordered_ranges = range_rows.repartition(1).sortWithinPartitions("place")
@@ -131,54 +136,54 @@ def ranges(listing_places: DataFrame) -> DataFrame:
 
 
 def listed_ids(listing_places: DataFrame, ranges: DataFrame) -> DataFrame:
-    """Return the ids, column ``ledger_id``, that the pass finds where it looks for them."""
+    """Return the ids (``ledger_id``) that the pass finds in the range in which it looks for them."""
     reached_ledgers = listing_places.where("ledger_id is not null").join(ranges.where("reached"), "place")
     return reached_ledgers.where("ledger_id > previous").select("ledger_id").distinct()
 
 
-def outcome(ranges: DataFrame) -> DataFrame:
+def summarize_walk(ranges: DataFrame) -> DataFrame:
     """Return one row with the fields ``overflows`` and ``reach`` of the `ServerListing`."""
     reached_id = F.col("reached")
     reaches_end = F.coalesce(F.bool_or(reached_id & (F.col("end") == MAX_LEDGER_ID)), F.lit(False))
-    reach = F.min(F.when(~reached_id, F.col("previous")))
-    return ranges.agg(reaches_end.alias("overflows"), F.when(~reaches_end, reach).alias("reach"))
+    last_id = F.min(F.when(~reached_id, F.col("previous")))
+    return ranges.agg(reaches_end.alias("overflows"), F.when(~reaches_end, last_id).alias("reach"))
 
 
-def _with_places(rows: DataFrame, sort_key: Column) -> DataFrame:
+def _add_places(rows: DataFrame, sort_key: Column) -> DataFrame:
     ledger_id = F.when(F.col("listed"), F.col("ledger_id")).alias("ledger_id")
     return rows.select(sort_key.alias("place"), ledger_id, "fails")
 
 
-def _batch() -> Column:
+def _batch_place() -> Column:
     """Return the place of a batch of etcd keys: its number, as text that sorts in numeric order."""
-    number = F.row_number().over(F.Window.orderBy("rel")) - 1
-    return F.lpad(F.floor(number / ETCD_BATCH).cast("string"), 20, "0")
+    batch_number = F.row_number().over(F.Window.orderBy("rel")) - 1
+    return F.lpad(F.floor(batch_number / ETCD_BATCH).cast("string"), 20, "0")
 
 
 class RangeWalk(NamedTuple):
     """The ranges that a pass compares, as arrays with one element per range in the order of the listing.
 
-    ``previous`` is the greatest end of all ranges before. ``reached`` is whether the pass compares local ids
-    with the range. An id in a reached range counts as listed only if it is above ``previous``.
+    ``ends_before`` has the greatest end of all ranges before. ``is_reached`` is whether the pass compares
+    local ids with the range. An id in a reached range counts as listed only if it is above ``ends_before``.
     """
 
-    previous: Longs
-    reached: NDArray[np.bool_]
+    ends_before: Longs
+    is_reached: NDArray[np.bool_]
 
 
 def follow_ranges(ends: Longs, stops_listing: NDArray[np.bool_]) -> RangeWalk:
-    """Follow a listing of ranges with these ``ends``. A range that ``stops_listing`` ends the pass.
+    """Follow a pass over ranges with these ``ends``. It ends at a range that ``stops_listing``.
 
-    After an end of 2^63 - 1, no range is reached, because every local ledger is already deleted.
+    After an end of 2^63 - 1, no range counts as reached, because every local ledger is already deleted.
 
-    >>> follow_ranges(np.array([9, 19, 5, 30]), np.zeros(4, bool)).reached.tolist()
+    >>> follow_ranges(np.array([9, 19, 5, 30]), np.zeros(4, bool)).is_reached.tolist()
     [True, True, False, False]
-    >>> follow_ranges(np.array([9, 2**63 - 1, 12]), np.zeros(3, bool)).previous.tolist()[:2]
+    >>> follow_ranges(np.array([9, 2**63 - 1, 12]), np.zeros(3, bool)).ends_before.tolist()[:2]
     [-1, 9]
     """
-    previous_ends = np.concatenate([np.array([ALL_BEFORE], np.int64), ends[:-1]])[: len(ends)]
-    previous = np.maximum.accumulate(previous_ends) if len(ends) else previous_ends
-    is_broken = stops_listing | (ends <= previous)
+    previous_ends = np.concatenate([np.array([END_BEFORE_ALL_IDS], np.int64), ends[:-1]])[: len(ends)]
+    ends_before = np.maximum.accumulate(previous_ends) if len(ends) else previous_ends
+    ends_pass = stops_listing | (ends <= ends_before)
     # The range that overflows is compared itself; what follows is not.
     reaches_end = np.concatenate([np.zeros(1, bool), ends[:-1] == MAX_LEDGER_ID])[: len(ends)]
-    return RangeWalk(previous, ~np.logical_or.accumulate(is_broken | reaches_end))
+    return RangeWalk(ends_before, ~np.logical_or.accumulate(ends_pass | reaches_end))

@@ -1,13 +1,13 @@
 """gone_entries: entries that an index locates in an entry log that does not exist.
 
-The bookie cannot read these entries, so they are not copies. They are removed from the held entries before
-the comparison (`auditor.tables.unequal`), so that no later step counts them.
+The bookie cannot read these entries, so it has no copies of them. They are removed from the held entries
+before the comparison (`auditor.tables.unequal`), so that no later step counts them.
 
 Compaction moves entries to another log while a bookie runs. It writes them to the new log, then updates the
 index, and deletes the old log last. So one look at a running bookie, or at a copy of its disks, can combine
 an old index with a new list of logs. Index and list are therefore read a second time. Only entries that both
-readings show are ``agreed``. A collection cannot be read again. Its entries are gone if the bookie was
-stopped, else unknown.
+readings locate in a missing log are ``agreed``. Files of ``bkaudit collect`` cannot be read again. Entries
+from them are missing if the bookie was stopped, else unknown.
 
 A bookie without any entry log has no rows. Either a copy of its disks left the logs out, or a disk is
 missing; `entry-log-missing` reports that.
@@ -46,7 +46,7 @@ GONE_ENTRIES = schema_of(
 )
 """The table ``gone_entries``."""
 
-MAX_LOGS = 10
+MAX_LOGS_PER_ROW = 10
 """Largest number of missing logs that one row names."""
 
 _LOG_KEY = ("bookie_id", "logger", "log_id", *LEDGER)
@@ -54,8 +54,8 @@ _LOG_KEY = ("bookie_id", "logger", "log_id", *LEDGER)
 
 def entries_in_no_log(locations: DataFrame, ledgers: DataFrame) -> DataFrame:
     """Return the rows of ``locations`` that point to a missing log, for ledgers that the metadata has."""
-    listed = ledgers.where("undecidable = false").select(*LEDGER)
-    return locations.where("gone is not null").join(listed, [*LEDGER], "left_semi")
+    listed_ledgers = ledgers.where("undecidable = false").select(*LEDGER)
+    return locations.where("gone is not null").join(listed_ledgers, [*LEDGER], "left_semi")
 
 
 def gone_entries(entries_not_in_log: DataFrame, second_reading: DataFrame | None) -> DataFrame:
@@ -75,29 +75,29 @@ def gone_entries(entries_not_in_log: DataFrame, second_reading: DataFrame | None
         rows = first_rows.where("coalesce(failed, true)").select(
             *_LOG_KEY, "gone", F.lit(False).alias("agreed")
         )
-        confirmed_rows = second_reading.where("gone is not null").join(
+        agreed_rows = second_reading.where("gone is not null").join(
             entries_not_in_log.select(*_LOG_KEY).distinct(), [*_LOG_KEY], "left_semi"
         )
-        rows = rows.unionByName(confirmed_rows.select(*_LOG_KEY, "gone", F.lit(True).alias("agreed")))
+        rows = rows.unionByName(agreed_rows.select(*_LOG_KEY, "gone", F.lit(True).alias("agreed")))
     replica_sets = rows.groupBy(*REPLICA).agg(
         F.collect_list("gone").alias("sets"),
         F.min("agreed").alias("agreed"),
-        F.slice(F.array_sort(F.collect_set("log_id")), 1, MAX_LOGS).alias("logs"),
+        F.slice(F.array_sort(F.collect_set("log_id")), 1, MAX_LOGS_PER_ROW).alias("logs"),
     )
     return replica_sets.mapInArrow(_unite_replica_sets, spark_types(GONE_ENTRIES))
 
 
 def _unite_replica_sets(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        rows = [row for row in map(_row, batch.to_pylist()) if row is not None]
+        rows = [row for row in map(_gone_entries_row, batch.to_pylist()) if row is not None]
         yield pa.RecordBatch.from_pylist(rows, schema=GONE_ENTRIES)
 
 
-def _row(row: dict[str, Any]) -> dict[str, Any] | None:
+def _gone_entries_row(row: dict[str, Any]) -> dict[str, Any] | None:
     try:
         groups = coverage.union([groups_of(entry_set) for entry_set in row.pop("sets")])
     except CoverageLimitError:
         return None  # too irregular to compare: the index is believed, and entry-log-missing reports it
-    state = GoneState.AGREED if row.pop("agreed") else GoneState.ONCE
-    data = groups.tobytes()
-    return row | {"groups": data, "entries": coverage.count(groups), "state": state.value}
+    gone_state = GoneState.AGREED if row.pop("agreed") else GoneState.ONCE
+    packed_groups = groups.tobytes()
+    return row | {"groups": packed_groups, "entries": coverage.count(groups), "state": gone_state.value}

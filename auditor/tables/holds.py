@@ -1,4 +1,4 @@
-"""holds: actions that are forbidden on an object of the cluster, the reason, and what lifts the hold."""
+"""holds: kinds of action that are forbidden on an object of the cluster, why, and what lifts the hold."""
 
 import pyarrow as pa
 

@@ -1,13 +1,13 @@
 """id_generators: the next id of each id generator, and the ids at or above it that are in use.
 
-If a generator's next id is too low, it gives out an id again. If bookies still have entries of the deleted
-ledger with that id, they serve them as entries of the new ledger. ScanAndCompareGarbageCollector keeps them,
-because the store lists the id again.
+If a generator's next id is too low, it gives out an id again. Bookies may still have entries of a deleted
+ledger with that id. They then serve these as entries of the new ledger. ScanAndCompareGarbageCollector keeps
+the old entries, because the store lists the id again.
 
-An application may choose its ids itself (createLedgerAdv with an id). Three signs tell whether an id came
-from a generator or an application chose it. Some applications always let BookKeeper draw ids, and their
-custom metadata shows which application wrote the ledger. Ids that no generator of this kind can give out were
-chosen. And ids from a generator are close together.
+An application may choose its ids itself (createLedgerAdv with an id). Three signs tell whether a generator
+gave out an id or an application chose it. Some applications always take the next id of the generator, and the
+custom metadata shows which application wrote the ledger. An id that no generator of this kind can give out
+was chosen. And ids from a generator are close together.
 """
 
 from collections.abc import Sequence
@@ -43,8 +43,8 @@ ID_GENERATORS = schema_of(
     ("held_highest", pa.int64(), "greatest id of these ledgers; null: there are none"),
 )
 
-DRAWING_APPLICATIONS = ("pulsar",)
-"""Applications that let BookKeeper draw the ids of all their ledgers.
+GENERATED_ID_APPLICATIONS = ("pulsar",)
+"""Applications that take the ids of all their ledgers from BookKeeper's generator.
 
 Pulsar's ManagedLedgerImpl and BookkeeperSchemaStorage call asyncCreateLedger, which takes no id.
 """
@@ -56,10 +56,10 @@ LongZkLedgerIdGenerator gives out higher ids, with znodes below idgen-long.
 """
 
 
-def highest_drawn(ids: IdRange, layout: LayoutKind) -> int:
+def highest_generated_id(ids: IdRange, layout: LayoutKind) -> int:
     """Return the greatest id that a generator can give out before BookKeeper's 64-bit generator takes over.
 
-    >>> highest_drawn(IdRange(0, 2**63 - 1, 70), LayoutKind.HIERARCHICAL)
+    >>> highest_generated_id(IdRange(0, 2**63 - 1, 70), LayoutKind.HIERARCHICAL)
     2147483647
     """
     is_short = layout is not LayoutKind.ETCD and ids.next <= _MAX_SHORT_ID
@@ -79,28 +79,35 @@ def id_generators(
         scan_time: Time at which the store's own znodes were read, ms. A dump is not of one moment: a ledger
             created after that time may have an id above the count of the generator.
     """
-    columns = {
+    columns_by_name = {
         "low": [generator.low for generator in ids],
-        "high": [highest_drawn(generator, layout) for generator in ids],
+        "high": [highest_generated_id(generator, layout) for generator in ids],
         "next": [generator.next for generator in ids],
         "end": [generator.high for generator in ids],
     }
-    table = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+    table = pa.table(
+        {
+            column_name: pa.array(column_values, pa.int64())
+            for column_name, column_values in columns_by_name.items()
+        }
+    )
     generators = F.broadcast(arrow_frame(ledgers.sparkSession, table))
     is_undrawn_id = (F.col("ledger_id") >= F.col("next")) & (F.col("ledger_id") <= F.col("end"))
-    is_settled = F.col("status").isin(*LISTED) & (F.coalesce("ctime", F.lit(0)) < scan_time)
-    is_in_reach = F.col("ledger_id") <= F.col("high")
-    is_drawn = F.coalesce(application_of(F.col("custom_metadata")).isin(*DRAWING_APPLICATIONS), F.lit(False))
+    is_listed_before_scan = F.col("status").isin(*LISTED) & (F.coalesce("ctime", F.lit(0)) < scan_time)
+    is_within_range = F.col("ledger_id") <= F.col("high")
+    has_generated_id = F.coalesce(
+        application_of(F.col("custom_metadata")).isin(*GENERATED_ID_APPLICATIONS), F.lit(False)
+    )
     listed_ledgers = (
-        ledgers.where((F.col("scope_id") == 0) & is_settled)
-        .select("ledger_id", is_drawn.alias("is_drawn"))
+        ledgers.where((F.col("scope_id") == 0) & is_listed_before_scan)
+        .select("ledger_id", has_generated_id.alias("is_drawn"))
         .join(generators, is_undrawn_id)
         .groupBy("low")
         .agg(
-            F.count_if(is_in_reach).alias("listed"),
-            F.max(F.when(is_in_reach, F.col("ledger_id"))).alias("listed_highest"),
-            F.count_if(is_in_reach & F.col("is_drawn")).alias("drawn"),
-            F.count_if(~is_in_reach).alias("chosen"),
+            F.count_if(is_within_range).alias("listed"),
+            F.max(F.when(is_within_range, F.col("ledger_id"))).alias("listed_highest"),
+            F.count_if(is_within_range & F.col("is_drawn")).alias("drawn"),
+            F.count_if(~is_within_range).alias("chosen"),
         )
     )
     is_of_generator = (F.col("highest") >= F.col("low")) & (F.col("highest") <= F.col("end"))

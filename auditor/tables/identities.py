@@ -1,9 +1,9 @@
-"""identities: the ids that belong to one bookie, by all records of a cluster, and the edges that join them.
+"""identities, identity_edges: the ids that belong to one bookie, and the pairs of ids that rules join.
 
     bookies, registrations, cookies, directories  --id-->            the facts about each id: `facts`
     ledgers (of ids that are gone)                --scope, ledger--> their copies on live bookies that no
                                                                      ensemble names: `shared_contents`
-    both                                          --rules-->         edges, and one identity for each id
+    facts and copies                              --rules-->         edges, and one identity for each id
 
 Spark joins the tables that grow with the number of ledgers. The results have a few rows per bookie, and
 `auditor.model.bookie_alias` applies its rules to them.
@@ -76,19 +76,19 @@ def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) 
     >>> fact["registered"], fact["host"], fact["cookie"], fact["disks"]
     (False, None, None, ['a'])
     """
-    connected = {row["bookie_id"]: row for row in registrations if row["used"]}
+    used_registrations = {row["bookie_id"]: row for row in registrations if row["used"]}
     cookie_by_bookie = {row["bookie_id"]: _cookie_of(row) for row in cookies if row["damage"] is None}
-    disks: dict[str, list[str]] = {}
+    disk_ids_by_place: dict[str, list[str]] = {}
     for row in directories:
         if row["cookie_bookie_id"] is not None and row["place"] is not None:
-            disks.setdefault(row["place"], []).append(row["cookie_bookie_id"])
+            disk_ids_by_place.setdefault(row["place"], []).append(row["cookie_bookie_id"])
     return [
         {name: row[name] for name in ("bookie_id", "named", "marked", "found", "read")}
         | {"registered": row["registered"] is not None}
-        | _answer_address(connected.get(row["bookie_id"]))
+        | _answer_address(used_registrations.get(row["bookie_id"]))
         | {
             "cookie": cookie_by_bookie.get(row["bookie_id"]),
-            "disks": sorted(disks.get(row["bookie_id"], ())) or None,
+            "disks": sorted(disk_ids_by_place.get(row["bookie_id"], ())) or None,
         }
         for row in bookies
     ]
@@ -108,11 +108,12 @@ def _answer_address(registration: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Count the copies that live bookies hold of ledgers of vanished ids: rows of `Contents`, one per pair.
+    """Count the ledgers that vanished ids and live bookies share: rows of `Contents`, one per pair.
 
     ``gone`` is a vanished id: ensembles name it, and it is neither registered nor on any disk. ``bookie_id``
-    is a registered id. ``due`` is the number of ledgers of which the vanished id should hold entries. A
-    vanished id that shares no ledger with any bookie has one row, with a null ``bookie_id``.
+    is a live bookie: the ledger names it too, or it holds a copy although no ensemble names it. ``due`` is
+    the number of ledgers of which the vanished id should hold entries. A vanished id that shares no ledger
+    with a live bookie has one row, with a null ``bookie_id``.
     """
     # An id that is on some disk is a bookie that is down, not one with another name.
     ids = bookies.where("named and registered is null and not found").select(F.col("bookie_id").alias("gone"))
@@ -182,7 +183,7 @@ def compare_contents(
 
     ``facts`` show which bookies' indexes were read.
     """
-    whole_bookies = frozenset(
+    fully_read_bookies = frozenset(
         row["bookie_id"] for row in facts if row["registered"] and row["read"] == BookieRead.READ
     )
     expected_counts: dict[str, int] = {}
@@ -191,35 +192,37 @@ def compare_contents(
         gone_id, live_id = row["gone"], row["bookie_id"]
         expected_counts[gone_id] = row["due"]
         if live_id is not None:
-            counts = {name: row[name] for name in ("due", "shared", "together", "held", "exact")}
-            pairs[gone_id, live_id] = Contents(**counts, whole=live_id in whole_bookies)
-    return ContentComparison(expected_counts, pairs, whole_bookies)
+            content_counts = {name: row[name] for name in ("due", "shared", "together", "held", "exact")}
+            pairs[gone_id, live_id] = Contents(**content_counts, whole=live_id in fully_read_bookies)
+    return ContentComparison(expected_counts, pairs, fully_read_bookies)
 
 
 def edge_rows(edges: Iterable[Edge]) -> list[dict[str, Any]]:
     """Return the rows of `EDGES`."""
-    return [asdict(edge) | {"rule": edge.rule.value} for edge in edges]
+    return [asdict(identity_edge) | {"rule": identity_edge.rule.value} for identity_edge in edges]
 
 
-def identity_rows(facts: Iterable[Mapping[str, Any]], identity: Mapping[str, str]) -> list[dict[str, Any]]:
+def identity_rows(
+    facts: Iterable[Mapping[str, Any]], identity_by_id: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Return the rows of `IDENTITIES`, in order of their ids."""
-    members: dict[str, list[Mapping[str, Any]]] = {}
+    rows_by_identity: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(facts, key=lambda row: str(row["bookie_id"])):
-        members.setdefault(identity[row["bookie_id"]], []).append(row)
+        rows_by_identity.setdefault(identity_by_id[row["bookie_id"]], []).append(row)
     rows = [
         {
             name: row[name]
             for name in ("bookie_id", "named", "marked", "registered", "host", "port", "hosts", "disks")
         }
-        | {"identity": name, "stranded": _is_stranded(group)}
-        | {"aliases": [member["bookie_id"] for member in group if member is not row]}
+        | {"identity": name, "stranded": _is_stranded(identity_group)}
+        | {"aliases": [alias_row["bookie_id"] for alias_row in identity_group if alias_row is not row]}
         | {"cookie_names": row["cookie"].bookie_id if row["cookie"] else None}
-        for name, group in members.items()
-        for row in group
+        for name, identity_group in rows_by_identity.items()
+        for row in identity_group
     ]
     return sorted(rows, key=lambda row: str(row["bookie_id"]))
 
 
-def _is_stranded(group: Sequence[Mapping[str, Any]]) -> bool:
-    has_lost_name = any(row["named"] and not row["registered"] for row in group)
-    return has_lost_name and sum(row["named"] or row["registered"] for row in group) > 1
+def _is_stranded(identity_group: Sequence[Mapping[str, Any]]) -> bool:
+    has_unregistered_name = any(row["named"] and not row["registered"] for row in identity_group)
+    return has_unregistered_name and sum(row["named"] or row["registered"] for row in identity_group) > 1

@@ -4,19 +4,19 @@ A cluster has tens of millions of replicas, and most later questions need number
 few columns of the table ``availability`` counts them all. The number of results is bounded by the number of
 bookies.
 
-Checks ask for the few indexes that are not ok. This pass finds out which states occur at all. A query for a
-state that does not occur is skipped. For the other states, Spark reads only the parts of the table that have
-them, and reads paths only for these rows.
+Checks ask for the few indexes that are not ok. This pass finds out which states occur. A query for a state
+that does not occur is skipped. A query for another state reads only the parts of the table that have it, and
+paths only for its rows.
 
 SortedLedgerStorage and InterleavedLedgerStorage write whole pages. So a file that does not end at the end of
 a page was truncated. But the page size (``pageSize``, 8192 by default) is in the bookie's configuration and
 not in its files. The lengths of the files show it, because nearly all are whole pages. The page size found is
 the largest power of two that divides nearly all lengths.
 
-A few files must be allowed to be truncated. Otherwise one truncated file would make every page look small and
-hide the truncation. A false alarm would make every entry after the last whole page unknown. With the default
-page size there is none: every length that the server wrote is a multiple of 8192, and the size found is never
-larger.
+The rule "nearly all" allows a few truncated files. Otherwise one truncated file would make every page look
+small, and hide its own truncation. A false alarm would make every entry after the last whole page unknown.
+With the default page size there is no false alarm: every length that the server wrote is a multiple of 8192,
+and the page size found is never larger.
 """
 
 from collections import Counter
@@ -52,44 +52,48 @@ SECTOR_BYTES = 512
 """Smallest page size considered, in bytes. A file was truncated if this size does not divide its length."""
 
 MIN_FILES_WITH_CUT = 8
-"""Smallest number of files of which some may be truncated.
+"""Smallest number of files of a bookie of which some are allowed to be truncated.
 
 With fewer files, a truncated file cannot be told from files with small pages.
 """
 
 MAX_CUT_FILES_PERCENT = 2
-"""Largest percentage of the files that may be truncated. At least one file may be."""
+"""Largest percentage of a bookie's files that may be truncated. One truncated file is always allowed."""
 
 
 @dataclass(frozen=True)
 class IndexShapes:
     """Properties of the indexes of all bookies, from the table ``availability``.
 
-    ``pages`` is the page size in bytes by bookie. ``cut`` are the bookies with a file that ends inside a
-    page. ``states`` are all index states that occur.
+    ``page_size_by_bookie`` is in bytes. ``bookies_with_cut_files`` have a file that ends inside a page.
+    ``states`` has all index states that occur.
     """
 
-    pages: dict[str, int]
-    cut: frozenset[str]
+    page_size_by_bookie: dict[str, int]
+    bookies_with_cut_files: frozenset[str]
     states: frozenset[str]
 
     @property
-    def edges(self) -> dict[str, int]:
+    def page_size_of_cut_files(self) -> dict[str, int]:
         """Return the page size in bytes of each bookie with a file that ends inside a page.
 
-        >>> IndexShapes({"bk1": 8192, "bk2": 4096}, frozenset({"bk1", "bk3"}), frozenset()).edges["bk3"]
+        >>> shapes = IndexShapes({"bk1": 8192, "bk2": 4096}, frozenset({"bk1", "bk3"}), frozenset())
+        >>> shapes.page_size_of_cut_files["bk3"]
         512
         """
-        return {bookie: self.pages.get(bookie, SECTOR_BYTES) for bookie in self.cut}
+        return {
+            bookie: self.page_size_by_bookie.get(bookie, SECTOR_BYTES)
+            for bookie in self.bookies_with_cut_files
+        }
 
 
 def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShapes:
     """Derive the `IndexShapes` from rows of bookie, state, length, and the number of equal indexes.
 
-    ``length`` is the largest power of two that divides the length of the file, or None without a file.
+    ``length`` is the largest power of two that divides the length of the file. It is None without a file.
 
     >>> shapes = index_shapes([("bk1", "ok", 8192, 40), ("bk1", "ok", 512, 1), ("bk2", "limbo", None, 2)])
-    >>> shapes.pages, sorted(shapes.cut), sorted(shapes.states)
+    >>> shapes.page_size_by_bookie, sorted(shapes.bookies_with_cut_files), sorted(shapes.states)
     ({'bk1': 8192}, ['bk1'], ['limbo', 'ok'])
     """
     lengths: dict[str, dict[int, int]] = {}
@@ -101,16 +105,18 @@ def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShape
             file_lengths.append((bookie, length))
             if length % SECTOR_BYTES == 0:
                 lengths.setdefault(bookie, {})[length] = count
-    pages = page_sizes(lengths)
-    cut = frozenset(bookie for bookie, length in file_lengths if length % pages.get(bookie, SECTOR_BYTES))
-    return IndexShapes(pages, cut, frozenset(states))
+    page_size_by_bookie = page_sizes(lengths)
+    bookies_with_cut_files = frozenset(
+        bookie for bookie, length in file_lengths if length % page_size_by_bookie.get(bookie, SECTOR_BYTES)
+    )
+    return IndexShapes(page_size_by_bookie, bookies_with_cut_files, frozenset(states))
 
 
 def page_sizes(lengths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
     """Find each bookie's page size, in bytes.
 
-    ``lengths`` has for each bookie the number of files by length after the header. Lengths of 0 and lengths
-    that 512 does not divide are skipped. A file was truncated if the page size does not divide its length.
+    ``lengths`` has for each bookie the number of files by length. The length is counted after the file's
+    header. Lengths of 0 and lengths that 512 does not divide are skipped.
 
     >>> page_sizes({"bk1": {8192: 40, 16384: 9, 4608: 1}, "bk2": {4096: 3, 8192: 4}})
     {'bk1': 8192, 'bk2': 4096}
@@ -143,9 +149,9 @@ COUNTS = pa.schema(
         ("number", pa.int64()),
     ]
 )
-_CODED_COLUMNS = ("bookie_id", "state", "storage", "groups")
+_DICTIONARY_COLUMNS = ("bookie_id", "state", "storage", "groups")
 _LEDGER_ID_COLUMN = LEDGER[-1]  # of which is asked whether there is one
-_READ_COLUMNS = (*_CODED_COLUMNS, _LEDGER_ID_COLUMN, "page_bytes")
+_READ_COLUMNS = (*_DICTIONARY_COLUMNS, _LEDGER_ID_COLUMN, "page_bytes")
 _MAX_DENSE_KINDS = 1 << 20  # kinds of rows that are counted without sorting them first
 
 
@@ -170,86 +176,97 @@ class IndexCount(NamedTuple):
 
 def index_counts(execution: Execution, availability: TableFiles) -> list[IndexCount]:
     """Count equal rows of the table ``availability`` in its files."""
-    counts = execution.count_rows(COUNTS, availability, _counts_of, ("number",))
+    counts = execution.count_rows(COUNTS, availability, _count_files, ("number",))
     return [IndexCount(**row) for row in counts.to_pylist()]
 
 
-def _counts_of(files: TableFiles) -> Iterator[pa.RecordBatch]:
+def _count_files(files: TableFiles) -> Iterator[pa.RecordBatch]:
     counts: Counter[tuple[Any, ...]] = Counter()
-    for file in files.open(_CODED_COLUMNS):
-        for group in range(file.num_row_groups):
-            placed = _all_have_path(file, group)
-            columns = [*_READ_COLUMNS, *(["path"] if placed is None else [])]
-            for kind, number in _counts(file.read_row_group(group, columns, use_threads=False), placed):
+    for file in files.open(_DICTIONARY_COLUMNS):
+        for row_group in range(file.num_row_groups):
+            has_path = _all_have_path(file, row_group)
+            columns = [*_READ_COLUMNS, *(["path"] if has_path is None else [])]
+            for kind, number in _count_kinds(
+                file.read_row_group(row_group, columns, use_threads=False), has_path
+            ):
                 counts[kind] += number
     rows = [(*kind, number) for kind, number in counts.items()]
     columns_of = zip(*rows, strict=True) if rows else [()] * len(COUNTS)
-    arrays = [pa.array(values, field.type) for values, field in zip(columns_of, COUNTS, strict=True)]
+    arrays = [
+        pa.array(length_values, schema_field.type)
+        for length_values, schema_field in zip(columns_of, COUNTS, strict=True)
+    ]
     yield pa.RecordBatch.from_arrays(arrays, schema=COUNTS)
 
 
-def _all_have_path(file: pq.ParquetFile, group: int) -> bool | None:
-    """Return True if all rows of a row group have a path, False if none has; None if that is not known."""
-    path_statistics = file.metadata.row_group(group).column(file.schema.names.index("path"))
+def _all_have_path(file: pq.ParquetFile, row_group: int) -> bool | None:
+    """Return True if all rows of a row group have a path, False if none has one, and None otherwise."""
+    path_statistics = file.metadata.row_group(row_group).column(file.schema.names.index("path"))
     statistics = path_statistics.statistics
     if statistics is None or not statistics.has_null_count:
         return None
     return {0: True, path_statistics.num_values: False}.get(statistics.null_count)
 
 
-def _counts(rows: pa.Table, placed: bool | None) -> Iterator[tuple[tuple[Any, ...], int]]:
+def _count_kinds(rows: pa.Table, has_path: bool | None) -> Iterator[tuple[tuple[Any, ...], int]]:
     """Count the rows of each kind, with the columns of `COUNTS`."""
-    names = [CodedColumn.of(rows[name]) for name in ("bookie_id", "state", "storage")]
-    groups = CodedColumn.of(rows["groups"])
+    name_columns = [CodedColumn.from_column(rows[name]) for name in ("bookie_id", "state", "storage")]
+    groups = CodedColumn.from_column(rows["groups"])
     is_empty = pc.equal(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    page_powers = _powers_of_two(rows["page_bytes"])
+    length_codes = _powers_of_two(rows["page_bytes"])
     codes = [
-        *(column.codes.astype(np.int64) + 1 for column in names),
-        page_powers,
+        *(column.codes.astype(np.int64) + 1 for column in name_columns),
+        length_codes,
         np.append(is_empty + 1, 0)[groups.codes],
         _is_present(rows[_LEDGER_ID_COLUMN]),
-        np.full(rows.num_rows, placed, np.int64) if placed is not None else _is_present(rows["path"]),
+        np.full(rows.num_rows, has_path, np.int64) if has_path is not None else _is_present(rows["path"]),
     ]
-    sizes = [*(len(column.values) + 1 for column in names), LARGEST_PAGE_BYTES.bit_length() + 1, 3, 2, 2]
-    key = np.zeros(rows.num_rows, np.int64)
-    for code, size in zip(codes, sizes, strict=True):
-        key = key * size + code
+    sizes = [
+        *(len(column.values) + 1 for column in name_columns),
+        LARGEST_PAGE_BYTES.bit_length() + 1,
+        3,
+        2,
+        2,
+    ]
+    kind_codes = np.zeros(rows.num_rows, np.int64)
+    for codes_of_column, size in zip(codes, sizes, strict=True):
+        kind_codes = kind_codes * size + codes_of_column
     if np.prod(sizes, dtype=float) < _MAX_DENSE_KINDS:
-        number = np.bincount(key)
-        kinds = np.flatnonzero(number)
-        number = number[kinds]
+        number = np.bincount(kind_codes)
+        kind_values = np.flatnonzero(number)
+        number = number[kind_values]
     else:
-        kinds, number = np.unique(key, return_counts=True)
-    for kind, row_number in zip(
-        np.transpose(np.unravel_index(kinds, sizes)).tolist(), number.tolist(), strict=True
+        kind_values, number = np.unique(kind_codes, return_counts=True)
+    for kind, kind_count in zip(
+        np.transpose(np.unravel_index(kind_values, sizes)).tolist(), number.tolist(), strict=True
     ):
-        yield _shape_of(kind, names), row_number
+        yield _decode_kind(kind, name_columns), kind_count
 
 
-def _shape_of(codes: list[int], names: list[CodedColumn]) -> tuple[Any, ...]:
-    texts = [
-        column.values[code - 1].as_py().decode() if code else None
-        for code, column in zip(codes, names, strict=False)
+def _decode_kind(codes: list[int], name_columns: list[CodedColumn]) -> tuple[Any, ...]:
+    decoded_names = [
+        column.values[codes_of_column - 1].as_py().decode() if codes_of_column else None
+        for codes_of_column, column in zip(codes, name_columns, strict=False)
     ]
-    length, empty, has_ledger_id, placed = codes[len(names) :]
+    length, emptiness_code, has_ledger_id, has_path = codes[len(name_columns) :]
     return (
-        *texts,
+        *decoded_names,
         1 << length - 1 if length else 0,
-        (None, False, True)[empty],
+        (None, False, True)[emptiness_code],
         bool(has_ledger_id),
-        bool(placed),
+        bool(has_path),
     )
 
 
 def _powers_of_two(lengths: pa.ChunkedArray) -> Longs:
-    """Return for each length the number of its lowest set bit, from 1.
+    """Return for each length the number of its lowest set bit, counted from 1.
 
-    The number is 0 for length 0, and the largest possible without a file.
+    The number is 0 for length 0. Without a file it is that of `LARGEST_PAGE_BYTES`, the largest possible.
     """
-    values = lengths.fill_null(LARGEST_PAGE_BYTES).to_numpy()
-    lowest_bits = np.minimum(values & -values, LARGEST_PAGE_BYTES)
-    exponents: Longs = np.frexp(lowest_bits.astype(float))[1].astype(np.int64)
-    return exponents
+    length_values = lengths.fill_null(LARGEST_PAGE_BYTES).to_numpy()
+    lowest_bits = np.minimum(length_values & -length_values, LARGEST_PAGE_BYTES)
+    bit_numbers: Longs = np.frexp(lowest_bits.astype(float))[1].astype(np.int64)
+    return bit_numbers
 
 
 def _is_present(column: pa.ChunkedArray) -> Longs:
@@ -275,7 +292,7 @@ def union_by_state(
     whole_indexes = (
         availability if combined_pieces is None else availability.where(~_is_replica_of(bookies_in_pieces))
     )
-    page_size_by_bookie = shapes.edges
+    page_size_by_bookie = shapes.page_size_of_cut_files
     may_be_cut = F.col("bookie_id").isin(*page_size_by_bookie)
 
     def rows_of_state(state: str) -> DataFrame:
@@ -295,15 +312,15 @@ def union_by_state(
     if combined_pieces is not None:
         rows_by_state.append(combined_pieces)
     return reduce(
-        lambda united_rows, state_rows: united_rows.unionByName(state_rows),
+        lambda rows_of_earlier_states, state_rows: rows_of_earlier_states.unionByName(state_rows),
         rows_by_state or [availability.where(F.lit(False))],
     )
 
 
 def replicas_in_pieces(availability: DataFrame, shapes: IndexShapes, bookies: Collection[str]) -> DataFrame:
-    """Return the replicas of bookies whose index was read in pieces, one row for each piece and replica."""
+    """Return the replicas of bookies whose indexes were read in pieces: one row per piece and replica."""
     rows = availability.where(_is_replica_of(bookies))
-    return mark_cut_files(rows, shapes.edges) if shapes.edges else rows
+    return mark_cut_files(rows, shapes.page_size_of_cut_files) if shapes.page_size_of_cut_files else rows
 
 
 def mark_cut_files(rows: DataFrame, page_size_by_bookie: Mapping[str, int]) -> DataFrame:
@@ -322,8 +339,8 @@ def _mark_cut_files(
         length = table["page_bytes"]
         is_cut = pa.array(
             ends_inside_page(
-                CodedColumn.of(table["state"]),
-                CodedColumn.of(table["bookie_id"]),
+                CodedColumn.from_column(table["state"]),
+                CodedColumn.from_column(table["bookie_id"]),
                 length,
                 page_size_by_bookie,
             )
@@ -334,9 +351,9 @@ def _mark_cut_files(
             "offset": pc.add(length, HEADER_BYTES),
         }
         for name, value in replacement_by_column.items():
-            column_index, field = table.schema.get_field_index(name), table.schema.field(name)
+            column_index, schema_field = table.schema.get_field_index(name), table.schema.field(name)
             table = table.set_column(
-                column_index, field, pc.if_else(is_cut, value, table[name]).cast(field.type)
+                column_index, schema_field, pc.if_else(is_cut, value, table[name]).cast(schema_field.type)
             )
         yield from table.to_batches()
 

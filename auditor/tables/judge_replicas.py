@@ -1,12 +1,12 @@
 """The judgement of one ledger's unequal replicas: which entries are missing, unknown, stale or surplus.
 
-A replica that holds exactly what it should never comes here. For the others, everything is a set of entries
-in BP-34 groups, and every answer is set arithmetic on groups. So the time depends on the number of groups,
-not of entries.
+A replica that holds exactly what it should never comes here. The entries of the other replicas are sets in
+BP-34 groups, and the judgement is set arithmetic on groups. So the time depends on the number of groups, not
+of entries.
 
-Of one entry, m copies are confirmed missing, and u copies are on bookies whose index was not read. Metadata
-decides which entries are judged. In a closed ledger these are all striped entries. In other ledgers they are
-those before the last segment, except the last write quorum of them, which a writer may still be sending.
+The metadata decides which entries are judged. In a closed ledger these are all entries. In other ledgers they
+are the entries before the last segment, without the last write quorum of these: a writer may still be sending
+them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,9 +27,9 @@ from auditor.tables.read_replies import ReadReplies, unite_by_bookie, weigh_gone
 
 Groups = NDArray[np.void]
 NO_GROUPS: Groups = np.empty(0, GROUP)
-_NO_END = (1 << 63) - 1
+_OPEN_END = (1 << 63) - 1
 
-_REASON_BY_INDEX_STATE: Mapping[str, UnknownCopy | None] = {
+_REASON_BY_STATE: Mapping[str, UnknownCopy | None] = {
     IndexState.OK: None,
     IndexState.ABSENT: None,
     IndexState.CUT: UnknownCopy.UNREADABLE,
@@ -45,17 +45,17 @@ _REASON_BY_INDEX_STATE: Mapping[str, UnknownCopy | None] = {
 class BookieState:
     """The facts about a bookie that the judgement of its replicas needs."""
 
-    read: str  # a `BookieRead`
-    suspect: bool = False  # a directory's cookie and place disagree
+    read_state: str  # a `BookieRead`
+    has_misplaced_directory: bool = False  # a directory's cookie and place disagree
     index_time: int | None = None  # ms; what the index shows is at least as new as this
-    foreign: bool = False  # all its directories carry another cluster's instance id
+    is_foreign: bool = False  # all its directories carry another cluster's instance id
     journal_read: bool = False  # the journal after its mark was read completely
-    stopped: bool = False  # it is not registered in a store that lists registrations
+    is_stopped: bool = False  # it is not registered in a store that lists registrations
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One bookie's unequal replica: the judged entries that it should hold, and the entries that it holds.
+    """One bookie's unequal replica: the judged entries that it should hold, and all entries that it holds.
 
     ``listed`` are entries that the bookie listed and its index lacks, although the index was read completely.
     ``gone`` are entries that the index locates in a missing entry log; they are not held.
@@ -77,23 +77,23 @@ class LedgerFacts:
     """The part of a ledger's metadata that its judgement needs."""
 
     ledger_id: int
-    closed: bool
+    is_closed: bool
     ensemble_size: int
     write_quorum: int
     ack_quorum: int
     last_entry_id: int
     mtime: int | None  # ms; None where the store keeps no times (etcd)
     segments: Sequence[tuple[int, Sequence[str]]]
-    changes: int | None = None  # of its metadata since it was created; None where the store does not tell
+    metadata_changes: int | None = None  # since its creation; None if the store does not tell
 
     @property
-    def ranges(self) -> list[tuple[int, int]]:
-        """Return first and last entry of each segment. Empty: last < first. Open end: last is 2^63 - 1."""
-        end = self.last_entry_id if self.closed else _NO_END
+    def segment_ranges(self) -> list[tuple[int, int]]:
+        """Return the first and last entry of each segment: last < first if empty, 2^63 - 1 if it is open."""
+        ledger_end = self.last_entry_id if self.is_closed else _OPEN_END
         segment_starts = [first for first, _ in self.segments]
         return [
-            (first, min(next_start - 1, end))
-            for first, next_start in zip(segment_starts, [*segment_starts[1:], _NO_END], strict=True)
+            (first, min(next_start - 1, ledger_end))
+            for first, next_start in zip(segment_starts, [*segment_starts[1:], _OPEN_END], strict=True)
         ]
 
 
@@ -112,32 +112,32 @@ def classify_replicas(
     Raises:
         CoverageLimitError: The sets are too irregular to be compared within the bound.
     """
-    answer = Judgement()
+    judgement = Judgement()
     members = {member for _, ensemble in ledger.segments for member in ensemble}
     pairs = _drop_other_clusters_entries(pairs, members, bookies)
     for pair in sorted(pairs, key=lambda pair: pair.bookie_id):
         state = bookies.get(pair.bookie_id, BookieState(BookieRead.UNREAD))
         if pair.bookie_id not in members:
             if pair.index_state != IndexState.NOT_INDEXED:
-                answer.foreign.append(ForeignCopy(pair.bookie_id, pair.held))
+                judgement.foreign.append(ForeignCopy(pair.bookie_id, pair.held))
             continue
-        _classify_replica(ledger, _drop_unserved_entries(pair), state, grace_ms, answer)
+        _classify_replica(ledger, _drop_unserved_entries(pair), state, grace_ms, judgement)
         if pair.index_state != IndexState.NOT_INDEXED:
-            _find_excess(ledger, pair, answer)
-    if not ledger.closed:
+            _classify_excess(ledger, pair, judgement)
+    if not ledger.is_closed:
         _find_lagging(
-            ledger, {pair.bookie_id: _drop_unserved_entries(pair) for pair in pairs}, bookies, answer
+            ledger, {pair.bookie_id: _drop_unserved_entries(pair) for pair in pairs}, bookies, judgement
         )
-    answer.missing = unite_by_bookie(answer.missing)
-    return answer
+    judgement.missing = unite_by_bookie(judgement.missing)
+    return judgement
 
 
 def _drop_other_clusters_entries(
     pairs: Sequence[Pair], members: Collection[str], bookies: Mapping[str, BookieState]
 ) -> list[Pair]:
-    """Return the replicas, without entries on another cluster's bookies: those are of other ledgers."""
+    """Return the replicas. Entries on another cluster's bookies are dropped: they are of other ledgers."""
     other_cluster_bookies = {
-        pair.bookie_id for pair in pairs if pair.bookie_id in bookies and bookies[pair.bookie_id].foreign
+        pair.bookie_id for pair in pairs if pair.bookie_id in bookies and bookies[pair.bookie_id].is_foreign
     }
     if not other_cluster_bookies:
         return list(pairs)
@@ -156,46 +156,46 @@ def _drop_unserved_entries(pair: Pair) -> Pair:
     A bookie refuses every entry of a ledger in limbo. A ledger of which it served an entry is no longer in
     limbo.
     """
-    refuses = pair.index_state == IndexState.LIMBO and not (pair.replies and len(pair.replies.served))
-    return replace(pair, held=NO_GROUPS) if refuses or pair.index_state == IndexState.NOT_INDEXED else pair
+    is_refused = pair.index_state == IndexState.LIMBO and not (pair.replies and len(pair.replies.served))
+    return replace(pair, held=NO_GROUPS) if is_refused or pair.index_state == IndexState.NOT_INDEXED else pair
 
 
 def _classify_replica(
-    ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, answer: Judgement
+    ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, judgement: Judgement
 ) -> None:
     """Classify expected entries that are not held: missing if the index proves absence, else unknown."""
     unheld_groups = coverage.difference(pair.expected, pair.held)
     if len(pair.gone):
-        pair, unheld_groups = _weigh_gone_entries(ledger, pair, unheld_groups, state, answer)
+        pair, unheld_groups = _weigh_gone_entries(ledger, pair, unheld_groups, state, judgement)
     if pair.replies is not None:
-        _weigh_replies(ledger, pair, pair.replies, unheld_groups, state, grace_ms, answer)
+        _weigh_replies(ledger, pair, pair.replies, unheld_groups, state, grace_ms, judgement)
         return
     if len(pair.listed) and _is_accountable(ledger, pair, state, grace_ms):
-        _add_groups(answer.listed, pair, coverage.intersection(pair.expected, pair.listed))
+        _add_groups(judgement.listed, pair, coverage.intersection(pair.expected, pair.listed))
     if not len(unheld_groups):
         return
     state_reason = why_unknown(state, pair)
     if state_reason is not None:
-        answer.unknown.append((pair.bookie_id, unheld_groups, state_reason))
+        judgement.unknown.append((pair.bookie_id, unheld_groups, state_reason))
     else:
-        answer.missing.append((pair.bookie_id, unheld_groups))
-        answer.doubts |= unanswerable_doubts(ledger, pair, state) | answerable_doubts(
+        judgement.missing.append((pair.bookie_id, unheld_groups))
+        judgement.doubts |= unanswerable_doubts(ledger, pair, state) | answerable_doubts(
             ledger, pair, state, grace_ms
         )
 
 
 def _weigh_gone_entries(
-    ledger: LedgerFacts, pair: Pair, unheld_groups: Groups, state: BookieState, answer: Judgement
+    ledger: LedgerFacts, pair: Pair, unheld_groups: Groups, state: BookieState, judgement: Judgement
 ) -> tuple[Pair, Groups]:
-    """Classify entries in missing entry logs. Return pair and lacking entries without these entries."""
+    """Classify entries in missing entry logs. Return the pair and ``unheld_groups``, both without them."""
     gone_groups = coverage.intersection(unheld_groups, pair.gone)
-    gone_copies = weigh_gone(gone_groups, pair.gone_agreed or state.stopped, pair.replies or ReadReplies())
-    answer.doubts |= unanswerable_doubts(ledger, pair, state) if len(gone_copies.missing) else set()
-    _add_groups(answer.missing, pair, gone_copies.missing)
-    if len(gone_copies.unknown):
-        answer.unknown.append((pair.bookie_id, gone_copies.unknown, UnknownCopy.ENTRY_LOG))
+    gone_copies = weigh_gone(gone_groups, pair.gone_agreed or state.is_stopped, pair.replies or ReadReplies())
+    judgement.doubts |= unanswerable_doubts(ledger, pair, state) if len(gone_copies.missing_groups) else set()
+    _add_groups(judgement.missing, pair, gone_copies.missing_groups)
+    if len(gone_copies.unknown_groups):
+        judgement.unknown.append((pair.bookie_id, gone_copies.unknown_groups, UnknownCopy.ENTRY_LOG))
     other_replies, expected = (
-        pair.replies and pair.replies.without(gone_groups),
+        pair.replies and pair.replies.without_entries(gone_groups),
         coverage.difference(pair.expected, gone_groups),
     )
     return replace(pair, expected=expected, replies=other_replies), coverage.difference(
@@ -215,14 +215,14 @@ def _weigh_replies(
     unheld_groups: Groups,
     state: BookieState,
     grace_ms: int,
-    answer: Judgement,
+    judgement: Judgement,
 ) -> None:
     """Classify the replica of a bookie that was asked for entries (`auditor.tables.rejudgement`)."""
     state_reason = why_unknown(state, pair)
     listed_groups = coverage.intersection(pair.expected, pair.listed)
     unindexed_groups = coverage.intersection(coverage.union([unheld_groups, listed_groups]), replies.served)
     undecided_groups = coverage.difference(unheld_groups, replies.served)
-    denied_groups = pair.expected if replies.no_ledger else replies.denied
+    denied_groups = pair.expected if replies.has_no_ledger else replies.denied_groups
     missing_groups, unknown_groups = (
         NO_GROUPS,
         coverage.difference(coverage.intersection(pair.expected, denied_groups), unheld_groups),
@@ -233,7 +233,7 @@ def _weigh_replies(
         missing_groups = coverage.intersection(undecided_groups, denied_groups)
         undecided_groups = coverage.difference(undecided_groups, denied_groups)
     if len(missing_groups):
-        answer.doubts |= unanswerable_doubts(ledger, pair, state)
+        judgement.doubts |= unanswerable_doubts(ledger, pair, state)
     answerable = answerable_doubts(ledger, pair, state, grace_ms)
     if len(undecided_groups) and (
         state_reason is not None or len(unindexed_groups) or (len(missing_groups) and answerable)
@@ -244,16 +244,18 @@ def _weigh_replies(
         unknown_groups = coverage.union([unknown_groups, undecided_groups])
     elif len(undecided_groups):
         missing_groups = coverage.union([missing_groups, undecided_groups])
-        answer.doubts |= unanswerable_doubts(ledger, pair, state) | answerable
-        if (silence_reason := replies.unheard) is not None and not (replies.refused and state.journal_read):
-            answer.doubts.add(doubts.reads_unanswered(pair.bookie_id, silence_reason))
-    _add_groups(answer.missing, pair, missing_groups)
+        judgement.doubts |= unanswerable_doubts(ledger, pair, state) | answerable
+        if (silence_reason := replies.doubt_reason) is not None and not (
+            replies.is_refused and state.journal_read
+        ):
+            judgement.doubts.add(doubts.reads_unanswered(pair.bookie_id, silence_reason))
+    _add_groups(judgement.missing, pair, missing_groups)
     if len(unknown_groups):
-        answer.unknown.append((pair.bookie_id, unknown_groups, unknown_reason))
+        judgement.unknown.append((pair.bookie_id, unknown_groups, unknown_reason))
     if _is_accountable(ledger, pair, state, grace_ms):
-        _add_groups(answer.unindexed, pair, unindexed_groups)
+        _add_groups(judgement.unindexed, pair, unindexed_groups)
         _add_groups(
-            answer.listed,
+            judgement.listed,
             pair,
             coverage.difference(listed_groups, coverage.union([replies.served, denied_groups])),
         )
@@ -261,7 +263,7 @@ def _weigh_replies(
 
 def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
     """Return whether an index should show all entries: it is complete, and newer than its closed ledger."""
-    is_settled = ledger.closed and ledger.mtime is not None and not state.suspect
+    is_settled = ledger.is_closed and ledger.mtime is not None and not state.has_misplaced_directory
     return (
         is_settled
         and why_unknown(state, pair) is None
@@ -274,8 +276,8 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
 
     unread: the bookie was not read completely. unreadable: its index of the ledger is damaged. limbo: the
     bookie itself does not know yet what it should have (data integrity check). not-indexed: it does not serve
-    the ledger. misplaced, wrong-directory: it does not look in that directory. If a bookie answered about
-    this ledger, the answer is complete, even if not all its disks were read.
+    the ledger. misplaced, wrong-directory: it does not look in the directory with the index. If a bookie
+    listed its entries of this ledger, the list is complete, even if not all its disks were read.
 
     >>> bookie, pair = BookieState(BookieRead.READ), Pair("bk1", NO_GROUPS, NO_GROUPS, IndexState.CUT)
     >>> str(why_unknown(bookie, pair)), why_unknown(bookie, replace(pair, index_state=IndexState.ABSENT))
@@ -283,23 +285,23 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
     """
     if pair.answered is not None and pair.index_state == IndexState.OK:
         return None
-    return UnknownCopy.UNREAD if state.read != BookieRead.READ else _REASON_BY_INDEX_STATE[pair.index_state]
+    return UnknownCopy.UNREAD if state.read_state != BookieRead.READ else _REASON_BY_STATE[pair.index_state]
 
 
 def unanswerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[Doubt]:
-    """Return the doubts that no answer of the bookie settles."""
+    """Return the doubts about a replica that no answer of its bookie settles, or an empty set."""
     pair_doubts = set()
-    if state.suspect:
+    if state.has_misplaced_directory:
         pair_doubts.add(doubts.in_misplaced_directory(pair.bookie_id))
-    if not ledger.closed:
+    if not ledger.is_closed:
         pair_doubts.add(doubts.ledger_not_closed())
     return pair_doubts
 
 
 def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
-    """Return the doubts about lacking entries that an answer of the bookie settles.
+    """Return the doubts about lacking entries that an answer of the bookie settles; may be empty.
 
-    A listing proves the entries that it has, but may leave out a page that is only in memory (4.17.2).
+    A listing proves the entries that it has. It may leave out a page that is only in memory (4.17.2).
     """
     if pair.answered is not None:
         return {doubts.only_in_listing(pair.bookie_id)}
@@ -310,13 +312,13 @@ def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace
     return set()
 
 
-def _find_excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
-    """Classify held entries not striped to the bookie: stale in segments without it, else surplus."""
+def _classify_excess(ledger: LedgerFacts, pair: Pair, judgement: Judgement) -> None:
+    """Classify held entries that are not striped to the bookie: stale in segments without it, or surplus."""
     if not len(pair.held):
         return
     striped_groups = (
         pair.expected
-        if ledger.closed
+        if ledger.is_closed
         else entries_striped_to(ledger, pair.bookie_id, coverage.last_entry(pair.held))
     )
     excess_groups = coverage.difference(pair.held, striped_groups)
@@ -324,21 +326,21 @@ def _find_excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
         return
     segments_elsewhere = [
         coverage.clip(excess_groups, first, last)
-        for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True)
+        for (first, last), (_, ensemble) in zip(ledger.segment_ranges, ledger.segments, strict=True)
         if last >= first and pair.bookie_id not in ensemble
     ]
     stale_groups = coverage.union(segments_elsewhere) if segments_elsewhere else NO_GROUPS
-    _add_groups(answer.stale, pair, stale_groups)
-    _add_groups(answer.surplus, pair, coverage.difference(excess_groups, stale_groups))
+    _add_groups(judgement.stale, pair, stale_groups)
+    _add_groups(judgement.surplus, pair, coverage.difference(excess_groups, stale_groups))
 
 
 def entries_striped_to(
     ledger: LedgerFacts, bookie_id: str, max_entry_id: int, last_segment_only: bool = False
 ) -> Groups:
-    """Return the entries up to ``max_entry_id`` that segments, or the last one only, stripe to a bookie."""
+    """Return the entries up to ``max_entry_id`` that all segments, or only the last, stripe to a bookie."""
     rows = [
         (first, min(last, max_entry_id), ensemble.index(bookie_id))
-        for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True)
+        for (first, last), (_, ensemble) in zip(ledger.segment_ranges, ledger.segments, strict=True)
         if bookie_id in ensemble
     ]
     if last_segment_only:
@@ -346,20 +348,20 @@ def entries_striped_to(
     if not rows:
         return NO_GROUPS
     first, last, index = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-    size, quorum = np.full_like(first, ledger.ensemble_size), np.full_like(first, ledger.write_quorum)
-    striped_entries = stripe(first, last, index, size, quorum)
+    sizes, quorums = np.full_like(first, ledger.ensemble_size), np.full_like(first, ledger.write_quorum)
+    striped_entries = stripe(first, last, index, sizes, quorums)
     merged_groups = fold(striped_entries.merge(np.zeros(len(rows), np.int64), 1))
     return groups_of(merged_groups.tobytes())
 
 
 def _find_lagging(
-    ledger: LedgerFacts, pairs: Mapping[str, Pair], bookies: Mapping[str, BookieState], answer: Judgement
+    ledger: LedgerFacts, pairs: Mapping[str, Pair], bookies: Mapping[str, BookieState], judgement: Judgement
 ) -> None:
-    """Find entries of the open end that an ack quorum of members holds and another read member lacks."""
-    last_start, ensemble = ledger.segments[-1]
+    """Find entries of the open last segment that an ack quorum of members holds and a read member lacks."""
+    last_segment_start, ensemble = ledger.segments[-1]
     held_groups = {member: pairs[member].held if member in pairs else NO_GROUPS for member in ensemble}
     newest_entry = max((coverage.last_entry(groups) for groups in held_groups.values()), default=-1)
-    if newest_entry < last_start:
+    if newest_entry < last_segment_start:
         return
     expected_groups = {
         member: entries_striped_to(ledger, member, newest_entry, last_segment_only=True)
@@ -380,14 +382,14 @@ def _find_lagging(
                 coverage.intersection(expected_groups[member], acknowledged_groups), held_groups[member]
             )
             if len(lagging_groups):
-                answer.lagging.append((member, lagging_groups))
+                judgement.lagging.append((member, lagging_groups))
 
 
-def groups_of(data: bytes | memoryview | None) -> Groups:
+def groups_of(packed_groups: bytes | memoryview | None) -> Groups:
     """Return the groups in a table's binary column; None and b"" are the empty set.
 
     >>> from auditor.codecs.availability.groups import GroupBatch
     >>> groups_of(GroupBatch.from_tuples([[(1, 4, 2, 3)]]).tobytes()).tolist(), groups_of(None).tolist()
     ([(1, 4, 2, 3)], [])
     """
-    return np.frombuffer(data, GROUP) if data else NO_GROUPS
+    return np.frombuffer(packed_groups, GROUP) if packed_groups else NO_GROUPS

@@ -1,7 +1,7 @@
-"""judged: one row for every ledger with an unequal replica, with the judgement of its copies.
+"""judged: the judgement of the copies of each ledger with an unequal replica, one row per ledger.
 
 `auditor.tables.judge_replicas` judges each ledger. This module passes the ledgers to it in Arrow batches, one
-row per ledger with its few unequal pairs. So no rows are exploded or collected.
+row per ledger with its few unequal pairs. So Spark needs no row per pair, and the driver collects none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,34 +42,34 @@ def judge_many(
 ) -> list[Judgement]:
     """Judge ledgers, each with its unequal replicas.
 
-    Arguments are those of `auditor.tables.ledger_class.judge`. A ledger whose sets are too irregular has
-    unknown replicas.
+    The arguments are those of `auditor.tables.ledger_class.judge`. If the entry sets of a ledger are too
+    irregular to compare, its replicas are unknown.
     """
-    answers, whole_numbers = [], []
+    judgements, whole_judgements = [], []
     for ledger, pairs in ledgers:
         try:
-            answer = classify_replicas(ledger, pairs, bookies, grace_ms)
+            judgement = classify_replicas(ledger, pairs, bookies, grace_ms)
             if lacks_whole_replicas(ledger, pairs):
-                whole_numbers.append((ledger, answer))
+                whole_judgements.append((ledger, judgement))
             else:
-                set_class(ledger, answer)
+                set_class(ledger, judgement)
                 # After the judgement: entries behind the end of a closed ledger are no ordinary surplus.
-                separate_past_end(ledger, bookies, answer)
+                separate_past_end(ledger, bookies, judgement)
         except CoverageLimitError as limit_error:
-            answer = irregular_judgement(ledger, pairs, limit_error)
-        answers.append(answer)
-    set_classes_of_whole(whole_numbers)
-    return answers
+            judgement = irregular_judgement(ledger, pairs, limit_error)
+        judgements.append(judgement)
+    set_classes_of_whole(whole_judgements)
+    return judgements
 
 
-def counts(group_sets: Sequence[bytes]) -> list[int]:
+def count_entries(entry_sets: Sequence[bytes]) -> list[int]:
     """Count the entries of each set from its packed groups, in one pass over all sets.
 
-    >>> counts([GroupBatch.from_tuples([[(0, 9, 2, 3)]]).tobytes(), b""])
+    >>> count_entries([GroupBatch.from_tuples([[(0, 9, 2, 3)]]).tobytes(), b""])
     [8, 0]
     """
-    lengths = np.array([len(value) for value in group_sets], np.int64)
-    batch = GroupBatch.frombytes(b"".join(group_sets), offsets_of(lengths))
+    lengths = np.array([len(packed_set) for packed_set in entry_sets], np.int64)
+    batch = GroupBatch.frombytes(b"".join(entry_sets), offsets_of(lengths))
     entry_offsets = offsets_of(batch.entries())
     return [
         int(entry_count)
@@ -160,7 +160,9 @@ JUDGED = schema_of(
     ),
     (
         "witness",
-        pa.list_(pa.struct([(name, WITNESS.field(name).type) for name in ANSWER_COLUMNS])),
+        pa.list_(
+            pa.struct([(column_name, WITNESS.field(column_name).type) for column_name in ANSWER_COLUMNS])
+        ),
         "first answers of the bookies that were asked for entries",
     ),
 )
@@ -169,7 +171,7 @@ LEDGER_COLUMNS = (
     "last_entry_id", "length", "segments", "changes",
 )  # fmt: skip
 
-_COPIED_COLUMNS = tuple(name for name in LEDGER_COLUMNS if name in JUDGED.names)
+_COPIED_COLUMNS = tuple(column_name for column_name in LEDGER_COLUMNS if column_name in JUDGED.names)
 # Columns that are fields of a judgement by the same names: as they are, and as sets of entries of bookies.
 _NUMBER_COLUMNS = ("m", "mu", "past_end_last", "past_end_by_takeover")
 _ENTRY_SET_COLUMNS = ("missing", "lagging", "stale", "surplus", "past_end", "unindexed", "listed")
@@ -180,13 +182,13 @@ def judge_ledgers(
 ) -> DataFrame:
     """Judge every ledger that has an unequal pair and whose metadata can be judged.
 
-    Spark sends all of ``bookies`` to the tasks. It has one element per bookie.
+    Spark sends ``bookies``, with one element per bookie, to all tasks.
     """
     judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     # A plain dict, whatever mapping it was: it is pickled into every task.
-    states = dict(bookies)
+    state_by_bookie = dict(bookies)
     rows = judgeable_ledgers.join(pairs_by_ledger(unequal), [*LEDGER])
-    return map_rows(rows, partial(_answers, bookies=states, grace_ms=grace_ms), JUDGED)
+    return map_rows(rows, partial(_judge_rows, bookies=state_by_bookie, grace_ms=grace_ms), JUDGED)
 
 
 def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
@@ -197,7 +199,9 @@ def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
     return unequal.groupBy(*LEDGER).agg(F.collect_list(pair).alias("pairs"))
 
 
-def _answers(rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], grace_ms: int) -> pa.RecordBatch:
+def _judge_rows(
+    rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], grace_ms: int
+) -> pa.RecordBatch:
     ledgers = [(facts_of(row), [pair_of(pair) for pair in row["pairs"]]) for row in rows]
     return rows_of(rows, judge_many(ledgers, bookies, grace_ms), [[]] * len(rows))
 
@@ -218,14 +222,14 @@ def facts_of(row: Mapping[str, Any]) -> LedgerFacts:
     """Return a ledger's facts from its row of the table ledgers."""
     return LedgerFacts(
         ledger_id=row["ledger_id"],
-        closed=row["state"] == LedgerState.CLOSED,
+        is_closed=row["state"] == LedgerState.CLOSED,
         ensemble_size=row["ensemble_size"],
         write_quorum=row["write_quorum"],
         ack_quorum=row["ack_quorum"],
         last_entry_id=row["last_entry_id"],
         mtime=row["mtime"],
         segments=[(segment["first_entry_id"], segment["ensemble"]) for segment in row["segments"]],
-        changes=row["changes"],
+        metadata_changes=row["changes"],
     )
 
 
@@ -244,15 +248,23 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
 
 
 def rows_of(
-    rows: list[dict[str, Any]], answers: list[Judgement], witness_rows: Sequence[list[dict[str, Any]]]
+    rows: list[dict[str, Any]], judgements: list[Judgement], witness_rows: Sequence[list[dict[str, Any]]]
 ) -> pa.RecordBatch:
     """Return rows of the table judged from rows of ledgers, their judgements, and the bookies' answers."""
-    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in _COPIED_COLUMNS}
-    columns |= {name: [getattr(answer, name) for answer in answers] for name in _NUMBER_COLUMNS}
-    columns |= {name: _entries([getattr(answer, name) for answer in answers]) for name in _ENTRY_SET_COLUMNS}
+    columns: dict[str, Any] = {
+        column_name: [row[column_name] for row in rows] for column_name in _COPIED_COLUMNS
+    }
     columns |= {
-        "class_entries": _class_entries(answers),
-        "unknown": _unknown_copies(answers),
+        column_name: [getattr(judgement, column_name) for judgement in judgements]
+        for column_name in _NUMBER_COLUMNS
+    }
+    columns |= {
+        column_name: _count_entry_sets([getattr(judgement, column_name) for judgement in judgements])
+        for column_name in _ENTRY_SET_COLUMNS
+    }
+    columns |= {
+        "class_entries": _class_entries(judgements),
+        "unknown": _unknown_copies(judgements),
         "foreign": [
             [
                 {
@@ -260,39 +272,43 @@ def rows_of(
                     "count": coverage.count(foreign_copy.held),
                     "behind_end": foreign_copy.behind_end,
                 }
-                for foreign_copy in answer.foreign
+                for foreign_copy in judgement.foreign
             ]
-            for answer in answers
+            for judgement in judgements
         ],
-        "doubts": [_doubt_texts(answer.doubts) for answer in answers],
+        "doubts": [_doubt_texts(judgement.doubts) for judgement in judgements],
         "lasting_doubts": [
-            _doubt_texts(doubt for doubt in answer.doubts if not doubt.is_transient) for answer in answers
+            _doubt_texts(doubt for doubt in judgement.doubts if not doubt.is_transient)
+            for judgement in judgements
         ],
         "witness": witness_rows,
     }
     return rows_of_columns(JUDGED, len(rows), columns)
 
 
-def _unknown_copies(answers: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
-    """Return each bookie's number of unknown entries, and the reason. No table has the groups of these."""
-    entries = _entries([[(bookie, groups) for bookie, groups, _ in answer.unknown] for answer in answers])
+def _unknown_copies(judgements: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
+    """Return for each ledger its bookies with their numbers of unknown entries, and the reasons."""
+    entries = _count_entry_sets(
+        [[(bookie, groups) for bookie, groups, _ in judgement.unknown] for judgement in judgements]
+    )
     return [
         [
-            {"bookie_id": entry["bookie_id"], "count": entry["count"], "why": why}
-            for entry, (_, _, why) in zip(row, answer.unknown, strict=True)
+            {"bookie_id": entry["bookie_id"], "count": entry["count"], "why": unknown_reason}
+            for entry, (_, _, unknown_reason) in zip(row, judgement.unknown, strict=True)
         ]
-        for row, answer in zip(entries, answers, strict=True)
+        for row, judgement in zip(entries, judgements, strict=True)
     ]
 
 
-def _class_entries(answers: Sequence[Judgement]) -> list[dict[str, Any] | None]:
+def _class_entries(judgements: Sequence[Judgement]) -> list[dict[str, Any] | None]:
     packed_groups = [
-        None if answer.class_entries is None else answer.class_entries.tobytes() for answer in answers
+        None if judgement.class_entries is None else judgement.class_entries.tobytes()
+        for judgement in judgements
     ]
-    entry_counts = counts([value or b"" for value in packed_groups])
+    entry_counts = count_entries([packed_set or b"" for packed_set in packed_groups])
     return [
-        None if value is None else {"groups": value, "count": count}
-        for value, count in zip(packed_groups, entry_counts, strict=True)
+        None if packed_set is None else {"groups": packed_set, "count": count}
+        for packed_set, count in zip(packed_groups, entry_counts, strict=True)
     ]
 
 
@@ -300,17 +316,17 @@ def _doubt_texts(doubts: Iterable[Doubt]) -> list[str]:
     return sorted(doubt.text for doubt in doubts)
 
 
-def _entries(group_sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]:
-    """Return each ledger's sets as rows, with their numbers of entries."""
-    values = [groups.tobytes() for ledger_sets in group_sets for _, groups in ledger_sets]
+def _count_entry_sets(entry_sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]:
+    """Return for each ledger its entry sets as rows of bookie, groups and number of entries."""
+    packed_sets = [groups.tobytes() for ledger_entry_sets in entry_sets for _, groups in ledger_entry_sets]
     # One pass counts all sets of the batch; they are dealt out again in the order in which they were put in.
-    counted_values = iter(zip(values, counts(values), strict=True))
+    counted_sets = iter(zip(packed_sets, count_entries(packed_sets), strict=True))
     rows = []
-    for bookie_sets in group_sets:
+    for bookie_entry_sets in entry_sets:
         row = []
-        for bookie, _ in bookie_sets:
-            value, count = next(counted_values)
-            row.append({"bookie_id": bookie, "groups": value, "count": count})
+        for bookie, _ in bookie_entry_sets:
+            packed_set, count = next(counted_sets)
+            row.append({"bookie_id": bookie, "groups": packed_set, "count": count})
         rows.append(row)
     return rows
 
@@ -319,7 +335,7 @@ def find_unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
     """Find entries that a bookie serves or lists and its index lacks.
 
     Ledgers that the two scans show differently are left out. Returns scope_id, ledger_id, bookie_id, groups,
-    count, and whether they are served.
+    count (of entries), and served: whether the bookie served them. False: it only listed them.
     """
 
     def explode_entry_sets(column: str, is_served: bool) -> DataFrame:

@@ -12,7 +12,7 @@ from auditor.tables.doubts import Doubt
 class ForeignCopy:
     """The entries that a bookie holds of a ledger whose ensembles do not name it.
 
-    ``behind_end`` counts the entries after the ledger's end that no takeover explains
+    ``behind_end`` is the number of its entries after the ledger's end that no takeover explains
     (`auditor.tables.past_end`).
     """
 
@@ -23,9 +23,10 @@ class ForeignCopy:
 
 @dataclass(slots=True)
 class Judgement:
-    """The judgement of one ledger. Group sets are canonical, and bookies are in ascending order.
+    """The judgement of one ledger. Its entry groups are canonical, and its bookies are in ascending order.
 
-    ``m`` is the number of missing copies of the ledger's worst entry. ``mu`` also counts unknown copies.
+    ``m`` is the largest number of missing copies of one entry. ``mu`` is the same with unknown copies counted
+    as missing.
     """
 
     m: int = 0

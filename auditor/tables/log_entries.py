@@ -1,19 +1,20 @@
 """log_entries: entries that an index lacks and that an entry log of the bookie has.
 
-A row is a ledger in an entry log. The bookie's index lacks entries of the ledger, or no index has some of
-them any more. One task reads each log once, headers only. A log that has none of these entries has no row:
-the index locates all needed entries in other logs, and the bytes in this log are superseded.
+A row is a ledger in an entry log. The bookie's index lacks entries of the ledger, or no bookie's index has
+some of them any more. One task reads each log once, headers only. A ledger has no row for a log that has none
+of these entries: the index locates all needed entries in other logs, and the ledger's bytes in this log are
+superseded.
 
-The judgement of its ledger (table ``judged``) tells whether an entry is needed:
+The judgement of the ledger (table ``judged``) tells whether an entry is needed:
 
     missing, lagging     the segment that contains the entry names the bookie, and its index lacks the entry
     gone (gone_entries)  the index locates the entry in a log that does not exist
     no copy left         no index has the entry: bytes of the entry on any bookie count
     any entry            an ensemble names the bookie, its index locates no entry of the ledger, and the
-                         ledger is not closed or its copies are unknown: every entry in the log counts
+                         ledger is not closed or its copies are unknown: all its entries in the log are needed
 
-Two kinds of logs are not read: logs in collections, because these have only tables, and logs beyond the
-number of bytes that one task reads. Their entries are unknown, and the row gives the reason.
+Two kinds of logs are not read: logs of directories from ``bkaudit collect``, which copies no logs, and logs
+beyond the number of bytes that one task reads. Their entries are unknown, and the row gives the reason.
 """
 
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ from auditor.codecs.availability.groups import GROUP, Groups, Longs
 from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LedgerClass, LogFileKind, UnknownCopy
-from auditor.sources.bookies.collections.places import COLLECTION_MARK
+from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
 from auditor.sources.bookies.entry_logs.reader import read_ledger_entries
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
@@ -73,7 +74,7 @@ OVER_LIMIT_REASON = f"one task reads at most {MAX_TASK_BYTES >> 30} GB of entry 
 
 _LOG_KEY = ("bookie_id", "directory", "path", "log_id")
 _REASONS_WITHOUT_ENTRIES = (UnknownCopy.LIMBO, UnknownCopy.NOT_INDEXED, UnknownCopy.NOT_ASKED)
-"""Reasons of unknown copies for which the table judged does not say which entries the index lacks."""
+"""Reasons for unknown copies with which the table judged does not say which entries the index lacks."""
 
 
 def log_entries(
@@ -91,11 +92,13 @@ def log_entries(
         & (F.col("entry_bytes") > 0)
     ).select(*_LOG_KEY, *LEDGER, F.col("entry_bytes").alias("bytes"))
     # Another log may have what the index has in one that is not there, whatever the judgement of that is.
-    gone_pairs = gone_entries.select(*LEDGER, "bookie_id", F.col("groups").alias("wanted"), *_flag_columns())
-    lacking_replicas = _lacking_replicas(locations, ledgers, judged).unionByName(gone_pairs)
+    gone_replicas = gone_entries.select(
+        *LEDGER, "bookie_id", F.col("groups").alias("wanted"), *_any_entry_columns()
+    )
+    lacking_replicas = _lacking_replicas(locations, ledgers, judged).unionByName(gone_replicas)
     members = logged_ledgers.join(lacking_replicas, [*REPLICA])
-    lost_pairs = logged_ledgers.join(_lost_copies(judged), [*LEDGER])
-    log_ledgers = members.unionByName(lost_pairs).groupBy(*_LOG_KEY, *LEDGER).agg(
+    lost_copies = logged_ledgers.join(_lost_copies(judged), [*LEDGER])
+    log_ledgers = members.unionByName(lost_copies).groupBy(*_LOG_KEY, *LEDGER).agg(
         F.max("bytes").alias("bytes"),
         F.collect_list("wanted").alias("wanted"),
         F.max("any_entry").alias("any_entry"),
@@ -103,38 +106,42 @@ def log_entries(
     )  # fmt: skip
     ledger_part = F.struct(*LEDGER, "bytes", "wanted", "any_entry", "no_copy")
     logs = log_ledgers.groupBy(*_LOG_KEY).agg(F.collect_list(ledger_part).alias("parts"))
-    tasks = logs.sparkSession.sparkContext.defaultParallelism
-    return logs.repartition(tasks).mapInArrow(_read, spark_types(LOG_ENTRIES))
+    task_count = logs.sparkSession.sparkContext.defaultParallelism
+    return logs.repartition(task_count).mapInArrow(_read_logs, spark_types(LOG_ENTRIES))
 
 
 def _lacking_replicas(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> DataFrame:
-    """Return the replicas whose index lacks entries: ``wanted``, or null with ``any_entry``."""
+    """Return the replicas whose index lacks entries: those in ``wanted``, or ``any_entry`` if it is null."""
 
-    def explode_set(column: str) -> DataFrame:
+    def explode_replica_sets(column: str) -> DataFrame:
         ledger_part = judged.select(*LEDGER, F.explode(column).alias("part"))
         return ledger_part.select(
-            *LEDGER, "part.bookie_id", F.col("part.groups").alias("wanted"), *_flag_columns()
+            *LEDGER, "part.bookie_id", F.col("part.groups").alias("wanted"), *_any_entry_columns()
         )
 
-    unknown = judged.select(*LEDGER, F.explode("unknown").alias("part")).where(
-        F.col("part.why").isin([str(why) for why in _REASONS_WITHOUT_ENTRIES])
+    unknown_copies = judged.select(*LEDGER, F.explode("unknown").alias("part")).where(
+        F.col("part.why").isin([str(unknown_reason) for unknown_reason in _REASONS_WITHOUT_ENTRIES])
     )
     unclosed_ledgers = ledgers.where(
         F.col("ledger_id").isNotNull() & ~F.col("undecidable") & (F.col("state") != LedgerState.CLOSED)
     ).select(*LEDGER, F.explode("replicas").alias("part"))
-    unbounded_pairs = unknown.select(*LEDGER, "part.bookie_id").unionByName(
+    any_entry_replicas = unknown_copies.select(*LEDGER, "part.bookie_id").unionByName(
         unclosed_ledgers.select(*LEDGER, "part.bookie_id")
     )
     located_replicas = locations.where(F.col("log_id").isNotNull()).select(*REPLICA).distinct()
-    no_groups = F.lit(None).cast("binary")
-    unlocated_pairs = unbounded_pairs.distinct().join(located_replicas, [*REPLICA], "left_anti").select(
-        *LEDGER, "bookie_id", no_groups.alias("wanted"), *_flag_columns(any_entry=True)
+    null_groups = F.lit(None).cast("binary")
+    unlocated_replicas = any_entry_replicas.distinct().join(located_replicas, [*REPLICA], "left_anti").select(
+        *LEDGER, "bookie_id", null_groups.alias("wanted"), *_any_entry_columns(needs_any_entry=True)
     )  # fmt: skip
-    return explode_set("missing").unionByName(explode_set("lagging")).unionByName(unlocated_pairs)
+    return (
+        explode_replica_sets("missing")
+        .unionByName(explode_replica_sets("lagging"))
+        .unionByName(unlocated_replicas)
+    )
 
 
 def _lost_copies(judged: DataFrame) -> DataFrame:
-    """Return the ledgers with entries that no index has. Any bookie's logs may have their bytes."""
+    """Return the ledgers with entries that no bookie's index has. The logs of any bookie may have them."""
     groups = F.col("class_entries.groups")
     return judged.where(class_of("m") == LedgerClass.ENTRY_LOST).select(
         *LEDGER,
@@ -144,23 +151,23 @@ def _lost_copies(judged: DataFrame) -> DataFrame:
     )
 
 
-def _flag_columns(any_entry: bool = False) -> tuple[Column, Column]:
-    return F.lit(any_entry).alias("any_entry"), F.lit(None).cast("binary").alias("no_copy")
+def _any_entry_columns(needs_any_entry: bool = False) -> tuple[Column, Column]:
+    return F.lit(needs_any_entry).alias("any_entry"), F.lit(None).cast("binary").alias("no_copy")
 
 
-def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read_logs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     bytes_left = MAX_TASK_BYTES
     for batch in batches:
         for log in batch.to_pylist():
             ledger_parts = log.pop("parts")
             reason = None
-            if COLLECTION_MARK in log["path"]:
+            if COLLECTION_SEPARATOR in log["path"]:
                 reason = NOT_IN_COLLECTION
             elif bytes_left <= 0:
                 reason = OVER_LIMIT_REASON
             if reason is None:
-                rows, size = rows_of_log(log["path"], ledger_parts)
-                bytes_left -= size
+                rows, log_bytes = rows_of_log(log["path"], ledger_parts)
+                bytes_left -= log_bytes
             else:
                 rows = [_unknown_row(ledger_part, reason) for ledger_part in ledger_parts]
             if rows:
@@ -180,14 +187,16 @@ def rows_of_log(path: str, ledger_parts: list[dict[str, Any]]) -> tuple[list[dic
         reason = error.strerror or str(error)
         return [_unknown_row(ledger_row, reason) for ledger_row in ledger_parts], 0
     # Sorted once: a log may have entries of a hundred thousand ledgers.
-    order = np.argsort(logged_entries.ledger_ids, kind="stable")
-    sorted_ids = logged_entries.ledger_ids[order]
+    sorted_positions = np.argsort(logged_entries.ledger_ids, kind="stable")
+    sorted_ids = logged_entries.ledger_ids[sorted_positions]
     rows = []
     for ledger_part in ledger_parts:
-        start, end = np.searchsorted(sorted_ids, [ledger_part["ledger_id"], ledger_part["ledger_id"] + 1])
-        rows_of_ledger = order[start:end]
+        row_start, row_end = np.searchsorted(
+            sorted_ids, [ledger_part["ledger_id"], ledger_part["ledger_id"] + 1]
+        )
+        rows_of_ledger = sorted_positions[row_start:row_end]
         rows_of_ledger = rows_of_ledger[logged_entries.scope_ids[rows_of_ledger] == ledger_part["scope_id"]]
-        row = _row(
+        row = _ledger_row_of_log(
             ledger_part,
             logged_entries.entry_ids[rows_of_ledger],
             logged_entries.sizes[rows_of_ledger],
@@ -202,40 +211,40 @@ def _unknown_row(ledger_part: dict[str, Any], reason: str) -> dict[str, Any]:
     return {name: ledger_part[name] for name in (*LEDGER, "bytes")} | {"reason": reason}
 
 
-def _row(
+def _ledger_row_of_log(
     ledger_part: dict[str, Any], entries: Longs, sizes: Longs, damage: str | None
 ) -> dict[str, Any] | None:
     """Return the row of one ledger. None if the log was read to its end and has no needed entry."""
     is_lost_entry = np.zeros(len(entries), np.bool_)
     if ledger_part["no_copy"] is not None:
-        is_lost_entry = coverage.contains(_groups(ledger_part["no_copy"]), entries)
-    is_needed_entry = is_lost_entry | _is_wanted(ledger_part, entries)
+        is_lost_entry = coverage.contains(_groups_of_bytes(ledger_part["no_copy"]), entries)
+    is_needed_entry = is_lost_entry | _is_needed_by_index(ledger_part, entries)
     if not is_needed_entry.any():
         return None if damage is None else _unknown_row(ledger_part, damage)
     unique_needed, unique_lost = np.unique(entries[is_needed_entry]), np.unique(entries[is_lost_entry])
     return {
         **{name: ledger_part[name] for name in (*LEDGER, "bytes")},
-        "groups": _fold_entries(unique_needed),
+        "groups": _pack_entries(unique_needed),
         "entries": len(unique_needed),
         "needed_bytes": int(sizes[is_needed_entry].sum()),
-        "lost": _fold_entries(unique_lost),
+        "lost": _pack_entries(unique_lost),
         "lost_entries": len(unique_lost),
         "reason": damage,
     }
 
 
-def _is_wanted(ledger_part: dict[str, Any], entries: Longs) -> NDArray[np.bool_]:
+def _is_needed_by_index(ledger_part: dict[str, Any], entries: Longs) -> NDArray[np.bool_]:
     if ledger_part["any_entry"]:
         return np.ones(len(entries), np.bool_)
     is_needed = np.zeros(len(entries), np.bool_)
     for groups in ledger_part["wanted"]:
-        is_needed |= coverage.contains(_groups(groups), entries)
+        is_needed |= coverage.contains(_groups_of_bytes(groups), entries)
     return is_needed
 
 
-def _groups(data: bytes) -> Groups:
-    return np.frombuffer(data, GROUP)
+def _groups_of_bytes(packed_groups: bytes) -> Groups:
+    return np.frombuffer(packed_groups, GROUP)
 
 
-def _fold_entries(entries: Longs) -> bytes:
+def _pack_entries(entries: Longs) -> bytes:
     return fold_entries(entries, np.array([0, len(entries)], np.int64)).tobytes()

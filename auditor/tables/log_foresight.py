@@ -1,18 +1,18 @@
 """log_foresight, deletion_candidates: the next garbage collection or compaction of each entry log.
 
-The server counts as needed all bytes in a log of ledgers that the bookie has, wherever their index entries
-point (GarbageCollectorThread). It deletes a log without needed bytes. It rewrites a log whose needed share is
-below a threshold, when the interval of that compaction is over. The needed bytes go into a new log, and the
-old log is deleted. Logs with bytes of an unknown owner are left out. So are logs with a wrong map or header,
-because the garbage collector relies on these (`entry-log-header-wrong`).
+The server counts all bytes of a ledger in a log as needed while the bookie has the ledger, even if its index
+points to other logs (GarbageCollectorThread). It deletes a log without needed bytes. It rewrites a log whose
+needed share is below a threshold, when the interval of that compaction is over. Then the needed bytes go into
+a new log, and the old log is deleted. Logs with bytes of an unknown owner are left out. So are logs with a
+wrong map or header, because the garbage collector relies on these (`entry-log-header-wrong`).
 
 The column ``needed`` has another meaning: bytes that may be the last copy of an entry (`NOT_RECLAIMABLE`).
-The forecast of the server's action ignores them. A log with such bytes counts as freeing
-nothing, because nobody should delete or rewrite it.
+The forecast of the server's action ignores these bytes. But a log that has them counts as freeing nothing,
+because nobody should delete or rewrite it.
 
 In a log with damaged records (``collector_scan`` of entry_logs) the garbage collector counts the records that
-it sees, including ones that belong to no ledger. It keeps a log if its scan of the log fails, unless the
-log's map says that nothing is needed.
+it sees, including records of no ledger. If its scan of a log fails, it keeps the log, unless the log's map
+says that nothing is needed.
 
 The garbage collector leaves the newest log of a directory alone while its bookie writes to it. A restarted
 bookie begins a new log, and the old one then counts like any other log (``after_restart``), although it has
@@ -22,10 +22,9 @@ no map.
 them from the run before.
 
 A deleted log does not come back, and the garbage collector relies on ledgers maps. So for every log that the
-next pass deletes, the map is compared with all entries of the log, not with a sample (deletion_candidates).
-Compaction reads the entries of the logs that it rewrites, whatever their maps say. Within a bound of bytes,
-the audit reads these logs too. It cannot read logs of directories from ``bkaudit collect``, and it reads no
-log twice.
+next pass deletes, the audit compares the map with all entries of the log, not with a sample
+(deletion_candidates). Up to a number of bytes, it does the same with logs that compaction rewrites. It cannot
+read logs of directories from ``bkaudit collect``, and it reads no log twice.
 """
 
 from collections.abc import Iterator
@@ -44,7 +43,7 @@ from auditor.model.states import (
     LogFileKind,
     SpaceClass,
 )
-from auditor.sources.bookies.collections.places import COLLECTION_MARK
+from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
 from auditor.sources.bookies.entry_logs.reader import MAP, read_contents
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
@@ -123,7 +122,7 @@ def log_foresight(
     foresight: DataFrame,
     settings: CollectorSettings,
     scan_time: int,
-    earlier: DataFrame | None = None,
+    earlier_forecast: DataFrame | None = None,
     disks: DataFrame | None = None,
     availability: DataFrame | None = None,
     passed_bookies: DataFrame | None = None,
@@ -136,20 +135,20 @@ def log_foresight(
         foresight: The table ``gc_foresight``.
         settings: Settings of the collectors.
         scan_time: Time of the scan, ms.
-        earlier: The table ``log_foresight`` of an earlier run; None if there is none.
+        earlier_forecast: The table ``log_foresight`` of an earlier run; None if there is none.
         disks: The table of that name; None if its free bytes are not those of the bookies' disks.
         availability: The table of that name. Without it, logs with damaged records are left out.
-        passed_bookies: Bookies whose collector is known to have run since the earlier run.
+        passed_bookies: Bookies whose collector has certainly run since the earlier run, or None.
     """
-    usage = F.when(F.col("entries") == 0, F.lit(0.0)).otherwise(F.col("remain") / F.col("entries"))
+    needed_share = F.when(F.col("entries") == 0, F.lit(0.0)).otherwise(F.col("remain") / F.col("entries"))
     if settings.by_target_size:
         full_log_bytes = F.greatest(F.col("entries"), F.lit(settings.log_size_limit))
-        usage = F.when(usage < 1, F.col("remain") / full_log_bytes).otherwise(usage)
-    is_wrong = F.col("state").isin(EntryLogState.MAP_WRONG, EntryLogState.ASTRAY)
+        needed_share = F.when(needed_share < 1, F.col("remain") / full_log_bytes).otherwise(needed_share)
+    is_unreliable_log = F.col("state").isin(EntryLogState.MAP_WRONG, EntryLogState.ASTRAY)
     rows = (
         _all_logs(space, foresight, entry_logs, availability)
-        .join(entry_logs.where(is_wrong).select("path").distinct(), "path", "left_anti")
-        .withColumn("usage", usage)
+        .join(entry_logs.where(is_unreliable_log).select("path").distinct(), "path", "left_anti")
+        .withColumn("usage", needed_share)
     )
     allows_minor = F.lit(settings.runs_minor_compaction) & (F.col("usage") < settings.minor_threshold)
     allows_major = F.lit(settings.runs_major_compaction) & (F.col("usage") < settings.major_threshold)
@@ -161,34 +160,36 @@ def log_foresight(
         .when(allows_major, GcAction.MAJOR)
         .otherwise(GcAction.KEEP)
     )
-    action = F.when(F.col("current"), GcAction.KEEP).otherwise(action_once_closed)
+    gc_action = F.when(F.col("current"), GcAction.KEEP).otherwise(action_once_closed)
     state_after_restart = F.when(F.col("current") & ~F.col("unclear"), action_once_closed)
-    rows = rows.withColumns({"action": action, "after_restart": state_after_restart})
+    rows = rows.withColumns({"action": gc_action, "after_restart": state_after_restart})
     rows = with_full_disks(rows, entry_logs, disks, settings)
     is_kept = (F.col("action") == GcAction.KEEP) | is_suspended() | (F.col("needed") > 0)
     rows = rows.withColumn("frees", F.when(is_kept, F.lit(0)).otherwise(F.col("bytes") - F.col("remain")))
     carried_columns = dict.fromkeys(("minor_since", "major_since", "delete_since"), "long")
     carried_columns["overdue"] = "boolean"
 
-    def carried_column(name: str) -> Column:
+    def select_carried_column(name: str) -> Column:
         # A run of an older release does not say it.
-        has_column = earlier is not None and name in earlier.columns
+        has_column = earlier_forecast is not None and name in earlier_forecast.columns
         column = F.col(name) if has_column else F.lit(None).cast(carried_columns[name])
         return column.alias(f"was_{name.removesuffix('_since')}")
 
-    earlier_columns = [carried_column(name) for name in carried_columns]
-    if earlier is None:
+    earlier_columns = [select_carried_column(name) for name in carried_columns]
+    if earlier_forecast is None:
         rows = rows.select("*", *earlier_columns)
     else:
-        rows = rows.join(earlier.select("bookie_id", "path", *earlier_columns), ["bookie_id", "path"], "left")
-    no_bookies = rows.sparkSession.createDataFrame([], "bookie_id string, passed boolean")
+        rows = rows.join(
+            earlier_forecast.select("bookie_id", "path", *earlier_columns), ["bookie_id", "path"], "left"
+        )
+    empty_bookie_rows = rows.sparkSession.createDataFrame([], "bookie_id string, passed boolean")
     rows = rows.join(
-        F.broadcast(no_bookies if passed_bookies is None else passed_bookies), "bookie_id", "left"
+        F.broadcast(empty_bookie_rows if passed_bookies is None else passed_bookies), "bookie_id", "left"
     )
 
     # Null in the run before: the log was above the threshold then, and begins anew. What it was between the
     # two runs nobody has seen.
-    def since_column(earlier_column: str, is_below_threshold: Column) -> Column:
+    def first_time_column(earlier_column: str, is_below_threshold: Column) -> Column:
         return F.when(
             has_remaining & is_below_threshold & ~F.col("current"),
             F.coalesce(F.col(earlier_column), F.lit(scan_time)),
@@ -199,8 +200,8 @@ def log_foresight(
     is_overdue = is_deleted & F.col("was_delete").isNotNull() & (F.col("passed") | F.col("was_overdue"))
     forecast_rows = rows.withColumns(
         {
-            "minor_since": since_column("was_minor", allows_minor),
-            "major_since": since_column("was_major", allows_minor | allows_major),
+            "minor_since": first_time_column("was_minor", allows_minor),
+            "major_since": first_time_column("was_major", allows_minor | allows_major),
             "delete_since": F.when(is_deleted, F.coalesce("was_delete", F.lit(scan_time))),
             "overdue": F.coalesce(is_overdue, F.lit(False)),
         }
@@ -211,28 +212,28 @@ def log_foresight(
 def _all_logs(
     space: DataFrame, foresight: DataFrame, entry_logs: DataFrame, availability: DataFrame | None
 ) -> DataFrame:
-    """Return the rows of `_logs`. Logs with damaged records have the numbers that their collector counts."""
-    damaged = entry_logs.where(F.col("collector_scan").isNotNull())
-    sound_logs = _logs(space, foresight).join(
-        damaged.where(F.col("ledger_id").isNull()).select("path"), "path", "left_anti"
+    """Return the rows of `_count_log_bytes`; for damaged logs, with the collector's counts."""
+    damaged_rows = entry_logs.where(F.col("collector_scan").isNotNull())
+    undamaged_logs = _count_log_bytes(space, foresight).join(
+        damaged_rows.where(F.col("ledger_id").isNull()).select("path"), "path", "left_anti"
     )
-    rows = sound_logs.withColumn("scan_fails", F.lit(False))
+    rows = undamaged_logs.withColumn("scan_fails", F.lit(False))
     return rows if availability is None else rows.unionByName(
-        _damaged_logs(space, foresight, damaged, availability)
+        _damaged_logs(space, foresight, damaged_rows, availability)
     )  # fmt: skip
 
 
 def _damaged_logs(
-    space: DataFrame, foresight: DataFrame, damaged: DataFrame, availability: DataFrame
+    space: DataFrame, foresight: DataFrame, damaged_rows: DataFrame, availability: DataFrame
 ) -> DataFrame:
-    """Return rows like `_logs` for logs with damaged records. The collector misses ``needed`` bytes."""
-    listing_forecast = foresight.where(F.col("pass") == GcPass.LISTING).select(
+    """Return rows like `_count_log_bytes` for logs with damaged records, whose bytes the collector misses."""
+    unlisted_forecast = foresight.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
     stored_replicas = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
-    ledgers = damaged.where(F.col("ledger_id").isNotNull() & F.col("bookie_id").isNotNull())
+    ledgers = damaged_rows.where(F.col("ledger_id").isNotNull() & F.col("bookie_id").isNotNull())
     needed_ledger_counts = (
-        ledgers.join(listing_forecast, [*REPLICA], "left")
+        ledgers.join(unlisted_forecast, [*REPLICA], "left")
         .join(stored_replicas.withColumn("had", F.lit(True)), [*REPLICA], "left")
         .withColumn("stays", F.coalesce("planned", "had", F.lit(False)))
         .groupBy("path")
@@ -242,15 +243,15 @@ def _damaged_logs(
         )
     )
     scan_fails = F.max(F.col("collector_scan") == CollectorScan.FAILS).alias("scan_fails")
-    scans = damaged.where(F.col("ledger_id").isNull()).groupBy("path").agg(scan_fails)
-    is_behind = F.col("ledger_id").isNull() & (F.col("class") != SpaceClass.HEADERS_AND_MAPS)
-    files = space.where((F.col("kind") == LogFileKind.LOG) & F.col("bookie_id").isNotNull())
+    scans = damaged_rows.where(F.col("ledger_id").isNull()).groupBy("path").agg(scan_fails)
+    is_newer_than_index = F.col("ledger_id").isNull() & (F.col("class") != SpaceClass.HEADERS_AND_MAPS)
+    log_files = space.where((F.col("kind") == LogFileKind.LOG) & F.col("bookie_id").isNotNull())
     zero_bytes = F.lit(0).cast("long")
     return (
-        files.groupBy("bookie_id", "directory", "path", "log_id", "current")
+        log_files.groupBy("bookie_id", "directory", "path", "log_id", "current")
         .agg(
             F.sum("bytes").alias("bytes"),
-            F.sum(F.when(is_behind, F.col("bytes")).otherwise(0)).alias("needed"),
+            F.sum(F.when(is_newer_than_index, F.col("bytes")).otherwise(0)).alias("needed"),
         )
         .join(scans, "path")
         .join(needed_ledger_counts, "path", "left")
@@ -264,14 +265,13 @@ def _damaged_logs(
     )
 
 
-def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
+def _count_log_bytes(space: DataFrame, foresight: DataFrame) -> DataFrame:
     """Return one row per log: its ``bytes``, and those of ``entries``, ``needed`` and ``remain``.
 
-    ``remain`` are bytes of ledgers that the bookie still has after the next pass. Logs with bytes of an
-    ``unclear`` owner are left out. The exception is the newest log of a directory, ``current``, whose end is
-    always unclear.
+    ``remain`` are the bytes of ledgers that the bookie still has after the next pass. Logs with bytes of an
+    unclear owner are left out, except the newest log of a directory (``current``): its end is always unclear.
     """
-    listing_forecast = foresight.where(F.col("pass") == GcPass.LISTING).select(
+    unlisted_forecast = foresight.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
     has_ledger = F.col("ledger_id").isNotNull()
@@ -279,7 +279,7 @@ def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
     # Superseded bytes of a ledger that is gone already are of no orphan, so no row of foresight is theirs.
     remaining_bytes = F.coalesce("planned", "remains")
     rows = space.where((F.col("kind") == LogFileKind.LOG) & F.col("bookie_id").isNotNull()).join(
-        listing_forecast, [*REPLICA], "left"
+        unlisted_forecast, [*REPLICA], "left"
     )
     return (
         rows.groupBy("bookie_id", "directory", "path", "log_id", "current")
@@ -321,44 +321,46 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> Data
     logs_counted_by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select(
         "path"
     )
-    is_outside_collection = ~F.col("path").contains(COLLECTION_MARK)
+    is_outside_collection = ~F.col("path").contains(COLLECTION_SEPARATOR)
     logs_to_rewrite = log_foresight.where(
         (F.col("action") != GcAction.KEEP) & ~is_suspended() & is_outside_collection
     )
     logs = logs_to_rewrite.join(logs_counted_by_map, "path", "left_semi")
-    tasks = logs.sparkSession.sparkContext.defaultParallelism
+    task_count = logs.sparkSession.sparkContext.defaultParallelism
     schema = spark_types(DELETION_CANDIDATES)
     is_rewritten = (F.col("action") != GcAction.DELETE).alias("rewritten")
     return (
-        logs.select("bookie_id", "path", "bytes", is_rewritten).repartition(tasks).mapInArrow(_read, schema)
+        logs.select("bookie_id", "path", "bytes", is_rewritten)
+        .repartition(task_count)
+        .mapInArrow(_compare_maps, schema)
     )
 
 
 MAX_REWRITTEN_BYTES = 4 << 30
-"""Approximate limit of bytes that one task reads from logs that compaction rewrites."""
+"""Approximate limit of the bytes that one task reads from logs that compaction rewrites."""
 
 OVER_LIMIT_REASON = (
     f"one task reads at most {MAX_REWRITTEN_BYTES >> 30} GB of the logs that compaction rewrites"
 )
 
 
-def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    bytes_left = MAX_REWRITTEN_BYTES
+def _compare_maps(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    unread_bytes = MAX_REWRITTEN_BYTES
     for batch in batches:
         for row in batch.to_pylist():
             if row.pop("rewritten"):
-                if bytes_left <= 0:
+                if unread_bytes <= 0:
                     unread_row = {"state": EntryLogState.UNREADABLE.value, "reason": OVER_LIMIT_REASON}
                     yield pa.RecordBatch.from_pylist([row | unread_row], schema=DELETION_CANDIDATES)
                     continue
-                bytes_left -= row["bytes"]
-            yield pa.RecordBatch.from_pylist([row | hold_map(row["path"])], schema=DELETION_CANDIDATES)
+                unread_bytes -= row["bytes"]
+            yield pa.RecordBatch.from_pylist([row | compare_map(row["path"])], schema=DELETION_CANDIDATES)
 
 
-def hold_map(path: str) -> dict[str, str | None]:
+def compare_map(path: str) -> dict[str, str | None]:
     """Compare the ledgers map of one log with all of its entries; return state and reason.
 
-    >>> hold_map("/no/such/log")
+    >>> compare_map("/no/such/log")
     {'state': 'unreadable', 'reason': 'No such file or directory'}
     """
     try:
@@ -366,7 +368,7 @@ def hold_map(path: str) -> dict[str, str | None]:
     except OSError as error:
         # A running bookie may have deleted it by now, as was forecast.
         return {"state": EntryLogState.UNREADABLE.value, "reason": error.strerror or str(error)}
-    if log_contents.map_damage is not None and not log_contents.map_unreadable:
+    if log_contents.map_damage is not None and not log_contents.is_map_unreadable:
         return {"state": EntryLogState.MAP_WRONG.value, "reason": log_contents.map_damage.reason}
     if log_contents.collector_scan is not None:
         reason = (

@@ -1,12 +1,12 @@
-"""stale_marks, empty_directories: under-replication marks that both scans show and nobody needs.
+"""stale_marks, empty_directories: under-replication marks and their directories that nobody needs any more.
 
 An under-replication mark tells a replication worker to look at a ledger, and names the bookies that were
 missing. Only a worker removes it. So when bookies come back and ledgers have all their copies again, the
 marks stay.
 
-A mark is in a directory of its own, below three directories that it shares with other marks. The worker that
-removes a mark also tries to remove these directories, and stops at the first with other children. If the
-worker dies meanwhile, or two workers run at the same time, directories without a mark remain.
+A mark has its own directory, below three directories that it shares with other marks. The worker that
+removes a mark also tries to remove the four directories, and stops at the first that has other children. If
+the worker dies meanwhile, or two workers run at the same time, directories without a mark remain.
 """
 
 import pyarrow as pa
@@ -32,13 +32,13 @@ STALE_MARKS = schema_of(
 )
 
 MARK_DEPTH = 4
-"""Number of directories between the root of all marks and a mark."""
+"""Number of directories from the root of all marks to a mark, without the root."""
 
 
 def named_marks(marks: DataFrame) -> DataFrame:
     """Return readable marks that name a bookie: scope_id, ledger_id, path, replicas, since (ms).
 
-    A mark that names no bookie asks for another placement. No bookie is missing then.
+    A mark that names no bookie is left out. It asks for another placement, and no bookie is missing.
     """
     return marks.where("damage is null and not misplaced and size(replicas) > 0").select(
         *LEDGER, "path", "replicas", F.coalesce("ctime", "mtime").alias("since")
@@ -67,14 +67,14 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
     # Nothing of a mark is done until all its bookies are back, or none of them counts any more.
     has_returned = F.size(F.array_except("replicas", "registered")) == 0
     is_repaired = ~F.arrays_overlap("replicas", "members")
-    why = F.when(has_returned, "returned").when(is_repaired, "repaired")
-    return rows.withColumn("why", why).where("why is not null").select(*STALE_MARKS.names)
+    mark_state = F.when(has_returned, "returned").when(is_repaired, "repaired")
+    return rows.withColumn("why", mark_state).where("why is not null").select(*STALE_MARKS.names)
 
 
 def registered_ids(bookies: DataFrame) -> DataFrame:
     """Return one row with one array: the ids of all registered bookies."""
-    ids = F.collect_set("bookie_id").alias("registered")
-    return F.broadcast(bookies.where("registered is not null").agg(ids))
+    bookie_ids = F.collect_set("bookie_id").alias("registered")
+    return F.broadcast(bookies.where("registered is not null").agg(bookie_ids))
 
 
 def marks_with_scope(marks: DataFrame) -> DataFrame:
@@ -83,21 +83,21 @@ def marks_with_scope(marks: DataFrame) -> DataFrame:
 
 
 def marks_of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Return the marks, without marks of ledgers created after the first scan, which were not audited.
+    """Return the marks without those of ledgers created after the first scan, which the audit did not check.
 
     ``moved`` has the differences between two scans of a live store; None for a saved store.
     """
     if moved is None:
         return marks
-    keys = [*LEDGER]
-    return marks.join(new_ids(moved), keys, "left_anti").select(*marks.columns)
+    join_keys = [*LEDGER]
+    return marks.join(new_ids(moved), join_keys, "left_anti").select(*marks.columns)
 
 
 def empty_directories(marks: DataFrame) -> DataFrame:
     """Return the empty directories of the table ``marks``: path, ctime (creation time, ms).
 
-    The table has each directory in which a read found no mark. The directory is not empty if another read
-    found something below it. It is not known to be empty if it could not be listed.
+    The table has each directory in which one of several reads found no mark. A directory is left out if
+    another read found something below it, or if it could not be listed.
     """
     slash_count = "length(path) - length(replace(path, '/', ''))"
     parent_path = F.expr(

@@ -1,4 +1,4 @@
-"""members: the bookies that ensembles name, one row per bookie."""
+"""members: the bookies that the ensembles of ledgers name, one row per bookie."""
 
 from collections.abc import Iterator
 
@@ -32,23 +32,26 @@ _MEMBER_FIELDS = ("bookie_id", "groups", "depends")
 
 def members(execution: Execution, ledgers: TableFiles) -> pa.Table:
     """Return the rows of `MEMBERS`, counted in the files of the table ``ledgers``."""
-    return execution.count_rows(MEMBERS, ledgers, _members_of, MEMBERS.names[1:])
+    return execution.count_rows(MEMBERS, ledgers, _count_members, MEMBERS.names[1:])
 
 
-def _members_of(files: TableFiles) -> Iterator[pa.RecordBatch]:
+def _count_members(files: TableFiles) -> Iterator[pa.RecordBatch]:
     columns = [f"replicas.list.element.{name}" for name in _MEMBER_FIELDS]
     for rows in files.row_groups(columns, (), _ROWS_PER_BATCH):
-        flat_chunks = [chunk.flatten() for chunk in rows["replicas"].chunks]
-        bookie, groups, depends_flags = (
-            pa.chunked_array([chunk.field(name) for chunk in flat_chunks], kind)
-            for name, kind in zip(_MEMBER_FIELDS, (pa.string(), pa.binary(), pa.bool_()), strict=True)
+        flat_chunks = [replica_chunk.flatten() for replica_chunk in rows["replicas"].chunks]
+        bookie, groups, dependence_flags = (
+            pa.chunked_array([replica_chunk.field(name) for replica_chunk in flat_chunks], arrow_type)
+            for name, arrow_type in zip(_MEMBER_FIELDS, (pa.string(), pa.binary(), pa.bool_()), strict=True)
         )
-        ids = CodedColumn.of(bookie)
+        bookie_column = CodedColumn.from_column(bookie)
         has_groups = pc.greater(pc.binary_length(groups), 0)
-        counts = [np.bincount(ids.codes, minlength=len(ids.values))]
-        for flags in (depends_flags, has_groups):
-            is_dependent = flags.fill_null(False).to_numpy()
-            counts.append(np.bincount(ids.codes[is_dependent], minlength=len(ids.values)))
+        member_counts = [np.bincount(bookie_column.codes, minlength=len(bookie_column.values))]
+        for replica_flags in (dependence_flags, has_groups):
+            is_dependent = replica_flags.fill_null(False).to_numpy()
+            member_counts.append(
+                np.bincount(bookie_column.codes[is_dependent], minlength=len(bookie_column.values))
+            )
         yield pa.RecordBatch.from_arrays(
-            [ids.values.cast(pa.string()), *(pa.array(column) for column in counts)], schema=MEMBERS
+            [bookie_column.values.cast(pa.string()), *(pa.array(column) for column in member_counts)],
+            schema=MEMBERS,
         )

@@ -3,8 +3,8 @@
     UUID-ledger-ID          the data of ledger ID; UUID is the one in its offload context
     UUID-ledger-ID-index    the positions of the ledger's entries in the data
 
-Names may begin with a path. Objects of streaming offloads (``UUID``, ``UUID-index``) name no ledger. They and
-all other objects in the bucket are left out. Source: DataBlockUtils of Pulsar's tiered storage.
+Names may begin with a path. Objects of streaming offloads (``UUID``, ``UUID-index``) name no ledger, and are
+left out like all other objects in the bucket. Source: DataBlockUtils of Pulsar's tiered storage.
 """
 
 import pyarrow as pa
@@ -54,44 +54,45 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace_ms: int) -> Dat
     """Return the rows of `OFFLOAD_OBJECTS`: every offload context with a UUID, and every listed copy.
 
     Args:
-        listing: The bucket's inventory, columns name and bytes. It is at least as new as the newest offload
-            context whose objects it has.
+        listing: The bucket's inventory, with the columns name and bytes. It is at least as new as the newest
+            offload context whose objects it has.
         owners: The table of that name.
-        grace_ms: Time in ms. An object that the inventory lacks counts as absent if its offload context is
-            older than the newest context by more than this time.
+        grace_ms: Time in ms. An object that is not in the inventory counts as absent if its offload context
+            is older than that newest context by more than this time.
     """
     # Full: a copy without a context is a leak in the bucket, a context without a copy a loss.
-    copies = _copies(listing).join(_contexts(owners), [*_COPY_KEY], "full_outer")
+    copies = _listed_copies(listing).join(_contexts_by_copy(owners), [*_COPY_KEY], "full_outer")
     # An unreadable value may name any of the copies: one is enough to leave all of them in doubt.
     unread_owner_state = owners.where("status != 'ok'").agg(
         F.min(F.concat("path", F.lit(": "), "damage")).alias("unread")
     )
-    listing_reach = copies.where("has_data and has_index").agg(F.max("offload_time").alias("reached"))
-    copies = copies.crossJoin(F.broadcast(unread_owner_state)).crossJoin(F.broadcast(listing_reach))
+    newest_listed_offload = copies.where("has_data and has_index").agg(F.max("offload_time").alias("reached"))
+    copies = copies.crossJoin(F.broadcast(unread_owner_state)).crossJoin(F.broadcast(newest_listed_offload))
     is_complete = F.coalesce(F.col("has_data") & F.col("has_index"), F.lit(False))
-    fault = F.when(F.col("path").isNull(), ORPHAN_FAULT).when(
+    object_fault = F.when(F.col("path").isNull(), ORPHAN_FAULT).when(
         F.col("offload").isin("complete", "deleted") & ~is_complete, MISSING_FAULT
     )
     # An offload without a time is never old: the listing may have been made before it.
-    is_old = F.coalesce(F.col("offload_time") <= F.col("reached") - grace_ms, F.lit(False))
+    is_older_than_listing = F.coalesce(F.col("offload_time") <= F.col("reached") - grace_ms, F.lit(False))
     unread_reason = F.when((F.col("fault") == ORPHAN_FAULT) & F.col("unread").isNotNull(), F.col("unread"))
     unread_reason = unread_reason.when(
-        (F.col("fault") == MISSING_FAULT) & ~is_old, "the listing may be older than the copy"
+        (F.col("fault") == MISSING_FAULT) & ~is_older_than_listing, "the listing may be older than the copy"
     )
-    copies = copies.withColumn("fault", fault).withColumn("why", unread_reason)
+    copies = copies.withColumn("fault", object_fault).withColumn("why", unread_reason)
     copies = copies.fillna(0, ["objects", "bytes"]).fillna(False, ["has_data", "has_index"])
     return copies.select(*OFFLOAD_OBJECTS.names)
 
 
-def _copies(listing: DataFrame) -> DataFrame:
+def _listed_copies(listing: DataFrame) -> DataFrame:
     """Return one row for each copy in the listing."""
     name_columns = {
-        name: F.regexp_extract("name", _NAME_PATTERN, group)
-        for group, name in enumerate(("uid", "ledger", "index"), 1)
+        column_name: F.regexp_extract("name", _NAME_PATTERN, group_number)
+        for group_number, column_name in enumerate(("uid", "ledger", "index"), 1)
     }
     rows = listing.withColumns(name_columns).where("uid != ''")
     # Java writes UUIDs in lower case; try_cast, since 19 digits may be more than a ledger id can be.
-    rows = rows.withColumns({"uid": F.small_digits("uid"), "ledger_id": F.expr("try_cast(ledger as bigint)")})
+    uid, ledger_id = F.lowercase_digits("uid"), F.expr("try_cast(ledger as bigint)")
+    rows = rows.withColumns({"uid": uid, "ledger_id": ledger_id})
     rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
     is_index = F.col("index") != ""
     return (
@@ -106,14 +107,19 @@ def _copies(listing: DataFrame) -> DataFrame:
     )
 
 
-def _contexts(owners: DataFrame) -> DataFrame:
-    """Return one row for each context that names a copy. Contexts of a shadow topic belong to its source."""
+def _contexts_by_copy(owners: DataFrame) -> DataFrame:
+    """Return one row for each copy that an offload context names. A shadow topic's copy is its source's."""
     rows = owners.where("status = 'ok' and offload is not null and offload_uid is not null and not borrowed")
     rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
     first_owner = F.min(
-        F.struct("path", "offload", "offload_time", *(name for name in OWNER if name != "path"))
+        F.struct(
+            "path",
+            "offload",
+            "offload_time",
+            *(column_name for column_name in OWNER if column_name != "path"),
+        )
     )
-    references_by_object = rows.groupBy(F.small_digits("offload_uid").alias("uid"), *LEDGER).agg(
+    references_by_object = rows.groupBy(F.lowercase_digits("offload_uid").alias("uid"), *LEDGER).agg(
         first_owner.alias("one")
     )
     return references_by_object.select(*_COPY_KEY, "one.*")

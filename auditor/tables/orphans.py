@@ -17,10 +17,10 @@ from auditor.model.states import ON_DISK
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.parts import filter_part
-from auditor.tables.scans import deleted_ids, new_ids, scan_ids, with_both_doubts
+from auditor.tables.scans import add_both_doubt_columns, deleted_ids, new_ids, scan_ids
 
 COLLECTED_WITHIN_MS = 3_600_000
-"""Time in which a bookie's collector surely runs, in ms.
+"""Time in which a bookie's garbage collector certainly runs once, in ms.
 
 It runs every 15 minutes, unless compaction delays it.
 """
@@ -31,13 +31,13 @@ _PAIR_KEY = ("bookie_id", *LEDGER)
 class RecentIds(NamedTuple):
     """Evidence that the metadata had a ledger within the collectors' last interval before the first scan.
 
-    ``listed`` are the ids that an earlier run listed in that interval; None if there is no such run.
-    ``drawn`` are the ids that the store's id generator has given out since the begin of that interval: a
-    first and a last id, the last one exclusive; None if they are not known.
+    ``listed_ids`` are the ids that an earlier run listed in that interval; None if there is no such run.
+    ``issued_range`` is the range of ids that the store's generator has given out since the start of that
+    interval: the first id, and the id after the last; None if they are not known.
     """
 
-    listed: DataFrame | None = None
-    drawn: tuple[int, int] | None = None
+    listed_ids: DataFrame | None = None
+    issued_range: tuple[int, int] | None = None
 
 
 ORPHANS = schema_of(
@@ -96,67 +96,76 @@ VANISHED_RANGES = schema_of(
 
 
 def orphans(
-    unequal: DataFrame,
+    unequal_pairs: DataFrame,
     indexes: DataFrame,
     ledgers: DataFrame,
     second_scan: DataFrame | None,
     moved: DataFrame | None,
     scan_time: int,
     index_times: Mapping[str, int | None],
-    doubtful: DataFrame | None = None,
+    doubtful_ids: DataFrame | None = None,
     all_ledgers: DataFrame | None = None,
 ) -> DataFrame:
     """Find ledgers on a bookie that the store does not list, one row per pair.
 
-    A ledger that the first scan lists and the second does not was deleted in between. All its copies have
-    rows, also healthy ones. A ledger that only the second scan lists was created in between and is not an
-    orphan. ``doubt`` says why the store may have the ledger although no scan saw it; null if there is no
-    reason.
+    A ledger that only the first scan lists was deleted between the scans. All its copies have rows, also
+    healthy ones. A ledger that only the second scan lists was created between the scans, and is no orphan.
+    ``doubt`` says why the store may have the ledger although no scan saw it; null if there is no reason.
 
     Args:
-        unequal: The table of that name.
-        indexes: Rows of ``availability``. If nothing moved, those of the unequal pairs are enough.
+        unequal_pairs: The table of that name.
+        indexes: Rows of ``availability``. If ``moved`` is empty, those of the unequal pairs are enough.
         ledgers: The table of that name. Rows for the unequal pairs are enough if ``all_ledgers`` is given.
         second_scan: The second scan of a live store; None for a saved one.
         moved: Differences between the two scans (`auditor.tables.scans`); None for a saved store.
         scan_time: Time of the first scan, ms.
-        index_times: Upper bound of the time of each bookie's index, ms; None if it is unknown. Used for
-            RocksDB indexes.
-        doubtful: Ids that a scan may have missed (`auditor.tables.scans`); None if there are none.
+        index_times: Latest possible time of each bookie's index, ms; None if it is unknown. Only RocksDB
+            indexes need it.
+        doubtful_ids: Ids that a scan may have missed (`auditor.tables.scans`); None if there are none.
         all_ledgers: All rows of the table ``ledgers``, if ``ledgers`` has only some.
     """
-    stored_replicas = unequal.where(F.col("index_state").isin(*ON_DISK))
+    stored_replicas = unequal_pairs.where(F.col("index_state").isin(*ON_DISK))
     scanned_ids = scan_ids(ledgers)
     # Of all ledgers only those that an unequal pair is of: what is joined stays as small as the pairs are.
-    never_listed = stored_replicas.join(
+    never_listed_replicas = stored_replicas.join(
         scanned_ids.join(stored_replicas.select(*LEDGER), [*LEDGER], "left_semi"), [*LEDGER], "left_anti"
     )
-    orphan_rows = never_listed.select(*_PAIR_KEY, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
-    candidates = stored_replicas.select(*_PAIR_KEY)
+    orphan_rows = never_listed_replicas.select(
+        *_PAIR_KEY, F.col("held").alias("groups"), F.lit(False).alias("in_m0")
+    )
+    candidate_pairs = stored_replicas.select(*_PAIR_KEY)
     if second_scan is not None and moved is not None:
         deleted_indexes = indexes.where(_has_files()).join(deleted_ids(moved), [*LEDGER])
         orphan_rows = orphan_rows.join(new_ids(moved), [*LEDGER], "left_anti").unionByName(
             deleted_indexes.select(*_PAIR_KEY, "groups", F.lit(True).alias("in_m0"))
         )
-        candidates = candidates.unionByName(deleted_indexes.select(*_PAIR_KEY))
+        candidate_pairs = candidate_pairs.unionByName(deleted_indexes.select(*_PAIR_KEY))
     orphan_rows = orphan_rows.withColumn("doubt", F.lit(None).cast("string"))
-    if doubtful is not None:
+    if doubtful_ids is not None:
         # One that the first scan lists is in question only where the second may have missed it.
-        doubt = F.coalesce("second", F.when(~F.col("in_m0"), F.col("first")))
-        orphan_rows = with_both_doubts(orphan_rows.drop("doubt"), doubtful).withColumn("doubt", doubt)
-        orphan_rows = orphan_rows.drop("first", "second")
-    dated_rows = indexes.where(F.col("mtime") > scan_time).select(*_PAIR_KEY)
-    later_bookies = [
-        name for name, index_time in index_times.items() if index_time is None or index_time > scan_time
-    ]
-    if second_scan is None and later_bookies:
-        dated_rows = dated_rows.unionByName(
-            _is_above_all(indexes, scan_ids(ledgers if all_ledgers is None else all_ledgers), later_bookies)
+        scan_doubt = F.coalesce("second", F.when(~F.col("in_m0"), F.col("first")))
+        orphan_rows = add_both_doubt_columns(orphan_rows.drop("doubt"), doubtful_ids).withColumn(
+            "doubt", scan_doubt
         )
-    newer_rows = (
-        dated_rows.join(candidates, [*_PAIR_KEY], "left_semi").distinct().withColumn("newer", F.lit(True))
+        orphan_rows = orphan_rows.drop("first", "second")
+    rows_with_later_index = indexes.where(F.col("mtime") > scan_time).select(*_PAIR_KEY)
+    bookies_with_later_index = [
+        bookie_id
+        for bookie_id, index_time in index_times.items()
+        if index_time is None or index_time > scan_time
+    ]
+    if second_scan is None and bookies_with_later_index:
+        rows_with_later_index = rows_with_later_index.unionByName(
+            _find_ids_above_all(
+                indexes, scan_ids(ledgers if all_ledgers is None else all_ledgers), bookies_with_later_index
+            )
+        )
+    rows_newer_than_scan = (
+        rows_with_later_index.join(candidate_pairs, [*_PAIR_KEY], "left_semi")
+        .distinct()
+        .withColumn("newer", F.lit(True))
     )
-    return orphan_rows.join(newer_rows, [*_PAIR_KEY], "left").select(
+    return orphan_rows.join(rows_newer_than_scan, [*_PAIR_KEY], "left").select(
         *_PAIR_KEY,
         "groups",
         "in_m0",
@@ -166,20 +175,21 @@ def orphans(
     )
 
 
-def _has_files(empty: str = "length(groups) = 0") -> Column:
-    """Return whether the bookie has the ledger of a row of ``availability``."""
+def _has_files(emptiness_condition: str = "length(groups) = 0") -> Column:
+    """Return whether the bookie has the ledger; for rows of ``availability``, or of counts of them."""
     # A bookie that was asked for one ledger and has nothing of it does not have it.
-    is_empty_answer = (F.col("storage") == "rpc") & F.expr(empty)
+    is_empty_answer = (F.col("storage") == "rpc") & F.expr(emptiness_condition)
     return F.col("state").isin(*ON_DISK) & ~is_empty_answer
 
 
-def _is_above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> DataFrame:
+def _find_ids_above_all(indexes: DataFrame, listed_ids: DataFrame, bookies: list[str]) -> DataFrame:
     """Find pairs in RocksDB indexes whose ledger may be younger than the scan.
 
-    A RocksDB index keeps no times, but ids grow. An id above the highest that the scan lists in its scope may
-    have been created after the scan. If the scan lists no id of a scope, every id of the scope may have been.
+    A RocksDB index keeps no times, but new ledgers have higher ids. A ledger whose id is above all ids that
+    the scan lists in its scope may have been created after the scan. If the scan lists no id of a scope, this
+    holds for every ledger of the scope.
     """
-    highest_ids = listed.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
+    highest_ids = listed_ids.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
     rows = indexes.where((F.col("storage") == "rocksdb") & F.col("bookie_id").isin(bookies)).select(
         *_PAIR_KEY
     )
@@ -187,57 +197,61 @@ def _is_above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> 
     return rows.join(F.broadcast(highest_ids), "scope_id", "left").where(is_above_highest).select(*_PAIR_KEY)
 
 
-def _with_recent(orphans: DataFrame, recent_ids: RecentIds) -> DataFrame:
-    """Add ``recent``: the orphan was in the metadata ``recent_ids``, and awaits its garbage collection."""
-    recent = F.lit(False)
-    if recent_ids.drawn is not None:
-        first_drawn, next_undrawn = recent_ids.drawn
-        recent = (F.col("scope_id") == 0) & F.col("ledger_id").between(first_drawn, next_undrawn - 1)
-    if recent_ids.listed is None:
-        return orphans.withColumn("recent", recent)
+def _add_recent_flag(orphans: DataFrame, recent_ids: RecentIds) -> DataFrame:
+    """Add ``recent``: whether the metadata recently had the orphan, so that its garbage collection is due."""
+    is_recent = F.lit(False)
+    if recent_ids.issued_range is not None:
+        first_issued_id, next_unissued_id = recent_ids.issued_range
+        is_recent = (F.col("scope_id") == 0) & F.col("ledger_id").between(
+            first_issued_id, next_unissued_id - 1
+        )
+    if recent_ids.listed_ids is None:
+        return orphans.withColumn("recent", is_recent)
     # Of all ledgers only those that are orphans now.
-    listed = recent_ids.listed.join(orphans.select(*LEDGER).distinct(), [*LEDGER], "left_semi")
-    rows = orphans.join(listed.distinct().withColumn("seen", F.lit(True)), [*LEDGER], "left")
-    return rows.withColumn("recent", recent | F.col("seen").isNotNull()).drop("seen")
+    listed_orphans = recent_ids.listed_ids.join(orphans.select(*LEDGER).distinct(), [*LEDGER], "left_semi")
+    rows = orphans.join(listed_orphans.distinct().withColumn("seen", F.lit(True)), [*LEDGER], "left")
+    return rows.withColumn("recent", is_recent | F.col("seen").isNotNull()).drop("seen")
 
 
-def _with_dropped(orphans: DataFrame, owned: DataFrame | None) -> DataFrame:
-    """Add ``dropped``: owners were read, and none of them names the ledger of the orphan."""
-    if owned is None:
+def _add_dropped_flag(orphans: DataFrame, owner_rows: DataFrame | None) -> DataFrame:
+    """Add ``dropped``: whether owners were read, and none of them names the ledger of the orphan."""
+    if owner_rows is None:
         return orphans.withColumn("dropped", F.lit(False))
-    owned_ids = owned.select(*LEDGER).distinct().withColumn("named", F.lit(True))
-    rows = orphans.join(owned_ids, [*LEDGER], "left")
+    ids_with_owner = owner_rows.select(*LEDGER).distinct().withColumn("named", F.lit(True))
+    rows = orphans.join(ids_with_owner, [*LEDGER], "left")
     return rows.withColumn("dropped", F.col("named").isNull()).drop("named")
 
 
 def holdings(
-    counts: DataFrame,
+    index_counts: DataFrame,
     orphans: DataFrame,
-    earlier: DataFrame | None = None,
+    earlier_orphans: DataFrame | None = None,
     recent_ids: RecentIds | None = None,
-    owned: DataFrame | None = None,
+    owner_rows: DataFrame | None = None,
 ) -> DataFrame:
     """Count by bookie the ledgers in its index, the orphans among them, and the orphans in doubt.
 
     Args:
-        counts: Counts of all indexes (`auditor.tables.index_counts`).
+        index_counts: Counts of all indexes (`auditor.tables.index_counts`).
         orphans: The table of that name.
-        earlier: Orphans of a run that ended `COLLECTED_WITHIN_MS` or more before; None if there is none.
+        earlier_orphans: Orphans of a run that ended at least `COLLECTED_WITHIN_MS` before, or None.
             ``lasting`` counts orphans of both runs that are not in doubt.
         recent_ids: Evidence of ledgers that were in the metadata recently. ``recent`` counts orphans of such
             ledgers that are not in doubt.
-        owned: Ledgers that owners name. None if owners were not read: then no orphan counts as dropped.
+        owner_rows: Ledgers that owners name. None if owners were not read; no orphan counts as dropped then.
     """
-    ledgers = counts.where(_has_files("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
-    recent = F.count_if(F.col("recent") & F.col("doubt").isNull()).alias("recent")
-    dated_rows = _with_dropped(_with_recent(orphans, recent_ids or RecentIds()), owned)
+    ledgers = (
+        index_counts.where(_has_files("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
+    )
+    recent_count = F.count_if(F.col("recent") & F.col("doubt").isNull()).alias("recent")
+    flagged_orphans = _add_dropped_flag(_add_recent_flag(orphans, recent_ids or RecentIds()), owner_rows)
     is_explained = F.col("recent") | F.col("in_m0") | F.col("newer_than_scan") | F.col("dropped")
-    unexplained = F.count_if(~is_explained).alias("unexplained")
-    rows = _with_orphans(ledgers, dated_rows, ["bookie_id"], recent, unexplained)
-    if earlier is None:
+    unexplained_count = F.count_if(~is_explained).alias("unexplained")
+    rows = _add_orphan_counts(ledgers, flagged_orphans, ["bookie_id"], recent_count, unexplained_count)
+    if earlier_orphans is None:
         return rows.withColumn("lasting", F.lit(0).cast("long"))
     lasting_orphans = orphans.where("doubt is null").join(
-        earlier.select(*_PAIR_KEY), [*_PAIR_KEY], "left_semi"
+        earlier_orphans.select(*_PAIR_KEY), [*_PAIR_KEY], "left_semi"
     )
     lasting_counts = lasting_orphans.groupBy("bookie_id").agg(F.count("*").alias("lasting"))
     return rows.join(lasting_counts, "bookie_id", "left").fillna({"lasting": 0})
@@ -251,18 +265,18 @@ def vanished_ranges(
 ) -> DataFrame:
     """Find blocks of ids in which a bookie has only orphans, and at least ``vanished_ledgers`` of them.
 
-    Returns rows of `VANISHED_RANGES`; ``in_doubt`` counts orphans with an id in doubt. Orphans that were in
-    the metadata ``recent_ids`` do not count towards the minimum. By default, a block is a leaf of the
-    hierarchical layouts, because a vanished inner znode takes whole leaves with it.
+    Returns rows of `VANISHED_RANGES`; ``in_doubt`` counts orphans with an id in doubt. Orphans that the
+    metadata had recently (``recent_ids``) do not count towards the minimum. By default, a block is a leaf of
+    the hierarchical layouts, because a lost inner znode takes whole leaves with it.
     """
     settings = settings or CheckSettings()
     block_ids = settings.vanished_block_ids
     # Downwards, for negative ids too: other scopes have them.
     block_number = F.expr(f"ledger_id div {block_ids} - if(ledger_id % {block_ids} < 0, 1, 0)")
     block_keys = ["bookie_id", "scope_id", "leaf"]
-    recent_orphans = _with_recent(orphans, recent_ids or RecentIds()).withColumn("leaf", block_number)
-    full_blocks = (
-        recent_orphans.where("not recent")
+    flagged_orphans = _add_recent_flag(orphans, recent_ids or RecentIds()).withColumn("leaf", block_number)
+    blocks_with_many_orphans = (
+        flagged_orphans.where("not recent")
         .groupBy(*block_keys)
         .count()
         .where(F.col("count") >= settings.vanished_ledgers)
@@ -270,10 +284,10 @@ def vanished_ranges(
     held_ledgers = (
         availability.where(_has_files())
         .withColumn("leaf", block_number)
-        .join(full_blocks, block_keys, "left_semi")
+        .join(blocks_with_many_orphans, block_keys, "left_semi")
     )
     ledgers = held_ledgers.groupBy(*block_keys).agg(F.count("*").alias("ledgers"))
-    vanished_blocks = _with_orphans(ledgers, recent_orphans, block_keys).where(
+    vanished_blocks = _add_orphan_counts(ledgers, flagged_orphans, block_keys).where(
         F.col("ledgers") == F.col("orphans")
     )
     # The first and the last leaf of all reach beyond the least and the greatest id.
@@ -289,12 +303,12 @@ def vanished_ranges(
     )
 
 
-def _with_orphans(ledgers: DataFrame, orphans: DataFrame, keys: list[str], *counts: Column) -> DataFrame:
+def _add_orphan_counts(ledgers: DataFrame, orphans: DataFrame, keys: list[str], *counts: Column) -> DataFrame:
     """Return ``ledgers`` with the number of orphans by ``keys``, of those in doubt, and ``counts``."""
     doubted_count = F.count("doubt").alias("in_doubt")
-    recent_orphans = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), doubted_count, *counts)
-    count_columns = [name for name in recent_orphans.columns if name not in keys]
-    return ledgers.join(recent_orphans, keys, "left").fillna(0, count_columns)
+    orphan_counts = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), doubted_count, *counts)
+    count_columns = [name for name in orphan_counts.columns if name not in keys]
+    return ledgers.join(orphan_counts, keys, "left").fillna(0, count_columns)
 
 
 def find_over_replicated(
@@ -303,11 +317,16 @@ def find_over_replicated(
     """Find ledgers on a bookie that none of their ensembles names, one row per pair.
 
     Returns scope_id, ledger_id, bookie_id, count, behind_end, state, marked, locked, exposed. ``count`` is
-    the number of held entries. ``behind_end`` counts unexplained ones after the ledger's end. ``exposed`` is
-    whether a member is unregistered or read-only: an operator may then be making this copy.
+    the number of held entries. ``behind_end`` is the number of those after the ledger's end that no takeover
+    explains. ``exposed`` is whether a member is unregistered or read-only: then an operator may be making
+    this copy.
     """
-    pairs = filter_part("over_replicated", judged).select(*LEDGER, "state", F.explode("foreign").alias("f"))
-    pairs = pairs.select(*LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"), "f.behind_end")
+    over_replicated_pairs = filter_part("over_replicated", judged).select(
+        *LEDGER, "state", F.explode("foreign").alias("f")
+    )
+    over_replicated_pairs = over_replicated_pairs.select(
+        *LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"), "f.behind_end"
+    )
     bookies_at_risk = F.broadcast(
         bookies.where("registered is null or registered = 'readonly'").select(
             F.col("bookie_id").alias("member")
@@ -315,15 +334,15 @@ def find_over_replicated(
     )
     members = (
         ledgers.select(*LEDGER, "replicas")
-        .join(pairs.select(*LEDGER).distinct(), [*LEDGER], "left_semi")
+        .join(over_replicated_pairs.select(*LEDGER).distinct(), [*LEDGER], "left_semi")
         .select(*LEDGER, F.explode("replicas.bookie_id").alias("member"))
     )
-    exposed_ledgers = (
+    ledgers_at_risk = (
         members.join(bookies_at_risk, "member").select(*LEDGER).distinct().withColumn("exposed", F.lit(True))
     )
-    flagged_rows = (
-        pairs.join(exposed_ledgers, [*LEDGER], "left")
+    rows_with_marks = (
+        over_replicated_pairs.join(ledgers_at_risk, [*LEDGER], "left")
         .join(marks.select(*LEDGER, F.lit(True).alias("marked")).distinct(), [*LEDGER], "left")
         .join(locks.select(*LEDGER, F.lit(True).alias("locked")).distinct(), [*LEDGER], "left")
     )
-    return flagged_rows.fillna({"exposed": False, "marked": False, "locked": False})
+    return rows_with_marks.fillna({"exposed": False, "marked": False, "locked": False})

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from auditor.model.columns import schema_of
 from auditor.model.owner_scope import DROPPED_MEMORY_MS
-from auditor.sources.metadata.uri import SAVED
+from auditor.sources.metadata.uri import SAVED_SCHEMES
 from auditor.sources.owners.applications import parse_owners_uri
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
@@ -67,7 +67,7 @@ OWNER_STORES = schema_of(
 
 
 def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: int) -> DataFrame:
-    """Count by store: claims, foreign_claims, unowned, listed_before and dropped ledgers.
+    """Return by store the numbers of ledgers: claims, foreign_claims, unowned, listed_before and dropped.
 
     Args:
         ownership: The table of this run.
@@ -88,24 +88,24 @@ def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: 
 
 
 def store_facts(owners: DataFrame) -> DataFrame:
-    """Count by store the places that could not be listed (gaps), and find the store's newest change, ms."""
-    gaps = F.count_if(F.col("status") == "gap").alias("gaps")
-    return owners.groupBy("store").agg(gaps, F.max("mtime").alias("newest"))
+    """Return by store the number of paths that could not be listed (gaps), and the newest change, ms."""
+    gap_count = F.count_if(F.col("status") == "gap").alias("gaps")
+    return owners.groupBy("store").agg(gap_count, F.max("mtime").alias("newest"))
 
 
 @dataclass(frozen=True, slots=True)
 class StoreReferences:
-    """The ledger references that stores of owners have in common. Stores have their names in ``--owners``.
+    """The ledger references that stores of owners have in common. A store is named as in ``--owners``.
 
     Args:
-        first: The lowest ledger id that each store of this run names.
-        twins: Pairs of stores of this run that have a reference in common.
-        shared: Number of common references, by store of this run and store of the earlier run.
+        lowest_ids: The lowest ledger id that each store of this run names.
+        linked_pairs: Pairs of stores of this run that have a reference in common.
+        shared_counts: Number of common references, by store of this run and store of the earlier run.
     """
 
-    first: Mapping[str, int]
-    twins: Sequence[tuple[str, str]]
-    shared: Mapping[tuple[str, str], int]
+    lowest_ids: Mapping[str, int]
+    linked_pairs: Sequence[tuple[str, str]]
+    shared_counts: Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,86 +113,99 @@ class StoreMatches:
     """The names in this run and in the earlier run that stand for the same store of owners.
 
     Args:
-        same: Second names of a store in this run, each with the first name.
-        current: Names of the earlier run, each with the name of the same store in this run.
-        identities: Names that are valid in every run, by name in this run. Second names are left out.
+        first_names: First name of each store of this run that has several, by each of its other names.
+        current_names: Name in this run of each store of the earlier run, by its name there.
+        identities: Name of each store that is the same in every run, by its first name in this run.
     """
 
-    same: Mapping[str, str]
-    current: Mapping[str, str]
+    first_names: Mapping[str, str]
+    current_names: Mapping[str, str]
     identities: Mapping[str, str]
 
 
 def match_stores(
-    stores: Sequence[str], references: StoreReferences, earlier: Mapping[str, str | None]
+    stores: Sequence[str], references: StoreReferences, earlier_identities: Mapping[str, str | None]
 ) -> StoreMatches:
     """Match a run's stores of owners with each other, and with those of the earlier run.
 
     Args:
         stores: The names in ``--owners`` of the stores that were read.
         references: The references that the stores have in common.
-        earlier: The stores of the earlier run, each with its identity; None if that run kept no identity.
+        earlier_identities: Identity of each store of the earlier run; None if that run kept none.
     """
-    same: dict[str, str] = {}
+    first_names: dict[str, str] = {}
     for store in stores:
-        if store not in same:
-            same |= dict.fromkeys(_connected(store, references.twins) - {store} - same.keys(), store)
-    current: dict[str, str] = {}
+        if store not in first_names:
+            first_names |= dict.fromkeys(
+                _linked_stores(store, references.linked_pairs) - {store} - first_names.keys(), store
+            )
+    current_names: dict[str, str] = {}
     identities: dict[str, str] = {}
-    for (store, earlier_store), _ in sorted(references.shared.items(), key=lambda pair: (-pair[1], pair[0])):
-        name = same.get(store, store)
-        current.setdefault(earlier_store, name)
-        identities.setdefault(name, earlier.get(earlier_store) or store_identity(earlier_store))
+    for (store, earlier_store), _ in sorted(
+        references.shared_counts.items(), key=lambda count_item: (-count_item[1], count_item[0])
+    ):
+        first_name = first_names.get(store, store)
+        current_names.setdefault(earlier_store, first_name)
+        identities.setdefault(
+            first_name, earlier_identities.get(earlier_store) or store_identity(earlier_store)
+        )
     for store in stores:
-        if store not in same:
-            identities.setdefault(store, _new_identity(store, references.first.get(store)))
-    return StoreMatches(same, current, identities)
+        if store not in first_names:
+            identities.setdefault(store, _new_identity(store, references.lowest_ids.get(store)))
+    return StoreMatches(first_names, current_names, identities)
 
 
-def _connected(store: str, pairs: Sequence[tuple[str, str]]) -> set[str]:
-    connected_stores, pending_stores = set[str](), {store}
-    while pending_stores:
-        name = pending_stores.pop()
-        connected_stores.add(name)
-        pending_stores |= {
-            neighbour_store for pair in pairs if name in pair for neighbour_store in pair
+def _linked_stores(store: str, store_pairs: Sequence[tuple[str, str]]) -> set[str]:
+    connected_stores, stores_to_visit = set[str](), {store}
+    while stores_to_visit:
+        linked_store = stores_to_visit.pop()
+        connected_stores.add(linked_store)
+        stores_to_visit |= {
+            neighbour_store
+            for store_pair in store_pairs
+            if linked_store in store_pair
+            for neighbour_store in store_pair
         } - connected_stores
     return connected_stores
 
 
-def _new_identity(store: str, first: int | None) -> str:
+def _new_identity(store: str, lowest_id: int | None) -> str:
     """Return the identity of a store that no earlier run read.
 
-    That of a saved store includes ``first``, the lowest ledger id that it names.
+    That of a saved store includes ``lowest_id``, the lowest ledger id that it names.
     """
     identity = store_identity(store)
-    return f"{identity} of ledger {first}" if identity != store and first is not None else identity
+    return f"{identity} of ledger {lowest_id}" if identity != store and lowest_id is not None else identity
 
 
-def current_store(earlier: str | None, stores: Sequence[str], matched: Mapping[str, str]) -> str:
-    """Return the name in ``stores`` of the store that an earlier run named ``earlier``.
+def current_store(earlier_name: str | None, stores: Sequence[str], matched_stores: Mapping[str, str]) -> str:
+    """Return the name in ``stores`` of the store that an earlier run named ``earlier_name``.
 
-    If no store matches, the result is a name that is not in ``stores``. A saved store is in another file
-    every night. So the ledgers that it names identify it (``matched``). Only if a store has no ledger in
-    common with an earlier one, its chroot identifies it. Runs of earlier releases had one store without a
-    name.
+    If no store matches, the result is a name that is not in ``stores``. A saved store may be in another file
+    in each run, so the ledgers that it names identify it. ``matched_stores`` has the stores that were found
+    in this way: names of this run, by name of the earlier run. A store without a common ledger is identified
+    by its chroot. Runs of earlier releases had one store without a name.
 
     >>> current_store("pulsar:dump:///mon.jsonl?root=/east", ["pulsar:dump:///tue.jsonl?root=/east"], {})
     'pulsar:dump:///tue.jsonl?root=/east'
     """
-    if earlier is None:
+    if earlier_name is None:
         return stores[0]
-    if earlier in matched:
-        return matched[earlier]
-    unmatched_stores = [store for store in stores if store not in matched.values()]
-    saved_path = _saved_path(earlier)
-    same = [
+    if earlier_name in matched_stores:
+        return matched_stores[earlier_name]
+    unmatched_stores = [store for store in stores if store not in matched_stores.values()]
+    saved_path = _saved_path(earlier_name)
+    same_chroot_stores = [
         store for store in unmatched_stores if saved_path is not None and _saved_path(store) == saved_path
     ]
-    if earlier in unmatched_stores or not same:
+    if earlier_name in unmatched_stores or not same_chroot_stores:
         # Another store has the name by now.
-        return earlier if earlier not in matched.values() else f"{earlier} of an earlier run"
-    return same[0]
+        return (
+            earlier_name
+            if earlier_name not in matched_stores.values()
+            else f"{earlier_name} of an earlier run"
+        )
+    return same_chroot_stores[0]
 
 
 def store_identity(store: str) -> str:
@@ -208,5 +221,5 @@ def store_identity(store: str) -> str:
 def _saved_path(store: str) -> tuple[str, str] | None:
     """Return the application and chroot of a saved store; None for a running one."""
     owners = parse_owners_uri(store)
-    is_saved = owners.store.partition("://")[0] in SAVED
+    is_saved = owners.store.partition("://")[0] in SAVED_SCHEMES
     return (owners.application, owners.chroot) if is_saved else None

@@ -5,21 +5,20 @@ without a reference. The application's ledgers are in scope 0, like all ledgers 
 Both sides together give the standing of a row:
 
     owned       the ledger exists and an owner names it
-    offloaded   the ledger is gone, and its owner replaced it by a copy in an object store: right
+    offloaded   the ledger is gone, because its owner replaced it by a copy in an object store: no fault
     dangling    an owner names the ledger, and no scan of the ledgers has it
-    unowned     its custom metadata names an owner; that owner was read, and names the ledger no more
-    young       no owner names it, and it is younger than the grace: its owner may be about to
-    unknown     no owner names it, or it may exist unseen, and ``why`` says what was not read
+    unowned     its custom metadata names an owner; that owner was read, and no longer names the ledger
+    young       no owner names it, and it is younger than the grace: its owner may still add it
+    unknown     an owner of the ledger, or the ledger itself, may exist unseen: ``why`` says what was not read
     foreign     no owner names it, and it claims another application, or a namespace that no store has
     unnamed     no owner names it, and its custom metadata names no owner
 
-Absence needs an order of reads. The audit reads ledgers, then owners, then ledgers again; a saved store is
-read once. A ledger that only the second scan lists was created meanwhile. A ledger that only the first scan
-lists was deleted meanwhile. Neither is a fault.
+The audit reads ledgers, then owners, then ledgers again; a saved store is read once. A ledger that only one
+scan lists was created or deleted meanwhile, which is no fault.
 
-A ledger is owned if any store of owners names it. The custom metadata of a ledger tell which owner it claims
-(`auditor.tables.claims`); they do not name a store. A claim in a namespace that no store has is foreign: an
-owner that was not read may name the ledger.
+A ledger is owned if any store of owners names it. The custom metadata of a ledger tells which owner it claims
+(`auditor.tables.claims`), but not the store. A claim in a namespace that no store has is foreign: an owner
+that was not read may name the ledger.
 """
 
 from collections.abc import Mapping
@@ -33,7 +32,7 @@ from auditor.spark import functions as F
 from auditor.spark.batches import select_columns
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.claims import application_of, claim_of, namespace_of, path_below_root
-from auditor.tables.scans import deleted_ids, new_ids, with_both_doubts
+from auditor.tables.scans import add_both_doubt_columns, deleted_ids, new_ids
 
 OWNERSHIP = schema_of(
     ("scope_id", pa.int64(), "0: applications know no scopes"),
@@ -94,17 +93,17 @@ OWNERSHIP = schema_of(
     ("damage_offset", pa.int64(), "byte of the value at which decoding failed"),
 )
 
-MAX_GAPS, MAX_CLOSED_PLACES = 1000, 200_000
-"""Largest numbers of unlisted and of unread places in owners' trees. Beyond either, no ledger is unowned."""
+MAX_UNLISTED_PATHS, MAX_UNREAD_PATHS = 1000, 200_000
+"""Largest numbers of unlisted and of unread paths in owners' trees. With more, no ledger is unowned."""
 
-AGELESS_REASON = "the ledger's creation time is not known"
-"""Reason why a ledger without an owner is unknown if the store keeps no times (etcd)."""
+NO_AGE_REASON = "the ledger's creation time is not known"
+"""Reason for the standing unknown of a ledger without an owner if the store keeps no times (etcd)."""
 
 SHORT_GRACE_REASON = (
     "--owner-grace is shorter than 4 hours, a broker's usual ledger rollover: a broker "
     "may still add this ledger to its topic"
 )
-"""Reason why a ledger without an owner is not confirmed as unowned if the grace is short."""
+"""Reason why a ledger without an owner is not confirmed as unowned: the grace is short."""
 
 DANGLING_FAULT, UNOWNED_FAULT = "owner-dangling", "ledger-unowned"
 LENGTH_FAULT, MISATTRIBUTED_FAULT, UNREADABLE_FAULT = (
@@ -123,19 +122,19 @@ _REFERENCE = (
 
 @dataclass(frozen=True, slots=True)
 class ReadTimes:
-    """The times of the reads, in ms. A ledger younger than ``grace`` at ``scan_time`` is never unowned.
+    """The times of the reads, in ms. A ledger younger than ``grace_ms`` at ``scan_time`` is never unowned.
 
-    ``chroots`` are the paths above the owners' trees, by store. ``first_zxid`` is the zxid at the first scan
-    if one running ZooKeeper has both ledgers and owners, else None. ``first_time`` is the begin of the first
-    scan, ms, if only clocks order the reads of ledgers and owners, else None. ``mismatch_reason`` says why
-    owners and ledgers may not belong together; None if they do.
+    ``chroots`` has the path above the owners' trees by store. ``first_zxid`` is the zxid at the first scan if
+    one running ZooKeeper has both ledgers and owners, else None. ``first_scan_time`` is the start of that
+    scan if only clocks tell whether an owner changed after it, else None. ``mismatch_reason`` says why owners
+    and ledgers may not belong together; None if they do.
     """
 
     scan_time: int
-    grace: int
+    grace_ms: int
     chroots: Mapping[str, str] = field(default_factory=dict)
     first_zxid: int | None = None
-    first_time: int | None = None
+    first_scan_time: int | None = None
     mismatch_reason: str | None = None
 
 
@@ -143,66 +142,66 @@ def ownership(
     ledgers: DataFrame,
     owners: DataFrame,
     moved: DataFrame | None,
-    doubtful: DataFrame,
-    earlier: DataFrame | None,
-    lists: DataFrame | None,
+    doubtful_rows: DataFrame,
+    earlier_ownership: DataFrame | None,
+    earlier_lists: DataFrame | None,
     applications: tuple[str, ...],
-    moments: ReadTimes,
+    times: ReadTimes,
 ) -> DataFrame:
     """Return the rows of `OWNERSHIP`.
 
     Args:
         ledgers: The table of that name.
         owners: The table of that name.
-        moved: Differences between two scans of a live store (`auditor.tables.scans`); None for one scan.
-        doubtful: Ids that a scan may have missed.
-        earlier: The table ``ownership`` of a run that is older by the grace or more; None if there is none.
-        lists: The table ``ownership`` of the newest earlier run; None if there is none.
+        moved: Differences between two scans of a live store (`auditor.tables.scans`), or None.
+        doubtful_rows: Ids that a scan may have missed.
+        earlier_ownership: The table ``ownership`` of a run that is older by the grace or more, or None.
+        earlier_lists: The table ``ownership`` of the newest earlier run; None if there is none.
         applications: Applications whose owners were read.
-        moments: Times of the reads.
+        times: Times of the reads (`ReadTimes`).
     """
-    owners = owners.withColumn("below_root", path_below_root(moments.chroots))
-    listed_ledgers = _ledgers(ledgers, moved)
+    owners = owners.withColumn("below_root", path_below_root(times.chroots))
+    listed_ledgers = _listed_ledgers(ledgers, moved)
     named_ledgers = owners.where("status = 'ok' and ledger_id is not null").select(
         "ledger_id", *_REFERENCE, "below_root", "store"
     )
     ownership_rows = listed_ledgers.join(named_ledgers, "ledger_id", "full_outer").withColumn(
         "scope_id", F.lit(0).cast("bigint")
     )
-    ownership_rows = _with_namespaces(_with_blocked(ownership_rows, owners), owners)
-    ownership_rows = _with_lists(ownership_rows, lists, moments.scan_time)
+    ownership_rows = _add_namespaces(_add_block_reason(ownership_rows, owners), owners)
+    ownership_rows = _add_list_history(ownership_rows, earlier_lists, times.scan_time)
     # A ledger may be unseen by either scan; what the first could not read is the reason that is given.
-    ownership_rows = with_both_doubts(ownership_rows, doubtful).withColumn(
+    ownership_rows = add_both_doubt_columns(ownership_rows, doubtful_rows).withColumn(
         "doubt", F.coalesce("first", "second")
     )
-    ownership_rows = _seen_before(ownership_rows, earlier).withColumn(
-        "standing", _standing_column(applications, moments)
+    ownership_rows = _add_seen_before(ownership_rows, earlier_ownership).withColumn(
+        "standing", _standing_column(applications, times)
     )
     ownership_rows = ownership_rows.withColumns(
         {
-            "why": _reason_column(applications, moments),
-            "fault": _fault_column(moments),
+            "why": _reason_column(applications, times),
+            "fault": _fault_column(times),
             "application": F.coalesce("application", "said"),
         }
     )
-    ownership_rows = ownership_rows.withColumn("claim", F.concat(_chroot(moments.chroots), "claim"))
-    fault = F.when(F.col("status") != "ok", UNREADABLE_FAULT)
-    unnamed_owners = owners.where("ledger_id is null").drop("ctime", "mtime").withColumn("fault", fault)
-    return select_columns(ownership_rows, OWNERSHIP).unionByName(select_columns(unnamed_owners, OWNERSHIP))
+    ownership_rows = ownership_rows.withColumn("claim", F.concat(_claim_chroot(times.chroots), "claim"))
+    read_fault = F.when(F.col("status") != "ok", UNREADABLE_FAULT)
+    unread_rows = owners.where("ledger_id is null").drop("ctime", "mtime").withColumn("fault", read_fault)
+    return select_columns(ownership_rows, OWNERSHIP).unionByName(select_columns(unread_rows, OWNERSHIP))
 
 
-def _chroot(chroots: Mapping[str, str]) -> Column:
-    """Return the chroot for a claim: that of the row's store, or else the common chroot of all stores."""
-    shared_roots = {*chroots.values()}
-    chroot = F.lit(next(iter(shared_roots)) if len(shared_roots) == 1 else "")
-    if len(shared_roots) > 1:
+def _claim_chroot(chroots: Mapping[str, str]) -> Column:
+    """Return the chroot for a claim: that of the row's store, or else one that all stores share, or empty."""
+    distinct_chroots = {*chroots.values()}
+    chroot = F.lit(next(iter(distinct_chroots)) if len(distinct_chroots) == 1 else "")
+    if len(distinct_chroots) > 1:
         for store, path in chroots.items():
             chroot = F.when(F.col("store") == store, path).otherwise(chroot)
     return chroot
 
 
-def _ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Return the ledgers of scope 0 that a scan lists, with few columns. ``settled``: both scans list it."""
+def _listed_ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
+    """Return the ledgers of scope 0 that a scan lists, with ``settled``: whether both scans list them."""
     rows = ledgers.where("scope_id = 0 and status in ('ok', 'broken', 'unreadable')").select(
         "ledger_id",
         "state",
@@ -227,41 +226,41 @@ def _ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
     return rows.unionByName(new_ledger_ids, allowMissingColumns=True)
 
 
-def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``blocked``: why the owner that a ledger claims was not read; null if it was read or is gone."""
+def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
+    """Add ``blocked``: why the owner that a ledger claims was not read; null if it was read or is absent."""
     unread_reason = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
     stale_reason = F.when(F.col("stale"), F.lit("only the last entry of the cursor's ledger mentions it"))
     # A value that could not be read may name the ledger; a stale one may name others by now.
     closed_places = owners.where((F.col("status") != "ok") & (F.col("status") != "gap") | F.col("stale"))
-    reason = F.concat("path", F.lit(": "), F.coalesce(unread_reason, stale_reason))
+    place_reason = F.concat("path", F.lit(": "), F.coalesce(unread_reason, stale_reason))
     closed_places = closed_places.groupBy(F.col("below_root").alias("claim")).agg(
-        F.min(reason).alias("unread")
+        F.min(place_reason).alias("unread")
     )
     gaps = owners.where("status = 'gap'").select(
         F.col("below_root").alias("gap"), F.concat("path", F.lit(": "), "damage").alias("unlisted")
     )
     # An inner znode that was not listed hides every owner below it.
     is_below_gap = (F.col("claim") == F.col("gap")) | F.col("claim").startswith(F.concat("gap", F.lit("/")))
-    hidden_claims = rows.where("claim is not null and path is null").select("ledger_id", "claim")
-    hidden_claims = hidden_claims.join(F.broadcast(gaps.limit(MAX_GAPS)), is_below_gap)
-    hidden_claims = hidden_claims.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
+    claims_below_gaps = rows.where("claim is not null and path is null").select("ledger_id", "claim")
+    claims_below_gaps = claims_below_gaps.join(F.broadcast(gaps.limit(MAX_UNLISTED_PATHS)), is_below_gap)
+    claims_below_gaps = claims_below_gaps.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
     # Both lists are broadcast, so they are bounded; beyond that no ledger is called unowned.
-    counts = gaps.groupBy().count().select((F.col("count") > MAX_GAPS).alias("many"))
-    counts = counts.crossJoin(
-        closed_places.groupBy().count().select((F.col("count") > MAX_CLOSED_PLACES).alias("more"))
+    gap_counts = gaps.groupBy().count().select((F.col("count") > MAX_UNLISTED_PATHS).alias("many"))
+    gap_counts = gap_counts.crossJoin(
+        closed_places.groupBy().count().select((F.col("count") > MAX_UNREAD_PATHS).alias("more"))
     )
-    closed_rows = rows.join(hidden_claims, "ledger_id", "left").join(
-        F.broadcast(closed_places.limit(MAX_CLOSED_PLACES)), "claim", "left"
+    blocked_rows = rows.join(claims_below_gaps, "ledger_id", "left").join(
+        F.broadcast(closed_places.limit(MAX_UNREAD_PATHS)), "claim", "left"
     )
-    general_reason = F.when(
+    too_many_gaps_reason = F.when(
         F.col("many") | F.col("more"), F.lit("too many paths of the owners' trees were not read")
     )
-    block_reason = F.coalesce("unlisted", "unread", general_reason)
-    return closed_rows.crossJoin(F.broadcast(counts)).withColumn("blocked", block_reason)
+    block_reason = F.coalesce("unlisted", "unread", too_many_gaps_reason)
+    return blocked_rows.crossJoin(F.broadcast(gap_counts)).withColumn("blocked", block_reason)
 
 
-def _with_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``claimed_namespace``, and ``namespace_read``: whether a store has it; null without a claim."""
+def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
+    """Add ``claimed_namespace``, and ``namespace_read``: whether a store has it. Null without a claim."""
     name = "claimed_namespace"
     namespaces_of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(
         F.col(name).isNotNull()
@@ -272,103 +271,104 @@ def _with_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
     return joined_rows.withColumn("namespace_read", F.when(F.col("claim").isNotNull(), has_namespace))
 
 
-def _with_lists(rows: DataFrame, lists: DataFrame | None, scan_time: int) -> DataFrame:
+def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: int) -> DataFrame:
     """Add ``listed_before`` and ``dropped_since``. Without an owner, ``store`` is the last store with one.
 
-    A dropped ledger stays dropped in later runs. Otherwise a store that lost its lists would be trusted again
-    one run later.
+    A dropped ledger stays dropped. Otherwise the next run would trust a store that lost its lists.
     """
-    if lists is None:
+    if old_rows is None:
         return rows.withColumns({"listed_before": F.lit(False), "dropped_since": F.lit(None).cast("bigint")})
     # Runs of earlier releases have neither column.
     dropped_since, store = (
         F.min(name).alias(f"{name}_then")
-        if name in lists.columns
-        else F.lit(None).cast(kind).alias(f"{name}_then")
-        for name, kind in (("dropped_since", "bigint"), ("store", "string"))
+        if name in old_rows.columns
+        else F.lit(None).cast(column_type).alias(f"{name}_then")
+        for name, column_type in (("dropped_since", "bigint"), ("store", "string"))
     )
-    is_dropped = F.col("dropped_since").isNotNull() if "dropped_since" in lists.columns else F.lit(False)
-    owned_ledgers = lists.where((F.col("standing") == "owned") | is_dropped).groupBy("ledger_id")
+    is_dropped = F.col("dropped_since").isNotNull() if "dropped_since" in old_rows.columns else F.lit(False)
+    owned_ledgers = old_rows.where((F.col("standing") == "owned") | is_dropped).groupBy("ledger_id")
     earlier_owners = owned_ledgers.agg(F.lit(True).alias("had_owner"), dropped_since, store)
     joined_rows = rows.join(earlier_owners, "ledger_id", "left")
-    is_lost = F.col("had_owner") & F.col("path").isNull() & F.col("there") & F.col("settled")
+    has_lost_owner = F.col("had_owner") & F.col("path").isNull() & F.col("there") & F.col("settled")
     return joined_rows.withColumns(
         {
             "listed_before": F.coalesce("had_owner", F.lit(False)),
-            "dropped_since": F.when(is_lost, F.coalesce("dropped_since_then", F.lit(scan_time))),
+            "dropped_since": F.when(has_lost_owner, F.coalesce("dropped_since_then", F.lit(scan_time))),
             "store": F.coalesce("store", "store_then"),
         }
     )
 
 
-def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
-    """Add ``seen_before``: an earlier run found the ledger unowned, or unknown only for lack of its age.
+def _add_seen_before(rows: DataFrame, earlier_ownership: DataFrame | None) -> DataFrame:
+    """Add ``seen_before``: an earlier run found the ledger unowned, or unknown only because of its age.
 
-    A ledger in a run that is older by the grace is itself older than the grace.
+    The earlier run is older by the grace, so its ledgers are older than the grace.
     """
-    if earlier is None:
+    if earlier_ownership is None:
         return rows.withColumn("seen_before", F.lit(False))
-    is_ageless = (F.col("standing") == "unknown") & (F.col("why") == AGELESS_REASON)
+    is_ageless = (F.col("standing") == "unknown") & (F.col("why") == NO_AGE_REASON)
     earlier_unowned = (
-        earlier.where((F.col("standing") == "unowned") | is_ageless).select("ledger_id").distinct()
+        earlier_ownership.where((F.col("standing") == "unowned") | is_ageless).select("ledger_id").distinct()
     )
-    compared_rows = rows.join(earlier_unowned.withColumn("before", F.lit(True)), "ledger_id", "left")
-    return compared_rows.withColumn("seen_before", F.coalesce("before", F.lit(False)))
+    rows_with_earlier_run = rows.join(earlier_unowned.withColumn("before", F.lit(True)), "ledger_id", "left")
+    return rows_with_earlier_run.withColumn("seen_before", F.coalesce("before", F.lit(False)))
 
 
-def _standing_column(applications: tuple[str, ...], moments: ReadTimes) -> Column:
-    is_listed, is_named = F.col("there").isNotNull(), F.col("path").isNotNull()
+def _standing_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
+    is_listed, has_owner = F.col("there").isNotNull(), F.col("path").isNotNull()
     # Given up for its copy in an object store it is rightly gone; a shadow topic lists what another one owns.
     absence_reason = F.when(F.col("offload") == "deleted", "offloaded").when(F.col("borrowed"), "unknown")
-    age = F.lit(moments.scan_time) - F.col("ctime")
-    undecided = (
+    ledger_age_ms = F.lit(times.scan_time) - F.col("ctime")
+    is_undecided = (
         F.col("claim").isNull()
         | (F.col("ctime").isNull() & ~F.col("seen_before"))
         | F.col("blocked").isNotNull()
         | ~F.col("settled")
     )
-    unnamed_standing = (
+    standing_without_owner = (
         F.when(F.col("said").isNull(), "unnamed")
         .when(~F.col("said").isin(*applications), "foreign")
-        .when(age <= moments.grace, "young")
+        .when(ledger_age_ms <= times.grace_ms, "young")
         .when(_is_foreign(), "foreign")
-        .when(undecided, "unknown")
+        .when(is_undecided, "unknown")
         .otherwise("unowned")
     )
     return (
-        F.when(is_listed & is_named, "owned")
-        .when(is_named, absence_reason.otherwise("dangling"))
-        .otherwise(unnamed_standing)
+        F.when(is_listed & has_owner, "owned")
+        .when(has_owner, absence_reason.otherwise("dangling"))
+        .otherwise(standing_without_owner)
     )
 
 
 def _is_foreign() -> Column:
-    """Return whether a ledger claims a namespace that no store has, although every place for it was read."""
+    """Return whether a ledger claims a namespace that no store has, although its places were all read."""
     return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
 
 
-def _reason_column(applications: tuple[str, ...], moments: ReadTimes) -> Column:
+def _reason_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
     change_reason = (
-        F.when(F.col("mzxid") > moments.first_zxid, "the ledger's owner changed while the metadata was read")
-        if moments.first_zxid is not None
+        F.when(F.col("mzxid") > times.first_zxid, "the ledger's owner changed while the metadata was read")
+        if times.first_zxid is not None
         else F.lit(None)
     )
-    if moments.first_time is not None:
-        is_later = F.coalesce(F.col("mtime") >= moments.first_time, F.lit(True))
-        change_reason = F.when(is_later, "the ledger's owner may have changed while the metadata was read")
+    if times.first_scan_time is not None:
+        may_be_changed = F.coalesce(F.col("mtime") >= times.first_scan_time, F.lit(True))
+        change_reason = F.when(
+            may_be_changed, "the ledger's owner may have changed while the metadata was read"
+        )
     identity_reason, grace_reason = (
-        F.lit(moments.mismatch_reason),
-        F.lit(SHORT_GRACE_REASON if moments.grace < ROLLOVER_MS else None),
+        F.lit(times.mismatch_reason),
+        F.lit(SHORT_GRACE_REASON if times.grace_ms < ROLLOVER_MS else None),
     )
-    unknown = F.coalesce(
+    unknown_reason = F.coalesce(
         F.when(F.col("borrowed"), "a shadow topic may list ledgers that its source has given up"),
         F.when(~F.col("settled"), "the ledger was made or deleted while the metadata was read"),
         F.when(F.col("claim").isNull(), "the ledger's custom metadata does not mention its owner"),
         F.col("blocked"),
-        F.when(F.col("ctime").isNull(), AGELESS_REASON),
+        F.when(F.col("ctime").isNull(), NO_AGE_REASON),
     )
     return (
-        F.when(F.col("standing") == "unknown", unknown)
+        F.when(F.col("standing") == "unknown", unknown_reason)
         .when(F.col("standing") == "dangling", F.coalesce("doubt", change_reason, identity_reason))
         .when(F.col("standing") == "unowned", F.coalesce(identity_reason, grace_reason))
         .when(
@@ -378,23 +378,23 @@ def _reason_column(applications: tuple[str, ...], moments: ReadTimes) -> Column:
     )
 
 
-def _fault_column(moments: ReadTimes) -> Column:
-    """Return the fault of a row, whether its ledger is owned, dangling or unowned."""
+def _fault_column(times: ReadTimes) -> Column:
+    """Return the check that reports the fault of a row with a ledger; null if there is no fault."""
     is_owned = F.col("standing") == "owned"
-    data = is_owned & (F.col("kind") == "data") & ~F.col("borrowed")
-    entries, size = F.col("entries"), F.col("size")
-    length = (F.col("state") == "CLOSED") & (
-        (entries != F.col("last_entry_id") + 1) | (size != F.col("length"))
+    is_data = is_owned & (F.col("kind") == "data") & ~F.col("borrowed")
+    entries_column, size_column = F.col("entries"), F.col("size")
+    is_length_wrong = (F.col("state") == "CLOSED") & (
+        (entries_column != F.col("last_entry_id") + 1) | (size_column != F.col("length"))
     )
     has_exact_length = F.col("kind").isin("data", "cursor", "schema") & ~F.col("borrowed")
     # An offload that waits is judged by the last thing that happened to it.
-    waiting_since = F.greatest("ctime", "timestamp", "offload_time")
-    is_old = F.lit(moments.scan_time) - waiting_since > moments.grace
+    wait_start = F.greatest("ctime", "timestamp", "offload_time")
+    is_past_grace = F.lit(times.scan_time) - wait_start > times.grace_ms
     return (
         F.when(F.col("standing") == "dangling", DANGLING_FAULT)
         .when(F.col("standing") == "unowned", UNOWNED_FAULT)
         .when(is_owned & has_exact_length & (F.col("claim") != F.col("below_root")), MISATTRIBUTED_FAULT)
-        .when(data & length, LENGTH_FAULT)
-        .when(data & is_old & (F.col("offload") == "incomplete"), INCOMPLETE_FAULT)
-        .when(data & is_old & F.col("offload").isin("complete", "deleted"), NOT_TRIMMED_FAULT)
+        .when(is_data & is_length_wrong, LENGTH_FAULT)
+        .when(is_data & is_past_grace & (F.col("offload") == "incomplete"), INCOMPLETE_FAULT)
+        .when(is_data & is_past_grace & F.col("offload").isin("complete", "deleted"), NOT_TRIMMED_FAULT)
     )

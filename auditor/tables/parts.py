@@ -1,7 +1,7 @@
-"""Parts: the rows of large tables that checks need. One query finds out which parts have rows.
+"""Parts: the rows of large tables that one kind of check needs. One query finds out which parts have rows.
 
 In a healthy cluster most parts have no rows. One query of a few columns finds that out for all parts. Without
-it, each check that finds nothing would scan its table.
+this query, each check that finds nothing would scan its table.
 """
 
 from collections.abc import Mapping
@@ -44,17 +44,17 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "id_generators_behind": (("id_generators", "listed > 0 or held > 0"),),
     "orphans_or_foreign": (("orphans", "true"), ("bookies", "foreign_instance")),
 }
-"""Tables and row conditions of each part. A part is empty if no row of its tables meets the condition."""
+"""Tables of each part, each with an SQL condition. A part has the rows that meet the condition."""
 
 
 def filter_part(part: str, table: DataFrame) -> DataFrame:
-    """Return the rows of ``table`` that make up a part. Only for parts of one table."""
+    """Return the rows of ``table`` that belong to a part. The part must have one table."""
     [(_, condition)] = PARTS[part]
     return table.where(condition)
 
 
-def part_questions(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataFrame, list[str]]]:
-    """Return queries that count the rows of each part, for `auditor.spark.table_queries.aggregate_many`."""
+def part_count_queries(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataFrame, list[str]]]:
+    """Return by table the expressions that count its parts' rows, for `table_queries.aggregate_many`."""
     conditions: dict[str, list[str]] = {}
     for pairs in PARTS.values():
         for table, condition in pairs:
@@ -68,17 +68,19 @@ def part_questions(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataFrame
 
 
 def empty_parts(
-    questions: Mapping[str, tuple[DataFrame, list[str]]], counts: Mapping[str, tuple[int, ...]]
+    count_queries: Mapping[str, tuple[DataFrame, list[str]]], counts: Mapping[str, tuple[int, ...]]
 ) -> frozenset[str]:
-    """Return the parts without a row, from the answers to `part_questions`."""
+    """Return the parts without a row, from the answers to `part_count_queries`."""
     nonempty_parts = {
-        (table, question)
-        for table, (_, table_questions) in questions.items()
-        for question, count in zip(table_questions, counts[table], strict=True)
+        (table, part_and_table)
+        for table, (_, table_queries) in count_queries.items()
+        for part_and_table, count in zip(table_queries, counts[table], strict=True)
         if count
     }
     return frozenset(
-        name
-        for name, pairs in PARTS.items()
-        if not any((table, f"count_if({condition})") in nonempty_parts for table, condition in pairs)
+        part_name
+        for part_name, table_conditions in PARTS.items()
+        if not any(
+            (table, f"count_if({condition})") in nonempty_parts for table, condition in table_conditions
+        )
     )

@@ -5,14 +5,15 @@ because too few bookies had them. But an entry that an ack quorum of its bookies
 acknowledged. Recovery would have found and kept it, if it had asked these bookies (bookkeeper #4812, #2908).
 
 Only consecutive entries from the end on count. A writer gets acknowledgements in order: if one entry is on
-fewer bookies than the ack quorum, no later entry was acknowledged. A writer that closed the ledger itself
-knew its end. It reported entries on their way at that time as failed.
+fewer bookies than the ack quorum, no later entry was acknowledged. If the writer itself closed the ledger, no
+entry after the end counts: the writer knew the end, and reported later entries as failed.
 
-A writer also closes a ledger that somebody else recovers. Its next add is refused, and it closes the ledger
-at the last acknowledged entry (`LedgerHandle.handleUnrecoverableErrorDuringAdd`). Meanwhile, recovery reads
-the entries on their way, and writes them to all bookies that should have them. If the writer's close comes
-first, recovery keeps that end (`ReadOnlyLedgerHandle.closeRecovered`). The entries that recovery wrote are
-then after the end on every bookie. Of 108 such takeovers on bookies of 4.17, 97 ended at the last
+In a takeover, somebody recovers a ledger that its writer still has open. The next add of the writer is
+refused, and the writer closes the ledger at the last acknowledged entry
+(`LedgerHandle.handleUnrecoverableErrorDuringAdd`). Meanwhile, recovery reads the entries that the writer
+sent, and writes them to all bookies that should have them. If the writer's close comes first, recovery keeps
+that end (`ReadOnlyLedgerHandle.closeRecovered`). The entries that recovery wrote are then after the end on
+every bookie. Of 108 such takeovers on bookies of 4.17, 97 ended at the last
 acknowledged entry, and 55 of these left entries after the end on an ack quorum. Recovery closed the other 11
 at a later entry, and none left any.
 """
@@ -27,54 +28,55 @@ from auditor.tables.judge_replicas import BookieState, LedgerFacts, entries_stri
 from auditor.tables.judgement import Judgement
 
 
-def separate_past_end(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: Judgement) -> None:
+def separate_past_end(ledger: LedgerFacts, bookies: Mapping[str, BookieState], judgement: Judgement) -> None:
     """Move entries after the end that may have been acknowledged from ``surplus`` to ``past_end``.
 
-    On bookies that no ensemble names, entries after the end are counted if no takeover explains them. After
-    re-replication such a bookie may have the only copies of acknowledged entries, and its collector deletes
-    ledgers whose ensembles do not name it.
+    For a bookie that no ensemble names, only the number of entries after the end is kept (``behind_end``), if
+    no takeover explains them. After re-replication such a bookie may have the only copies of acknowledged
+    entries, and its collector deletes ledgers whose ensembles do not name it.
 
     Entries that an index does not show do not count as held. Raises `CoverageLimitError` as `judge` does.
     """
-    if not ledger.closed or is_closed_by_its_writer(ledger):
+    if not ledger.is_closed or is_closed_by_its_writer(ledger):
         return
     first_entry = ledger.last_entry_id + 1
     if not is_changed_by_takeover(ledger):
-        answer.foreign = [
-            replace(copy, behind_end=_count_entries_from(copy.held, first_entry)) for copy in answer.foreign
+        judgement.foreign = [
+            replace(foreign_copy, behind_end=_count_entries_from(foreign_copy.held, first_entry))
+            for foreign_copy in judgement.foreign
         ]
-    newest_entry = max((coverage.last_entry(groups) for _, groups in answer.surplus), default=-1)
+    newest_entry = max((coverage.last_entry(groups) for _, groups in judgement.surplus), default=-1)
     if newest_entry < first_entry:
         return
-    open_ledger = replace(ledger, closed=False)
+    reopened_ledger = replace(ledger, is_closed=False)
     present_groups = {
         bookie: coverage.clip(
-            coverage.intersection(entries_striped_to(open_ledger, bookie, newest_entry), groups),
+            coverage.intersection(entries_striped_to(reopened_ledger, bookie, newest_entry), groups),
             first_entry,
             newest_entry,
         )
-        for bookie, groups in answer.surplus
-        if not bookies.get(bookie, BookieState(BookieRead.UNREAD)).foreign
+        for bookie, groups in judgement.surplus
+        if not bookies.get(bookie, BookieState(BookieRead.UNREAD)).is_foreign
     }
     if len(present_groups) < ledger.ack_quorum:
         return
-    last_entry = _last_of_run(
+    last_entry = _last_consecutive_entry(
         coverage.at_least(list(present_groups.values()), ledger.ack_quorum), first_entry
     )
     if last_entry >= first_entry:
-        answer.past_end_last, answer.past_end_by_takeover = last_entry, is_changed_by_takeover(ledger)
+        judgement.past_end_last, judgement.past_end_by_takeover = last_entry, is_changed_by_takeover(ledger)
     past_end_groups = {
         bookie: coverage.clip(groups, first_entry, last_entry) for bookie, groups in present_groups.items()
     }
-    answer.past_end = [(bookie, groups) for bookie, groups in past_end_groups.items() if len(groups)]
+    judgement.past_end = [(bookie, groups) for bookie, groups in past_end_groups.items() if len(groups)]
     remaining_surplus = [
         (
             bookie,
             coverage.difference(groups, past_end_groups[bookie]) if bookie in past_end_groups else groups,
         )
-        for bookie, groups in answer.surplus
+        for bookie, groups in judgement.surplus
     ]
-    answer.surplus = [(bookie, groups) for bookie, groups in remaining_surplus if len(groups)]
+    judgement.surplus = [(bookie, groups) for bookie, groups in remaining_surplus if len(groups)]
 
 
 def is_closed_by_its_writer(ledger: LedgerFacts) -> bool:
@@ -83,11 +85,11 @@ def is_closed_by_its_writer(ledger: LedgerFacts) -> bool:
     There is one change for each further segment, and one for the close. A recovery makes two changes, and
     re-replication more.
 
-    >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], changes=1)
-    >>> is_closed_by_its_writer(ledger), is_closed_by_its_writer(replace(ledger, changes=2))
+    >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], metadata_changes=1)
+    >>> is_closed_by_its_writer(ledger), is_closed_by_its_writer(replace(ledger, metadata_changes=2))
     (True, False)
     """
-    return ledger.closed and ledger.changes == len(ledger.segments)
+    return ledger.is_closed and ledger.metadata_changes == len(ledger.segments)
 
 
 def is_changed_by_takeover(ledger: LedgerFacts) -> bool:
@@ -96,11 +98,11 @@ def is_changed_by_takeover(ledger: LedgerFacts) -> bool:
     The metadata does not tell whether the writer or the recovery closed the ledger. Re-replication makes more
     changes.
 
-    >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], changes=2)
-    >>> is_changed_by_takeover(ledger), is_changed_by_takeover(replace(ledger, changes=3))
+    >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], metadata_changes=2)
+    >>> is_changed_by_takeover(ledger), is_changed_by_takeover(replace(ledger, metadata_changes=3))
     (True, False)
     """
-    return ledger.closed and ledger.changes == len(ledger.segments) + 1
+    return ledger.is_closed and ledger.metadata_changes == len(ledger.segments) + 1
 
 
 def _count_entries_from(groups: Groups, first_entry: int) -> int:
@@ -108,8 +110,8 @@ def _count_entries_from(groups: Groups, first_entry: int) -> int:
     return coverage.count(coverage.clip(groups, first_entry, last_entry)) if last_entry >= first_entry else 0
 
 
-def _last_of_run(groups: Groups, first_entry: int) -> int:
-    """Return the last of the consecutive entries from ``first_entry`` on; ``first_entry - 1`` if none."""
+def _last_consecutive_entry(groups: Groups, first_entry: int) -> int:
+    """Return the last of the consecutive entries from ``first_entry`` on, or ``first_entry - 1``."""
     if not len(groups) or int(groups["first_start"][0]) != first_entry:
         return first_entry - 1
     return first_entry + int(groups["size"][0]) - 1

@@ -2,8 +2,8 @@
 
 Every segment of every ledger is judged, also empty segments and those of ledgers that are not closed. The
 input is the files of the table ``ledgers``, many ensembles at once. Healthy segments have no row. Segments
-that the policy refuses by ensemble size and write quorum alone have no row either, because the table
-``ledgers`` has both. The table bookie_locations has the location of each bookie and its source.
+that the policy refuses because of ensemble size and write quorum alone have no row either, because the table
+``ledgers`` has both numbers. The table bookie_locations has the location of each bookie and its source.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from auditor.spark.types import SparkSession
 
 _NAMES_TYPE = pa.list_(pa.string())
 _ROWS_PER_BATCH = 1 << 15
-_OPEN_END = 1 << 62
+_OPEN_SEGMENT_END = 1 << 62
 
 PLACEMENT = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
@@ -71,51 +71,56 @@ PLACEMENT = schema_of(
 
 @dataclass(frozen=True)
 class PlacementJudge:
-    """The rules and locations to judge segments by, sent to Spark tasks. Bookies are indexes in ``names``.
+    """The rules and locations to judge segments by, sent to Spark tasks. Bookies are positions in ``names``.
 
-    ``views`` are possible states of a server's knowledge of racks. There is one view, except for a rack
+    ``views`` are the possible states of a server's knowledge of racks. There is one view, except for a rack
     policy with locations of mixed depths. Then there is one view for each depth that may have been registered
-    first, and a segment is broken only if it breaks the rule in all views. ``whole`` is the view of a server
-    for which every bookie with a location is writable. ``paths`` and ``domains`` come from the mapping alone.
+    first, and a segment is broken only if it breaks the policy in all views. ``all_writable_view`` is that of
+    a server for which every bookie with a location is writable. ``paths`` and ``domains`` come from the
+    mapping alone.
     """
 
     settings: PlacementSettings
     names: Sequence[str]
     views: Sequence[CodedView]
-    whole: CodedView
+    all_writable_view: CodedView
     paths: Sequence[str | None]
     domains: Sequence[str | None]
-    codes: Numbers
-    writable: Flags
+    domain_codes: Numbers
+    is_writable: Flags
 
     @classmethod
-    def of(
+    def for_cluster(
         cls,
         settings: PlacementSettings,
         locations: Locations,
         names: Sequence[str],
-        writable: Collection[str],
-        registered: Collection[str],
+        writable_bookies: Collection[str],
+        registered_bookies: Collection[str],
     ) -> PlacementJudge:
         """Return the judge of a cluster. ``names`` are all bookies that ensembles may name."""
-        level = POLICY_LEVEL[settings.policy]
-        view = ServerView.from_locations(locations, settings.policy, names, writable, registered)
+        location_level = POLICY_LEVEL[settings.policy]
+        view = ServerView.from_locations(
+            locations, settings.policy, names, writable_bookies, registered_bookies
+        )
         depths = sorted({depth_of(view.paths[name]) for name in view.known})
         has_mixed_depths = settings.policy is Policy.RACK and len(depths) > 1
         views = [
-            ServerView.from_locations(locations, settings.policy, names, writable, registered, depth)
-            for depth in (depths if has_mixed_depths else [None])
+            ServerView.from_locations(
+                locations, settings.policy, names, writable_bookies, registered_bookies, registered_depth
+            )
+            for registered_depth in (depths if has_mixed_depths else [None])
         ]
         located_bookies = [name for name in names if locations.path(name)]
-        whole = ServerView.from_locations(locations, settings.policy, names, located_bookies)
+        all_writable_view = ServerView.from_locations(locations, settings.policy, names, located_bookies)
         return cls(
             settings,
             names,
             [CodedView.from_server_view(server_view, names) for server_view in views],
-            CodedView.from_server_view(whole, names),
+            CodedView.from_server_view(all_writable_view, names),
             [locations.path(name) for name in names],
-            [locations.domain(name, level) for name in names],
-            domain_codes(locations, level, names),
+            [locations.domain(name, location_level) for name in names],
+            domain_codes(locations, location_level, names),
             np.array([name in view.known for name in names], np.bool_),
         )
 
@@ -140,13 +145,15 @@ def judge_files(files: TableFiles, judge: PlacementJudge) -> Iterator[pa.RecordB
 
 def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
     """Return the rows of `PLACEMENT` for some rows of the table ledgers."""
-    segments = _Segments.of(rows, judge.names)
-    verdicts = _Verdicts.of_none(len(segments.row))
-    judged = np.flatnonzero((segments.size > 0) & (segments.write_quorum > 0))
-    shapes = np.stack([segments.size, segments.write_quorum, segments.ack_quorum], axis=1)[judged]
-    shape_numbers, example_rows = distinct_rows(shapes)
-    for number in range(len(example_rows)):
-        verdicts.judge(segments, judged[shape_numbers == number], judge)
+    segments = _Segments.from_rows(rows, judge.names)
+    verdicts = _Verdicts.without_faults(len(segments.ledger_rows))
+    judged_segments = np.flatnonzero((segments.ensemble_sizes > 0) & (segments.write_quorum > 0))
+    segment_shapes = np.stack([segments.ensemble_sizes, segments.write_quorum, segments.ack_quorum], axis=1)[
+        judged_segments
+    ]
+    shape_numbers, example_rows = distinct_rows(segment_shapes)
+    for shape_number in range(len(example_rows)):
+        verdicts.judge(segments, judged_segments[shape_numbers == shape_number], judge)
     return _placement_table(rows, segments, verdicts, judge)
 
 
@@ -154,128 +161,156 @@ def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
 class _Segments:
     """Every segment of some ledgers, in order, as columns.
 
-    ``row`` is the row number of the segment's ledger. ``members`` has the bookies of all segments, as
-    numbers. A segment's bookies start at the index ``begin``, and ``size`` is their number. ``holds`` is
-    whether the segment has entries or is the open end.
+    ``ledger_rows`` has the row number of each segment's ledger. ``members`` has the bookies of all segments,
+    as numbers. A segment's bookies start at its index in ``member_starts``. ``has_entries`` is also true for
+    the open end of a ledger.
     """
 
-    row: NDArray[np.int64]
-    first: NDArray[np.int64]
-    holds: Flags
+    ledger_rows: NDArray[np.int64]
+    first_entries: NDArray[np.int64]
+    has_entries: Flags
     members: Numbers
-    begin: NDArray[np.int64]
-    size: NDArray[np.int64]
+    member_starts: NDArray[np.int64]
+    ensemble_sizes: NDArray[np.int64]
     write_quorum: NDArray[np.int64]
     ack_quorum: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: pa.Table, names: Sequence[str]) -> _Segments:
-        listed = rows["segments"].combine_chunks()
-        row = pc.list_parent_indices(listed).to_numpy()
-        segments = listed.flatten()
-        first, ensembles = segments.field("first_entry_id").to_numpy(), segments.field("ensemble")
-        size = pc.list_value_length(ensembles).to_numpy().astype(np.int64)
+    def from_rows(cls, rows: pa.Table, names: Sequence[str]) -> _Segments:
+        segment_lists = rows["segments"].combine_chunks()
+        ledger_rows = pc.list_parent_indices(segment_lists).to_numpy()
+        segments = segment_lists.flatten()
+        first_entries, ensembles = segments.field("first_entry_id").to_numpy(), segments.field("ensemble")
+        ensemble_sizes = pc.list_value_length(ensembles).to_numpy().astype(np.int64)
         # A segment ends before the next one of its ledger, the last at the end of a closed ledger.
-        closed = pc.equal(rows["state"], LedgerState.CLOSED).to_numpy()
-        ends = np.where(closed, rows["last_entry_id"].to_numpy() + 1, _OPEN_END)[row]
-        later_rows = np.flatnonzero(row[1:] == row[:-1])
-        ends[later_rows] = np.minimum(first[later_rows + 1], ends[later_rows])
+        is_closed = pc.equal(rows["state"], LedgerState.CLOSED).to_numpy()
+        segment_ends = np.where(is_closed, rows["last_entry_id"].to_numpy() + 1, _OPEN_SEGMENT_END)[
+            ledger_rows
+        ]
+        later_rows = np.flatnonzero(ledger_rows[1:] == ledger_rows[:-1])
+        segment_ends[later_rows] = np.minimum(first_entries[later_rows + 1], segment_ends[later_rows])
         members = pc.index_in(ensembles.flatten(), pa.array(names, pa.string())).to_numpy()
-        quorums = (rows[name].to_numpy().astype(np.int64)[row] for name in ("write_quorum", "ack_quorum"))
-        return cls(row, first, first < ends, members, np.cumsum(size) - size, size, *quorums)
+        quorums = (
+            rows[name].to_numpy().astype(np.int64)[ledger_rows] for name in ("write_quorum", "ack_quorum")
+        )
+        return cls(
+            ledger_rows,
+            first_entries,
+            first_entries < segment_ends,
+            members,
+            np.cumsum(ensemble_sizes) - ensemble_sizes,
+            ensemble_sizes,
+            *quorums,
+        )
 
 
 @dataclass(frozen=True)
 class _Verdicts:
     """The verdicts on segments, as arrays with one element per segment.
 
-    A segment is ``broken`` or ``at_risk``. A broken segment is ``excused`` if it would not be broken with all
-    bookies writable. A window is the bookies of one write set. ``start`` is the first window that breaks the
-    policy or is at risk. ``windows`` is the number of these windows.
+    A segment is broken if it breaks the policy, and else may be at risk. A broken segment is excused if it
+    would not be broken with all bookies writable. ``first_write_sets`` has the position of the first write
+    set that breaks the policy or is at risk, and ``write_set_counts`` the number of these write sets.
     """
 
-    broken: Flags
-    excused: Flags
-    at_risk: Flags
-    start: NDArray[np.int64]
-    windows: NDArray[np.int64]
+    is_broken: Flags
+    is_excused: Flags
+    is_at_risk: Flags
+    first_write_sets: NDArray[np.int64]
+    write_set_counts: NDArray[np.int64]
     in_one_domain: Flags
 
     @classmethod
-    def of_none(cls, number: int) -> _Verdicts:
-        broken, excused, at_risk, in_one_domain = np.zeros((4, number), np.bool_)
-        start, windows = np.zeros((2, number), np.int64)
-        return cls(broken, excused, at_risk, start, windows, in_one_domain)
+    def without_faults(cls, segment_count: int) -> _Verdicts:
+        is_broken, is_excused, is_at_risk, in_one_domain = np.zeros((4, segment_count), np.bool_)
+        first_write_sets, write_set_counts = np.zeros((2, segment_count), np.int64)
+        return cls(is_broken, is_excused, is_at_risk, first_write_sets, write_set_counts, in_one_domain)
 
     def judge(self, segments: _Segments, rows: NDArray[np.int64], judge: PlacementJudge) -> None:
-        """Judge segments of one ensemble size and one pair of quorums, each different ensemble once."""
+        """Judge segments with equal ensemble size and quorums. Equal ensembles are judged once."""
         size, quorum, ack_quorum = (
-            int(column[rows[0]]) for column in (segments.size, segments.write_quorum, segments.ack_quorum)
+            int(column[rows[0]])
+            for column in (segments.ensemble_sizes, segments.write_quorum, segments.ack_quorum)
         )
-        all_ensembles = segments.members[segments.begin[rows][:, None] + np.arange(size)]
+        all_ensembles = segments.members[segments.member_starts[rows][:, None] + np.arange(size)]
         shape_numbers, example_rows = distinct_rows(all_ensembles)
         ensembles = all_ensembles[example_rows]
         judgements = [
             judge_ensembles(ensembles, quorum, view, judge.settings, judges_locations_only=True)
             for view in judge.views
         ]
-        broken = np.logical_and.reduce([judgement.adherence == Adherence.FAIL for judgement in judgements])
-        codes = judge.codes[ensembles]
-        in_one_domain = sole_domains(codes, quorum) >= 0
+        is_broken = np.logical_and.reduce([judgement.adherence == Adherence.FAIL for judgement in judgements])
+        domain_codes = judge.domain_codes[ensembles]
+        in_one_domain = sole_domains(domain_codes, quorum) >= 0
         is_risky = in_one_domain
         if judge.settings.policy is Policy.REGION and judge.settings.regions_to_write and quorum > 1:
             is_risky = in_one_domain | regions_hold_acks(
-                codes, quorum, ack_quorum, judge.settings.min_regions
+                domain_codes, quorum, ack_quorum, judge.settings.min_regions
             )
-        is_marked = np.where(broken[:, None], judgements[0].broken, is_risky)
-        start = is_marked.argmax(axis=1)
-        whole = judge_ensembles(ensembles, quorum, judge.whole, judge.settings, judges_locations_only=True)
-        self.broken[rows] = broken[shape_numbers]
-        self.excused[rows] = (broken & (whole.adherence != Adherence.FAIL))[shape_numbers]
-        self.at_risk[rows] = (is_risky.any(axis=1) & ~broken)[shape_numbers] & segments.holds[rows]
-        self.start[rows], self.windows[rows] = start[shape_numbers], is_marked.sum(axis=1)[shape_numbers]
-        self.in_one_domain[rows] = in_one_domain[np.arange(len(start)), start][shape_numbers]
+        is_reported = np.where(is_broken[:, None], judgements[0].broken, is_risky)
+        first_write_sets = is_reported.argmax(axis=1)
+        all_writable_judgement = judge_ensembles(
+            ensembles, quorum, judge.all_writable_view, judge.settings, judges_locations_only=True
+        )
+        self.is_broken[rows] = is_broken[shape_numbers]
+        self.is_excused[rows] = (is_broken & (all_writable_judgement.adherence != Adherence.FAIL))[
+            shape_numbers
+        ]
+        self.is_at_risk[rows] = (is_risky.any(axis=1) & ~is_broken)[shape_numbers] & segments.has_entries[
+            rows
+        ]
+        self.first_write_sets[rows], self.write_set_counts[rows] = (
+            first_write_sets[shape_numbers],
+            is_reported.sum(axis=1)[shape_numbers],
+        )
+        self.in_one_domain[rows] = in_one_domain[np.arange(len(first_write_sets)), first_write_sets][
+            shape_numbers
+        ]
 
 
 def _placement_table(
     rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: PlacementJudge
 ) -> pa.Table:
-    shown_rows = np.flatnonzero(verdicts.broken | verdicts.at_risk)
-    quorum = segments.write_quorum[shown_rows]
-    offsets = np.concatenate([[0], np.cumsum(quorum)])
+    reported_rows = np.flatnonzero(verdicts.is_broken | verdicts.is_at_risk)
+    quorum = segments.write_quorum[reported_rows]
+    quorum_offsets = np.concatenate([[0], np.cumsum(quorum)])
     # The members of each window, one behind the other.
-    slot = np.arange(offsets[-1]) - np.repeat(offsets[:-1], quorum)
-    ensemble_index = (np.repeat(verdicts.start[shown_rows], quorum) + slot) % np.repeat(
-        segments.size[shown_rows], quorum
-    )
-    members = segments.members[np.repeat(segments.begin[shown_rows], quorum) + ensemble_index]
-    is_unwritable = ~judge.writable[members]
-    first = members[offsets[:-1]]
-    in_one_domain = pa.array(verdicts.in_one_domain[shown_rows])
+    quorum_position = np.arange(quorum_offsets[-1]) - np.repeat(quorum_offsets[:-1], quorum)
+    ensemble_index = (
+        np.repeat(verdicts.first_write_sets[reported_rows], quorum) + quorum_position
+    ) % np.repeat(segments.ensemble_sizes[reported_rows], quorum)
+    members = segments.members[np.repeat(segments.member_starts[reported_rows], quorum) + ensemble_index]
+    is_unwritable = ~judge.is_writable[members]
+    first_members = members[quorum_offsets[:-1]]
+    in_one_domain = pa.array(verdicts.in_one_domain[reported_rows])
     columns: dict[str, Any] = {
-        name: pc.array_take(rows[name].combine_chunks(), pa.array(segments.row[shown_rows]))
+        name: pc.array_take(rows[name].combine_chunks(), pa.array(segments.ledger_rows[reported_rows]))
         for name in _LEDGER_COLUMNS
     }
     columns |= {
-        "first_entry_id": segments.first[shown_rows],
-        "violated": verdicts.broken[shown_rows],
-        "excused": verdicts.excused[shown_rows],
-        "windows": verdicts.windows[shown_rows].astype(np.int32),
-        "bookies": _list_column(judge.names, members, offsets),
-        "locations": _list_column(judge.paths, members, offsets),
+        "first_entry_id": segments.first_entries[reported_rows],
+        "violated": verdicts.is_broken[reported_rows],
+        "excused": verdicts.is_excused[reported_rows],
+        "windows": verdicts.write_set_counts[reported_rows].astype(np.int32),
+        "bookies": _list_column(judge.names, members, quorum_offsets),
+        "locations": _list_column(judge.paths, members, quorum_offsets),
         "unwritable": _list_column(
-            judge.names, members[is_unwritable], np.concatenate([[0], np.cumsum(is_unwritable)])[offsets]
+            judge.names,
+            members[is_unwritable],
+            np.concatenate([[0], np.cumsum(is_unwritable)])[quorum_offsets],
         ),
         "domain": pc.if_else(
-            in_one_domain, pc.array_take(pa.array(judge.domains, pa.string()), pa.array(first)), None
+            in_one_domain, pc.array_take(pa.array(judge.domains, pa.string()), pa.array(first_members)), None
         ),
     }
     return pa.table([columns[name] for name in PLACEMENT.names], schema=PLACEMENT)
 
 
-def _list_column(texts: Sequence[str | None], codes: Numbers, offsets: NDArray[np.int64]) -> pa.ListArray:
-    values = pc.array_take(pa.array(texts, pa.string()), pa.array(codes))
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+def _list_column(
+    member_texts: Sequence[str | None], codes: Numbers, quorum_offsets: NDArray[np.int64]
+) -> pa.ListArray:
+    values = pc.array_take(pa.array(member_texts, pa.string()), pa.array(codes))
+    return pa.ListArray.from_arrays(pa.array(quorum_offsets, pa.int32()), values)
 
 
 BOOKIE_LOCATIONS = schema_of(
@@ -292,10 +327,10 @@ BOOKIE_LOCATIONS = schema_of(
 )
 
 
-def locations_of(rows: Iterable[Mapping[str, Any]], origin: str | None) -> Locations:
-    """Return the mapping from rows of ``bookie_locations``. ``origin`` is the source of the whole mapping."""
+def locations_of(rows: Iterable[Mapping[str, Any]], location_source: str | None) -> Locations:
+    """Return the locations of bookies from rows of ``bookie_locations``, with the name of their source."""
     bookie_locations = {
         row["bookie_id"]: Location(row["location"], tuple(row["groups"]), row["origin"], row["given"])
         for row in rows
     }
-    return Locations(bookie_locations, origin)
+    return Locations(bookie_locations, location_source)

@@ -65,7 +65,8 @@ REGISTRATIONS = schema_of(
 class StoreCookie:
     """A cookie in the metadata store. ``cookie`` is None if it could not be read.
 
-    ``version`` is the version of its znode, or the revision of its etcd key. It is None for a cookie on disk.
+    ``version`` is the version of the cookie's znode, or the revision of its etcd key. It is None for a cookie
+    on disk.
     """
 
     bookie_id: str
@@ -90,44 +91,49 @@ class StoreCookie:
 
 
 def store_cookies(cluster: ClusterNodes) -> list[StoreCookie]:
-    """Return every cookie of the store, in order of bookies. An unreadable cookie has the reason."""
+    """Return every cookie of the store, in order of bookies. ``damage`` says why one could not be read."""
     return [
-        StoreCookie(name, *cookie_codec.read(znode.data), znode.version)
-        for name, znode in _children(cluster, "cookies/")
+        StoreCookie(bookie_name, *cookie_codec.read(znode.data), znode.version)
+        for bookie_name, znode in _children(cluster, "cookies/")
     ]
 
 
 def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) -> list[dict[str, Any]]:
     """Return the rows of the table ``registrations``: registered bookies and their addresses.
 
-    ``reads_registrations`` is whether clients of this store read registrations (`auditor.model.bookie_id`).
+    ``reads_registrations`` is whether clients of this store use the addresses in registrations
+    (`auditor.model.bookie_id`).
     """
     writable_rows = [
-        (name, "writable", znode) for name, znode in _children(cluster, "available/") if name != "readonly"
+        (bookie_name, "writable", znode)
+        for bookie_name, znode in _children(cluster, "available/")
+        if bookie_name != "readonly"
     ]
-    readonly = [(name, "readonly", znode) for name, znode in _children(cluster, "available/readonly/")]
+    readonly_rows = [
+        (bookie_name, "readonly", znode) for bookie_name, znode in _children(cluster, "available/readonly/")
+    ]
     # Of a bookie with both, clients go by the writable one.
-    writable_names = {name for name, _, _ in writable_rows}
+    writable_names = {bookie_name for bookie_name, _, _ in writable_rows}
     return [
-        _registration(name, mode, znode, reads_registrations)
-        | {"used": mode == "writable" or name not in writable_names}
-        for name, mode, znode in sorted(writable_rows + readonly)
+        _registration(bookie_name, mode, znode, reads_registrations)
+        | {"used": mode == "writable" or bookie_name not in writable_names}
+        for bookie_name, mode, znode in sorted(writable_rows + readonly_rows)
     ]
 
 
-def _registration(name: str, mode: str, znode: Znode, reads_registrations: bool) -> dict[str, Any]:
+def _registration(bookie_name: str, mode: str, znode: Znode, reads_registrations: bool) -> dict[str, Any]:
     endpoints: tuple[service_info.Endpoint, ...] = ()
     damage = None
     try:
-        endpoints = service_info.decode(znode.data, name).endpoints
+        endpoints = service_info.decode(znode.data, bookie_name).endpoints
     except (DecodeError, RuleError) as error:
         damage = str(error)
     is_empty = not znode.data
     registration = Registration(None) if is_empty else Registration(endpoints, damage)
-    resolution = resolve(name, registration, reads_registrations=reads_registrations)
-    address = resolution if isinstance(resolution, Address) else None
+    resolved_address = resolve(bookie_name, registration, reads_registrations=reads_registrations)
+    address = resolved_address if isinstance(resolved_address, Address) else None
     return {
-        "bookie_id": name,
+        "bookie_id": bookie_name,
         "mode": mode,
         "endpoints": [
             {"id": endpoint.id, "host": endpoint.host, "port": endpoint.port, "protocol": endpoint.protocol}
@@ -140,16 +146,16 @@ def _registration(name: str, mode: str, znode: Znode, reads_registrations: bool)
         "ephemeral": None if znode.ephemeral_owner == OWNER_UNKNOWN else znode.ephemeral_owner != 0,
         "host": address.host if address else None,
         "port": address.port if address else None,
-        "unresolved": resolution.reason if isinstance(resolution, UnresolvedBookie) else None,
+        "unresolved": resolved_address.reason if isinstance(resolved_address, UnresolvedBookie) else None,
     }
 
 
 def _children(cluster: ClusterNodes, parent: str) -> list[tuple[str, Znode]]:
     # Only direct children: below available/ lies readonly/, with bookies of its own.
-    children = [
+    child_znodes = [
         (path[len(parent) :], znode) for path, znode in cluster.nodes.items() if path.startswith(parent)
     ]
-    return sorted((name, znode) for name, znode in children if "/" not in name)
+    return sorted((bookie_name, znode) for bookie_name, znode in child_znodes if "/" not in bookie_name)
 
 
 def instance_id(cluster: ClusterNodes) -> str | None:
@@ -165,17 +171,17 @@ def instance_id_missing(cluster: ClusterNodes) -> bool:
 
 
 def registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the mode of registered bookies: writable, readonly or both.
+    """Return the mode of each registered bookie: writable, readonly or both.
 
     Registrations that are not ephemeral are left out.
     """
-    modes: dict[str, str] = {}
+    mode_by_bookie: dict[str, str] = {}
     for row in rows:
         if row["ephemeral"] is False:
             continue
-        name, mode = row["bookie_id"], row["mode"]
-        modes[name] = mode if modes.get(name, mode) == mode else "both"
-    return modes
+        bookie_name, mode = row["bookie_id"], row["mode"]
+        mode_by_bookie[bookie_name] = mode if mode_by_bookie.get(bookie_name, mode) == mode else "both"
+    return mode_by_bookie
 
 
 BOOKIES = schema_of(

@@ -1,12 +1,10 @@
-"""The witness: the entries that bookies are asked for, and the judgement of ledgers with their answers.
+"""witness: the entries that bookies are asked for, and the judgement of ledgers with the bookies' answers.
 
-Ledgers come in Arrow batches. The number of requests depends only on the number of missing entries, and is
-bounded before rows of requests are made.
-
-A ledger that lacks copies by the indexes is checked again with the bookies themselves. The entry that gives
+If the indexes show that a ledger lacks copies, the audit asks the bookies themselves. The entry that gives
 the ledger its class is requested from every bookie that should have it. A sample of the entries that a bookie
-lacks is requested from that bookie. Of a small ledger, the sample has all entries. Then the ledger is judged
-again. Each row of this table is about one ledger on one bookie:
+lacks is requested from that bookie. If it lacks few entries, the sample has all of them. Then the ledger is
+judged again. The number of requests depends only on the number of missing entries, and is bounded before rows
+of requests are made. Each row of the following list is about one ledger on one bookie:
 
     the index        the bookie says       result
     ---------------  --------------------  -----------------------------------------------------------------
@@ -46,9 +44,9 @@ again. Each row of this table is about one ledger on one bookie:
     shows the entry  no such entry/ledger  The entry is unknown (denied): index or answer is wrong.
 
 A listing (``rpc:``) counts as an index whose age is always in doubt. A bookie that is not registered cannot
-be asked, and is judged by clocks and index alone. A bookie whose directories are all another cluster's is not
-asked, because its ledgers are not this cluster's. Two doubts remain whatever a bookie answers: the ledger is
-not closed, or a directory is in another bookie's place.
+be asked, and is judged by clocks and index alone. A bookie whose directories are all of another cluster is
+not asked. Two doubts remain whatever a bookie answers: the ledger is not closed, or a directory is at the
+path of another bookie.
 """
 
 from collections import Counter
@@ -91,28 +89,28 @@ from auditor.tables.read_replies import ReadReplies, entries_of, replies_by_book
 from auditor.tables.verdicts import class_of
 
 MAX_SAMPLED_ENTRIES = 64
-"""Largest number of entries that a bookie is asked for, of those that it lacks of one ledger."""
-BOUND_REASON = "the bound on reads was reached (--witness-reads)"
+"""Largest number of entries of one ledger that a bookie is asked for in the sample of entries it lacks."""
+READ_LIMIT_REASON = "the bound on reads was reached (--witness-reads)"
 
 
-def questions(
+def choose_reads(
     ledger: LedgerFacts,
-    missing: Sequence[tuple[str, Groups]],
-    askable: Collection[str],
+    missing_sets: Sequence[tuple[str, Groups]],
+    askable_bookies: Collection[str],
     listed: Sequence[tuple[str, Groups]] = (),
-    undecided: Collection[str] = (),
+    bookies_with_undecided_replica: Collection[str] = (),
 ) -> list[tuple[int, str, int]]:
-    """Choose the entries to ask for in one ledger: (turn, bookie, entry), the most useful first.
+    """Choose the entries of one ledger to ask for: (turn, bookie, entry), the most useful first.
 
-    Turn 0 is the entry with the most missing copies, from its whole write set. Later turns are entries that a
-    bookie lacks, or that only its listing has.
+    Turn 0 is the entry with the most missing copies, requested from its whole write set. Later turns are
+    entries that a bookie lacks, or that only its listing has.
 
     Args:
         ledger: Facts of the ledger.
-        missing: Missing entries by bookie.
-        askable: Bookies that can be asked.
+        missing_sets: Missing entries by bookie.
+        askable_bookies: Bookies that can be asked.
         listed: Entries by bookie that only its listing has.
-        undecided: Bookies whose reply about one entry decides the whole replica.
+        bookies_with_undecided_replica: Bookies whose reply about one entry decides the whole replica.
 
     Raises:
         CoverageLimitError: The sets are too irregular.
@@ -120,36 +118,34 @@ def questions(
     >>> import numpy as np
     >>> from auditor.codecs.availability.groups import GROUP
     >>> ledger = LedgerFacts(1, True, 2, 2, 1, 9, 0, [(0, ["a", "b"])])
-    >>> questions(ledger, [("a", np.array([(3, 3, 2, 0)], GROUP))], ["a", "b"])
+    >>> choose_reads(ledger, [("a", np.array([(3, 3, 2, 0)], GROUP))], ["a", "b"])
     [(0, 'a', 3), (0, 'b', 3), (1, 'a', 4)]
     """
-    worst_entry = most_shared_entry([groups for _, groups in missing])
-    rank_by_question = (
+    worst_entry = most_shared_entry([groups for _, groups in missing_sets])
+    rank_by_read = (
         {} if worst_entry is None else {(bookie, worst_entry): 0 for bookie in write_set(ledger, worst_entry)}
     )
-    for bookie, groups in (*missing, *listed):
+    for bookie, groups in (*missing_sets, *listed):
         sampled_entries = [
             entry for entry in even_sample(groups, MAX_SAMPLED_ENTRIES) if entry != worst_entry
         ]
-        rank_by_question |= {
-            (bookie, entry): question_rank for question_rank, entry in enumerate(sampled_entries, 1)
-        }
-    for bookie in undecided:
-        rank_by_question.setdefault((bookie, first_entry(ledger, bookie)), 1)
+        rank_by_read |= {(bookie, entry): read_rank for read_rank, entry in enumerate(sampled_entries, 1)}
+    for bookie in bookies_with_undecided_replica:
+        rank_by_read.setdefault((bookie, first_entry(ledger, bookie)), 1)
     return sorted(
-        (question_rank, bookie, entry)
-        for (bookie, entry), question_rank in rank_by_question.items()
-        if bookie in askable
+        (read_rank, bookie, entry)
+        for (bookie, entry), read_rank in rank_by_read.items()
+        if bookie in askable_bookies
     )
 
 
 def write_set(ledger: LedgerFacts, entry: int) -> list[str]:
-    """Return the bookies that should have an entry, each once.
+    """Return the bookies that should have an entry, each of them once.
 
     >>> write_set(LedgerFacts(1, True, 3, 2, 1, 9, 0, [(0, ["a", "b", "c"])]), 2)
     ['c', 'a']
     """
-    ensemble = next(members for first, members in reversed(ledger.segments) if first <= entry)
+    ensemble = next(members for segment_first, members in reversed(ledger.segments) if segment_first <= entry)
     ensemble_indexes = (
         (entry + copy_number) % ledger.ensemble_size for copy_number in range(ledger.write_quorum)
     )
@@ -157,7 +153,7 @@ def write_set(ledger: LedgerFacts, entry: int) -> list[str]:
 
 
 def first_entry(ledger: LedgerFacts, bookie_id: str) -> int:
-    """Return the first entry that a bookie should have.
+    """Return the first entry of the ledger that a bookie should have.
 
     >>> first_entry(LedgerFacts(1, True, 3, 2, 1, 9, 0, [(0, ["a", "b", "c"])]), "b")
     0
@@ -166,8 +162,8 @@ def first_entry(ledger: LedgerFacts, bookie_id: str) -> int:
     """
     return next(
         entry
-        for first, last in ledger.ranges
-        for entry in range(first, min(last + 1, first + ledger.ensemble_size))
+        for segment_first, segment_last in ledger.segment_ranges
+        for entry in range(segment_first, min(segment_last + 1, segment_first + ledger.ensemble_size))
         if bookie_id in write_set(ledger, entry)
     )
 
@@ -176,25 +172,27 @@ def judge_again(
     ledger: LedgerFacts,
     pairs: Sequence[Pair],
     answers: Sequence[Mapping[str, Any]],
-    askable: Collection[str],
+    askable_bookies: Collection[str],
     bookies: Mapping[str, BookieState],
     grace_ms: int,
 ) -> Judgement:
     """Judge a ledger from its unequal replicas and the bookies' answers (rows of the table ``witness``).
 
-    ``askable`` are the bookies that could be asked. A bookie that could not be asked is judged as by `judge`.
-    Raises `CoverageLimitError` as `judge` does.
+    ``askable_bookies`` are the bookies that could be asked. The others are judged as by `judge`. Raises
+    `CoverageLimitError` as `judge` does.
     """
     bookie_replies = replies_by_bookie(answers)
     answered_pairs = [
-        replace(pair, replies=bookie_replies.get(pair.bookie_id, ReadReplies(silent=BOUND_REASON)))
-        if pair.bookie_id in askable or pair.bookie_id in bookie_replies
+        replace(
+            pair, replies=bookie_replies.get(pair.bookie_id, ReadReplies(silence_reason=READ_LIMIT_REASON))
+        )
+        if pair.bookie_id in askable_bookies or pair.bookie_id in bookie_replies
         else pair
         for pair in pairs
     ]
     unequal = {pair.bookie_id for pair in pairs}
     for bookie_id, replies in bookie_replies.items():
-        if bookie_id not in unequal and len(replies.denied):
+        if bookie_id not in unequal and len(replies.denied_groups):
             # Its index shows all that it should: what was asked for stands for it.
             entries = entries_of(row for row in answers if row["bookie_id"] == bookie_id)
             answered_pairs.append(Pair(bookie_id, entries, entries, IndexState.OK, replies=replies))
@@ -205,10 +203,10 @@ MAX_ANSWERS_KEPT = 12
 """Largest number of answers in a row of ``judged``. The table ``witness`` has all answers."""
 
 _UNDECIDED_REASONS = (UnknownCopy.LIMBO, UnknownCopy.MISPLACED, UnknownCopy.ENTRY_LOG)
-"""Reasons of unknown replicas for which the bookie's own answer tells more than its index."""
+"""Reasons for unknown replicas about which the bookie's own answer tells more than its index."""
 
 _CLASSES_WORST_FIRST = (LedgerClass.ENTRY_LOST, LedgerClass.BELOW_ACK_QUORUM, LedgerClass.BELOW_WRITE_QUORUM)
-_QUESTION_SCHEMA = pa.schema(
+_READ_SCHEMA = pa.schema(
     [
         ("scope_id", pa.int64()),
         ("ledger_id", pa.int64()),
@@ -220,37 +218,43 @@ _QUESTION_SCHEMA = pa.schema(
 )
 
 
-def candidates(judged: DataFrame, askable: Sequence[str]) -> DataFrame:
-    """Return the rows of ``judged`` that answers may change, because a bookie concerned can be asked."""
-    listed = F.exists("listed", lambda part: part["bookie_id"].isin(list(askable)))
-    return judged.where(_can_be_asked(askable) | listed | (F.size(_undecided_copies(askable)) > 0))
+def candidates(judged: DataFrame, askable_bookies: Sequence[str]) -> DataFrame:
+    """Return the rows of ``judged`` that an answer may change, because one of their bookies can be asked."""
+    listed = F.exists("listed", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable_bookies)))
+    return judged.where(
+        _has_askable_bookie(askable_bookies) | listed | (F.size(_undecided_copies(askable_bookies)) > 0)
+    )
 
 
-def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], max_reads: int) -> DataFrame:
+def select_reads(
+    ledgers: DataFrame, judged: DataFrame, askable_bookies: Sequence[str], max_reads: int
+) -> DataFrame:
     """Return at most ``max_reads`` reads to request: scope_id, ledger_id, entry_id, bookie_id, place.
 
-    The worst entry of each ledger comes before all samples, and the worst ledgers come first. No bookie gets
-    more than half of all reads, except that it may get one.
+    ``place`` is the order of the reads of a bookie. The worst entries of all ledgers come before all samples,
+    and the worst ledgers come first. No bookie gets more than half of ``max_reads``, but each may get one.
     """
-    names = frozenset(askable)
-    ranked_candidates = candidates(judged, askable).withColumn("rank", _rank())
-    columns = ("missing", "listed", _undecided_copies(askable).alias("undecided"), "rank")
-    chosen_ledgers = ranked_candidates.orderBy("rank", *LEDGER).limit(max_reads).select(*LEDGER, *columns)
-    facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
+    askable_ids = frozenset(askable_bookies)
+    ranked_candidates = candidates(judged, askable_bookies).withColumn("rank", _class_rank())
+    judged_columns = ("missing", "listed", _undecided_copies(askable_bookies).alias("undecided"), "rank")
+    chosen_ledgers = (
+        ranked_candidates.orderBy("rank", *LEDGER).limit(max_reads).select(*LEDGER, *judged_columns)
+    )
+    judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
 
-    def make_questions(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        question_rows = [question for row in rows for question in _questions(row, names)]
-        return pa.RecordBatch.from_pylist(question_rows, schema=_QUESTION_SCHEMA)
+    def make_read_rows(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+        read_rows = [read_row for row in rows for read_row in _ledger_read_rows(row, askable_ids)]
+        return pa.RecordBatch.from_pylist(read_rows, schema=_READ_SCHEMA)
 
-    ledger_questions = map_rows(
-        facts.join(F.broadcast(chosen_ledgers), [*LEDGER]), make_questions, _QUESTION_SCHEMA
+    ledger_reads = map_rows(
+        judgeable_ledgers.join(F.broadcast(chosen_ledgers), [*LEDGER]), make_read_rows, _READ_SCHEMA
     )
     request_order = ["turn", "rank", *LEDGER, "bookie_id", "entry_id"]
-    row_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(*request_order))
+    bookie_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(*request_order))
     return (
-        ledger_questions.orderBy(*request_order)
+        ledger_reads.orderBy(*request_order)
         .limit(max_reads)
-        .withColumn("place", row_rank)
+        .withColumn("place", bookie_rank)
         .where(F.col("place") <= max(1, max_reads // 2))
         .select(*LEDGER, "entry_id", "bookie_id", "place")
     )
@@ -262,87 +266,98 @@ def rejudge(
     judged: DataFrame,
     witness: DataFrame,
     bookies: Mapping[str, BookieState],
-    askable: Sequence[str],
+    askable_bookies: Sequence[str],
     grace_ms: int,
 ) -> DataFrame:
     """Return the table ``judged`` with the answers of the bookies: rows of `auditor.tables.judged.JUDGED`.
 
-    Ledgers without an answer keep their row. If a bookie that lacks an entry could have been asked, the row
-    gets a doubt.
+    Ledgers without an answer keep their row. The row gets a doubt if a bookie that lacks an entry could have
+    been asked.
     """
     answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
-    facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
-    names, states = frozenset(askable), dict(bookies)
-    answered_facts = facts.join(F.broadcast(answers), [*LEDGER]).join(pairs_by_ledger(pairs), [*LEDGER])
+    judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
+    askable_ids, states = frozenset(askable_bookies), dict(bookies)
+    answered_facts = judgeable_ledgers.join(F.broadcast(answers), [*LEDGER]).join(
+        pairs_by_ledger(pairs), [*LEDGER]
+    )
     answered_rows = map_rows(
-        answered_facts, partial(_judge_again, askable=names, bookies=states, grace_ms=grace_ms), JUDGED
+        answered_facts,
+        partial(_judge_again, askable_bookies=askable_ids, bookies=states, grace_ms=grace_ms),
+        JUDGED,
     )
     unanswered_rows = judged.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_anti")
     # A later run may ask: it is not one of the lasting doubts.
-    doubt = F.array_union("doubts", F.array(F.lit(bookie_not_asked(BOUND_REASON).text)))
-    doubts = F.when(_can_be_asked(askable), doubt).otherwise(F.col("doubts"))
+    doubt = F.array_union("doubts", F.array(F.lit(bookie_not_asked(READ_LIMIT_REASON).text)))
+    doubts = F.when(_has_askable_bookie(askable_bookies), doubt).otherwise(F.col("doubts"))
     unanswered_pairs = unanswered_rows.withColumn("doubts", doubts).select(*JUDGED.names)
     return unanswered_pairs.unionByName(answered_rows)
 
 
-def _questions(row: Mapping[str, Any], askable: frozenset[str]) -> Iterable[dict[str, Any]]:
-    missing, listed = (
-        [(part["bookie_id"], groups_of(part["groups"])) for part in row[name]]
-        for name in ("missing", "listed")
+def _ledger_read_rows(row: Mapping[str, Any], askable_bookies: frozenset[str]) -> Iterable[dict[str, Any]]:
+    missing_sets, listed = (
+        [(entry_set_row["bookie_id"], groups_of(entry_set_row["groups"])) for entry_set_row in row[set_name]]
+        for set_name in ("missing", "listed")
     )
     try:
-        chosen_entries = questions(facts_of(row), missing, askable, listed, row["undecided"])
+        chosen_entries = choose_reads(facts_of(row), missing_sets, askable_bookies, listed, row["undecided"])
     except CoverageLimitError:
         return  # too irregular to choose: not asked about, and the row says so
-    ledger_columns = {name: row[name] for name in (*LEDGER, "rank")}
-    for question_rank, bookie_id, entry in chosen_entries:
-        yield {**ledger_columns, "entry_id": entry, "bookie_id": bookie_id, "turn": question_rank}
+    ledger_columns = {column: row[column] for column in (*LEDGER, "rank")}
+    for read_rank, bookie_id, entry in chosen_entries:
+        yield {**ledger_columns, "entry_id": entry, "bookie_id": bookie_id, "turn": read_rank}
 
 
 def _judge_again(
-    rows: list[dict[str, Any]], askable: frozenset[str], bookies: Mapping[str, BookieState], grace_ms: int
+    rows: list[dict[str, Any]],
+    askable_bookies: frozenset[str],
+    bookies: Mapping[str, BookieState],
+    grace_ms: int,
 ) -> pa.RecordBatch:
     answers = []
     for row in rows:
         ledger, pairs = facts_of(row), [pair_of(pair) for pair in row["pairs"]]
         try:
-            answer = judge_again(ledger, pairs, row["said"], askable, bookies, grace_ms)
+            answer = judge_again(ledger, pairs, row["said"], askable_bookies, bookies, grace_ms)
             separate_past_end(ledger, bookies, answer)
             answers.append(answer)
         except CoverageLimitError as limit:
             answers.append(irregular_judgement(ledger, pairs, limit))
-    return rows_of(rows, answers, [_first_answers(row["said"]) for row in rows])
+    return rows_of(rows, answers, [_limit_answers(row["said"]) for row in rows])
 
 
-def _first_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first `MAX_ANSWERS_KEPT` answers, grouped by entry.
+def _limit_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return at most `MAX_ANSWERS_KEPT` answers, grouped by entry.
 
-    The worst entry is first: most bookies were asked for it, so it has the most answers.
+    Entries with most answers come first. The worst entry is one of these, because its write set was asked.
     """
-    question_counts = Counter(answer["entry_id"] for answer in answers)
+    answer_counts = Counter(answer["entry_id"] for answer in answers)
     request_order = sorted(
         answers,
-        key=lambda answer: (-question_counts[answer["entry_id"]], answer["entry_id"], answer["bookie_id"]),
+        key=lambda answer: (-answer_counts[answer["entry_id"]], answer["entry_id"], answer["bookie_id"]),
     )
     return request_order[:MAX_ANSWERS_KEPT]
 
 
-def _can_be_asked(askable: Sequence[str]) -> Column:
-    return F.exists("missing", lambda part: part["bookie_id"].isin(list(askable)))
+def _has_askable_bookie(askable_bookies: Sequence[str]) -> Column:
+    return F.exists("missing", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable_bookies)))
 
 
-def _undecided_copies(askable: Sequence[str]) -> Column:
-    """Return the askable bookies whose reply about one entry decides a replica."""
+def _undecided_copies(askable_bookies: Sequence[str]) -> Column:
+    """Return those askable bookies whose reply about one entry decides the whole replica."""
     undecided_copies = F.filter(
-        "unknown", lambda part: part["bookie_id"].isin(list(askable)) & part["why"].isin(*_UNDECIDED_REASONS)
+        "unknown",
+        lambda entry_set_row: (
+            entry_set_row["bookie_id"].isin(list(askable_bookies))
+            & entry_set_row["why"].isin(*_UNDECIDED_REASONS)
+        ),
     )
-    return F.transform(undecided_copies, lambda part: part["bookie_id"])
+    return F.transform(undecided_copies, lambda entry_set_row: entry_set_row["bookie_id"])
 
 
-def _rank() -> Column:
-    """Return the rank of a ledger's class, the worst first; ledgers that lack nothing come last."""
+def _class_rank() -> Column:
+    """Return the rank of a ledger's class: 1 for the worst; ledgers that lack nothing have the last rank."""
     class_rank = F.array_position(
-        F.array(*(F.lit(name) for name in _CLASSES_WORST_FIRST)), class_of("m")
+        F.array(*(F.lit(class_name) for class_name in _CLASSES_WORST_FIRST)), class_of("m")
     ).cast("int")
     return F.when(class_rank > 0, class_rank).otherwise(len(_CLASSES_WORST_FIRST) + 1)

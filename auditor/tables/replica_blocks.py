@@ -7,10 +7,10 @@ ledgers, with these columns:
     bucket, account      one number each; the account is the source of the report
     ledgers              8 bytes for each replica
     scopes, answered     8 bytes for each replica, or nothing if no replica has one
-    bookies, groups,     a code of 1, 2 or 4 bytes for each replica, -1 for null; then the end of each
-    states               value that a code stands for, and the bytes of all these values
+    bookies, groups,     three columns each: a code of 1, 2 or 4 bytes for each replica (-1 for null); the
+    states               end of each value that a code stands for; the bytes of all these values
 
-Each block has codes of its own; `unpack` gives equal values equal codes.
+Each block has its own codes. `from_blocks` gives equal values equal codes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Codes = NDArray[np.int32]
 
 
 class Account(IntEnum):
-    """The source of a block's replicas, in the order in which reports of one pair are sorted."""
+    """The source of a block's replicas. Reports of one ledger and bookie are sorted by these numbers."""
 
     EXPECTED = 0  # the metadata's: what should be held
     INDEX = 1
@@ -39,7 +39,7 @@ class Account(IntEnum):
 
 
 NO_ANSWER_TIME = np.iinfo(np.int64).min
-"""Time of the answer for a replica about which no bookie was asked."""
+"""Time of the answer of replicas about which the bookie was not asked."""
 
 _NUMBER_FIELDS = ("ledgers", "scopes", "answered")
 _CODED_FIELDS = ("bookies", "groups", "states")
@@ -49,9 +49,9 @@ BLOCKS = pa.schema(
         pa.field("account", pa.int8()),
         *(pa.field(name, pa.binary()) for name in _NUMBER_FIELDS),
         *(
-            pa.field(f"{name}_{part}", pa.binary())
+            pa.field(f"{name}_{field_part}", pa.binary())
             for name in _CODED_FIELDS
-            for part in ("codes", "ends", "octets")
+            for field_part in ("codes", "ends", "octets")
         ),
     ]
 )
@@ -64,10 +64,10 @@ class CodedColumn(NamedTuple):
     values: pa.Array
 
     @classmethod
-    def of(cls, column: pa.ChunkedArray | pa.Array) -> CodedColumn:
+    def from_column(cls, column: pa.ChunkedArray | pa.Array) -> CodedColumn:
         """Encode a column of texts or bytes.
 
-        >>> CodedColumn.of(pa.array(["b", None, "b"])).codes.tolist()
+        >>> CodedColumn.from_column(pa.array(["b", None, "b"])).codes.tolist()
         [0, -1, 0]
         """
         chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
@@ -76,17 +76,19 @@ class CodedColumn(NamedTuple):
         if not chunked.num_chunks:
             return cls(np.zeros(0, np.int32), pa.array([], pa.binary()))
         chunks = chunked.unify_dictionaries().chunks
-        codes = [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in chunks]
+        codes = [
+            encoded_chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for encoded_chunk in chunks
+        ]
         return cls(np.concatenate(codes).astype(np.int32), chunks[0].dictionary.cast(pa.binary()))
 
-    def taken(self, rows: Longs | NDArray[np.bool_]) -> CodedColumn:
-        """Return the given rows of the column."""
+    def take(self, rows: Longs | NDArray[np.bool_]) -> CodedColumn:
+        """Return the column with only the given rows."""
         return CodedColumn(self.codes[rows], self.values)
 
-    def column(self, rows: Longs, kind: pa.DataType) -> pa.Array:
-        """Return the values of the given rows. The row number -1 gives null."""
+    def column(self, rows: Longs, arrow_type: pa.DataType) -> pa.Array:
+        """Return the values of the given rows as an Arrow array. The row number -1 gives null."""
         codes = np.where(rows < 0, -1, np.append(self.codes, -1)[rows])
-        return self.values.take(pa.array(codes, mask=codes < 0)).cast(kind)
+        return self.values.take(pa.array(codes, mask=codes < 0)).cast(arrow_type)
 
 
 class ReplicaBatch(NamedTuple):
@@ -102,19 +104,19 @@ class ReplicaBatch(NamedTuple):
     groups: CodedColumn
     states: CodedColumn
 
-    def taken(self, rows: Longs | NDArray[np.bool_]) -> ReplicaBatch:
-        """Return the given rows of the batch."""
-        coded = (column.taken(rows) for column in (self.bookies, self.groups, self.states))
-        return ReplicaBatch(self.ledgers[rows], self.scopes[rows], self.answered[rows], *coded)
+    def take(self, rows: Longs | NDArray[np.bool_]) -> ReplicaBatch:
+        """Return the batch with only the given rows."""
+        taken_columns = (column.take(rows) for column in (self.bookies, self.groups, self.states))
+        return ReplicaBatch(self.ledgers[rows], self.scopes[rows], self.answered[rows], *taken_columns)
 
 
-def pack(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBatch:
+def to_blocks(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBatch:
     """Pack replicas into blocks, one for each bucket with ledgers."""
-    bucket = ledger_buckets(replicas.ledgers, buckets)
-    order = np.argsort(bucket, kind="stable")
-    counts = np.bincount(bucket, minlength=buckets)
+    bucket_column = ledger_buckets(replicas.ledgers, buckets)
+    sorted_positions = np.argsort(bucket_column, kind="stable")
+    counts = np.bincount(bucket_column, minlength=buckets)
     ends = np.cumsum(counts)
-    ordered_replicas = replicas.taken(order)
+    ordered_replicas = replicas.take(sorted_positions)
     bucket_numbers = np.flatnonzero(counts).tolist()
     blocks = [
         _block(ordered_replicas, slice(ends[bucket_number] - counts[bucket_number], ends[bucket_number]))
@@ -141,7 +143,7 @@ def ledger_buckets(ledgers: Longs, buckets: int) -> NDArray[np.uint16]:
     return ((hashed_ids >> np.uint64(33)) % np.uint64(buckets)).astype(np.uint16)
 
 
-def unpack(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray[np.int8]]:
+def from_blocks(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray[np.int8]]:
     """Return the replicas of all blocks, and the `Account` of each replica."""
     batches = list(blocks)
     rows = [
@@ -166,63 +168,65 @@ def _block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
         replicas.ledgers[rows].tobytes(),
         scopes.tobytes() if scopes.any() else b"",
         answered.tobytes() if (answered != NO_ANSWER_TIME).any() else b"",
-        *(part for coded in replicas[3:] for part in _to_buffers(coded.codes[rows], coded.values)),
+        *(buffer for column in replicas[3:] for buffer in _to_buffers(column.codes[rows], column.values)),
     ]
 
 
 def _to_buffers(codes: Codes, values: pa.Array) -> tuple[bytes, bytes, bytes]:
-    """Return codes of the values that occur, and the end offsets and bytes of these values."""
+    """Return new codes for the values that occur, and the end offsets and bytes of these values."""
     is_used = np.zeros(len(values) + 1, bool)
     is_used[codes] = True  # null is the last
     used_codes = np.cumsum(is_used, dtype=np.int32) - 1
     used_codes[-1] = -1
     used_values = values.filter(pa.array(is_used[:-1]))
-    _, offsets, octets = used_values.buffers()
+    _, offsets, value_bytes = used_values.buffers()
     ends = np.frombuffer(offsets, np.int32)[used_values.offset : used_values.offset + len(used_values) + 1]
     code_type = np.min_scalar_type(-max(1, len(used_values)))  # signed, for null is -1
     return (
         used_codes[codes].astype(code_type).tobytes(),
         (ends[1:] - ends[0]).tobytes(),
-        octets[ends[0] : ends[-1]].to_pybytes(),
+        value_bytes[ends[0] : ends[-1]].to_pybytes(),
     )
 
 
 def _join_numbers(
-    rows: Sequence[dict[str, pa.Buffer]], name: str, counts: Sequence[int], default_value: int
+    rows: Sequence[dict[str, pa.Buffer]], name: str, counts: Sequence[int], null_value: int
 ) -> Longs:
     return _join_arrays(
         [
-            np.frombuffer(row[name], np.int64) if len(row[name]) else np.full(count, default_value)
+            np.frombuffer(row[name], np.int64) if len(row[name]) else np.full(count, null_value)
             for row, count in zip(rows, counts, strict=True)
         ]
     )
 
 
 def _join_coded(rows: Sequence[dict[str, pa.Buffer]], name: str) -> CodedColumn:
-    ends, octets = (
-        [np.frombuffer(row[f"{name}_{part}"], kind) for row in rows]
-        for part, kind in (("ends", np.int32), ("octets", np.uint8))
+    ends, value_bytes = (
+        [np.frombuffer(row[f"{name}_{field_part}"], number_type) for row in rows]
+        for field_part, number_type in (("ends", np.int32), ("octets", np.uint8))
     )
     codes = [
         np.frombuffer(packed_codes, f"i{len(packed_codes) // count}")
         for packed_codes, count in ((row[f"{name}_codes"], len(row["ledgers"]) // 8) for row in rows)
     ]
     sizes = [len(row_ends) for row_ends in ends]
-    starts = np.cumsum([0, *(len(row_octets) for row_octets in octets)])
-    offsets = _join_arrays([row_ends + start for row_ends, start in zip(ends, starts, strict=False)])
+    values_starts = np.cumsum([0, *(len(row_bytes) for row_bytes in value_bytes)])
+    offsets = _join_arrays(
+        [row_ends + values_start for row_ends, values_start in zip(ends, values_starts, strict=False)]
+    )
     # Long offsets: the groups of a bucket's ledgers that are full of holes may be more than 2 GiB.
     values = pa.Array.from_buffers(
         pa.large_binary(),
         len(offsets),
-        [None, pa.py_buffer(np.append(0, offsets).astype(np.int64)), pa.py_buffer(_join_arrays(octets))],
+        [None, pa.py_buffer(np.append(0, offsets).astype(np.int64)), pa.py_buffer(_join_arrays(value_bytes))],
     )
     unique_values = values.dictionary_encode()
     code_by_old_code = np.append(unique_values.indices.to_numpy(), -1).astype(np.int32)
     code_bases = np.cumsum([0, *sizes])
     joined_codes = _join_arrays(codes)
-    code_shift = np.repeat(code_bases[:-1], [len(row_codes) for row_codes in codes])
+    code_offsets = np.repeat(code_bases[:-1], [len(row_codes) for row_codes in codes])
     return CodedColumn(
-        code_by_old_code[np.where(joined_codes < 0, len(values), joined_codes + code_shift)],
+        code_by_old_code[np.where(joined_codes < 0, len(values), joined_codes + code_offsets)],
         unique_values.dictionary,
     )
 

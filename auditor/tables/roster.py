@@ -1,7 +1,7 @@
-"""Facts about the cluster and its bookies that the driver holds: all that does not grow with ledgers.
+"""Facts about the cluster and its bookies in the driver's memory: all tables that do not grow with ledgers.
 
-A cluster has tens of bookies, thousands at most. For 100,000 bookies these rows take up to 1 GB. Code that
-reads them needs no Spark query. Preparing Spark queries for them took most of the time of a small audit.
+A cluster has tens of bookies, thousands at most. For 100,000 bookies these rows would take up to 1 GB. Code
+that reads them needs no Spark query. Such queries would take most of the time of a small audit.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ class ClusterFacts:
         has_marks: False if the store keeps no under-replication marks (``keeps_marks``), or not all of them
             could be listed. A missing mark proves nothing then.
         instance_id_missing: The cluster certainly has no instance id. False if it could not be read.
-        bare: The store certainly has neither a LAYOUT nor an id generator, like an unused store.
-        lists_no_ledger: The store was listed without a gap, has no ledger, and is not a new cluster.
+        bare: The store certainly looks unused: it has neither a LAYOUT nor an id generator.
+        lists_no_ledger: The store was listed without a gap and has no ledger, but the cluster is not new.
         unproved_bookies: Bookies whose data is of another time or cluster than the metadata, with the reason.
             No finding that depends on such data is confirmed.
         has_sources: The audit could look for bookies' indexes. False for an audit of metadata alone.
         bookies_listed: Cookies and registrations were listed completely. If not, a bookie without a cookie or
             registration is unknown, not a ghost.
-        orphans_known: End of the earlier run by which ``holdings`` counts lasting orphans, ms, or None.
+        orphans_known: End of the earlier run whose orphans ``holdings`` compares (``lasting``), ms, or None.
         unclear_bookies: Bookies whose own cookie or registration could not be read.
         tree_elsewhere: A sentence if the ledgers are not where the store's LAYOUT says, else None.
         layout_known: The store says its layout, or can have only one. If False, the layout is assumed.
-        placement: The policy to judge by. None if no mapping of bookies to locations is known and no policy
-            was chosen.
+        placement: The placement policy to judge by. None if no mapping of bookies to locations is known and
+            no policy was chosen.
         placement_differences: Sentences about settings in which AutoRecovery and brokers differ.
         copies_complete: The metadata was read without a gap, every judged entry has all its copies, and no
             bookie holds a ledger without metadata.
         repair: The state of AutoRecovery, with the number of waiting ledgers.
         settings: The constants of the checks.
         resolves_ids: Clients find bookies at their registered addresses. False if ``--bookie-conf`` switches
-            that off (BP-41). An id is the address itself then.
+            that off (BP-41), so that an id is itself the address.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
     >>> facts.scan_time - facts.settings.stuck_ms
@@ -114,7 +114,7 @@ class Roster:
     @classmethod
     def read(cls, rows: Callable[[str], Sequence[Row]], cluster: ClusterFacts) -> Roster:
         """Read the roster of a cluster. ``rows`` returns the rows of a table of `ROSTER_TABLES`."""
-        return cls(**{name: rows(name) for name in ROSTER_TABLES}, cluster=cluster)
+        return cls(**{table_name: rows(table_name) for table_name in ROSTER_TABLES}, cluster=cluster)
 
     @cached_property
     def locations(self) -> Locations:
@@ -140,7 +140,7 @@ class Roster:
 
     @cached_property
     def unregistered(self) -> list[Row]:
-        """Return the rows of ``bookies`` that an ensemble names and that are certainly not registered."""
+        """Return the rows of bookies that an ensemble names and that are certainly not registered."""
         return [row for row in self.clear_bookies if row["named"] and row["registered"] is None]
 
     @cached_property
@@ -174,14 +174,14 @@ class Roster:
     def aliases(self) -> frozenset[tuple[str, str]]:
         """Return pairs of ids, in both orders, that the check bookie-alias reports as one bookie.
 
-        An identity counts only if ensembles name one of its ids that is not registered. If all ids are
+        A bookie counts only if ensembles name one of its ids that is not registered. If all its ids are
         registered, they have one address, and the check endpoint-duplicate reports that.
         """
         return frozenset(
-            (row["bookie_id"], alias)
+            (row["bookie_id"], other_id)
             for row in self.identities
             if row["stranded"]
-            for alias in row["aliases"]
+            for other_id in row["aliases"]
         )
 
 

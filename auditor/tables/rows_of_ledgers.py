@@ -1,8 +1,8 @@
 """The rows of a large table for the ledgers of a small one: unequal pairs, or under-replication marks.
 
-A query about an unequal pair concerns its ledger and the other copies of the ledger. These are few rows.
-Separate queries would search all rows for them each time. So tasks search the tables' files once, and make
-Spark rows only of the matches.
+A query about an unequal pair concerns its ledger and the other copies of the ledger. These are few rows, and
+each query would search the whole table for them. So tasks search the table's files once, and make Spark rows
+only of the matches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from auditor.spark.types import SparkSession, StructType
 from auditor.tables.judged import LEDGER_COLUMNS
 
 COLUMNS_OF_LEDGERS = (*LEDGER_COLUMNS, "status", "undecidable", "replicas")
-"""Columns of ``ledgers`` that are kept for the ledgers of a small table."""
+"""Columns of the table ``ledgers`` that queries about these ledgers need."""
 
 _LEDGER_ID_COLUMN = LEDGER[-1]
 
@@ -39,7 +39,7 @@ def rows_of_ledgers(
     from pyspark.sql.types import StructType
 
     kept_schema = StructType(
-        [column for column in schema.fields if columns is None or column.name in columns]
+        [schema_column for schema_column in schema.fields if columns is None or schema_column.name in columns]
     )
     return from_files(
         spark,
@@ -54,14 +54,16 @@ def _matching_rows(
 ) -> Iterator[pa.RecordBatch]:
     ledger_ids = wanted_files.read([_LEDGER_ID_COLUMN])[_LEDGER_ID_COLUMN].unique()
     for file in files.open():
-        for group in range(file.num_row_groups):
-            ids = file.read_row_group(group, [_LEDGER_ID_COLUMN], use_threads=False)[_LEDGER_ID_COLUMN]
-            is_match = pc.is_in(ids, value_set=ledger_ids, skip_nulls=True)
+        for row_group in range(file.num_row_groups):
+            group_ledger_ids = file.read_row_group(row_group, [_LEDGER_ID_COLUMN], use_threads=False)[
+                _LEDGER_ID_COLUMN
+            ]
+            is_match = pc.is_in(group_ledger_ids, value_set=ledger_ids, skip_nulls=True)
             if pc.any(is_match).as_py():
-                size = column_bytes(file.metadata, group, columns)
-                max_batch_rows = batch_rows(ids.length(), size, ids.length())
+                group_bytes = column_bytes(file.metadata, row_group, columns)
+                max_batch_rows = batch_rows(group_ledger_ids.length(), group_bytes, group_ledger_ids.length())
                 row_offset = 0
-                for rows in file.iter_batches(max_batch_rows, [group], list(columns), use_threads=False):
+                for rows in file.iter_batches(max_batch_rows, [row_group], list(columns), use_threads=False):
                     yield rows.select(columns).filter(
                         is_match.slice(row_offset, rows.num_rows).combine_chunks()
                     )

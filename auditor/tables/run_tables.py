@@ -1,6 +1,6 @@
-"""The list of all tables of a run: row, columns, and input. All code that knows tables reads this list.
+"""The list of all tables of a run, with their columns and source tables. Code that needs tables reads it.
 
-This command publishes their columns:
+This command publishes the columns:
 
     python -m auditor.tables.run_tables > schemas/tables.json
 """
@@ -56,19 +56,18 @@ class Table:
     """One table of a run.
 
     ``row`` says what a row is. ``columns`` (`auditor.model.columns.schema_of`) describes each column.
-    ``only`` says which runs have the table; None if every audit has it.
+    ``run_kind`` says which runs have the table; None if every run has it.
 
-    ``make`` makes the table from the tables named in ``of``, in this order. If an audit has all of these, it
-    writes the table without further code. If ``make`` is None, the stage that reads the table's source writes
-    it.
+    ``make_rows`` makes the table from the tables named in ``sources``, in this order. An audit that has these
+    tables writes the table without further code. If ``make_rows`` is None, a stage of the audit writes it.
     """
 
     name: str
     row: str
     columns: pa.Schema
-    only: str | None = None
-    make: Callable[..., DataFrame] | None = None
-    of: tuple[str, ...] = ()
+    run_kind: str | None = None
+    make_rows: Callable[..., DataFrame] | None = None
+    sources: tuple[str, ...] = ()
 
 
 LIVE_RUNS = "runs on a live store"
@@ -187,16 +186,16 @@ _ALL_TABLES = (
         "an entry log that is deleted or rewritten next, compared with its map",
         DELETION_CANDIDATES,
         ENTRY_LOG_RUNS,
-        make=deletion_candidates,
-        of=("entry_logs", "log_foresight"),
+        make_rows=deletion_candidates,
+        sources=("entry_logs", "log_foresight"),
     ),
     Table(
         "unseen_entries",
         "a ledger with indexed entries that garbage collection does not see",
         UNSEEN_ENTRIES,
         ENTRY_LOG_RUNS,
-        make=unseen_entries,
-        of=("entry_logs", "locations", "deletion_candidates"),
+        make_rows=unseen_entries,
+        sources=("entry_logs", "locations", "deletion_candidates"),
     ),
     Table(
         "owners",
@@ -232,8 +231,8 @@ _ALL_TABLES = (
 TABLES = {table.name: table for table in _ALL_TABLES}
 """All tables of a run, by name."""
 
-OPTIONAL_TABLES = frozenset(table.name for table in _ALL_TABLES if table.only is not None)
-"""Names of the tables that not every audit has."""
+OPTIONAL_TABLES = frozenset(table.name for table in _ALL_TABLES if table.run_kind is not None)
+"""Names of the tables that only some runs have."""
 
 
 def to_json() -> str:

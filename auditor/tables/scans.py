@@ -1,15 +1,15 @@
 """moved, doubtful_ids: differences between two scans of the ledger tree, and ids that a scan may have missed.
 
 Both scans of a live store list every ledger, and they agree on nearly all. This module finds their
-differences once. Every query about ledgers that were deleted, created or changed in between uses these few
-rows.
+differences once. Every query about ledgers that were deleted, created or changed between the scans uses these
+few rows.
 
-An id is open if a ledger with it may exist although no scan saw the ledger. That is so if a listing failed,
-or a record is in the wrong place. The number of damaged znodes bounds the rows for open ids, however many ids
-they stand for. An orphan with an open id is only suspected, never skipped.
+An id is open if a ledger with this id may exist although no scan saw it. That is so if a listing failed, or
+if a record is at the wrong path. There is at most one row for open ids per damaged znode, whatever the number
+of ids. An orphan with an open id is only suspected, never skipped.
 
 Records at paths of another layout may be as many as the cluster has ledgers. Such a record leaves no id open
-if its ledger is also at its own path. If there is a whole tree of such records, every id is open.
+if its ledger also has a record at its own path. If there is a whole tree of such records, every id is open.
 """
 
 from collections.abc import Sequence
@@ -37,13 +37,13 @@ DOUBTFUL_IDS = schema_of(
 )
 
 STATUSES_WITH_OPEN_IDS = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
-"""Statuses of scanned rows for which it may be open whether ledgers exist."""
+"""Statuses of rows of a scan that can leave ids open (see the module's docstring)."""
 
 WIDE_NUMBER_TYPE = "decimal(38,0)"
 """SQL type that can hold the difference of any two ids."""
 
 IS_IN_ANOTHER_LAYOUT = "status = 'misplaced' and damage is not null"
-"""SQL condition for records at a path that another layout has for a ledger."""
+"""SQL condition for records at a path at which another layout keeps ledgers."""
 
 
 def doubtful_ids(
@@ -53,9 +53,9 @@ def doubtful_ids(
 
     ``any_id_reason`` says why the scan may have missed any id; None if there is no such reason.
     """
-    rows = _ranges(ledgers, any_id_reason).withColumn("scan", F.lit(1))
+    rows = _open_id_ranges(ledgers, any_id_reason).withColumn("scan", F.lit(1))
     if any_id_reason is not None:
-        whole_range = ledgers.sparkSession.range(1).select(
+        range_of_all_ids = ledgers.sparkSession.range(1).select(
             F.lit(None).cast("bigint").alias("scope_id"),
             F.lit(MIN_LEDGER_ID).alias("low"),
             F.lit(MAX_LEDGER_ID).alias("high"),
@@ -63,51 +63,53 @@ def doubtful_ids(
             F.lit(any_id_reason).alias("why"),
             F.lit(1).alias("scan"),
         )
-        rows = rows.unionByName(whole_range)
+        rows = rows.unionByName(range_of_all_ids)
     if second_scan is not None:
-        rows = rows.unionByName(_ranges(second_scan, any_id_reason).withColumn("scan", F.lit(2)))
+        rows = rows.unionByName(_open_id_ranges(second_scan, any_id_reason).withColumn("scan", F.lit(2)))
     return _without_overlaps(rows, ["scan", "scope_id"]).select(*DOUBTFUL_IDS.names)
 
 
-def unseen_ranges(doubtful: DataFrame) -> DataFrame:
-    """Return the id ranges in which an unseen ledger may be. Ranges of one scope do not overlap."""
-    return _without_overlaps(doubtful.where("unseen").drop("scan"), ["scope_id"])
+def unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
+    """Return the id ranges in which a ledger that no scan saw may be. Ranges of one scope do not overlap."""
+    return _without_overlaps(doubtful_rows.where("unseen").drop("scan"), ["scope_id"])
 
 
-def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
-    """Add ``doubt`` to rows about ledgers: why a scan may have missed their id; null without a reason.
+def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> DataFrame:
+    """Add ``doubt`` to rows about ledgers: why scan number ``scan`` may have missed them; null if it cannot.
 
     No row is duplicated: ranges of one scope do not overlap, and at most one range is for any scope.
     """
-    ranges = doubtful.where(F.col("scan") == scan).select(F.col("scope_id").alias("of"), "low", "high", "why")
+    id_ranges = doubtful_rows.where(F.col("scan") == scan).select(
+        F.col("scope_id").alias("of"), "low", "high", "why"
+    )
     is_in_range = F.col("ledger_id").between(F.col("low"), F.col("high"))
     # Two joins: a range of any scope and one of the ledger's own may both hold its id, and a row stays one.
-    owner_ranges = ranges.where("of is not null").withColumnRenamed("why", "own")
-    any_scope = ranges.where("of is null").withColumnRenamed("why", "any")
+    ranges_of_one_scope = id_ranges.where("of is not null").withColumnRenamed("why", "own")
+    ranges_of_any_scope = id_ranges.where("of is null").withColumnRenamed("why", "any")
     return (
-        rows.join(F.broadcast(owner_ranges), is_in_range & (F.col("of") == F.col("scope_id")), "left")
+        rows.join(F.broadcast(ranges_of_one_scope), is_in_range & (F.col("of") == F.col("scope_id")), "left")
         .drop("of", "low", "high")
-        .join(F.broadcast(any_scope), is_in_range, "left")
+        .join(F.broadcast(ranges_of_any_scope), is_in_range, "left")
         .withColumn("doubt", F.coalesce("own", "any"))
         .drop("of", "low", "high", "own", "any")
     )
 
 
-def with_both_doubts(rows: DataFrame, doubtful: DataFrame) -> DataFrame:
-    """Add ``first`` and ``second`` to rows about ledgers: the doubt of each scan (`with_doubts`)."""
-    for scan, name in ((1, "first"), (2, "second")):
-        rows = with_doubts(rows, doubtful, scan).withColumnRenamed("doubt", name)
+def add_both_doubt_columns(rows: DataFrame, doubtful_rows: DataFrame) -> DataFrame:
+    """Add ``first`` and ``second`` to rows about ledgers: the doubt of each scan (`add_doubt_column`)."""
+    for scan, doubt_column in ((1, "first"), (2, "second")):
+        rows = add_doubt_column(rows, doubtful_rows, scan).withColumnRenamed("doubt", doubt_column)
     return rows
 
 
-def _ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
-    """Return the ids that are open because of damaged znodes, as ranges.
+def _open_id_ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
+    """Return the ids that are open because of damaged znodes, one range per row.
 
     If ``any_id_reason`` is given, records at paths of other layouts are left out.
     """
     rows = scan.where(F.col("status").isin(*STATUSES_WITH_OPEN_IDS)).where(f"not ({IS_IN_ANOTHER_LAYOUT})")
     if any_id_reason is None:
-        rows = rows.unionByName(lost_elsewhere(scan))
+        rows = rows.unionByName(records_in_other_layouts(scan))
     is_unseen = F.col("low").isNotNull()
     return rows.where("low is not null or ledger_id is not null").select(
         "scope_id",
@@ -118,7 +120,7 @@ def _ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
     )
 
 
-def lost_elsewhere(scan: DataFrame) -> DataFrame:
+def records_in_other_layouts(scan: DataFrame) -> DataFrame:
     """Return records at paths of other layouts whose ledgers are not listed at their own paths."""
     rows = scan.where(IS_IN_ANOTHER_LAYOUT)
     ids = F.broadcast(rows.select("scope_id", F.col("low").alias("ledger_id")))
@@ -129,22 +131,26 @@ def lost_elsewhere(scan: DataFrame) -> DataFrame:
 
 
 def _doubt_reason() -> Column:
-    misplaced = F.when(F.col("status") == LedgerStatus.MISPLACED, "not at the path of a ledger")
-    return F.concat("path", F.lit(": "), F.coalesce("damage", misplaced, F.lit("could not be read")))
+    misplaced_reason = F.when(F.col("status") == LedgerStatus.MISPLACED, "not at the path of a ledger")
+    return F.concat("path", F.lit(": "), F.coalesce("damage", misplaced_reason, F.lit("could not be read")))
 
 
-def _without_overlaps(ranges: DataFrame, partition_columns: Sequence[str]) -> DataFrame:
-    """Cut the ranges so that ranges with the same ``partition_columns`` do not overlap.
+def _without_overlaps(id_ranges: DataFrame, partition_columns: Sequence[str]) -> DataFrame:
+    """Cut the ranges so that ranges with equal ``partition_columns`` do not overlap.
 
-    Parts that an earlier range covers are dropped.
+    Of two ranges that overlap, the one that begins later loses the common ids.
     """
     # Of ranges that begin together the widest comes first, so that it covers the others.
-    order = F.Window.partitionBy(*partition_columns).orderBy("low", F.desc("high"), F.desc("unseen"), "why")
-    highest_before = F.max("high").over(order.rowsBetween(F.Window.unboundedPreceding, -1))
+    range_window = F.Window.partitionBy(*partition_columns).orderBy(
+        "low", F.desc("high"), F.desc("unseen"), "why"
+    )
+    highest_earlier_id = F.max("high").over(range_window.rowsBetween(F.Window.unboundedPreceding, -1))
     # Ids reach from -2^63 to 2^63 - 1: one past the greatest does not fit a long.
     lowest_id = F.col("low").cast(WIDE_NUMBER_TYPE)
-    first_uncovered = F.greatest(lowest_id, F.coalesce(highest_before.cast(WIDE_NUMBER_TYPE) + 1, lowest_id))
-    cut_ranges = ranges.withColumn("least", first_uncovered).where(F.col("least") <= F.col("high"))
+    first_uncovered_id = F.greatest(
+        lowest_id, F.coalesce(highest_earlier_id.cast(WIDE_NUMBER_TYPE) + 1, lowest_id)
+    )
+    cut_ranges = id_ranges.withColumn("least", first_uncovered_id).where(F.col("least") <= F.col("high"))
     return cut_ranges.withColumn("low", F.col("least").cast("bigint")).drop("least")
 
 
@@ -167,49 +173,53 @@ MOVED = schema_of(
 )
 
 
-def find_moves(ledgers: DataFrame, second_scan: DataFrame, doubtful: DataFrame | None = None) -> DataFrame:
+def find_moves(
+    ledgers: DataFrame, second_scan: DataFrame, doubtful_rows: DataFrame | None = None
+) -> DataFrame:
     """Find ledgers that only one of two scans has, or both with different versions: rows of `MOVED`.
 
-    ``doubtful`` are the ids that a scan may have missed (`auditor.tables.scans`); None if there are none.
+    ``doubtful_rows`` are the ids that a scan may have missed (`doubtful_ids`); None if there are none.
     """
-    first_versions = _versions(ledgers, F.col("version"))
-    second_versions = _versions(second_scan, F.col("version").alias("version_again"))
+    first_versions = _ledger_versions(ledgers, F.col("version"))
+    second_versions = _ledger_versions(second_scan, F.col("version").alias("version_again"))
     # Sorted by what tells most rows apart: the scope is nearly always the same.
     versions = first_versions.join(second_versions, ["ledger_id", "scope_id", "listed"], "full_outer")
     changed_versions = versions.where("not (version <=> version_again)")
-    if doubtful is None:
+    if doubtful_rows is None:
         return changed_versions.withColumn("doubt", F.lit(None).cast("string")).select(*MOVED.names)
-    changed_versions = with_both_doubts(changed_versions, doubtful)
-    missed = F.when(F.col("version").isNull(), F.col("first")).when(
+    changed_versions = add_both_doubt_columns(changed_versions, doubtful_rows)
+    missed_reason = F.when(F.col("version").isNull(), F.col("first")).when(
         F.col("version_again").isNull(), F.col("second")
     )
-    return changed_versions.withColumn("doubt", missed).select(*MOVED.names)
+    return changed_versions.withColumn("doubt", missed_reason).select(*MOVED.names)
 
 
 IDS_PER_LEAF = 10_000
-"""Number of ids in one leaf of the hierarchical layouts. If an inner znode is lost, whole leaves are lost."""
+"""Number of ids in one leaf znode of the hierarchical layouts. A lost inner znode loses whole leaves."""
 
 
 def shrunken_leaves(
-    earlier: DataFrame, current_ledgers: DataFrame, min_lost_share: int, min_lost: int
+    earlier_rows: DataFrame, current_ledgers: DataFrame, min_lost_share: int, min_lost: int
 ) -> DataFrame:
     """Return the leaves (`IDS_PER_LEAF`) of which a scan lists fewer ledgers than an earlier scan.
 
-    The columns are scope_id, leaf and lost. Counts are enough to find them: the generator gives out the ids
-    of a leaf once, in order, so that a leaf can only lose ledgers.
+    The columns are scope_id, leaf and lost (number of ledgers). Counts are enough: the generator gives out
+    the ids of a leaf once, in order, so that a full leaf can only lose ledgers.
 
     Args:
-        earlier: The ledgers of the earlier scan.
+        earlier_rows: The ledgers of the earlier scan.
         current_ledgers: The ledgers of this scan.
-        min_lost_share: A leaf counts if it lost more than one in ``min_lost_share`` ledgers.
-        min_lost: A leaf counts if it lost at least this number of ledgers.
+        min_lost_share: A leaf must have lost more than one in ``min_lost_share`` of its ledgers.
+        min_lost: A leaf must also have lost at least this number of ledgers.
     """
-    block_number = F.floor(F.col("ledger_id") / IDS_PER_LEAF).alias("leaf")
+    leaf_number = F.floor(F.col("ledger_id") / IDS_PER_LEAF).alias("leaf")
 
-    def counts(ledgers: DataFrame, name: str) -> DataFrame:
-        return scan_ids(ledgers).groupBy("scope_id", block_number).agg(F.count("*").alias(name))
+    def count_leaves(ledgers: DataFrame, count_column: str) -> DataFrame:
+        return scan_ids(ledgers).groupBy("scope_id", leaf_number).agg(F.count("*").alias(count_column))
 
-    rows = counts(earlier, "before").join(counts(current_ledgers, "after"), ["scope_id", "leaf"], "left")
+    rows = count_leaves(earlier_rows, "before").join(
+        count_leaves(current_ledgers, "after"), ["scope_id", "leaf"], "left"
+    )
     rows = rows.withColumn("lost", F.col("before") - F.coalesce("after", F.lit(0)))
     return rows.where((F.col("lost") >= min_lost) & (F.col("lost") * min_lost_share > F.col("before")))
 
@@ -220,19 +230,20 @@ def scan_ids(ledgers: DataFrame) -> DataFrame:
 
 
 def deleted_ids(moved: DataFrame) -> DataFrame:
-    """Return the ids of ledgers that the first scan lists and the second does not."""
+    """Return the ids of ledgers that the first scan lists and the second scan does not."""
     return moved.where("listed and version_again is null").select(*LEDGER)
 
 
 def new_ids(moved: DataFrame) -> DataFrame:
-    """Return the ids of ledgers that the second scan lists and the first does not."""
+    """Return the ids of ledgers that the second scan lists and the first scan does not."""
     return moved.where("listed and version is null").select(*LEDGER)
 
 
 def unsettled_ledgers(moved: DataFrame) -> DataFrame:
     """Return the ledgers of the first scan that the second shows differently or not at all, one row each.
 
-    Columns: scope_id, ledger_id, and deleted: the second scan does not list it and cannot have missed it.
+    The columns are scope_id, ledger_id and deleted. A ledger is deleted if the second scan does not list it
+    and cannot have missed it.
     """
     first_scan_rows = moved.where("version is not null")
     return first_scan_rows.groupBy(*LEDGER).agg(
@@ -240,10 +251,10 @@ def unsettled_ledgers(moved: DataFrame) -> DataFrame:
     )
 
 
-def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Drop rows about ledgers deleted between the scans. Add ``moved``: whether the ledger changed.
+def drop_deleted_ledgers(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
+    """Drop rows about ledgers deleted between the scans. Add the column ``moved``: the ledger changed.
 
-    The argument ``moved`` has the differences of the scans. None means that there was one scan.
+    The argument ``moved`` has the differences of the scans. None means that there was only one scan.
     """
     if moved is None:
         return rows.withColumn("moved", F.lit(False))
@@ -252,23 +263,23 @@ def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
     return remaining_rows.withColumn("moved", F.col("deleted").isNotNull()).drop("deleted")
 
 
-def with_since(
-    rows: DataFrame, unchanged_columns: list[str], scan_time: int, earlier: DataFrame | None
+def add_since_column(
+    rows: DataFrame, unchanged_columns: list[str], scan_time: int, earlier_rows: DataFrame | None
 ) -> DataFrame:
     """Add ``since``: the scan time, ms, of the first of consecutive runs with an equal row.
 
-    Rows are equal if their columns ``unchanged_columns`` are. ``earlier`` is the same table of the run
+    Rows are equal if their columns ``unchanged_columns`` are. ``earlier_rows`` is the same table of the run
     before, or None. A table of an older program version may lack the column ``since``.
     """
     scan_time_column = F.lit(scan_time).cast("long")
-    if earlier is None or "since" not in earlier.columns:
+    if earlier_rows is None or "since" not in earlier_rows.columns:
         return rows.withColumn("since", scan_time_column)
-    earlier_since = earlier.select(*unchanged_columns, F.col("since").alias("was"))
+    earlier_since = earlier_rows.select(*unchanged_columns, F.col("since").alias("was"))
     return rows.join(earlier_since, unchanged_columns, "left").withColumn(
         "since", F.coalesce("was", scan_time_column)
     )
 
 
-def _versions(scan: DataFrame, version: Column) -> DataFrame:
+def _ledger_versions(scan: DataFrame, version: Column) -> DataFrame:
     rows = scan.where("ledger_id is not null")
     return rows.select(*LEDGER, F.col("status").isin(*LISTED).alias("listed"), version)

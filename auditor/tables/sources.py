@@ -1,7 +1,7 @@
 """sources: the inputs of an audit, the scope that each claims to cover, and the part that is proved.
 
-Only within the proved scope does an object count as absent if the source lacks it. There is one row per
-metadata store, listing of bookies, bookie, and owner store.
+If a source lacks an object, the object counts as absent only if it is in the proved scope. There is one row
+per metadata store, listing of bookies, bookie, and owner store.
 """
 
 from collections.abc import Iterable

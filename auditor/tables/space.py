@@ -1,13 +1,12 @@
 """space, misplaced: the ledger of each byte of an entry log, and index entries that point to wrong places.
 
-A row of space is a log, a ledger and a class of bytes. A ledger's bytes in a log have one class, or two if a
-part of its entries is surplus. Bytes of no ledger belong to the file. The rows of a file add up to its
-length; `auditor.audit.space_scan` checks that. The time depends on the number of ledgers per log, not of
-entries. The bytes come from ledgers maps. The locations in the index tell whether a log is still needed for a
-ledger (`auditor.sources.bookies.entry_logs.locations`).
+A row of space is a log, a ledger and a class of bytes. The bytes of a ledger in a log have one class, or
+several if some of its entries are surplus or not indexed. Bytes of no ledger have rows without a ledger. The
+rows of a file add up to its length. The bytes come from ledgers maps, so no entry is read for them. The
+locations in the index tell whether a ledger still needs a log (`auditor.sources.bookies.entry_logs`).
 
 A row of misplaced is a log and a ledger. Ledgers that are gone from index or metadata have no row: their
-locations remain until RocksDB has dropped them, while their log may be deleted already.
+locations remain until RocksDB has dropped them, although their log may be deleted before.
 """
 
 import pyarrow as pa
@@ -28,7 +27,7 @@ from auditor.model.states import (
 from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.scans import with_since
+from auditor.tables.scans import add_since_column
 
 SPACE = schema_of(
     ("bookie_id", pa.string(), "the bookie that the directory belongs to; null: not known"),
@@ -77,7 +76,7 @@ SPACE = schema_of(
 """The table ``space``."""
 
 MAX_UNFLUSHED = 3
-"""Number of newest logs of a directory whose entries the index may lack. One flush spans no more logs."""
+"""Number of newest logs of a directory whose entries the index may lack. One flush spans at most these."""
 
 MAX_SHARED_OPEN_LOGS = 2
 """Largest number of logs without a map that a bookie has open at once if ledgers share its logs.
@@ -85,9 +84,9 @@ MAX_SHARED_OPEN_LOGS = 2
 They are the log that it writes, and one that compaction writes.
 """
 
-_FILE = ("bookie_id", "directory", "path", "log_id", "kind", "current", "unflushed")
-_DISK_STATES = [state.value for state in ON_DISK]
-_UNCLEAR_STATES = [state.value for state in (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE)]
+_FILE_KEY = ("bookie_id", "directory", "path", "log_id", "kind", "current", "unflushed")
+_DISK_STATES = [index_state.value for index_state in ON_DISK]
+_UNCLEAR_STATES = [index_state.value for index_state in (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE)]
 
 
 def space(
@@ -106,15 +105,14 @@ def space(
 ) -> DataFrame:
     """Return the rows of `SPACE`. The arguments are the tables of these names.
 
-    Of ``directories``, ``path`` and ``index_time`` are used. With ``log_per_ledger``
-    (entryLogPerLedgerEnabled) the bookie may write to every log without a map, and every log may be
-    unflushed. None means that the setting is unknown.
+    With ``log_per_ledger`` (entryLogPerLedgerEnabled) the bookie may write to every log without a map, and
+    every log may be unflushed. None means that the setting is unknown.
     """
-    files = _files(entry_logs, directories, locations, log_per_ledger)
+    files = _log_files(entry_logs, directories, locations, log_per_ledger)
     rows = (
         entry_logs.where(F.col("ledger_id").isNotNull())
         .select("bookie_id", "logger", *LEDGER, "path", F.col("entry_bytes").alias("bytes"))
-        .join(F.broadcast(files.select(*_FILE[1:], "young")), "path")
+        .join(F.broadcast(files.select(*_FILE_KEY[1:], "young")), "path")
     )
     located_ledgers = locations.where(F.col("log_id").isNotNull())
     log_keys = ["bookie_id", "logger", "log_id", *LEDGER]
@@ -137,8 +135,8 @@ def space(
     referred_ledgers = ownership.where(
         F.col("ledger_id").isNotNull() & F.col("path").isNotNull() & (F.col("standing") != "offloaded")
     )
-    owner_named = referred_ledgers.select(*LEDGER, F.lit(True).alias("owner_named")).distinct()
-    lacking = log_entries.select("path", *LEDGER, "needed_bytes", F.lit(True).alias("index_lacks"))
+    owner_named_ledgers = referred_ledgers.select(*LEDGER, F.lit(True).alias("owner_named")).distinct()
+    lacking_rows = log_entries.select("path", *LEDGER, "needed_bytes", F.lit(True).alias("index_lacks"))
     foreign_replicas = over_replicated.select(*REPLICA).distinct().withColumn("foreign", F.lit(True))
     indexed_replicas = (
         availability.where(F.col("ledger_id").isNotNull())
@@ -154,11 +152,11 @@ def space(
         .join(held_by_replica, [*REPLICA], "left")
         .join(named_ledgers, [*LEDGER], "left")
         .join(orphan_doubts, [*REPLICA], "left")
-        .join(owner_named, [*LEDGER], "left")
-        .join(lacking, ["path", *LEDGER], "left")
+        .join(owner_named_ledgers, [*LEDGER], "left")
+        .join(lacking_rows, ["path", *LEDGER], "left")
         .join(foreign_replicas, [*REPLICA], "left")
         .join(indexed_replicas, [*REPLICA], "left")
-        .join(_surplus(judged), [*REPLICA], "left")
+        .join(_count_surplus_entries(judged), [*REPLICA], "left")
         .join(F.broadcast(read_bookies), "bookie_id", "left")
         .join(F.broadcast(unread.withColumn("index_unread", F.lit(True))), ["bookie_id", "logger"], "left")
     )
@@ -166,8 +164,8 @@ def space(
     return ledger_rows.unionByName(_rows_of_files(files).select(*SPACE.names))
 
 
-def each_file_once(entry_logs: DataFrame) -> DataFrame:
-    """Return one row per file. A second name of an existing log is left out."""
+def drop_repeated_files(entry_logs: DataFrame) -> DataFrame:
+    """Return one row per file. Rows of a further name of the same log are left out."""
     files = entry_logs.where(F.col("ledger_id").isNull() & F.col("bytes").isNotNull())
     logs = files.where(F.col("kind") == LogFileKind.LOG).select("directory", "log_id").distinct()
     second_files = files.where(F.col("kind") == LogFileKind.COMPACTED).join(
@@ -176,13 +174,13 @@ def each_file_once(entry_logs: DataFrame) -> DataFrame:
     return files.join(second_files.select("path"), "path", "left_anti")
 
 
-def _files(
+def _log_files(
     entry_logs: DataFrame, directories: DataFrame, locations: DataFrame, log_per_ledger: bool | None
 ) -> DataFrame:
     """Return the files, once each, with the flags below.
 
-    A file with no more than a header was created in advance (entryLogFilePreAllocationEnabled). The bookie
-    writes to the log before it.
+    A file that has only a header was created in advance (entryLogFilePreAllocationEnabled). The bookie then
+    still writes to the previous log.
 
     ``young``: the index may lack entries of the log, or the bookie still writes to it.
 
@@ -190,13 +188,13 @@ def _files(
     is full, or when its ledger is idle. The collector leaves it alone until the next flush has closed it
     (DefaultEntryLogger.getFlushedLogIds).
 
-    ``broken``: a damaged record hides later ones. The log was read up to that record, and the index has
+    ``broken``: a damaged record hides later ones. The log was read up to this record, although the index has
     entries after it.
     """
     marked_directories = directories.select(F.col("path").alias("directory"), "index_time")
     is_preallocated = F.col("bytes") <= HEADER_BYTES
-    newest_first = F.Window.partitionBy("directory", is_preallocated).orderBy(F.desc("log_id"))
-    age_rank = F.dense_rank().over(newest_first)
+    newest_log_window = F.Window.partitionBy("directory", is_preallocated).orderBy(F.desc("log_id"))
+    age_rank = F.dense_rank().over(newest_log_window)
     is_written_to = is_preallocated | (age_rank == 1) | F.lit(bool(log_per_ledger))
     has_no_map, is_log = F.col("state") == EntryLogState.NO_MAP, F.col("kind") == LogFileKind.LOG
     is_last_log = is_written_to & has_no_map & is_log
@@ -205,15 +203,15 @@ def _files(
     # More open logs than one, and one that compaction writes: each ledger has its own.
     open_log = may_be_open & ~is_preallocated & is_log
     open_logs = F.count_if(open_log).over(F.Window.partitionBy("directory"))
-    is_per_ledger = F.lit(bool(log_per_ledger)) | (open_logs > MAX_SHARED_OPEN_LOGS)
-    is_unflushed = is_newer & ((age_rank <= MAX_UNFLUSHED) | is_per_ledger)
+    has_log_per_ledger = F.lit(bool(log_per_ledger)) | (open_logs > MAX_SHARED_OPEN_LOGS)
+    is_unflushed = is_newer & ((age_rank <= MAX_UNFLUSHED) | has_log_per_ledger)
     log = ("bookie_id", "logger", "log_id")
     indexed_ends = locations.groupBy(*log).agg(F.max("last_offset").alias("indexed_to"))
     read_end = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
-    is_behind = (F.col("counted") == SCAN) & is_log & (F.col("indexed_to") > read_end)
-    is_broken = (F.col("state") == EntryLogState.DAMAGED) | F.coalesce(is_behind, F.lit(False))
+    ends_before_index = (F.col("counted") == SCAN) & is_log & (F.col("indexed_to") > read_end)
+    is_broken = (F.col("state") == EntryLogState.DAMAGED) | F.coalesce(ends_before_index, F.lit(False))
     return (
-        each_file_once(entry_logs)
+        drop_repeated_files(entry_logs)
         .join(F.broadcast(marked_directories), "directory", "left")
         .join(indexed_ends, [*log], "left")
         .withColumns(
@@ -227,8 +225,8 @@ def _files(
     )
 
 
-def _surplus(judged: DataFrame) -> DataFrame:
-    """Count the entries of a ledger on a bookie that the striping does not put there."""
+def _count_surplus_entries(judged: DataFrame) -> DataFrame:
+    """Count for each replica the held entries that the striping does not put on the bookie."""
     extra_entries = F.concat("surplus", "stale")
     entry_rows = judged.select(*LEDGER, F.explode(extra_entries).alias("held"))
     return entry_rows.groupBy(F.col("held.bookie_id").alias("bookie_id"), *LEDGER).agg(
@@ -239,13 +237,13 @@ def _surplus(judged: DataFrame) -> DataFrame:
 def _space_class() -> Column:
     """Return the class of a ledger's bytes in a log, by the first rule that fits (`_split_classes`)."""
     readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
-    is_clear = F.coalesce(~F.col("state").isin(_UNCLEAR_STATES), F.lit(True))
+    is_replica_clear = F.coalesce(~F.col("state").isin(_UNCLEAR_STATES), F.lit(True))
     is_listed = F.col("members").isNotNull()
     is_not_located = F.col("located").isNull()
     return (
         # First, as these bytes are needed whatever the index says: a young log's too.
         F.when(~is_listed & F.col("owner_named"), SpaceClass.OWNER_NAMED)
-        .when(~readable | ~is_clear, SpaceClass.OWNER_UNKNOWN)
+        .when(~readable | ~is_replica_clear, SpaceClass.OWNER_UNKNOWN)
         .when(is_not_located & F.col("young"), SpaceClass.NOT_YET_MAPPED)
         # Where the ensembles are not known, nobody can say which entries the index should have.
         .when(F.col("undecidable"), SpaceClass.OWNER_UNKNOWN)
@@ -260,63 +258,63 @@ def _space_class() -> Column:
     )
 
 
-_LACKABLE_CLASSES = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SUPERSEDED)
+_UNINDEXED_CLASSES = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SUPERSEDED)
 
 
 def _split_classes(rows: DataFrame) -> DataFrame:
     """Return one row per class that a ledger's bytes in a log have.
 
-    If the log was read for them, the bytes of entries that the index lacks are known exactly. Otherwise all
-    bytes of a ledger count as such if the index locates none of its entries in this log. The remaining bytes
-    are divided between live and surplus in proportion to the entries.
+    If the audit read the log's entries, the bytes that the index lacks are known exactly. Otherwise these are
+    all bytes of the ledger if the index locates none of its entries in this log, else none. The remaining
+    bytes are divided between live and surplus in proportion to the entries.
     """
     unlocated_bytes = F.when(F.col("located").isNull(), F.col("bytes")).otherwise(0)
-    lacking = F.when(
-        F.col("index_lacks") & F.col("class").isin(*_LACKABLE_CLASSES),
+    unindexed_bytes = F.when(
+        F.col("index_lacks") & F.col("class").isin(*_UNINDEXED_CLASSES),
         F.least(F.coalesce("needed_bytes", unlocated_bytes), F.col("bytes")),
     )
-    rows = rows.withColumn("not_indexed", F.coalesce(lacking, F.lit(0)))
+    rows = rows.withColumn("not_indexed", F.coalesce(unindexed_bytes, F.lit(0)))
     indexed_bytes = F.col("bytes") - F.col("not_indexed")
     surplus_entries = F.least(F.coalesce("besides", F.lit(0)), F.coalesce("held", F.lit(0)))
     # Bytes times entries passes a long.
-    share = indexed_bytes.cast("decimal(38,0)") * surplus_entries
-    class_part = F.when(
+    surplus_share = indexed_bytes.cast("decimal(38,0)") * surplus_entries
+    surplus_bytes = F.when(
         F.col("class") == SpaceClass.LIVE,
-        F.floor(share / F.col("held").cast("decimal(20,0)")).cast("long"),
+        F.floor(surplus_share / F.col("held").cast("decimal(20,0)")).cast("long"),
     )
-    class_part = F.coalesce(class_part, F.lit(0))
+    surplus_bytes = F.coalesce(surplus_bytes, F.lit(0))
     sizes = F.array(
-        F.struct(F.col("class"), (indexed_bytes - class_part).alias("bytes")),
+        F.struct(F.col("class"), (indexed_bytes - surplus_bytes).alias("bytes")),
         F.struct(F.lit(SpaceClass.NOT_INDEXED).alias("class"), F.col("not_indexed").alias("bytes")),
-        F.struct(F.lit(SpaceClass.SURPLUS).alias("class"), class_part.alias("bytes")),
+        F.struct(F.lit(SpaceClass.SURPLUS).alias("class"), surplus_bytes.alias("bytes")),
     )
     is_deletable = F.coalesce(~F.col("orphan_in_doubt"), F.lit(False))
     remains_indexed = F.coalesce("had", F.lit(False)) & ~is_deletable
-    is_estimated = (class_part > 0) & (class_part < indexed_bytes)
+    is_estimated = (surplus_bytes > 0) & (surplus_bytes < indexed_bytes)
     sized_rows = rows.withColumns({"sizes": sizes, "estimated": is_estimated})
     flat_rows = sized_rows.select(
-        *_FILE, *LEDGER, "estimated", remains_indexed.alias("remains"), F.explode("sizes").alias("size")
+        *_FILE_KEY, *LEDGER, "estimated", remains_indexed.alias("remains"), F.explode("sizes").alias("size")
     )
-    return flat_rows.select(*_FILE, *LEDGER, "estimated", "remains", "size.*").where("bytes > 0")
+    return flat_rows.select(*_FILE_KEY, *LEDGER, "estimated", "remains", "size.*").where("bytes > 0")
 
 
 def _rows_of_files(files: DataFrame) -> DataFrame:
-    """Return the rows of bytes that belong to no ledger."""
+    """Return the rows for bytes of log files that belong to no ledger."""
     # Whatever is neither format nor of a ledger is a class too: the classes add up to the file, to the byte.
     format_bytes = F.coalesce(F.col("header_bytes") + F.col("map_bytes") + F.col("padding_bytes"), F.lit(0))
     # What lies behind a damaged record is no younger than what precedes it.
     is_young = F.col("young") & (F.col("state") != EntryLogState.UNREADABLE) & ~F.col("broken")
     is_unmapped = (F.col("kind") == LogFileKind.COMPACTING) | is_young
-    rest_class = F.when(is_unmapped, SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.OWNER_UNKNOWN)
+    class_of_rest = F.when(is_unmapped, SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.OWNER_UNKNOWN)
     entry_bytes = F.coalesce("entry_bytes", F.lit(0))
     ledger_bytes = F.when(F.col("kind") == LogFileKind.LOG, entry_bytes).otherwise(F.lit(0))
     sizes = F.array(
         F.struct(F.lit(SpaceClass.HEADERS_AND_MAPS).alias("class"), format_bytes.alias("bytes")),
-        F.struct(rest_class.alias("class"), (F.col("bytes") - format_bytes - ledger_bytes).alias("bytes")),
+        F.struct(class_of_rest.alias("class"), (F.col("bytes") - format_bytes - ledger_bytes).alias("bytes")),
     )
-    flat_rows = files.select(*_FILE, F.explode(sizes).alias("size"))
+    flat_rows = files.select(*_FILE_KEY, F.explode(sizes).alias("size"))
     return flat_rows.select(
-        *_FILE,
+        *_FILE_KEY,
         F.lit(None).cast("long").alias("scope_id"),
         F.lit(None).cast("long").alias("ledger_id"),
         "size.*",
@@ -352,8 +350,8 @@ MISPLACED = schema_of(
 """The table ``misplaced``."""
 
 
-_LOG_AND_LEDGER = ("bookie_id", "logger", "log_id", *LEDGER)
-_LOCATED = (*_LOG_AND_LEDGER, *MISPLACED.names[5:-1])
+_LOG_LEDGER_KEY = ("bookie_id", "logger", "log_id", *LEDGER)
+_LOCATION_KEY = (*_LOG_LEDGER_KEY, *MISPLACED.names[5:-1])
 _INDEXED_STATES = [IndexState.OK, IndexState.CUT, IndexState.LIMBO]
 
 
@@ -363,32 +361,34 @@ def misplaced_locations(
     orphans: DataFrame,
     digests: DataFrame | None,
     scan_time: int,
-    earlier: DataFrame | None,
+    earlier_rows: DataFrame | None,
 ) -> DataFrame:
     """Return the rows of `MISPLACED`. The arguments are the tables of these names.
 
-    ``earlier`` is the table ``misplaced`` of an earlier run; None if there is none.
+    ``earlier_rows`` is the table ``misplaced`` of an earlier run; None if there is none.
     """
-    wrong_rows = locations.where(F.col("probe") != Probe.OK).select(*_LOCATED, F.lit(False).alias("deep"))
+    wrong_rows = locations.where(F.col("probe") != Probe.OK).select(
+        *_LOCATION_KEY, F.lit(False).alias("deep")
+    )
     if digests is not None:
         wrong_rows = wrong_rows.unionByName(_other_entries(digests))
     stored_replicas = availability.where(F.col("state").isin(*_INDEXED_STATES)).select(*REPLICA).distinct()
     misplaced_rows = wrong_rows.join(stored_replicas, [*REPLICA], "left_semi").join(
         orphans.select(*REPLICA), [*REPLICA], "left_anti"
     )
-    first_probe = F.min(F.struct("probe", "probe_entry", "probe_offset", "there_ledger_id", "there_entry_id"))
+    wrong_probe = F.min(F.struct("probe", "probe_entry", "probe_offset", "there_ledger_id", "there_entry_id"))
     # An entry that was looked at whole may be one of those that its ledger has in the log.
     entries = F.greatest(
         F.sum(F.when(F.col("deep"), F.col("entries"))), F.sum(F.when(~F.col("deep"), F.col("entries")))
     )
-    rows = misplaced_rows.groupBy(*_LOG_AND_LEDGER).agg(entries.alias("entries"), first_probe.alias("one"))
-    carried_columns = [*_LOG_AND_LEDGER, "probe", "probe_entry", "probe_offset"]
-    counted_rows = rows.select(*_LOG_AND_LEDGER, "entries", "one.*")
-    return with_since(counted_rows, carried_columns, scan_time, earlier).select(*MISPLACED.names)
+    rows = misplaced_rows.groupBy(*_LOG_LEDGER_KEY).agg(entries.alias("entries"), wrong_probe.alias("one"))
+    equal_columns = [*_LOG_LEDGER_KEY, "probe", "probe_entry", "probe_offset"]
+    counted_rows = rows.select(*_LOG_LEDGER_KEY, "entries", "one.*")
+    return add_since_column(counted_rows, equal_columns, scan_time, earlier_rows).select(*MISPLACED.names)
 
 
 def _other_entries(digests: DataFrame) -> DataFrame:
-    """Return places at which a full read found another entry than the index says."""
+    """Return the locations at which a full read found another entry than the index says."""
     other_entries = digests.where(F.col("reason") == NotChecked.OTHER).withColumns(
         {
             "probe": F.lit(Probe.OTHER),
@@ -397,4 +397,4 @@ def _other_entries(digests: DataFrame) -> DataFrame:
             "deep": F.lit(True),
         }
     )
-    return other_entries.select(*_LOCATED, "deep")
+    return other_entries.select(*_LOCATION_KEY, "deep")

@@ -1,6 +1,6 @@
-"""starts: the result of the cookie check at each bookie's next start, one row per bookie with a known place.
+"""starts: the result of the cookie check at the next start of each bookie whose directories are known.
 
-The number of bookies bounds these rows. So the driver builds them and then makes a table of them. The
+There is at most one row per bookie. So the driver builds the rows and then makes a table of them. The
 configuration is the file of ``--bookie-conf`` if it is this bookie's (`auditor.model.bookie_conf`), else it
 is inferred (`auditor.model.cookie`). The rules are the server's (`auditor.model.start_refusal`).
 """
@@ -79,16 +79,16 @@ def starts(
     cookies: Iterable[StoreCookie],
     instance_id: str | None,
     replays: Mapping[str, Refusal] | None = None,
-    conf: ConfiguredBookie | None = None,
+    configuration_file: ConfiguredBookie | None = None,
 ) -> list[dict[str, Any]]:
     """Return the rows of `STARTS`, in order of bookies.
 
     Args:
-        owned_directories: All directories, each with the place in which it is.
+        owned_directories: All directories, each with the bookie at whose path it is.
         cookies: All cookies of the store.
         instance_id: The cluster's instance id; None if it has none.
-        replays: The bookies that cannot replay their journals, which stops a start if the cookies do not.
-        conf: The settings in the file of ``--bookie-conf``; None without a file.
+        replays: Refusals of bookies that cannot replay their journals. They count if the cookies match.
+        configuration_file: The settings in the file of ``--bookie-conf``; None without a file.
     """
     cookie_by_bookie = {cookie.bookie_id: cookie for cookie in cookies}
     directories_by_bookie: dict[str, list[OwnedDirectory]] = {}
@@ -100,24 +100,25 @@ def starts(
         for name, directories in sorted(directories_by_bookie.items())
     }
     readdressed_directories = None
-    if conf is not None:
-        known_lists = {
+    if configuration_file is not None:
+        lists_by_bookie = {
             name: directory_lists for name, directory_lists in inferred.items() if directory_lists is not None
         }
         readdressed_directories = readdressed_bookie(
-            conf, {*cookie_by_bookie, *directories_by_bookie}, known_lists
+            configuration_file, {*cookie_by_bookie, *directories_by_bookie}, lists_by_bookie
         )
     rows = []
     for name, lists in inferred.items():
         own_configuration = (
-            conf
-            if conf is not None and (conf.belongs_to(name, lists) or name == readdressed_directories)
+            configuration_file
+            if configuration_file is not None
+            and (configuration_file.belongs_to(name, lists) or name == readdressed_directories)
             else None
         )
         bookie = _Bookie(
             name, directories_by_bookie[name], lists, own_configuration, (replays or {}).get(name)
         )
-        rows.append(_start(bookie, cookie_by_bookie, instance_id))
+        rows.append(_start_row(bookie, cookie_by_bookie, instance_id))
     return [row for row in rows if row is not None]
 
 
@@ -131,7 +132,7 @@ def _infer_configuration(
 
 @dataclass(frozen=True, slots=True)
 class _Bookie:
-    """A bookie in its place, with the configuration inferred from cookies and that of its file."""
+    """A bookie at its path, with the configuration inferred from cookies, and that of its file if given."""
 
     name: str
     directories: Sequence[OwnedDirectory]
@@ -156,7 +157,7 @@ class _Bookie:
 
     @property
     def configuration(self) -> BookieConfiguration | None:
-        """Return the bookie's lists of directories, from its own file if that was given."""
+        """Return the bookie's lists of directories: from its own file, else inferred; None if not known."""
         if self.conf is None:
             return self.inferred
         is_agreed = False
@@ -167,37 +168,39 @@ class _Bookie:
         return BookieConfiguration(*self.conf.directory_lists, Source.CONFIGURATION, is_agreed)
 
 
-def _start(
+def _start_row(
     bookie: _Bookie, cookie_by_bookie: Mapping[str, StoreCookie], instance_id: str | None
 ) -> dict[str, Any] | None:
-    in_store, lists = cookie_by_bookie.get(bookie.starts_as), bookie.configuration
-    if lists is None:
-        return None if in_store else _without_cookies(bookie)
-    expected = lists.expected_cookie(bookie.starts_as, instance_id)
+    cookie_in_store, directory_lists = cookie_by_bookie.get(bookie.starts_as), bookie.configuration
+    if directory_lists is None:
+        return None if cookie_in_store else _row_without_cookies(bookie)
+    expected_cookie = directory_lists.expected_cookie(bookie.starts_as, instance_id)
     matched_directories = match_directories(
-        [path for _, path in configured_paths(expected)], bookie.directories
+        [path for _, path in configured_paths(expected_cookie)], bookie.directories
     ).found
-    unnamed_refusal = _unnamed_index(bookie, in_store, matched_directories)
+    unnamed_refusal = _refuse_unnamed_index(bookie, cookie_in_store, matched_directories)
     if unnamed_refusal is not None and bookie.conf is not None:
-        expected = replace(expected, index_dirs=None)  # cookies of that layout do not name it
-    later_refusal = unnamed_refusal or index_count_refusal(expected, bookie.in_rocksdb) or bookie.replay
-    current_refusal, refusal_after_expansion = _refusals(
-        bookie, expected, in_store, matched_directories, later_refusal
+        expected_cookie = replace(expected_cookie, index_dirs=None)  # cookies of that layout do not name it
+    later_refusal = (
+        unnamed_refusal or index_count_refusal(expected_cookie, bookie.in_rocksdb) or bookie.replay
     )
-    has_differences, adds_directories = _store_differences(
-        bookie, expected, in_store.cookie if in_store else None
+    current_refusal, refusal_after_expansion = _find_refusals(
+        bookie, expected_cookie, cookie_in_store, matched_directories, later_refusal
+    )
+    has_differences, adds_directories = _compare_with_store(
+        bookie, expected_cookie, cookie_in_store.cookie if cookie_in_store else None
     )
     is_own_file = bookie.conf is None or bookie.conf.bookie_id is not None
     return {
         "bookie_id": bookie.name,
-        "source": lists.source.value,
-        "agreed": lists.has_agreement,
-        "journal_dirs": lists.journal_dirs,
-        "ledger_dirs": list(lists.ledger_dirs),
-        "index_dirs": list(lists.index_dirs) if lists.index_dirs else None,
-        **_refusal(current_refusal, ""),
+        "source": directory_lists.source.value,
+        "agreed": directory_lists.has_agreement,
+        "journal_dirs": directory_lists.journal_dirs,
+        "ledger_dirs": list(directory_lists.ledger_dirs),
+        "index_dirs": list(directory_lists.index_dirs) if directory_lists.index_dirs else None,
+        **_refusal_columns(current_refusal, ""),
         "stored_id": current_refusal.stored_id if current_refusal else None,
-        **_refusal(refusal_after_expansion, "expansion_"),
+        **_refusal_columns(refusal_after_expansion, "expansion_"),
         "store_differs": list(has_differences),
         "certain": current_refusal is None or (current_refusal.certain and is_own_file),
         "way_out": current_refusal.way_out if current_refusal else None,
@@ -205,57 +208,59 @@ def _start(
     }
 
 
-def _refusals(
+def _find_refusals(
     bookie: _Bookie,
-    expected: Cookie,
+    expected_cookie: Cookie,
     store_cookie: StoreCookie | None,
     matched_directories: Mapping[str, OwnedDirectory],
     later_refusal: Refusal | None,
 ) -> tuple[Refusal | None, Refusal | None]:
-    """Return two refusals of a start: as configured, and with allowStorageExpansion. None if it would start.
+    """Return the refusals of a start as configured and with allowStorageExpansion; None if it would start.
 
     ``later_refusal`` is a refusal by a step after the check of the cookies, or None.
     """
-    present_directories = _configured_directories(expected, matched_directories)
+    present_directories = _configured_directories(expected_cookie, matched_directories)
     # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
     cookie = (
         (store_cookie.cookie or UnreadableCookie(store_cookie.damage or "damaged")) if store_cookie else None
-    )
-    in_store = [] if cookie is None else [(expected.bookie_id, cookie)]
+    stored_cookies = [] if cookie is None else [(expected_cookie.bookie_id, cookie)]
     allows_expansion = bookie.conf is not None and bookie.conf.allow_expansion
     current_refusal = (
-        legacy_refusal(expected, in_store, present_directories, allow_expansion=allows_expansion)
+        legacy_refusal(expected_cookie, stored_cookies, present_directories, allow_expansion=allows_expansion)
         or later_refusal
     )
     refusal_after_expansion = (
-        legacy_refusal(expected, in_store, present_directories, allow_expansion=True) or later_refusal
+        legacy_refusal(expected_cookie, stored_cookies, present_directories, allow_expansion=True)
+        or later_refusal
     )
     return current_refusal, refusal_after_expansion
 
 
-def _store_differences(
-    bookie: _Bookie, expected: Cookie, store: Cookie | None
+def _compare_with_store(
+    bookie: _Bookie, expected_cookie: Cookie, stored_cookie: Cookie | None
 ) -> tuple[tuple[str, ...], bool | None]:
-    """Return the fields in which the store's cookie differs from every VERSION.
+    """Return the fields in which the store's cookie differs from every VERSION of the bookie.
 
-    The second result is whether one of the two cookies extends the other, or None if none differs.
+    The second result is whether one of the two cookies only has more directories; None if none differs.
     """
     is_inferred_from_disks = bookie.inferred is not None and bookie.inferred.source is Source.VERSIONS
-    if not is_inferred_from_disks or store is None or store.bookie_id != bookie.name:
+    if not is_inferred_from_disks or stored_cookie is None or stored_cookie.bookie_id != bookie.name:
         return (), None
-    own_versions = [version for version in bookie.versions if version.bookie_id == bookie.name]
+    versions_with_own_id = [version for version in bookie.versions if version.bookie_id == bookie.name]
     # Only where no VERSION agrees with the store: if one does, it is the other disks that are odd.
-    if not all(unequal_cookie_fields(version, store) for version in own_versions):
+    if not all(unequal_cookie_fields(version, stored_cookie) for version in versions_with_own_id):
         return (), None
     assert bookie.inferred is not None
-    disk_cookie = bookie.inferred.expected_cookie(bookie.name, expected.instance_id)
-    pairs = ((disk_cookie, store), (store, disk_cookie))
-    adds_directories = any(not unequal_cookie_fields(*pair, allow_expansion=True) for pair in pairs)
-    return unequal_cookie_fields(disk_cookie, store), adds_directories
+    disk_cookie = bookie.inferred.expected_cookie(bookie.name, expected_cookie.instance_id)
+    cookie_pairs = ((disk_cookie, stored_cookie), (stored_cookie, disk_cookie))
+    adds_directories = any(
+        not unequal_cookie_fields(*cookie_pair, allow_expansion=True) for cookie_pair in cookie_pairs
+    )
+    return unequal_cookie_fields(disk_cookie, stored_cookie), adds_directories
 
 
-def _without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
-    """Return the row of a bookie that has data, but no cookie on disk or in the store; else None."""
+def _row_without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
+    """Return the row of a bookie with data but without any cookie; None for other bookies."""
     directories = [directory.found for directory in bookie.directories]
     filled_directories = [
         directory.path for directory in directories if directory.version_absent and directory.empty is False
@@ -270,27 +275,27 @@ def _without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
         "bookie_id": bookie.name,
         "source": Source.NOTHING.value,
         "agreed": False,
-        **_refusal(refusal, ""),
+        **_refusal_columns(refusal, ""),
         "stored_id": bookie.name,
-        **_refusal(refusal, "expansion_"),
+        **_refusal_columns(refusal, "expansion_"),
         "store_differs": [],
         "certain": True,
     }
 
 
 def _configured_directories(
-    expected: Cookie, matched_directories: Mapping[str, OwnedDirectory]
+    expected_cookie: Cookie, matched_directories: Mapping[str, OwnedDirectory]
 ) -> list[BookieDirectory]:
-    """Return the configured directories with their VERSION in the bookie's place; None if not found."""
+    """Return the configured directories, each with the VERSION found at its path; None if it has none."""
     return [
         BookieDirectory(
-            path, role, _version(matched_directories[path]) if path in matched_directories else None
+            path, role, _read_version(matched_directories[path]) if path in matched_directories else None
         )
-        for role, path in configured_paths(expected)
+        for role, path in configured_paths(expected_cookie)
     ]
 
 
-def _unnamed_index(
+def _refuse_unnamed_index(
     bookie: _Bookie, store_cookie: StoreCookie | None, matched_directories: Mapping[str, OwnedDirectory]
 ) -> Refusal | None:
     """Return the refusal of index directories that no cookie of the bookie names; None if there are none."""
@@ -313,20 +318,20 @@ def _unnamed_index(
     return unnamed_index_refusal(sorted(paths), bookie.in_rocksdb) if paths else None
 
 
-def _version(directory: OwnedDirectory) -> Cookie | UnreadableCookie | MissingVersion | None:
-    scan = directory.found
+def _read_version(directory: OwnedDirectory) -> Cookie | UnreadableCookie | MissingVersion | None:
+    directory_scan = directory.found
     if directory.cookie is not None:
         return directory.cookie
-    if scan.version_absent:
-        return MissingVersion(scan.empty, scan.old_data)
+    if directory_scan.version_absent:
+        return MissingVersion(directory_scan.empty, directory_scan.old_data)
     # UnreadableCookie by the audit is not unreadable by the bookie: only bytes that were read say so.
-    return UnreadableCookie(directory.damage or "damaged") if scan.version is not None else None
+    return UnreadableCookie(directory.damage or "damaged") if directory_scan.version is not None else None
 
 
-def _refusal(refusal: Refusal | None, prefix: str) -> dict[str, Any]:
+def _refusal_columns(refusal: Refusal | None, column_prefix: str) -> dict[str, Any]:
     return {
-        f"{prefix}error": refusal.error if refusal else None,
-        f"{prefix}fault": refusal.fault.value if refusal else None,
-        f"{prefix}reason": refusal.reason if refusal else None,
-        f"{prefix}paths": list(refusal.paths) if refusal else [],
+        f"{column_prefix}error": refusal.error if refusal else None,
+        f"{column_prefix}fault": refusal.fault.value if refusal else None,
+        f"{column_prefix}reason": refusal.reason if refusal else None,
+        f"{column_prefix}paths": list(refusal.paths) if refusal else [],
     }

@@ -1,12 +1,12 @@
 """unequal: the pairs (ledger, bookie) whose expected and held entries differ.
 
-The entries of both sides are canonical BP-34 groups. So a healthy replica takes one comparison of bytes and
-has no row. All later queries use the remaining rows.
+Expected and held entries are canonical BP-34 groups. So a healthy replica takes one comparison of bytes and
+has no row. All later queries use only the rows of this table.
 
-    readers give the accounts of replicas in the run's tables: ledgers, availability, answers, journals
-    each account is packed in blocks, one for each bucket of ledgers; Spark brings the blocks of a bucket
-        together
-    a bucket is sorted by ledger and bookie, accounts of one pair are combined, and pairs that differ are kept
+    1. Readers get the accounts of replicas from the run's tables: ledgers, availability, answers, journals.
+    2. Each account is packed in blocks, one for each bucket of ledgers. Spark brings together the blocks of a
+       bucket.
+    3. A bucket is sorted by ledger and bookie. Accounts of one pair are combined. Pairs that differ are kept.
 
 A replica becomes a row only once it is known to differ. Only pairs with two accounts of held entries are
 examined one by one (`auditor.tables.accounts`).
@@ -35,10 +35,17 @@ from auditor.tables.accounts import (
     GROUP_COLUMNS,
     HeldAccount,
     merge_journal_tail,
-    subtract_gone,
+    subtract_gone_entries,
     unite_answer,
 )
-from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER_TIME, Account, ReplicaBatch, pack, unpack
+from auditor.tables.replica_blocks import (
+    BLOCKS,
+    NO_ANSWER_TIME,
+    Account,
+    ReplicaBatch,
+    from_blocks,
+    to_blocks,
+)
 
 UNEQUAL = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
@@ -72,7 +79,7 @@ UNEQUAL = schema_of(
 )
 """The table ``unequal``.
 
-``expected`` is null if the ledger is gone, cannot be judged, or has no entries on that bookie.
+``expected`` is null if the ledger is gone, cannot be judged, or should have no entries on that bookie.
 ``index_state`` is absent if there is no index. ``answered`` is the time at which the bookie listed its
 entries, or null if an index decides. ``listed`` are listed entries that an index lacks, although the index
 was read completely.
@@ -92,42 +99,43 @@ class AccountFiles(NamedTuple):
 class BookieTrust(NamedTuple):
     """The bookies whose reports are corrected before the comparison.
 
-    Entries on ``foreign`` bookies are another cluster's, and equal nothing. The disks of ``whole`` bookies
-    were read completely, so that their indexes prove absence and their listings do not. ``partly`` read
-    bookies have unknown entries even without a pair. So if such a bookie answered about a ledger that is not
-    closed, the answer makes a pair.
+    Entries on ``foreign_bookies`` are of another cluster, so they equal nothing here. The disks of
+    ``read_bookies`` were read completely: their indexes prove which entries are missing, and their listings
+    do not. ``part_read_bookies`` have unknown entries even without a pair. So if such a bookie answered
+    about a ledger that is not closed, the answer makes a pair.
     """
 
-    foreign: frozenset[str] = frozenset()
-    whole: frozenset[str] = frozenset()
-    partly: frozenset[str] = frozenset()
+    foreign_bookies: frozenset[str] = frozenset()
+    read_bookies: frozenset[str] = frozenset()
+    part_read_bookies: frozenset[str] = frozenset()
 
 
 def find_unequal(
-    execution: Execution, accounts: Sequence[AccountFiles], words: BookieTrust, replicas: int = 0
+    execution: Execution, accounts: Sequence[AccountFiles], trust: BookieTrust, replicas: int = 0
 ) -> Rows:
     """Find the pairs that differ: rows of `UNEQUAL`. ``replicas`` is the number of replicas to compare."""
     sources = [
-        BucketSource(account.files, partial(_blocks, account.account, account.read)) for account in accounts
+        BucketSource(account.files, partial(_pack_blocks, account.account, account.read))
+        for account in accounts
     ]
-    compare = partial(_compare, words=words)
+    compare = partial(_compare_bucket, trust=trust)
     return execution.map_buckets(sources, BLOCKS, compare, UNEQUAL, replicas, GROUP_COLUMNS)
 
 
-def _blocks(
+def _pack_blocks(
     account: Account, read: Callable[[TableFiles], Iterator[ReplicaBatch]], files: TableFiles, buckets: int
 ) -> Iterator[pa.RecordBatch]:
-    return map(partial(pack, account=account, buckets=buckets), read(files))
+    return map(partial(to_blocks, account=account, buckets=buckets), read(files))
 
 
-def _compare(blocks: Iterable[pa.RecordBatch], words: BookieTrust) -> Iterator[pa.RecordBatch]:
-    replicas, accounts = unpack(blocks)
+def _compare_bucket(blocks: Iterable[pa.RecordBatch], trust: BookieTrust) -> Iterator[pa.RecordBatch]:
+    replicas, accounts = from_blocks(blocks)
     if len(accounts):
-        yield from unequal_rows(replicas, accounts, words)
+        yield from unequal_rows(replicas, accounts, trust)
 
 
 def unequal_rows(
-    replicas: ReplicaBatch, accounts: NDArray[np.int8], words: BookieTrust
+    replicas: ReplicaBatch, accounts: NDArray[np.int8], trust: BookieTrust
 ) -> Iterator[pa.RecordBatch]:
     """Return the pairs that differ, as rows of `UNEQUAL`. ``accounts`` has each replica's `Account`.
 
@@ -142,15 +150,15 @@ def unequal_rows(
         expected=np.where(has_expected_entries, pairs.expected, -1),
         tail=np.where(has_tail, pairs.tail, -1),
         missing_logs=np.where(pairs.indexed >= 0, pairs.missing_logs, -1),
-    ).taken(has_expected_entries | has_tail | (pairs.indexed >= 0) | (pairs.answer >= 0))
-    comparison = _Comparison(replicas, words)
-    several_pairs = comparison.have_several_accounts(pairs)
-    yield from comparison.compare_one_account(pairs.taken(~several_pairs))
-    yield from comparison.compare_several_accounts(pairs.taken(several_pairs))
+    ).take(has_expected_entries | has_tail | (pairs.indexed >= 0) | (pairs.answer >= 0))
+    comparison = _Comparison(replicas, trust)
+    needs_union = comparison.have_several_accounts(pairs)
+    yield from comparison.compare_one_account(pairs.take(~needs_union))
+    yield from comparison.compare_several_accounts(pairs.take(needs_union))
 
 
 class _Pairs(NamedTuple):
-    """The row numbers of each pair's accounts among the replicas. -1 if a pair lacks an account."""
+    """The row numbers, among the replicas, of each account of each pair; -1 if a pair has no such account."""
 
     expected: Longs
     indexed: Longs
@@ -158,27 +166,30 @@ class _Pairs(NamedTuple):
     tail: Longs
     missing_logs: Longs
 
-    def taken(self, rows: slice | NDArray[np.bool_]) -> _Pairs:
+    def take(self, rows: slice | NDArray[np.bool_]) -> _Pairs:
         return _Pairs(*(combination_rows[rows] for combination_rows in self))
 
 
 def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
     """Combine the accounts of the same ledger and bookie into pairs."""
-    order, first_rows = _by_pair(replicas, accounts)
+    order, first_positions = _sort_by_pair(replicas, accounts)
     sorted_accounts = accounts[order]
-    sizes = np.diff(np.append(first_rows, len(order)))
-    next_row = np.minimum(first_rows + 1, len(order) - 1)
-    is_simple_pair = (sizes == 2) & (sorted_accounts[first_rows] == Account.EXPECTED)
-    is_simple_pair &= (sorted_accounts[next_row] == Account.INDEX) | (
-        sorted_accounts[next_row] == Account.ANSWER
+    sizes = np.diff(np.append(first_positions, len(order)))
+    second_positions = np.minimum(first_positions + 1, len(order) - 1)
+    is_simple_pair = (sizes == 2) & (sorted_accounts[first_positions] == Account.EXPECTED)
+    is_simple_pair &= (sorted_accounts[second_positions] == Account.INDEX) | (
+        sorted_accounts[second_positions] == Account.ANSWER
     )
-    first_rows_of_pairs, second_rows = order[first_rows[is_simple_pair]], order[next_row[is_simple_pair]]
-    no_rows = np.full(len(first_rows_of_pairs), -1)
-    answered = accounts[second_rows] == Account.ANSWER
+    expected_rows, second_rows = (
+        order[first_positions[is_simple_pair]],
+        order[second_positions[is_simple_pair]],
+    )
+    no_rows = np.full(len(expected_rows), -1)
+    is_answered = accounts[second_rows] == Account.ANSWER
     simple_pairs = _Pairs(
-        first_rows_of_pairs,
-        np.where(answered, -1, second_rows),
-        np.where(answered, second_rows, -1),
+        expected_rows,
+        np.where(is_answered, -1, second_rows),
+        np.where(is_answered, second_rows, -1),
         no_rows,
         no_rows,
     )
@@ -186,43 +197,43 @@ def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
         *map(
             np.append,
             simple_pairs,
-            _cross_product(order, sorted_accounts, first_rows[~is_simple_pair], sizes[~is_simple_pair]),
+            _cross_product(order, sorted_accounts, first_positions[~is_simple_pair], sizes[~is_simple_pair]),
         )
     )
 
 
 def _cross_product(
-    order: Longs, sorted_accounts: NDArray[np.int8], first_rows: Longs, sizes: Longs
+    order: Longs, sorted_accounts: NDArray[np.int8], first_positions: Longs, sizes: Longs
 ) -> _Pairs:
-    """Combine all accounts of a ledger and bookie into pairs, as a cross product of the kinds of account."""
-    rows = np.repeat(first_rows - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
-    group = np.repeat(np.arange(len(first_rows)), sizes)
+    """Combine the accounts of a ledger and bookie into pairs: each account with each one of other kinds."""
+    rows = np.repeat(first_positions - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
+    pair_numbers = np.repeat(np.arange(len(first_positions)), sizes)
     account_counts = np.array(
         [
-            np.bincount(group[sorted_accounts[rows] == account], minlength=len(first_rows))
+            np.bincount(pair_numbers[sorted_accounts[rows] == account], minlength=len(first_positions))
             for account in Account
         ],
         np.int64,
     )
-    account_starts = first_rows + np.cumsum(account_counts, axis=0) - account_counts
-    choice_counts = np.maximum(account_counts, 1)
-    combination_counts = choice_counts.prod(axis=0)
-    pair = np.repeat(np.arange(len(first_rows)), combination_counts)
+    account_starts = first_positions + np.cumsum(account_counts, axis=0) - account_counts
+    counts_per_account = np.maximum(account_counts, 1)
+    combination_counts = counts_per_account.prod(axis=0)
+    pair = np.repeat(np.arange(len(first_positions)), combination_counts)
     combination_number = np.arange(len(pair)) - np.repeat(
         np.cumsum(combination_counts) - combination_counts, combination_counts
     )
     combination_rows = []
     for account_kind in Account:
         account_row = (
-            account_starts[account_kind][pair] + combination_number % choice_counts[account_kind][pair]
+            account_starts[account_kind][pair] + combination_number % counts_per_account[account_kind][pair]
         )
-        combination_number //= choice_counts[account_kind][pair]
+        combination_number //= counts_per_account[account_kind][pair]
         has_account = account_counts[account_kind][pair] > 0
         combination_rows.append(np.where(has_account, order[np.minimum(account_row, len(order) - 1)], -1))
     return _Pairs(*combination_rows)
 
 
-def _by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[Longs, Longs]:
+def _sort_by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[Longs, Longs]:
     """Return the order of replicas by ledger, bookie and account, and the positions where pairs begin."""
     smallest_ledger, bookies = int(replicas.ledgers.min()), max(1, len(replicas.bookies.values))
     ledger_id_span = int(replicas.ledgers.max()) - smallest_ledger + 1
@@ -232,75 +243,77 @@ def _by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[Longs,
         pair = pair[order]
         begins_pair = pair[1:] != pair[:-1]
     else:
-        keys = (replicas.bookies.codes, replicas.scopes, replicas.ledgers)
-        order = np.lexsort((accounts, *keys))
-        begins_pair = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys])
+        sort_keys = (replicas.bookies.codes, replicas.scopes, replicas.ledgers)
+        order = np.lexsort((accounts, *sort_keys))
+        begins_pair = np.logical_or.reduce(
+            [sort_key[order][1:] != sort_key[order][:-1] for sort_key in sort_keys]
+        )
     return order, np.flatnonzero(np.append(True, begins_pair))
 
 
 class _Comparison:
     """The comparison of expected and held entries for the pairs of one bucket."""
 
-    def __init__(self, replicas: ReplicaBatch, words: BookieTrust) -> None:
+    def __init__(self, replicas: ReplicaBatch, trust: BookieTrust) -> None:
         self._replicas = replicas
-        self._words = words
+        self._trust = trust
         lengths = pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False)
         self._lengths = np.append(lengths, 0).astype(np.int64)  # null is the last
         names = [name.decode() for name in replicas.bookies.values.to_pylist()]
-        self._foreign, self._whole, self._partly = (
-            np.array([name in bookies for name in names], bool) for bookies in words
+        self._is_foreign, self._is_read, self._is_part_read = (
+            np.array([name in bookies for name in names], bool) for bookies in trust
         )
         states = replicas.states.values.to_pylist()
-        self._ok, self._closed = (
+        self._is_ok, self._is_closed = (
             np.array([*(state == state_name.encode() for state in states), False])
             for state_name in (IndexState.OK, LedgerState.CLOSED)
         )
 
     def have_several_accounts(self, pairs: _Pairs) -> NDArray[np.bool_]:
-        """Return which pairs have accounts of held entries that must be united.
+        """Return for each pair whether its accounts of held entries must be united.
 
         Such a pair has several accounts, or a single account that is not an index.
         """
-        whole = self._whole[self._replicas.bookies.codes[pairs.answer]]
-        answered: NDArray[np.bool_] = (pairs.answer >= 0) & (whole | (pairs.indexed >= 0))
-        return answered | (pairs.tail >= 0) | (pairs.missing_logs >= 0)
+        is_read = self._is_read[self._replicas.bookies.codes[pairs.answer]]
+        is_answered: NDArray[np.bool_] = (pairs.answer >= 0) & (is_read | (pairs.indexed >= 0))
+        return is_answered | (pairs.tail >= 0) | (pairs.missing_logs >= 0)
 
     def compare_one_account(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
         """Return the rows of pairs with at most one account of held entries."""
         replicas, expected = self._replicas, pairs.expected
         held_rows = np.maximum(pairs.indexed, pairs.answer)
         bookie = replicas.bookies.codes[np.maximum(expected, held_rows)]
-        healthy = (expected >= 0) & (held_rows >= 0) & self._ok[replicas.states.codes[held_rows]]
-        healthy &= (replicas.groups.codes[expected] == replicas.groups.codes[held_rows]) & ~self._foreign[
-            bookie
-        ]
-        open_end = self._partly[bookie] & (replicas.answered[held_rows] != NO_ANSWER_TIME)
-        open_end &= ~self._closed[replicas.states.codes[expected]]
-        rows = np.flatnonzero(~healthy | open_end)
-        for part in byte_slices(self._sizes(expected[rows], held_rows[rows]), _ROWS_PER_BATCH):
-            batch_rows = rows[part]
-            yield self._rows(expected[batch_rows], held_rows[batch_rows])
+        is_healthy = (expected >= 0) & (held_rows >= 0) & self._is_ok[replicas.states.codes[held_rows]]
+        is_healthy &= (
+            replicas.groups.codes[expected] == replicas.groups.codes[held_rows]
+        ) & ~self._is_foreign[bookie]
+        has_open_end = self._is_part_read[bookie] & (replicas.answered[held_rows] != NO_ANSWER_TIME)
+        has_open_end &= ~self._is_closed[replicas.states.codes[expected]]
+        rows = np.flatnonzero(~is_healthy | has_open_end)
+        for batch_slice in byte_slices(self._group_bytes(expected[rows], held_rows[rows]), _ROWS_PER_BATCH):
+            batch_rows = rows[batch_slice]
+            yield self._unequal_batch(expected[batch_rows], held_rows[batch_rows])
 
     def compare_several_accounts(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
         """Return the rows of pairs with several accounts of held entries. These are united one by one."""
         replicas = self._replicas
-        for part in byte_slices(self._sizes(*pairs), _ROWS_PER_BATCH):
-            batch_pairs = pairs.taken(part)
-            any_account = np.max(np.stack(batch_pairs), axis=0)
-            columns = self._columns(any_account)
+        for batch_slice in byte_slices(self._group_bytes(*pairs), _ROWS_PER_BATCH):
+            batch_pairs = pairs.take(batch_slice)
+            account_rows = np.max(np.stack(batch_pairs), axis=0)
+            columns = self._key_columns(account_rows)
             columns["expected"] = replicas.groups.column(batch_pairs.expected, pa.binary())
             rows = zip(
                 columns["bookie_id"].to_pylist(),
                 columns["expected"].to_pylist(),
-                self._closed[replicas.states.codes[batch_pairs.expected]].tolist(),
-                self._held_columns(batch_pairs.indexed),
-                self._held_columns(batch_pairs.answer),
+                self._is_closed[replicas.states.codes[batch_pairs.expected]].tolist(),
+                self._held_accounts(batch_pairs.indexed),
+                self._held_accounts(batch_pairs.answer),
                 replicas.groups.column(batch_pairs.tail, pa.binary()).to_pylist(),
                 replicas.groups.column(batch_pairs.missing_logs, pa.binary()).to_pylist(),
                 replicas.states.column(batch_pairs.missing_logs, pa.string()).to_pylist(),
                 strict=True,
             )
-            held_accounts = [self._single_account_rows(*row) for row in rows]
+            held_accounts = [self._unite_accounts(*row) for row in rows]
             for name in HeldAccount._fields:
                 columns[name] = [
                     getattr(held_account, name) if held_account else None for held_account in held_accounts
@@ -308,7 +321,7 @@ class _Comparison:
             batch = rows_of_columns(UNEQUAL, len(held_accounts), columns)
             yield batch.filter(pa.array([held_account is not None for held_account in held_accounts]))
 
-    def _sizes(self, *combination_rows: Longs) -> Longs:
+    def _group_bytes(self, *combination_rows: Longs) -> Longs:
         """Return the total bytes of each pair's groups in the given accounts. -1 stands for no account."""
         codes = self._replicas.groups.codes
         sizes: Longs = np.sum(
@@ -320,7 +333,7 @@ class _Comparison:
         )
         return sizes
 
-    def _single_account_rows(
+    def _unite_accounts(
         self,
         bookie: str,
         expected: bytes | None,
@@ -333,23 +346,25 @@ class _Comparison:
     ) -> HeldAccount | None:
         """Return the held entries of a pair. None if they equal the expected entries: the pair has no row."""
         if index is not None and gone_groups is not None and gone_state is not None:
-            index = subtract_gone(index, gone_groups, gone_state)
+            index = subtract_gone_entries(index, gone_groups, gone_state)
         held_account = index
         if answer is not None:
-            held_account = unite_answer(index, answer, bookie in self._words.whole)
+            held_account = unite_answer(index, answer, bookie in self._trust.read_bookies)
             if index is not None:
                 held_account = held_account._replace(gone=index.gone, gone_state=index.gone_state)
         if tail is not None:
             held_account = merge_journal_tail(held_account, tail)
         assert held_account is not None
-        foreign = bookie in self._words.foreign
-        is_simple = held_account.index_state == IndexState.OK and held_account.listed is None and not foreign
-        if not is_simple or expected is None or held_account.held != expected:
+        is_foreign = bookie in self._trust.foreign_bookies
+        is_plain = (
+            held_account.index_state == IndexState.OK and held_account.listed is None and not is_foreign
+        )
+        if not is_plain or expected is None or held_account.held != expected:
             return held_account
-        open_end = bookie in self._words.partly and held_account.answered is not None and not closed
-        return held_account if open_end else None
+        is_open = bookie in self._trust.part_read_bookies and held_account.answered is not None and not closed
+        return held_account if is_open else None
 
-    def _held_columns(self, combination_rows: Longs) -> list[HeldAccount | None]:
+    def _held_accounts(self, combination_rows: Longs) -> list[HeldAccount | None]:
         replicas = self._replicas
         rows = zip(
             combination_rows.tolist(),
@@ -365,21 +380,21 @@ class _Comparison:
             for account_row, groups, state, answer_time in rows
         ]
 
-    def _columns(self, any_account: Longs) -> dict[str, Any]:
+    def _key_columns(self, account_rows: Longs) -> dict[str, Any]:
         replicas = self._replicas
         return {
-            "scope_id": replicas.scopes[any_account],
-            "ledger_id": replicas.ledgers[any_account],
-            "bookie_id": replicas.bookies.column(any_account, pa.string()),
+            "scope_id": replicas.scopes[account_rows],
+            "ledger_id": replicas.ledgers[account_rows],
+            "bookie_id": replicas.bookies.column(account_rows, pa.string()),
         }
 
-    def _rows(self, expected: Longs, held_rows: Longs) -> pa.RecordBatch:
+    def _unequal_batch(self, expected: Longs, held_rows: Longs) -> pa.RecordBatch:
         replicas = self._replicas
-        answered = np.where(held_rows < 0, NO_ANSWER_TIME, replicas.answered[held_rows])
-        columns = self._columns(np.maximum(expected, held_rows)) | {
+        answer_times = np.where(held_rows < 0, NO_ANSWER_TIME, replicas.answered[held_rows])
+        columns = self._key_columns(np.maximum(expected, held_rows)) | {
             "expected": replicas.groups.column(expected, pa.binary()),
             "held": replicas.groups.column(held_rows, pa.binary()),
             "index_state": replicas.states.column(held_rows, pa.string()).fill_null(IndexState.ABSENT),
-            "answered": pa.array(answered, mask=answered == NO_ANSWER_TIME),
+            "answered": pa.array(answer_times, mask=answer_times == NO_ANSWER_TIME),
         }
         return rows_of_columns(UNEQUAL, len(expected), columns)

@@ -2,15 +2,15 @@
 
 A record with a wrong size hides later records from every reader of a log's entries. These readers are the
 collector, if the log has no ledgers map, and compaction in any case (`auditor.codecs.bookie.collector_scan`).
-The bookie still serves the hidden entries, because its index has their offsets. They are lost with the log:
-when the collector counts no needed ledger in it, or when compaction rewrites only the records that it sees.
+The bookie still serves the hidden entries, because its index has their offsets. They are lost with the log if
+the collector counts no needed ledger in it, or if compaction rewrites only the records that it sees.
 
-The logs are those with a sign of damage (``collector_scan`` of entry_logs), and those that were read because
-they are deleted or rewritten next (deletion_candidates). Each log is read once more, headers only.
+The logs of this table are those with a sign of damage (``collector_scan`` of entry_logs), and damaged ones
+that are deleted or rewritten next (deletion_candidates). Each log is read once more, headers only.
 
-The number of hidden entries is a lower bound: the larger of two numbers. One counts the ledger's first and
-last location in the log if the scan finds no record there. The other is the number of indexed entries, less
-the number of the ledger's records that the scan finds from the first to the last location.
+The number of hidden entries is a lower bound: the larger of two numbers. The first is how many of the
+ledger's first and last location in the log have no record in the scan. The second is the number of indexed
+entries, minus the ledger's records that the scan finds from the first to the last location.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from auditor.codecs.bookie.entry_log import DIRECT_HEADER_BYTES, is_direct
 from auditor.codecs.bookie.length_prefixed import LENGTH
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import CollectorScan, EntryLogState, LogFileKind
-from auditor.sources.bookies.collections.places import COLLECTION_MARK
+from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
 from auditor.sources.bookies.entry_logs.reader import open_log
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
@@ -57,12 +57,12 @@ def unseen_entries(entry_logs: DataFrame, locations: DataFrame, deletion_candida
     logs = entry_logs.where(
         F.col("ledger_id").isNull() & F.col("bookie_id").isNotNull() & (F.col("kind") == LogFileKind.LOG)
     )
-    deletable_logs = deletion_candidates.where(F.col("state") == EntryLogState.DAMAGED).select(
+    candidate_logs = deletion_candidates.where(F.col("state") == EntryLogState.DAMAGED).select(
         "path", F.lit(True).alias("going")
     )
-    hides_entries = F.col("collector_scan").isin(CollectorScan.COUNTS, CollectorScan.MAY_FAIL)
-    damaged_logs = logs.join(F.broadcast(deletable_logs), "path", "left").where(
-        hides_entries | F.col("going")
+    is_scan_damaged = F.col("collector_scan").isin(CollectorScan.COUNTS, CollectorScan.MAY_FAIL)
+    damaged_logs = logs.join(F.broadcast(candidate_logs), "path", "left").where(
+        is_scan_damaged | F.col("going")
     )
     read_end = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
     located_ledgers = locations.where(F.col("log_id").isNotNull()).groupBy(*_LOG_KEY, *LEDGER).agg(
@@ -77,11 +77,11 @@ def unseen_entries(entry_logs: DataFrame, locations: DataFrame, deletion_candida
         .groupBy("bookie_id", "path", "log_id", "read_to")
         .agg(F.collect_list(ledger_struct).alias("ledgers"))
     )
-    tasks = ledgers_by_log.sparkSession.sparkContext.defaultParallelism
-    return ledgers_by_log.repartition(tasks).mapInArrow(_read, spark_types(UNSEEN_ENTRIES))
+    task_count = ledgers_by_log.sparkSession.sparkContext.defaultParallelism
+    return ledgers_by_log.repartition(task_count).mapInArrow(_read_hidden_rows, spark_types(UNSEEN_ENTRIES))
 
 
-def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read_hidden_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for log in batch.to_pylist():
             ledgers, read_end = log.pop("ledgers"), log.pop("read_to")
@@ -93,16 +93,16 @@ def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) -> list[dict[str, Any]]:
     """Return the rows of one log for ledgers that the index locates in it.
 
-    If the collector's scan of the log fails, it keeps the log, so that there are no rows. If the log cannot
-    be read now, the rows are of ledgers that the index locates after byte ``read_end``, up to which the audit
-    read it before.
+    If the collector's scan of the log fails, the collector keeps the log, and there are no rows. If the log
+    cannot be read now, there are rows for the ledgers that the index locates after byte ``read_end``: the
+    audit read the log up to that byte before.
     """
-    if COLLECTION_MARK in path:
+    if COLLECTION_SEPARATOR in path:
         return [_unknown_row(part, NOT_IN_COLLECTION) for part in ledgers if part["last"] > (read_end or 0)]
     try:
-        with open_log(path) as (read_at, status):
-            is_direct_log = is_direct(read_at(0, DIRECT_HEADER_BYTES))
-            log_scan = scan_log(read_at, status.st_size, is_direct_log)
+        with open_log(path) as (read_bytes, file_status):
+            is_direct_log = is_direct(read_bytes(0, DIRECT_HEADER_BYTES))
+            log_scan = scan_log(read_bytes, file_status.st_size, is_direct_log)
     except OSError as error:
         # A running bookie may have deleted it by now.
         reason = error.strerror or str(error)
@@ -118,10 +118,10 @@ def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) 
         seen_count = int((log_scan.ledger_ids[ledger_records] == ledger_row["ledger_id"]).sum())
         unseen_count = max(len(hidden_offsets), ledger_row["entries"] - seen_count)
         if unseen_count > 0 and not ledger_row["scope_id"]:
-            offset = int(hidden_offsets[0]) + LENGTH.size if len(hidden_offsets) else None
+            hidden_offset = int(hidden_offsets[0]) + LENGTH.size if len(hidden_offsets) else None
             rows.append(
                 _ledger_columns(ledger_row)
-                | {"unseen": unseen_count, "offset": offset, "may_fail": log_scan.may_fail}
+                | {"unseen": unseen_count, "offset": hidden_offset, "may_fail": log_scan.may_fail}
             )
     return rows
 
@@ -131,4 +131,4 @@ def _unknown_row(ledger_row: dict[str, Any], reason: str) -> dict[str, Any]:
 
 
 def _ledger_columns(ledger_row: dict[str, Any]) -> dict[str, Any]:
-    return {name: ledger_row[name] for name in (*LEDGER, "entries")}
+    return {column_name: ledger_row[column_name] for column_name in (*LEDGER, "entries")}

@@ -1,6 +1,6 @@
 """verdicts: the class of every ledger, its potential class, and the bookies whose copies are unknown.
 
-The class counts missing copies only. The potential class also counts unknown copies as missing.
+The class counts missing copies only. The potential class counts unknown copies as missing too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,12 +16,12 @@ from auditor.model.finding import Confidence
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LISTED, LedgerClass
 from auditor.spark import functions as F
-from auditor.spark.batches import cost_of, from_files, lots_of
+from auditor.spark.batches import cost_of, from_files, split_reader_parts
 from auditor.spark.part_tables import PartTable
 from auditor.spark.table_files import TableFiles
 from auditor.spark.types import Column, DataFrame, SparkSession
 
-_CODED_COLUMNS = ("status", "state")
+_DICTIONARY_COLUMNS = ("status", "state")
 _CLASSES = [LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED, LedgerClass.UNDECIDED]
 _CONFIDENCES = [Confidence.CONFIRMED, Confidence.UNKNOWN]
 _ROWS_PER_BATCH = 1 << 17
@@ -48,7 +48,7 @@ IS_WITHOUT_ENTRIES = (
     "state != 'CLOSED' and undecidable = false"
     " and try_element_at(segments.first_entry_id, -1) - write_quorum <= get(segments.first_entry_id, 0)"
 )
-"""SQL condition for ledgers of which a writer may still be sending every entry.
+"""SQL condition for ledgers that are not closed, and of which a writer may still be sending every entry.
 
 No entry of such a ledger is judged: `auditor.sources.metadata.ledger_replicas` gives it no group at all.
 """
@@ -56,7 +56,7 @@ No entry of such a ledger is judged: `auditor.sources.metadata.ledger_replicas` 
 
 def verdicts_of_judged(judged: DataFrame) -> DataFrame:
     """Return the rows of ledgers with an unequal replica, from the table judged."""
-    unread_bookies = F.transform("unknown", lambda entry: entry.bookie_id)
+    unread_bookies = F.transform("unknown", lambda bookie_entry: bookie_entry.bookie_id)
     return judged.select(
         *LEDGER,
         "state",
@@ -69,17 +69,20 @@ def verdicts_of_judged(judged: DataFrame) -> DataFrame:
     )
 
 
-def class_of(copies: str) -> Column:
-    """Return a ledger's class by the number of copies that its worst entry lacks, the column ``copies``.
+def class_of(copies_column: str) -> Column:
+    """Return a ledger's class by the number of copies that its worst entry lacks: ``copies_column``.
 
-    Only closed ledgers can have the class of lost entries.
+    Only a closed ledger can have the class entry-lost.
     """
     # Each entry has as many copies as the write quorum, in any ensemble.
-    copy_count = F.col("write_quorum") - F.col(copies)
-    closed = F.col("state") == LedgerState.CLOSED
+    copy_count = F.col("write_quorum") - F.col(copies_column)
+    is_closed = F.col("state") == LedgerState.CLOSED
     return (
-        F.when(F.col(copies) == 0, F.when(closed, LedgerClass.HEALTHY).otherwise(LedgerClass.NOT_CLOSED))
-        .when(closed & (copy_count <= 0), LedgerClass.ENTRY_LOST)
+        F.when(
+            F.col(copies_column) == 0,
+            F.when(is_closed, LedgerClass.HEALTHY).otherwise(LedgerClass.NOT_CLOSED),
+        )
+        .when(is_closed & (copy_count <= 0), LedgerClass.ENTRY_LOST)
         .when(copy_count < F.col("ack_quorum"), LedgerClass.BELOW_ACK_QUORUM)
         .otherwise(LedgerClass.BELOW_WRITE_QUORUM)
     )
@@ -95,54 +98,58 @@ def _confidence() -> Column:
 
 
 def verdicts(
-    spark: SparkSession, ledgers: TableFiles, judged: TableFiles, of_judged: TableFiles
+    spark: SparkSession, ledgers: TableFiles, judged: TableFiles, judged_verdicts: TableFiles
 ) -> PartTable:
     """Return the table ``verdicts``, from the files of other tables of the run.
 
-    ``of_judged`` are the rows of the ledgers that ``judged`` has. The other ledgers, nearly all, need no
+    ``judged_verdicts`` has the rows for the ledgers in ``judged``. The other ledgers, nearly all, need no
     computation: none of their replicas differs.
     """
 
     count_healthy = partial(healthy_verdicts, judged=judged)
     table = from_files(spark, VERDICTS, ledgers, count_healthy)
-    return table.with_parts(lots_of(spark, of_judged, _read), cost_of(of_judged))
+    return table.with_parts(
+        split_reader_parts(spark, judged_verdicts, _read_verdicts), cost_of(judged_verdicts)
+    )
 
 
 def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.RecordBatch]:
-    """Return the rows of `VERDICTS` for the ledgers of some files that the table ``judged`` does not have."""
-    judged_ledgers = _Ledgers(judged.read(LEDGER))
+    """Return the rows of `VERDICTS` for those ledgers of some files that are not in the table ``judged``."""
+    judged_ledgers = _LedgerSet(judged.read(LEDGER))
     listed_statuses = pa.array([status.value for status in LISTED])
-    for rows in files.row_groups((*LEDGER, *_CODED_COLUMNS, "undecidable"), _CODED_COLUMNS, _ROWS_PER_BATCH):
-        listed = pc.and_(
+    for rows in files.row_groups(
+        (*LEDGER, *_DICTIONARY_COLUMNS, "undecidable"), _DICTIONARY_COLUMNS, _ROWS_PER_BATCH
+    ):
+        is_listed = pc.and_(
             rows[LEDGER[-1]].is_valid(), pc.is_in(rows["status"].cast(pa.string()), listed_statuses)
         )
-        is_healthy = listed.to_numpy() & ~judged_ledgers.have(rows)
+        is_healthy = is_listed.to_numpy() & ~judged_ledgers.contains(rows)
         yield from _healthy_rows(rows.filter(pa.array(is_healthy))).to_batches()
 
 
-class _Ledgers:
-    """The ids and scopes of a table's ledgers, 8 bytes each, for looking up other ledgers."""
+class _LedgerSet:
+    """The ids and scopes of a table's ledgers, 8 bytes each, to test whether other rows have one of them."""
 
     def __init__(self, rows: pa.Table) -> None:
         self._of_scope = {}
         scopes, ids = (rows[name].to_numpy() for name in LEDGER)
-        for scope in np.unique(scopes).tolist():
-            self._of_scope[scope] = np.unique(ids[scopes == scope])
+        for unique_scope in np.unique(scopes).tolist():
+            self._of_scope[unique_scope] = np.unique(ids[scopes == unique_scope])
 
-    def have(self, rows: pa.Table) -> NDArray[np.bool_]:
-        """Return which rows have one of these ledgers."""
+    def contains(self, rows: pa.Table) -> NDArray[np.bool_]:
+        """Return for each row whether its ledger is one of these."""
         scopes, ids = (rows[name].fill_null(0).to_numpy() for name in LEDGER)
         is_member = np.zeros(rows.num_rows, bool)
-        for scope, scope_ids in self._of_scope.items():
+        for unique_scope, scope_ids in self._of_scope.items():
             row_numbers = np.minimum(np.searchsorted(scope_ids, ids), len(scope_ids) - 1)
-            is_member |= (scope_ids[row_numbers] == ids) & (scopes == scope)
+            is_member |= (scope_ids[row_numbers] == ids) & (scopes == unique_scope)
         return is_member
 
 
 def _healthy_rows(rows: pa.Table) -> pa.Table:
     is_undecided = rows["undecidable"].fill_null(False).to_numpy()
-    closed = pc.equal(rows["state"].cast(pa.string()), LedgerState.CLOSED).fill_null(False).to_numpy()
-    classes = _codes(np.where(is_undecided, 2, np.where(closed, 0, 1)), _CLASSES)
+    is_closed = pc.equal(rows["state"].cast(pa.string()), LedgerState.CLOSED).fill_null(False).to_numpy()
+    classes = _dictionary_array(np.where(is_undecided, 2, np.where(is_closed, 0, 1)), _CLASSES)
     zero_column = pa.array(np.zeros(rows.num_rows, np.int32))
     no_bookies = pa.ListArray.from_arrays(np.zeros(rows.num_rows + 1, np.int32), pa.array([], pa.string()))
     columns = {
@@ -153,15 +160,15 @@ def _healthy_rows(rows: pa.Table) -> pa.Table:
         "mu": zero_column,
         "unread_bookies": no_bookies,
         # A class is sure without an unknown copy, and of none there is a doubt.
-        "confidence": _codes(is_undecided.astype(np.int64), _CONFIDENCES),
+        "confidence": _dictionary_array(is_undecided.astype(np.int64), _CONFIDENCES),
     }
     return pa.table([columns[name] for name in VERDICTS.names], VERDICTS.names)
 
 
-def _codes(class_numbers: NDArray[np.int64], names: Sequence[str]) -> pa.DictionaryArray:
+def _dictionary_array(class_numbers: NDArray[np.int64], names: Sequence[str]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(class_numbers.astype(np.int32)), pa.array(names))
 
 
-def _read(files: TableFiles) -> Iterator[pa.RecordBatch]:
+def _read_verdicts(files: TableFiles) -> Iterator[pa.RecordBatch]:
     for rows in files.row_groups(VERDICTS.names, (), _ROWS_PER_BATCH):
         yield from rows.to_batches()

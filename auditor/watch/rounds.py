@@ -1,18 +1,19 @@
 """Rounds of audits in one process, each with its own run, and their metrics over HTTP for Prometheus.
 
-    a round         is an audit into a new directory beside the others. If the round before was interrupted
-                    and can still be resumed, it is an audit into that round's directory
-    a round fails   if a store, a file or a disk is missing, or another audit of the cluster runs. The next
-                    round then starts sooner, and after further failures later and later
+    a round         is an audit into a new directory next to the others. If the previous round was interrupted
+                    and can still be resumed, the round resumes it in its directory
+    a round fails   if a store, a file or a disk is missing, or another audit of the cluster is in progress.
+    The
+                    next round then starts sooner. After further failures, the wait grows
     all rounds end  if Spark is gone, if an option of the first round is invalid, or by a bug
     `Stop`          is raised before the next table once ``stop`` is set. Finished tables stay, and an audit
                     within --resume-within continues from them
 
-Rounds never overlap: each holds the lock of its cluster (`auditor.audit.lock`).
+Rounds never overlap, because each holds the lock of its cluster (`auditor.audit.lock`).
 
-Only GET /metrics is served. The response has the text of `auditor.reports.openmetrics` for the newest run
-that this process finished, and metrics of the rounds. Before the first run is finished, it has only the
-metrics of the rounds.
+The server answers GET /metrics. The response has the text of `auditor.reports.openmetrics` for the newest run
+that this process finished, and the metrics of the rounds. Before the first run is finished, it has the
+metrics of the rounds alone.
 """
 
 import socket
@@ -49,10 +50,10 @@ class Stop(KeyboardInterrupt):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round: its run, its duration in seconds, and its report or the error that it failed with.
+    """One round: the path of its run, its duration in seconds, and its report or the error that ended it.
 
-    ``wait`` is the number of seconds from the start of this round to the start of the next. If this round
-    takes longer, the next starts at a later multiple of ``wait``.
+    ``wait_seconds`` is the time from the start of this round to the start of the next. If this round takes
+    longer, the next starts at a later multiple of ``wait_seconds``.
     """
 
     number: int
@@ -60,7 +61,7 @@ class Round:
     seconds: float
     report: Report | None
     error: AuditorError | OSError | None
-    wait: float
+    wait_seconds: float
 
 
 class StoppableProgress:
@@ -100,53 +101,58 @@ class StoppableProgress:
         """Add ``count`` units of work to the table."""
         self._progress.expect(count)
 
-    def advance(self, done: int) -> None:
-        """Report ``done`` more finished units of work of the table."""
-        self._progress.advance(done)
+    def advance(self, finished_units: int) -> None:
+        """Report that ``finished_units`` further units of work of the table are finished."""
+        self._progress.advance(finished_units)
 
 
 def rounds(
-    audit: Callable[[str], Audit],
-    next_run: Callable[[], str],
-    interval: float,
+    make_audit: Callable[[str], Audit],
+    next_run_path: Callable[[], str],
+    interval_seconds: float,
     stop: Event,
     spark: SparkSession,
     progress: Callable[[], AbstractContextManager[Progress]],
 ) -> Iterator[Round]:
-    """Audit every ``interval`` seconds until ``stop`` is set.
+    """Audit every ``interval_seconds`` seconds until ``stop`` is set.
 
     Args:
-        audit: Makes an audit that writes to the given directory.
-        next_run: Returns the directory for the next round.
-        interval: Seconds between the starts of two rounds. A round that takes longer skips the starts it
-            misses.
+        make_audit: Makes an audit that writes to the given directory. next_run_path: Returns the directory
+        for the next round. interval_seconds: Seconds between the starts of two rounds. If a round takes
+        longer, the starts that it
+            misses are left out.
         stop: Ends the rounds once it is set.
         spark: The session of all rounds.
         progress: Shows the progress of a round while it runs.
 
     Raises:
         Stop: ``stop`` was set during a round. Its finished tables stay.
-        UsageError: in the first round only.
-        SparkError, JavaMissingError: in any round, because the session is gone.
+        UsageError: an option is invalid, in the first round. In a later round it is an error of that round.
+        SparkError, JavaMissingError: the session is gone.
     """
-    number = failures_in_a_row = 0
+    round_number = failures_in_a_row = 0
     unfinished_run: str | None = None
     while not stop.is_set():
         start_time = time.monotonic()
-        number, run_path = number + 1, next_run()
+        round_number, run_path = round_number + 1, next_run_path()
         if unfinished_run is not None and unfinished_run != run_path:
             _remove_run(unfinished_run)  # too old to be resumed, and no other program uses it
         with progress() as shown_progress:
             report, error = _run_audit(
-                audit(run_path), spark, StoppableProgress(stop, shown_progress), is_first_round=number == 1
+                make_audit(run_path),
+                spark,
+                StoppableProgress(stop, shown_progress),
+                is_first_round=round_number == 1,
             )
         unfinished_run = run_path if error is not None else None
         failures_in_a_row = failures_in_a_row + 1 if error is not None else 0
-        wait = (
-            interval if error is None else min(interval, FIRST_RETRY_S * 2 ** min(failures_in_a_row - 1, 20))
+        wait_seconds = (
+            interval_seconds
+            if error is None
+            else min(interval_seconds, FIRST_RETRY_S * 2 ** min(failures_in_a_row - 1, 20))
         )
-        yield Round(number, run_path, time.monotonic() - start_time, report, error, wait)
-        stop.wait(wait - (time.monotonic() - start_time) % wait)
+        yield Round(round_number, run_path, time.monotonic() - start_time, report, error, wait_seconds)
+        stop.wait(wait_seconds - (time.monotonic() - start_time) % wait_seconds)
 
 
 def _run_audit(
@@ -166,12 +172,14 @@ def _run_audit(
         return None, error
 
 
-def _remove_run(run: str) -> None:
+def _remove_run(run_path: str) -> None:
     """Delete the run directory of an interrupted round. Keep it if the run is finished."""
     from pyarrow import fs
 
-    files, directory = run_files(run)
-    if files.get_file_info(directory).type == fs.FileType.Directory and not RunDirectory(run).exists(REPORT):
+    files, directory = run_files(run_path)
+    if files.get_file_info(directory).type == fs.FileType.Directory and not RunDirectory(run_path).exists(
+        REPORT
+    ):
         files.delete_dir(directory)
 
 
@@ -180,19 +188,19 @@ CLIENT_TIMEOUT_S = 10.0
 
 METRICS = {
     "bkaudit_watch_rounds": "Rounds of this process, including failed ones.",
-    "bkaudit_watch_rounds_failed": "Rounds that failed in a row up to the newest; 0 if it succeeded.",
+    "bkaudit_watch_rounds_failed": "Number of newest rounds that failed in a row; 0 if the newest succeeded.",
     "bkaudit_watch_round_finished_timestamp_seconds": "End of the newest round; absent before the first.",
     "bkaudit_watch_round_duration_seconds": "Duration of the newest round; absent before the first.",
 }
-"""Names and help texts of all metrics about rounds, in order. Their only label is the cluster."""
+"""Names and help texts of all metrics about rounds, in order. They have one label, the cluster."""
 
 
 @dataclass
 class MetricsPage:
     """The page served at /metrics: the metrics of the newest run and of the rounds.
 
-    One thread updates it, and many threads may read it. ``cluster`` is the value of the label until a run
-    gives the cluster's name.
+    One thread updates the page, and many threads may read it. ``cluster`` is the value of the label until the
+    first run is finished, which knows the name of the cluster.
     """
 
     cluster: str
@@ -203,7 +211,7 @@ class MetricsPage:
     seconds: float = 0.0
 
     def update(self, finished_round: Round, run: ReportSource | None) -> None:
-        """Record the end of a round. ``run`` is the round's finished run; None if the round failed."""
+        """Record the end of a round. ``run`` is the round's finished run, or None if the round failed."""
         self.number, self.seconds, self.finished = finished_round.number, finished_round.seconds, now_ms()
         self.failed = 0 if run is not None else self.failed + 1
         if run is not None:
@@ -247,49 +255,49 @@ def listen_address(text: str) -> tuple[str, int]:
 
 
 @contextmanager
-def metrics_server(listen: str, page: MetricsPage) -> Iterator[int]:
-    """Serve the page at ``listen`` (HOST:PORT) during the ``with`` block, and yield the port.
+def metrics_server(listen_option: str, page: MetricsPage) -> Iterator[int]:
+    """Serve the page at ``listen_option`` (HOST:PORT) during the ``with`` block, and yield the port.
 
-    Port 0 takes a free one.
+    With port 0, the system chooses a free port.
 
     Raises:
         UsageError: nothing can listen at this address.
     """
-    host, port = listen_address(listen)
+    host, port = listen_address(listen_option)
 
-    class Server(ThreadingHTTPServer):
+    class MetricsHTTPServer(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         daemon_threads = True
 
-    class Handler(BaseHTTPRequestHandler):
+    class MetricsHandler(BaseHTTPRequestHandler):
         timeout: ClassVar[float] = CLIENT_TIMEOUT_S
 
         def do_GET(self) -> None:
             """Answer a request."""
-            is_metrics = self.path.partition("?")[0] == "/metrics"
-            body = page.text().encode() if is_metrics else b"/metrics\n"
-            self.send_response(200 if is_metrics else 404)
+            is_metrics_path = self.path.partition("?")[0] == "/metrics"
+            response_body = page.text().encode() if is_metrics_path else b"/metrics\n"
+            self.send_response(200 if is_metrics_path else 404)
             self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(response_body)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(response_body)
 
         def version_string(self) -> str:
             """Return the program's name, to hide the Python version."""
             return "bkaudit"
 
         def log_message(self, *_: object) -> None:
-            """Log nothing: each scrape would be a line."""
+            """Log nothing, because each request would be a line."""
 
     try:
-        server = Server((host, port), Handler)
+        server = MetricsHTTPServer((host, port), MetricsHandler)
     except OSError as error:
-        raise UsageError(f"--listen {listen}: {error.strerror or error}") from error
+        raise UsageError(f"--listen {listen_option}: {error.strerror or error}") from error
     with server:
-        thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
-        thread.start()
+        server_thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+        server_thread.start()
         try:
             yield server.server_port
         finally:
             server.shutdown()
-            thread.join()
+            server_thread.join()

@@ -13,7 +13,7 @@ import cramjam
 import google_crc32c
 import numpy as np
 
-from auditor.cli.decode import FILE_KINDS, FileDecoder, jsonable
+from auditor.cli.decode import FILE_KINDS, FileDecoder, to_json_value
 from auditor.codecs.bookie import entry_log, entry_log_records, java_properties, ledger_data, wire
 from auditor.codecs.etcd import bbolt, mvcc
 from auditor.codecs.ledger_metadata.batch import decode_batch
@@ -34,9 +34,9 @@ NODES_AT_ONCE = 4096
 
 def shown(kind: FileDecoder, data: bytes, **settings: object) -> None:
     """Decode and print bytes as ``bkaudit decode`` does."""
-    chosen = {name: settings.get(name) for name in kind.settings}
-    value = kind.decode(io.BytesIO(data) if kind.by_parts else data, **chosen)
-    json.dumps(jsonable(value))
+    chosen = {name: settings.get(name) for name in kind.argument_names}
+    value = kind.decode(io.BytesIO(data) if kind.reads_parts else data, **chosen)
+    json.dumps(to_json_value(value))
 
 
 def _first_byte_chooses(*ways: Callable[[bytes], object]) -> Callable[[bytes], None]:

@@ -144,7 +144,7 @@ def _journal(data: bytes) -> None:
 
 
 def _sha256(data: bytes) -> str:
-    found = IndexDirectory.seen("", data).version_sha256
+    found = IndexDirectory.from_version("", data).version_sha256
     assert found is not None
     return found
 

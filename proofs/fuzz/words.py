@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import click
 
-from auditor.cli import COMMANDS, main
+from auditor.cli import COMMAND_HELP_TEXTS, main
 from auditor.errors import UsageError
 from auditor.keys import etcd, index_path, ledger_path, ledger_tree, plain_paths, pulsar
 from auditor.model import bookie_id
@@ -93,7 +93,7 @@ WORDS: tuple[Target, ...] = (
     ),
     Target(
         "arguments",
-        lambda: [line.encode() for line in (*_ARGUMENTS, *COMMANDS)],
+        lambda: [line.encode() for line in (*_ARGUMENTS, *COMMAND_HELP_TEXTS)],
         _of_text(_arguments, refusals=(click.ClickException, click.exceptions.Exit, UsageError)),
     ),
     Target(

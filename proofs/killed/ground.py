@@ -191,7 +191,7 @@ def ground(root: Path) -> Iterator[Ground]:
         scratch = tempfile.tempdir = str(disks["scratch"].place)
         os.environ |= {"TMPDIR": scratch, "SPARK_LOCAL_DIRS": scratch, "XDG_CACHE_HOME": str(root / "cache")}
         corpus = unpack(CORPUS, root / "corpus")
-        session = build_session("local[2]", SETTINGS, driver_memory="1g", small=lambda: True)
+        session = build_session("local[2]", SETTINGS, driver_memory="1g", is_small_audit=lambda: True)
         ending.callback(session.stop)
         store = ending.enter_context(EmbeddedZooKeeper(corpus.zookeeper))
         arguments = ["--metadata", f"zk://{store.hosts}/ledgers", "--timeout", "2"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.cli import COMMANDS as EVERY_COMMAND
+from auditor.cli import COMMAND_HELP_TEXTS as EVERY_COMMAND
 from auditor.model.options import option_types
 from proofs.matrix import commands
 from proofs.matrix.cells import (

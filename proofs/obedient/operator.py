@@ -28,7 +28,7 @@ from auditor.model.permission import Allowed
 from auditor.model.plan import CommandRole, PlanStep, StepState
 from auditor.plan.answers import ask_store, check_plan, ledgers_in
 from auditor.plan.plan_file import make_plan, read_plan, write_plan
-from auditor.reports.advice import blanks_of
+from auditor.reports.advice import placeholders_of
 from auditor.runs.load_space import space_view
 from auditor.runs.reader import RunReader
 from proofs.obedient.cluster import TrialCluster
@@ -224,7 +224,7 @@ def _commands_of(run: RunReader) -> Iterable[tuple[str, ActionKind, str | None]]
     }
     for finding in run.findings:
         check = BY_ID.get(finding.id)
-        blanks = blanks_of(finding, run.report.cluster.instance_id)
+        blanks = placeholders_of(finding, run.report.cluster.instance_id)
         for command in check.commands if check else ():
             kind = kind_of_command(command.text)
             if kind is None or (

@@ -11,7 +11,7 @@ import pytest
 from auditor import Audit, AuditOptions
 from auditor.audit.changes import RunChanges, check_suppressions
 from auditor.errors import UsageError
-from auditor.findings.suppress import Suppress
+from auditor.findings.suppress import SuppressionEntry
 from auditor.findings.table import FindingCount
 from auditor.model.history import RunSummary
 from tests.findings.changed_runs import write_run
@@ -29,9 +29,9 @@ COUNTS = (
     FindingCount("unseen", "rest", "note", "orphan-ledger", "confirmed", None, "bk-a", 7, 0, 2),
 )
 ENTRIES = (
-    Suppress("emptied", date(2026, 11, 21), {"id": "orphan-ledger"}),
-    Suppress("known", date(2026, 12, 31), {}, "runs/1"),
-    Suppress("over", date(2026, 11, 20), {"id": "*"}),
+    SuppressionEntry("emptied", date(2026, 11, 21), {"id": "orphan-ledger"}),
+    SuppressionEntry("known", date(2026, 12, 31), {}, "runs/1"),
+    SuppressionEntry("over", date(2026, 11, 20), {"id": "*"}),
 )
 
 

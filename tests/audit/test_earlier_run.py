@@ -16,16 +16,16 @@ from auditor.audit.earlier_run import (
     IndexPlan,
     check_since,
     find_earlier_run,
-    note_files,
-    note_indexes,
-    note_ledgers,
+    save_file_sizes,
+    save_index_facts,
+    save_ledger_facts,
 )
 from auditor.audit.run_store import RunStore
 from auditor.errors import RunError, UsageError
 from auditor.model.report import Cluster, Report
 from auditor.runs.directory import RunDirectory
 from auditor.sources.bookies.availability import SCHEMA
-from auditor.sources.bookies.earlier_rows import Earlier
+from auditor.sources.bookies.earlier_rows import EarlierTable
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.sources.bookies.parts import IndexDirectory, plan_parts
 from auditor.sources.metadata.ledger_rows import LEDGERS
@@ -39,7 +39,7 @@ WHOLE = report([], (), coverage(True), suppressions=[], impact=[])
 
 
 def bookie(name: str, index_time: int | None = 1_000, version: bytes = b"5\n") -> AttributedBookie:
-    directory = IndexDirectory.seen(f"/mnt/{name}/ledgers0", version)
+    directory = IndexDirectory.from_version(f"/mnt/{name}/ledgers0", version)
     return AttributedBookie(name, (directory,), "read", None, index_time, False, False, True)
 
 
@@ -53,10 +53,10 @@ def run_store(path: Path) -> RunStore:
 def made(path: Path, made_report: Report = WHOLE) -> Path:
     """A finished run, with a file of rows for each of two bookies."""
     path.mkdir(parents=True)
-    note_indexes(run_store(path), BOOKIES)
+    save_index_facts(run_store(path), BOOKIES)
     for number, name in enumerate((A, B)):
         write(path / "tables/availability", [{"bookie_id": name, "state": "ok"}], SCHEMA, number)
-    note_files(run_store(path))
+    save_file_sizes(run_store(path))
     (path / "report.json").write_text(made_report.to_json())
     return path
 
@@ -70,9 +70,9 @@ def index_plan(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -
     return of.plan(wanted, bookies)
 
 
-def planned(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, Earlier]:
+def planned(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, EarlierTable]:
     """The earlier rows of each bookie with reusable parts."""
-    return {each.part.bookie_id: each.earlier for each in index_plan(of, bookies).reusable}
+    return {each.part.bookie_id: each.earlier for each in index_plan(of, bookies).reusable_parts}
 
 
 def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("now", "why"),
     [
-        (bookie(A, version=b"another"), "its index directories or their VERSION changed"),
+        (bookie(A, version=b"another"), "its index directories or their VERSION files changed"),
         (bookie(A, index_time=999), "its index is older than in that run: a disk was restored"),
         (bookie(A, index_time=None), "its index is older than in that run: a disk was restored"),
     ],
@@ -189,7 +189,7 @@ def test_a_run_that_is_not_whole_is_not_used_and_says_why(
     (note,) = (*found.notes, *notes)
     assert note.startswith(("nothing was reused from run 1: ", "no index was reused from run 1: "))
     assert why in note
-    reused = found.reused({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, notes)
+    reused = found.reuse_facts({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, notes)
     assert reused is not None
     assert reused["notes"] == [note]
 
@@ -233,7 +233,7 @@ def test_with_no_run_to_begin_with_all_is_read(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     found = find_earlier_run("last", run_store(tmp_path / "runs/new"), CLUSTER)
     assert found.notes == ("all data was read: the parent directory has no complete run of this cluster",)
-    assert found.reused({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, ()) is None
+    assert found.reuse_facts({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, ()) is None
     assert not planned(found)
     assert find_earlier_run(None, run_store(tmp_path / "runs/new"), CLUSTER).notes == ()
 
@@ -244,10 +244,10 @@ THEN = History(7, 5_000, (200, 203))
 def read_from_etcd(path: Path) -> Path:
     """A finished run that read two ledgers of a running etcd."""
     run = made(path)
-    note_ledgers(run_store(run), "/bk", THEN, [])
+    save_ledger_facts(run_store(run), "/bk", THEN, [])
     rows = [{"path": f"/bk/ledgers/{number}", "status": "ok"} for number in range(2)]
     write(run / "tables/ledgers", rows, LEDGERS)
-    note_files(run_store(run), "ledgers")
+    save_file_sizes(run_store(run), "ledgers")
     return run
 
 
@@ -265,8 +265,8 @@ def test_ledgers_of_the_same_etcd_may_be_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scope", "now", "why"),
     [
-        ("/other", THEN, "that run read another etcd, or another scope of this etcd"),
-        ("/bk", History(8, 5_000, (200, 203)), "that run read another etcd, or another scope of this etcd"),
+        ("/other", THEN, "that run read another etcd, or another root in this etcd"),
+        ("/bk", History(8, 5_000, (200, 203)), "that run read another etcd, or another root in this etcd"),
         ("/bk", History(7, 4_999, (200, 203)), "etcd was restored after that run read it at revision 5000"),
         (
             "/bk",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.audit.journal_scan import LostJournal, Tail, date_bookie, refused_replays
+from auditor.audit.journal_scan import LostJournal, Tail, index_date, refused_replays
 from auditor.model.replay_refusal import FailedReplay
 from auditor.model.states import ReplayError, TimeBasis
 from auditor.sources.bookies.journal.files import Journals
@@ -44,7 +44,7 @@ def damaged(*errors: ReplayError) -> Tail:
     failed = tuple(
         FailedReplay(f"/j{n}/1a.txn", 512, "a record of -9 bytes", error) for n, error in enumerate(errors)
     )
-    return Tail("damaged", 0, None, 1, failed=failed)
+    return Tail("damaged", 0, None, 1, failed_replays=failed)
 
 
 def test_a_record_of_negative_length_refuses_the_start_and_can_be_skipped() -> None:
@@ -89,11 +89,11 @@ def dated(
     index_written: int | None = None,
 ) -> DatedIndex | None:
     journals = Journals(
-        trouble=None, stopped=stopped, marked=NOW - 5_000, index_written=index_written,
-        dated=None if dated is None else DatedIndex(dated, TimeBasis.OLDER_JOURNAL),
+        trouble=None, clean_stop_ms=stopped, mark_ms=NOW - 5_000, index_written_ms=index_written,
+        index_date=None if dated is None else DatedIndex(dated, TimeBasis.OLDER_JOURNAL),
     )  # fmt: skip
     bookie = AttributedBookie("bk1", (), "read", None, dated, False, False, True, journals)
-    return date_bookie(bookie, tail, running, NOW)
+    return index_date(bookie, tail, running, NOW)
 
 
 def test_an_index_is_dated_by_file_times_and_says_by_which() -> None:

@@ -117,7 +117,7 @@ def test_a_lock_that_was_taken_away_meanwhile_is_made_again(
     """As when old runs and idle locks are pruned at the moment at which a run begins."""
     path = lock_file(CLUSTER, str(tmp_path / "run"))
     assert path is not None
-    lock, times = lock_module._lock, []
+    lock, times = lock_module._try_lock, []
 
     def pruned(descriptor: int, kind: int) -> bool:
         times.append(kind)
@@ -125,7 +125,7 @@ def test_a_lock_that_was_taken_away_meanwhile_is_made_again(
             path.unlink()
         return lock(descriptor, kind)
 
-    monkeypatch.setattr(lock_module, "_lock", pruned)
+    monkeypatch.setattr(lock_module, "_try_lock", pruned)
     with run_lock(CLUSTER, str(tmp_path / "run")):
         assert len(times) == 2
         assert holder(CLUSTER, str(tmp_path / "run")) is not None
@@ -137,7 +137,7 @@ def test_a_lock_file_that_cannot_be_opened_again_is_closed_once(
     """A number that is closed twice may by then be another thread's file."""
     path = lock_file(CLUSTER, str(tmp_path / "runs" / "run"))
     assert path is not None
-    lock, close, closed = lock_module._lock, os.close, []
+    lock, close, closed = lock_module._try_lock, os.close, []
 
     def removed(descriptor: int, kind: int) -> bool:
         locked = lock(descriptor, kind)
@@ -150,7 +150,7 @@ def test_a_lock_file_that_cannot_be_opened_again_is_closed_once(
         closed.append(descriptor)
         close(descriptor)
 
-    monkeypatch.setattr(lock_module, "_lock", removed)
+    monkeypatch.setattr(lock_module, "_try_lock", removed)
     monkeypatch.setattr(os, "close", close_once)
     with pytest.raises(UsageError, match="--out"), run_lock(CLUSTER, str(tmp_path / "runs" / "run")):
         pass

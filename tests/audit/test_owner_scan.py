@@ -20,7 +20,7 @@ def scan(
 ) -> Owners:
     """A scan of a store that has an application's tree beside its root, has not, or does not say."""
 
-    def has_beside(name: str) -> bool:
+    def has_neighbour(name: str) -> bool:
         if isinstance(beside, str):
             raise StoreError(beside)
         return beside and name == "managed-ledgers"
@@ -32,7 +32,7 @@ def scan(
     run = SimpleNamespace(remove=lambda name: None)
     stores = frozenset() if empty else frozenset({owners})
     cache = SimpleNamespace(values=lambda *_: stores, write_table=write_table, run=run)
-    store = SimpleNamespace(has_beside=has_beside)
+    store = SimpleNamespace(has_neighbour=has_neighbour)
     uri = parse_metadata_uri("zk://h1:2181/east/ledgers")
     source = SimpleNamespace(cache=cache, store=store, uri=uri, live=True)
     return read_owners(cast(Any, source), AuditOptions(owners=owners or ()))

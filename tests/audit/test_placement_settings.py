@@ -24,16 +24,16 @@ ALIKE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULS
             "metadataStoreUrl=zk:zk9:2181/pulsar\n",
             ALIKE,
             [
-                "AutoRecovery reads the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, brokers in "
-                "zk:zk9:2181/pulsar"
+                "AutoRecovery reads the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, "
+                "and brokers read it in zk:zk9:2181/pulsar"
             ],
         ),
         (
             "metadataStoreUrl=zk:zk1:2181,zk2:2181\n",
             ALIKE,
             [
-                "AutoRecovery reads the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, brokers in "
-                "zk:zk1:2181,zk2:2181"
+                "AutoRecovery reads the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, "
+                "and brokers read it in zk:zk1:2181,zk2:2181"
             ],
         ),
         ("", "", ["reppDnsResolverClass is not set, which does not read Pulsar's mapping"]),
@@ -49,8 +49,8 @@ ALIKE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULS
             "bookkeeperClientRegionawarePolicyEnabled=true\nbookkeeperClientMinNumRacksPerWriteQuorum=3\n",
             PULSAR,
             [
-                "AutoRecovery has policy rack, brokers region",
-                "min_racks is 2 for AutoRecovery, 3 for brokers",
+                "AutoRecovery has policy rack, and brokers have region",
+                "min_racks is 2 for AutoRecovery, and 3 for brokers",
             ],
         ),
         (
@@ -66,7 +66,7 @@ def test_what_differs(tmp_path: Path, broker: str, bookie: str, said: list[str])
     options = AuditOptions(
         placement=str(tmp_path / "broker.conf"), bookie_conf=str(tmp_path / "bookkeeper.conf")
     )
-    found = settings_differences(options, pulsar=True)
+    found = settings_differences(options, uses_pulsar_mapping=True)
     assert [each[: len(word)] for each, word in zip(found, said, strict=True)] == said
 
 
@@ -82,9 +82,12 @@ def test_what_brokers_go_by_goes_before_what_autorecovery_goes_by(tmp_path: Path
 
 def test_one_configuration_alone_differs_from_nothing(tmp_path: Path) -> None:
     (tmp_path / "bk.conf").write_text("minNumRacksPerWriteQuorum=3\n")
-    assert settings_differences(AuditOptions(bookie_conf=str(tmp_path / "bk.conf")), pulsar=True) == ()
+    assert (
+        settings_differences(AuditOptions(bookie_conf=str(tmp_path / "bk.conf")), uses_pulsar_mapping=True)
+        == ()
+    )
     told = AuditOptions(bookie_conf=str(tmp_path / "bk.conf"), placement="rack,minNumRacksPerWriteQuorum=2")
-    assert settings_differences(told, pulsar=True) == ()
+    assert settings_differences(told, uses_pulsar_mapping=True) == ()
 
 
 def test_a_configuration_with_a_policy_that_nobody_knows_is_wrong_usage(tmp_path: Path) -> None:
@@ -92,4 +95,4 @@ def test_a_configuration_with_a_policy_that_nobody_knows_is_wrong_usage(tmp_path
     (tmp_path / "bk.conf").write_text("ensemblePlacementPolicy=org.mine.Policy\n")
     options = AuditOptions(placement=str(tmp_path / "broker.conf"), bookie_conf=str(tmp_path / "bk.conf"))
     with pytest.raises(UsageError, match=r"bk\.conf: ensemblePlacementPolicy is 'org\.mine\.Policy'"):
-        settings_differences(options, pulsar=False)
+        settings_differences(options, uses_pulsar_mapping=False)

@@ -43,7 +43,7 @@ def is_short(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def reads(cost: ReadCost, seconds: float) -> bool:
         monkeypatch.setattr(execution, "DRIVER_SECONDS", seconds)
-        table = PartTable.of(cast("SparkSession", None), COLUMNS, _read, [7], cost)
+        table = PartTable.from_parts(cast("SparkSession", None), COLUMNS, _read, [7], cost)
         return isinstance(read_parts(table), pa.Table)
 
     return reads
@@ -94,5 +94,5 @@ def test_a_slow_look_at_file_sizes_leaves_reading_to_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_short: Any
 ) -> None:
     write(tmp_path / "current" / "ledgers" / "000007.sst", 10)
-    monkeypatch.setattr(execution, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(execution, "SIZE_LOOKUP_SECONDS", 0)
     assert not is_short(index_cost(index(tmp_path, ROCKSDB), 1), 1.5)

@@ -35,8 +35,8 @@ def broken_off(below: Path, **ages_s: float) -> RunDirectory:
 def test_what_is_fresh_is_taken_and_said_to_be(tmp_path: Path) -> None:
     run = broken_off(tmp_path, ledgers=800, members=20)
     found = resumption_of(run, LIVE, AuditOptions())
-    assert found.since is not None
-    assert abs(found.since / 1000 - (time.time() - 800)) < 60
+    assert found.oldest_table_time is not None
+    assert abs(found.oldest_table_time / 1000 - (time.time() - 800)) < 60
     [note] = found.notes
     assert note.startswith("this run was resumed: it reuses the tables of an interrupted run, from 20")
     assert run.exists(f"tables/ledgers/{WHOLE}")
@@ -47,7 +47,7 @@ def test_what_is_fresh_is_taken_and_said_to_be(tmp_path: Path) -> None:
 def test_with_one_table_too_old_all_of_a_running_store_is_read_again(tmp_path: Path, within: float) -> None:
     run = broken_off(tmp_path, ledgers=within + 100, availability=1)
     found = resumption_of(run, LIVE, AuditOptions(resume_within=within))
-    assert found.since is None
+    assert found.oldest_table_time is None
     assert found.notes[0].startswith("an interrupted run was started from the beginning: its tables, from 20")
     # Every other table follows from the first scan; and what was remembered is of it too.
     assert not run.exists("tables")
@@ -59,11 +59,11 @@ def test_with_one_table_too_old_all_of_a_running_store_is_read_again(tmp_path: P
 def test_what_is_saved_does_not_change(tmp_path: Path) -> None:
     run = broken_off(tmp_path, ledgers=90_000)
     found = resumption_of(run, SAVED, AuditOptions())
-    assert found.since is not None
+    assert found.oldest_table_time is not None
     assert run.exists(f"tables/ledgers/{WHOLE}")
 
 
 def test_a_run_that_got_nowhere_has_nothing_to_take(tmp_path: Path) -> None:
     assert resumption_of(RunDirectory(str(tmp_path / "none")), LIVE, AuditOptions()).notes == ()
     run = broken_off(tmp_path)
-    assert (resumption_of(run, LIVE, AuditOptions()).since, run.oldest_table()) == (None, None)
+    assert (resumption_of(run, LIVE, AuditOptions()).oldest_table_time, run.oldest_table()) == (None, None)

@@ -25,7 +25,7 @@ def bookies(*made: int | None) -> Any:
     owners = {f"id-{name}:0": SimpleNamespace(bookie_id=f"{name}:1") for name in names}
     return SimpleNamespace(
         collected=SimpleNamespace(whole=manifests),
-        settled=SimpleNamespace(owner_of_piece=owners),
+        directory_owners=SimpleNamespace(owner_of_piece=owners),
         members=[],
     )
 
@@ -58,8 +58,8 @@ def test_a_collection_is_as_old_as_its_manifest_says(
 
 def test_the_oldest_collection_of_a_bookie_counts() -> None:
     several = bookies(SCAN, SCAN - 1, None)
-    several.settled.owner_of_piece = dict.fromkeys(
-        several.settled.owner_of_piece, SimpleNamespace(bookie_id="a:1")
+    several.directory_owners.owner_of_piece = dict.fromkeys(
+        several.directory_owners.owner_of_piece, SimpleNamespace(bookie_id="a:1")
     )
     assert collection_times(several) == {"a:1": SCAN - 1}
     assert collection_times(bookies(None)) == {}

@@ -9,8 +9,8 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from auditor.audit.audit import Audit, stage_named
-from auditor.audit.audit_stages import GIVEN, STAGES
+from auditor.audit.audit import Audit, parse_stage
+from auditor.audit.audit_stages import GIVEN_VALUES, STAGES
 from auditor.audit.stages import Stage, run_stages, with_stages
 from auditor.errors import UsageError
 from auditor.model.audit_stage import AuditStage
@@ -44,7 +44,9 @@ def test_each_input_is_given_or_made_earlier_and_has_the_type_that_its_reader_ex
     for stage in STAGES:
         parameters = get_type_hints(stage.function)
         for name in stage.inputs:
-            assert name in types or name in GIVEN, f"{stage.name} takes {name}, which no earlier stage makes"
+            assert name in types or name in GIVEN_VALUES, (
+                f"{stage.name} takes {name}, which no earlier stage makes"
+            )
             assert types.setdefault(name, parameters[name]) == parameters[name], f"{stage.name}: {name}"
         for name, kind in output_types(stage).items():
             assert name not in types, f"{stage.name} makes {name} a second time"
@@ -139,7 +141,7 @@ def test_a_resumed_run_says_where_it_continues_and_never_saves_an_earlier_stage(
 def test_an_unknown_stage_is_wrong_usage_before_anything_is_read() -> None:
     with pytest.raises(UsageError, match="stage join: unknown; must be one of metadata, owners, indexes,"):
         Audit("dump:///nowhere").run_until("join")
-    assert stage_named("second-scan") is AuditStage.SECOND_SCAN
+    assert parse_stage("second-scan") is AuditStage.SECOND_SCAN
 
 
 def test_the_stage_to_stop_after_is_no_option_of_the_audit() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.audit.summary import impact
+from auditor.audit.summary import count_impact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,7 @@ def test_a_ledger_counts_once_a_severity_with_its_longest_length(spark: SparkSes
         [(0, 1, 10), (0, 1, 30), (7, 1, 500), (0, 2, None), (0, 3, -4), (0, 9, 1000), (None, None, None)],
         "scope_id bigint, ledger_id bigint, length bigint",
     )
-    assert impact(findings, ledgers) == [
+    assert count_impact(findings, ledgers) == [
         {"severity": "critical", "ledgers": 1, "bytes": 30},
         {"severity": "note", "ledgers": 4, "bytes": 530},
     ]
@@ -42,4 +42,4 @@ def test_lengths_that_no_disk_has_are_added_all_the_same(spark: SparkSession) ->
     ledgers = spark.createDataFrame(
         [(0, 1, _MOST), (0, 2, _MOST)], "scope_id bigint, ledger_id bigint, length bigint"
     )
-    assert impact(findings, ledgers) == [{"severity": "note", "ledgers": 2, "bytes": 2 * _MOST}]
+    assert count_impact(findings, ledgers) == [{"severity": "note", "ledgers": 2, "bytes": 2 * _MOST}]

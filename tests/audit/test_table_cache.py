@@ -58,7 +58,7 @@ def test_a_run_that_fails_before_its_first_table_leaves_no_manifest(tmp_path: Pa
     run = RunDirectory(str(tmp_path / "run"))
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "spark.log").write_text("kept")
-    with pytest.raises(StoreError, match="no answer"), run.claimed({"metadata": "a"}):
+    with pytest.raises(StoreError, match="no answer"), run.claim_directory({"metadata": "a"}):
         _break_off(run.exists(MANIFEST))
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["spark.log"]
 
@@ -67,7 +67,7 @@ def test_a_run_that_fails_with_tables_is_resumed(tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path / "run"))
     (tmp_path / "run" / "tables").mkdir(parents=True)
     run.write_json(MANIFEST, {"identity": {"metadata": "a"}})
-    with pytest.raises(StoreError), run.claimed({"metadata": "a"}):
+    with pytest.raises(StoreError), run.claim_directory({"metadata": "a"}):
         _break_off(run.exists("tables"))
     assert run.begin({"metadata": "a"}) is True
 
@@ -86,7 +86,7 @@ def test_a_directory_that_was_taken_away_is_begun_anew(tmp_path: Path) -> None:
     """No run ends as whole of which the first tables are gone, whatever error is the first."""
     for error in (None, OSError("no such file"), ValueError("Path does not exist")):
         run = RunDirectory(str(tmp_path / "run"))
-        with pytest.raises(RunError, match="was deleted while"), run.claimed({"metadata": "a"}):
+        with pytest.raises(RunError, match="was deleted while"), run.claim_directory({"metadata": "a"}):
             _take_away(run, error)
         assert run.begin({"metadata": "a"}) is False
         assert list(run.read_json(MANIFEST) or {}) == ["identity"]
@@ -96,7 +96,7 @@ def test_a_directory_that_is_refused_is_left_alone(tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path / "run"))
     run.write_json(MANIFEST, {"identity": {"metadata": "a"}})
     run.write_json(REPORT, {})
-    with pytest.raises(RunError, match="finished run"), run.claimed({"metadata": "a"}):
+    with pytest.raises(RunError, match="finished run"), run.claim_directory({"metadata": "a"}):
         raise AssertionError("it is not claimed")
     assert run.exists(MANIFEST)
 
@@ -167,8 +167,8 @@ def test_rows_of_the_driver_land_with_their_schema(spark: SparkSession, tmp_path
     assert [cache.count(name) for name in ("nested", "empty")] == [2, 0]
     with pytest.raises(KeyError):
         cache.count("none")
-    assert cache.values("nested", "bookie_id") == {"bk-a:3181", None}
-    unasked = spark.read.parquet(cache.where("tables/nested"))
+    assert cache.distinct_values("nested", "bookie_id") == {"bk-a:3181", None}
+    unasked = spark.read.parquet(cache.spark_path("tables/nested"))
     assert unasked.schema == landed.schema, "who opens the run later sees the same types"
 
 
@@ -190,7 +190,7 @@ def test_a_table_that_spark_wrote_is_read_with_the_types_it_was_made_with(
     landed = cache.write_table(
         "t", lambda: spark.sql("select 1 as a, array(struct('x' as b, X'00ff' as c)) as d")
     )
-    assert landed.schema == spark.read.parquet(cache.where("tables/t")).schema
+    assert landed.schema == spark.read.parquet(cache.spark_path("tables/t")).schema
     assert [row.asDict(recursive=True) for row in landed.collect()] == [
         {"a": 1, "d": [{"b": "x", "c": b"\x00\xff"}]}
     ]
@@ -206,7 +206,7 @@ def test_an_empty_table_keeps_its_columns_and_takes_its_joins_out_of_every_plan(
     )
     rows = cache.write_rows("rows", [], SCHEMA)
     assert cache.known_empty == {"none", "rows"}
-    assert nothing.schema == spark.read.parquet(cache.where("tables/none")).schema
+    assert nothing.schema == spark.read.parquet(cache.spark_path("tables/none")).schema
     assert nothing.count() == rows.count() == 0
     assert rows.columns == ["bookie_id"]
     joined = ledgers.join(nothing, "ledger_id", "left")
@@ -244,7 +244,7 @@ def test_no_name_of_a_table_has_a_dot_for_the_run(
 
     monkeypatch.setattr(RunDirectory, "write_table", write_table)
     cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
-    cache.write_rows("findings", [{"bookie_id": "a"}], SCHEMA, below="")
+    cache.write_rows("findings", [{"bookie_id": "a"}], SCHEMA, directory="")
     cache.write_table("members", lambda: pa.table({"bookie_id": ["a"]}))
     assert names == ["findings", "tables/members"]
 

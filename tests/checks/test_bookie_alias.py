@@ -57,7 +57,7 @@ def test_a_bookie_that_ledgers_name_by_an_id_that_is_gone_is_critical(spark: Spa
     [found] = find("bookie-alias", one_bookie(spark, [hint, EDGE, apart]))
     assert (found.where, found.severity, found.confidence) == ((None, OLD), "critical", "suspect")
     assert found.message == (
-        "10.0.0.1:3181 is not registered and looks like one bookie with bookie-7 "
+        "10.0.0.1:3181 is not registered and is probably the same bookie as bookie-7 "
         "(endpoint-is-id, same-directories); 8 ledgers depend on it"
     )
     assert [each["bookie_id"] for each in found.evidence["ids"]] == [OLD, NEW]
@@ -85,7 +85,7 @@ def test_a_bookie_of_many_ids_is_told_once(spark: SparkSession) -> None:
     [found] = find("bookie-alias", one_bookie(spark, edges, more=more))
     assert found.where == (None, OLD)
     assert found.message.startswith(
-        "10.0.0.1:3181 is not registered and looks like one bookie with BK1:3181, bk1:3181, bookie-7 ("
+        "10.0.0.1:3181 is not registered and is probably the same bookie as BK1:3181, bk1:3181, bookie-7 ("
     )
     assert found.message.endswith("; 10 ledgers depend on it")
     assert len(found.evidence["edges"]) == 2

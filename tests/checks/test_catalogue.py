@@ -11,8 +11,8 @@ import pytest
 
 from auditor.checks import ALL, BY_ID, GROUP_OF, GROUPS, SECTIONS, Basis, Check
 from auditor.checks.check import check
-from auditor.checks.manual import RISKS, SHARED, commands
-from auditor.cli import COMMANDS
+from auditor.checks.manual import RISKS, SHARED_COMMANDS, commands
+from auditor.cli import COMMAND_HELP_TEXTS
 from auditor.model.finding import Severity, Urgency
 from auditor.model.holds import ActionKind, HoldRule, HoldTarget
 from tests.checks.tables_builder import BLANKS
@@ -224,7 +224,7 @@ def test_the_commands_of_a_manual_page_are_the_shells_own(each: Check) -> None:
             assert_taken(*words)
         else:
             assert program == "bkaudit"
-            assert words[0] in COMMANDS
+            assert words[0] in COMMAND_HELP_TEXTS
 
 
 def assert_taken(name: str, *words: str) -> None:
@@ -284,7 +284,7 @@ def test_what_is_to_be_filled_in_is_known(each: Check) -> None:
 
 def test_what_a_command_of_several_pages_does_and_risks_stands_once() -> None:
     pages = Counter(command.text for each in ALL for command in each.commands)
-    assert {text for text, count in pages.items() if count > 1} == set(SHARED)
+    assert {text for text, count in pages.items() if count > 1} == set(SHARED_COMMANDS)
 
 
 def test_a_page_does_not_say_again_what_a_shared_command_does() -> None:

@@ -26,7 +26,7 @@ def settings_file(path: Path, text: str) -> str:
 def test_without_options_every_check_runs_with_its_defaults() -> None:
     configuration = read_check_configuration(AuditOptions())
     assert configuration == CheckConfiguration()
-    assert configuration.unheld == ()
+    assert configuration.unheld_checks == ()
     facts = configuration.facts()
     assert (facts["not_run"], facts["unheld"]) == ([], [])
     assert all(constant["value"] == constant["default"] for constant in facts["constants"])
@@ -116,7 +116,7 @@ def test_a_wrong_file_is_refused_with_its_name(text: str, message: str, tmp_path
 
 def test_checks_that_did_not_run_or_are_less_careful_leave_holds_out() -> None:
     configuration = CheckConfiguration(CheckSettings(content_margin=11), ("entry-lost",))
-    assert configuration.unheld == ("entry-lost", "disk-content-mismatch")
+    assert configuration.unheld_checks == ("entry-lost", "disk-content-mismatch")
 
 
 @pytest.mark.parametrize("check", [check for check in ALL if check.holds], ids=lambda check: check.id)

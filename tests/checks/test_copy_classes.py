@@ -251,9 +251,9 @@ def test_a_finding_says_whether_its_ledger_waits_for_replication_and_who_holds_i
         4: (False, None, None, None, None),
     }
     assert {number: each.message.split("; ")[-1] for number, each in found.items()} == {
-        1: "marked for replication, held by no worker",
-        2: "marked for replication, held by worker1",
-        3: "not marked for replication, held by gc",
+        1: "marked for replication, locked by no worker",
+        2: "marked for replication, locked by worker1",
+        3: "not marked for replication, locked by gc",
         4: "not marked for replication",
     }
 

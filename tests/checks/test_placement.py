@@ -108,7 +108,7 @@ def test_other_policies_refuse_no_shape(spark: SparkSession) -> None:
         (
             PlacementSettings(Policy.REGION, regions_to_write=("e", "w")),
             None,
-            "an ack quorum of some entries lies in fewer regions than must survive a loss: ",
+            "an ack quorum of some entries is in fewer regions than reppMinimumRegionsForDurability: ",
         ),
     ],
 )
@@ -140,7 +140,7 @@ def test_bookies_without_a_location_are_counted_once(spark: SparkSession) -> Non
     assert (found.where, found.severity) == ((None, None), "warning")
     assert (
         found.message
-        == "2 bookies have no location, of 3, and servers take them to be in /default-rack: b2, b3"
+        == "2 of 3 bookies have no location, and servers take them to be in /default-rack: b2, b3"
     )
     assert found.evidence == {"bookies": ["b2", "b3"], "of": 3, "default": "/default-rack"}
 

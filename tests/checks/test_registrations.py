@@ -129,7 +129,8 @@ def test_a_registration_that_nothing_keeps_alive_is_told_once_a_bookie(spark: Sp
     }
     assert found[1].evidence["since"] is None
     assert found[1].message == (
-        "gone: its registration (writable) is not ephemeral and proves no live bookie; 0 ledgers name it"
+        "gone: its registration (writable) is not ephemeral, so it does not prove that the "
+        "bookie is alive; 0 ledgers name it"
     )
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import click
 
-from auditor.cli import COMMANDS, main
+from auditor.cli import COMMAND_HELP_TEXTS, main
 from auditor.model.audit_stage import AuditStage
 from auditor.model.comparison import Comparison, StoreSummary
 from auditor.model.finding import Finding
@@ -300,7 +300,7 @@ def write_all(place: Path) -> None:
     with replaced_audits(place):
         made = call(["plan", f"{place}/runs/1", "--out", f"{place}/plan.toml"], {1: None, 2: None}, ())
         assert made["code"] == 0, made
-        for name in COMMANDS:
+        for name in COMMAND_HELP_TEXTS:
             main.get_command(click.Context(main), name)
         began = time.monotonic()
         found: dict[str, dict[str, Any]] = {}

@@ -17,14 +17,14 @@ from click.testing import CliRunner, Result
 
 from auditor.audit import audit as audit_module
 from auditor.audit.run_store import run_identity
-from auditor.cli import INTERRUPTED, main
+from auditor.cli import INTERRUPTED_EXIT_CODE, main
 from auditor.cli.verbosity import GATEWAY_MESSAGES
 from auditor.errors import DiskFullError, FileSystemError, RunError, SparkError, UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import MANIFEST, WHOLE
 from auditor.runs.directory import RunDirectory
 from auditor.spark.session import _scratch_parent, check_master
-from auditor.spark.tasks import DISK_FULL_ERRNOS, HADOOP_AWS, run_errors
+from auditor.spark.tasks import DISK_FULL_ERRNOS, HADOOP_AWS, translate_run_errors
 
 LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
 
@@ -49,7 +49,7 @@ def test_ctrl_c_is_one_line_with_the_command_that_goes_on(monkeypatch: pytest.Mo
     broken(monkeypatch, KeyboardInterrupt())
     ended = bkaudit("audit", "--metadata", "zk://h1:2181;h2:2181/ledgers", "--out", "a b")
     command = "bkaudit audit --metadata 'zk://h1:2181;h2:2181/ledgers' --out 'a b'"
-    assert (ended.exit_code, ended.stdout) == (INTERRUPTED, "")
+    assert (ended.exit_code, ended.stdout) == (INTERRUPTED_EXIT_CODE, "")
     assert ended.stderr == f"bkaudit: interrupted; to resume: {command}\n"
     ended = bkaudit("audit", "--metadata", SAVED)
     assert f"to resume: bkaudit audit --metadata {SAVED} --out runs/2" in ended.stderr
@@ -66,7 +66,7 @@ def test_what_the_gateway_to_java_logs_of_an_interruption_is_not_shown() -> None
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     said = f"bkaudit: interrupted; to resume: bkaudit audit --metadata {SAVED} --out a\n"
-    assert (ended.returncode, ended.stderr) == (INTERRUPTED, said)
+    assert (ended.returncode, ended.stderr) == (INTERRUPTED_EXIT_CODE, said)
     source = inspect.getsource(py4j.java_gateway.GatewayClient.send_command)
     assert all(message in source for message in GATEWAY_MESSAGES)
 
@@ -81,9 +81,11 @@ def test_ctrl_c_before_and_after_a_command_is_an_interruption(monkeypatch: pytes
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(name, interrupt)
             ended = bkaudit("status")
-        assert (ended.exit_code, ended.stdout, ended.stderr) == (INTERRUPTED, "", "bkaudit: interrupted\n"), (
-            name
-        )
+        assert (ended.exit_code, ended.stdout, ended.stderr) == (
+            INTERRUPTED_EXIT_CODE,
+            "",
+            "bkaudit: interrupted\n",
+        ), name
 
 
 PROGRAM = (errno.EPIPE, errno.EBADF)
@@ -136,7 +138,12 @@ def test_damaged_manifest_of_an_unfinished_run_is_damage(tmp_path: Path, text: s
     [said] = ended.stderr.splitlines()
     assert said.startswith(f"bkaudit: {tmp_path}/run/{MANIFEST} is damaged (")
     run = RunDirectory(str(tmp_path / "run"))
-    for step in (run.read_manifest, run.forget, lambda: run.begin({}), lambda: run.add_to_manifest({"a": 1})):
+    for step in (
+        run.read_manifest,
+        run.delete_tables,
+        lambda: run.begin({}),
+        lambda: run.add_to_manifest({"a": 1}),
+    ):
         with pytest.raises(RunError, match="is damaged"):
             step()
 
@@ -232,7 +239,7 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
     ],
 )
 def test_what_ends_a_run_names_the_way_out(error: Exception, kind: type[Exception], said: str) -> None:
-    with pytest.raises(kind, match=said), run_errors("/r"):
+    with pytest.raises(kind, match=said), translate_run_errors("/r"):
         raise error
 
 

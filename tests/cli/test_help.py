@@ -16,10 +16,10 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
-from auditor.cli import COMMANDS, MODULES, main
+from auditor.cli import COMMAND_HELP_TEXTS, COMMAND_MODULES, main
 from auditor.cli.decode import FILE_KINDS
 from auditor.cli.examples import EXAMPLES
-from auditor.cli.options import GROUPS, GroupedCommand
+from auditor.cli.options import OPTION_GROUPS, GroupedCommand
 from auditor.model.options import option_types
 from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.command_lines import taken, whole_context
@@ -44,7 +44,7 @@ def bkaudit(*arguments: str) -> Result:
 def all_commands() -> dict[str, click.Command]:
     """Every command and group by its words."""
     found: dict[str, click.Command] = {}
-    for name in COMMANDS:
+    for name in COMMAND_HELP_TEXTS:
         command = main.get_command(whole_context(), name)
         assert command is not None
         found[name] = command
@@ -116,7 +116,9 @@ def test_a_command_reads_every_parameter_that_it_has(words: str) -> None:
 @pytest.mark.parametrize("words", THAT_DO)
 def test_a_command_has_only_options_that_its_code_reads(words: str) -> None:
     given = {parameter.name for parameter in THAT_DO[words].params} & set(option_types())
-    assert given <= options_read_from(f"auditor.cli.{MODULES.get(words.split()[0], words.split()[0])}")
+    assert given <= options_read_from(
+        f"auditor.cli.{COMMAND_MODULES.get(words.split()[0], words.split()[0])}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -246,7 +248,7 @@ def test_a_mistyped_command_is_answered_with_those_like_it(typed: str, meant: st
 
 @pytest.mark.parametrize("words", [words for words, each in ALL.items() if isinstance(each, GroupedCommand)])
 def test_every_option_of_a_grouped_command_stands_under_one_heading(words: str) -> None:
-    names = [name for group in GROUPS.values() for name in group]
+    names = [name for group in OPTION_GROUPS.values() for name in group]
     assert len(names) == len(set(names))
     assert {parameter.name for parameter in ALL[words].params} <= set(names)
     output = bkaudit(*words.split(), "--help").output
@@ -258,7 +260,7 @@ def test_every_option_of_a_grouped_command_stands_under_one_heading(words: str) 
 
 
 def test_no_group_names_an_option_that_no_command_has() -> None:
-    assert {name for group in GROUPS.values() for name in group} <= {
+    assert {name for group in OPTION_GROUPS.values() for name in group} <= {
         parameter.name for command in ALL.values() for parameter in command.params
     }
 

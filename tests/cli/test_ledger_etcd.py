@@ -15,7 +15,7 @@ from etcd3 import etcdrpc
 
 from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
-from auditor.sources.metadata.credentials import VARIABLE
+from auditor.sources.metadata.credentials import CREDENTIALS_VARIABLE
 from tests.cli.test_doors import bkaudit
 from tests.servers.etcd import Etcd, running
 from tests.sources.etcd_saved import DATA, SCOPE, oracle, unpacked
@@ -233,7 +233,7 @@ def test_who_is_named_in_a_credentials_file_may_read(
     by_option = bkaudit(*show, "--credentials", file)
     assert by_option.exit_code == 0, by_option.output
     assert len(listed(locked, "--credentials", file)[1]) == len(corpus_ledgers())
-    monkeypatch.setenv(VARIABLE, file)
+    monkeypatch.setenv(CREDENTIALS_VARIABLE, file)
     by_variable = bkaudit(*show)
     assert by_variable.stdout == by_option.stdout
     assert PASSWORD not in by_option.output + by_variable.output

@@ -12,7 +12,7 @@ import pytest
 from kazoo.security import make_digest_acl
 
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
-from auditor.sources.metadata.credentials import VARIABLE
+from auditor.sources.metadata.credentials import CREDENTIALS_VARIABLE
 from tests.cli.test_doors import bkaudit
 from tests.servers.zookeeper import ZooKeeperProcess, writer
 
@@ -93,7 +93,7 @@ def test_who_is_named_in_a_credentials_file_may_read(tmp_path: Path, monkeypatch
         stranger, named = bkaudit(*show), bkaudit(*show, "--credentials", str(file))
         strange_list = bkaudit("ledger", "list", "--metadata", uri)
         named_list = bkaudit("ledger", "list", "--metadata", uri, "--credentials", str(file))
-        monkeypatch.setenv(VARIABLE, str(file))
+        monkeypatch.setenv(CREDENTIALS_VARIABLE, str(file))
         by_variable = bkaudit(*show)
     assert (stranger.exit_code, stranger.stdout) == (4, "")
     assert "/ledgers/00/0000/L0028 could not be read" in stranger.stderr

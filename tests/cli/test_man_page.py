@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from auditor.cli import main
-from auditor.cli.man_page import EXIT_CODES, _line, man_page
+from auditor.cli.man_page import EXIT_CODE_TEXTS, _roff_line, man_page
 from auditor.errors import AuditorError
 from tests.cli.test_help import ALL
 
@@ -47,12 +47,12 @@ def test_the_page_has_every_exit_code() -> None:
         error = classes.pop()
         classes += error.__subclasses__()
         codes.add(error.exit_code)
-    assert codes <= set(EXIT_CODES)
+    assert codes <= set(EXIT_CODE_TEXTS)
 
 
 @pytest.mark.parametrize("text", [".PP", "'quoted", "a \\ b", "-x", "é"])
 def test_text_is_never_a_request(text: str) -> None:
-    line = _line(text)
+    line = _roff_line(text)
     assert line.isascii()
     assert line[0] not in ".'"
     assert "\\" not in line.replace("\\e", "").replace("\\-", "").replace("\\&", "").replace(

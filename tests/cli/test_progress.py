@@ -21,12 +21,12 @@ from auditor.cli import progress as progress_module
 from auditor.cli.progress import LogProgress, ProgressPosition, TerminalProgress
 from auditor.errors import UsageError
 from auditor.model.progress import Progress
-from auditor.spark.session import _redirected_output
+from auditor.spark.session import _redirect_output
 
 
 def test_a_log_gets_a_line_every_period_with_stage_rows_and_time() -> None:
     lines: list[str] = []
-    with LogProgress(lines.append, internal=False, period_s=0.01) as log:
+    with LogProgress(lines.append, shows_tables=False, period_s=0.01) as log:
         log.stage("indexes", 3, 15)
         log.table("availability")
         log.expect(40)
@@ -44,7 +44,7 @@ def test_a_log_gets_its_lines_while_something_else_has_the_number_of_standard_er
     """So it is while Spark starts, which may take a minute."""
     monkeypatch.setattr(sys, "stderr", os.fdopen(2, "w", closefd=False))
     monkeypatch.setattr(LogProgress.__init__, "__defaults__", (0.01,))
-    with progress_module.shown_progress() as progress, _redirected_output(tmp_path / "spark.log"):
+    with progress_module.shown_progress() as progress, _redirect_output(tmp_path / "spark.log"):
         progress.stage("starting Spark")
         time.sleep(0.1)
     assert "bkaudit: starting Spark, " in capfd.readouterr().err
@@ -69,7 +69,7 @@ def test_what_is_sent_to_tasks_is_not_logged(caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_new_stage_or_table_begins_without_the_tasks_of_the_one_before() -> None:
-    at = ProgressPosition(internal=True)
+    at = ProgressPosition(shows_tables=True)
     texts = [str(at)]
     at.stage("starting Spark")
     texts.append(str(at))
@@ -96,7 +96,7 @@ def test_a_terminal_shows_stage_and_note_in_its_width(width: int) -> None:
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=True, color_system=None)
     with progress_module._new_bars(out, console) as bars:
-        shown = TerminalProgress(bars, internal=True)
+        shown = TerminalProgress(bars, shows_tables=True)
         shown.note(note)
         shown.stage("judge", 7, 15)
         shown.table("judged_by_index", 40)

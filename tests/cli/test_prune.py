@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from auditor.cli import main
 from auditor.model.amounts import size
 from auditor.model.history import RunSummary
-from auditor.runs.siblings import Keep, decisions
+from auditor.runs.siblings import RetentionRules, decisions
 from tests.reports.samples import coverage, report
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
@@ -29,26 +29,26 @@ def summary(days_ago: float, complete: bool = True, instance: str = "one") -> Ru
     return RunSummary.from_report(f"runs/{instance}-{days_ago}", of)
 
 
-def kept(runs: list[RunSummary], keep: Keep, named: tuple[str, ...] = ()) -> list[str]:
+def kept(runs: list[RunSummary], keep: RetentionRules, named: tuple[str, ...] = ()) -> list[str]:
     rest = dict.fromkeys(named, "something rests on it")
     return [each.run.name for each in decisions(runs, keep, rest) if each.reasons]
 
 
 def test_last_daily_weekly_and_monthly_keep_the_newest_of_each() -> None:
     runs = [summary(days) for days in (0, 0.25, 1, 2, 3, 7, 14, 21, 40)]
-    assert kept(runs, Keep(last=2)) == ["one-0.25", "one-0"]
-    assert kept(runs, Keep(daily=3)) == ["one-2", "one-1", "one-0"]
-    assert kept(runs, Keep(weekly=3)) == ["one-14", "one-7", "one-0"]
-    assert kept(runs, Keep(monthly=2)) == ["one-21", "one-0"]
-    assert kept(runs, Keep(last=1, daily=2, weekly=2)) == ["one-7", "one-1", "one-0"]
+    assert kept(runs, RetentionRules(last=2)) == ["one-0.25", "one-0"]
+    assert kept(runs, RetentionRules(daily=3)) == ["one-2", "one-1", "one-0"]
+    assert kept(runs, RetentionRules(weekly=3)) == ["one-14", "one-7", "one-0"]
+    assert kept(runs, RetentionRules(monthly=2)) == ["one-21", "one-0"]
+    assert kept(runs, RetentionRules(last=1, daily=2, weekly=2)) == ["one-7", "one-1", "one-0"]
 
 
 def test_what_something_rests_on_never_goes() -> None:
     runs = [summary(9, complete=False), summary(8), summary(1, complete=False), summary(0, complete=False)]
-    assert kept(runs, Keep(last=1)) == ["one-8", "one-0"]
-    assert kept(runs, Keep(last=1), ("runs/one-9",)) == ["one-9", "one-8", "one-0"]
+    assert kept(runs, RetentionRules(last=1)) == ["one-8", "one-0"]
+    assert kept(runs, RetentionRules(last=1), ("runs/one-9",)) == ["one-9", "one-8", "one-0"]
     other = summary(30, instance="two")
-    assert kept([*runs, other], Keep(last=1)) == ["two-30", "one-8", "one-0"]
+    assert kept([*runs, other], RetentionRules(last=1)) == ["two-30", "one-8", "one-0"]
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_baseline_that_the_configuration_names_stays_too(
     (runs / "audit.toml").write_text(f'suppressions = "{runs}/suppressions.toml"\n')
     monkeypatch.setenv("BKAUDIT_CONF", str(runs / "audit.toml"))
     monkeypatch.setenv("BKAUDIT_RUNS", str(runs))
-    assert "run-4 (a suppression's baseline)" in prune("--keep-last", 1).stdout
+    assert "run-4 (the baseline of a suppression)" in prune("--keep-last", 1).stdout
     assert prune("--keep-last", 1, "--yes").exit_code == 0
     assert {name for name in names(runs) if name.startswith("run")} == {"run-0", "run-4"}
 
@@ -121,7 +121,7 @@ def test_a_baseline_that_the_configuration_names_stays_too(
 def test_the_run_that_audits_take_tables_from_stays(runs: Path) -> None:
     file = runs / "audit.toml"
     file.write_text(f'since = "{runs}/run-3"\n')
-    assert "run-3 (it is the run of the option since)" in prune(runs, "--keep-last", 1, "--conf", file).stdout
+    assert "run-3 (the option since names it)" in prune(runs, "--keep-last", 1, "--conf", file).stdout
     assert prune(runs, "--keep-last", 1, "--conf", file, "--yes").exit_code == 0
     assert {name for name in names(runs) if name.startswith("run")} == {"run-0", "run-3"}
     file.write_text('since = "last"\n')

@@ -170,7 +170,7 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch, run: Path, *options: str) -> 
             return len(part)
 
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(output, "columns", lambda: 80)
+    monkeypatch.setattr(output, "terminal_columns", lambda: 80)
     monkeypatch.setattr(sys, "stdout", Terminal())
     command.main([str(run), *options], standalone_mode=False)
     monkeypatch.undo()
@@ -264,7 +264,7 @@ def test_all_is_refused_for_forms_that_list_samples_or_counts(
 
 def test_hostile_names_break_no_line(run: Path) -> None:
     hostile = replace(LOST, message="a\nb\x1b[31m\u2028c", bookie_id="bk\r\n:3181", missing=())
-    [line] = text.for_pipe(report(), text.samples(report(findings=(hostile,))))
+    [line] = text.pipe_lines(report(), text.sampled_findings(report(findings=(hostile,))))
     assert line.isprintable()
 
 

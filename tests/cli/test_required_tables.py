@@ -44,7 +44,7 @@ def test_every_command_of_a_run_declares_the_verdicts_or_does_without_them() -> 
 
 def test_declared_tables_are_tables_of_every_run() -> None:
     for tables in (DECLARED | EXPLICIT).values():
-        assert all(TABLES[name].only is None for name in tables)
+        assert all(TABLES[name].run_kind is None for name in tables)
 
 
 @pytest.mark.parametrize(("name", "table"), CELLS)

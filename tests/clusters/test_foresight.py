@@ -45,7 +45,7 @@ def entry_bytes(logs: list[Path]) -> Counter[int]:
 def read_again(place: Path) -> list[dict[str, Any]]:
     """The entry logs of a bookie with one ledger directory, and what its collector remembers of them."""
     [log] = {path.parents[1] for path in place.rglob("current/*.log")}
-    seen = IndexDirectory.seen(str(log), Path(log, "current", "VERSION").read_bytes())
+    seen = IndexDirectory.from_version(str(log), Path(log, "current", "VERSION").read_bytes())
     part = LogPart(None, None, seen.path, seen.version_sha256)
     return [row for batch in read_logs_of(part) for row in batch.to_pylist()]
 

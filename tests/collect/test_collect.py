@@ -16,8 +16,13 @@ from pyspark.sql import SparkSession
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.collect.collect import VERSIONS_SCHEMA, collect
 from auditor.errors import UsageError
-from auditor.sources.bookies.collections.collection import DIRECTORIES, PLACES, Collection, places_of
-from auditor.sources.bookies.collections.tables import AVAILABILITY
+from auditor.sources.bookies.collections.collection import (
+    DIRECTORY_SCHEMA,
+    PLACE_SCHEMA,
+    Collection,
+    places_of,
+)
+from auditor.sources.bookies.collections.tables import INDEX_SCHEMA
 from auditor.sources.bookies.entry_logs import rows as entry_logs
 from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.part_rows import read_part
@@ -27,10 +32,10 @@ from tests.codecs.bookie.test_entry_log import HEADER, MAP, MAP_AT, filled
 from tests.sources.bookie_corpora import cookie, make_directory, unpack_bookies
 
 SCHEMAS = {
-    "places": PLACES,
-    "directories": DIRECTORIES,
+    "places": PLACE_SCHEMA,
+    "directories": DIRECTORY_SCHEMA,
     "cookies": VERSIONS_SCHEMA,
-    "availability": AVAILABILITY,
+    "availability": INDEX_SCHEMA,
     "entry_logs": entry_logs.SCHEMA,
 }
 
@@ -81,7 +86,7 @@ def test_damaged_indexes_are_rows_and_are_told(tmp_path: Path) -> None:
     root = unpack_bookies("interleaved-hier", tmp_path)
     collected = collect([str(root)], str(tmp_path / "out"))
     states = [row["state"] for row in rows_of(tmp_path / "out", "availability")]
-    assert collected.unread == len(states) - states.count("ok") - states.count("stray") == 5
+    assert collected.unread_count == len(states) - states.count("ok") - states.count("stray") == 5
     assert any("0/4/4.idx: ends inside a slot" in line for line in collected.unread_lines)
 
 
@@ -155,7 +160,7 @@ def test_an_inventory_is_collected_with_what_it_declares(tmp_path: Path) -> None
     inventory = tmp_path / "bookies.toml"
     inventory.write_text('[bookies."bk-a:3181"]\nledgers = ["x", "y"]\n')
     collected = collect([str(inventory)], str(tmp_path / "out"))
-    assert collected.unread == 0
+    assert collected.unread_count == 0
     rows = rows_of(tmp_path / "out", "directories")
     assert places_of(rows_of(tmp_path / "out", "places"), rows) == find_places([str(inventory)])
     assert len({row["piece"] for row in rows}) == 1
@@ -220,7 +225,7 @@ def test_spark_writes_the_same_rows(spark: SparkSession, tmp_path: Path) -> None
         os.utime(log, (70, 70))
     here = collect([str(root)], str(tmp_path / "here"))
     there = collect([str(root)], str(tmp_path / "there"), spark=spark)
-    assert (there.unread, sorted(there.unread_lines)) == (here.unread, sorted(here.unread_lines))
+    assert (there.unread_count, sorted(there.unread_lines)) == (here.unread_count, sorted(here.unread_lines))
     for table in SCHEMAS:
         rows = [rows_of(tmp_path / name, table) for name in ("here", "there")]
         for each, collected in zip(rows, (here, there), strict=True):
@@ -231,4 +236,4 @@ def test_spark_writes_the_same_rows(spark: SparkSession, tmp_path: Path) -> None
     Collection(there.path).verify(there.manifest)
     assert there.manifest.rows("entry_logs") == 4
     types = [pq.read_schema(tmp_path / "there" / file.path) for file in there.manifest.tables["availability"]]
-    assert all(isinstance(each, pa.Schema) and each.names == AVAILABILITY.names for each in types)
+    assert all(isinstance(each, pa.Schema) and each.names == INDEX_SCHEMA.names for each in types)

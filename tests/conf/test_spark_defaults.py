@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from auditor.spark.session import JAVA_OPTIONS, SETTINGS
+from auditor.spark.session import JAVA_OPTIONS, SESSION_SETTINGS
 
 CONF = Path(__file__).parents[2] / "conf" / "spark-defaults.conf"
 
@@ -12,7 +12,7 @@ CONF = Path(__file__).parents[2] / "conf" / "spark-defaults.conf"
 def test_a_submitted_audit_has_the_settings_of_one_at_a_terminal() -> None:
     lines = [line.split(maxsplit=1) for line in CONF.read_text("utf-8").splitlines() if line[:1] not in "#"]
     submitted = {key: value.strip() for key, value in lines}
-    assert {key: submitted.get(key) for key in SETTINGS if key != "spark.app.name"} == {
-        key: value for key, value in SETTINGS.items() if key != "spark.app.name"
+    assert {key: submitted.get(key) for key in SESSION_SETTINGS if key != "spark.app.name"} == {
+        key: value for key, value in SESSION_SETTINGS.items() if key != "spark.app.name"
     }
     assert submitted["spark.driver.extraJavaOptions"].split() == list(JAVA_OPTIONS)

@@ -41,10 +41,10 @@ class KeepsTables(Audit):
 
     tables: Tables
 
-    def _conduct(
+    def _run_stages_until(
         self, source: MetadataSource, started: int, configuration: CheckConfiguration, last: AuditStage
     ) -> dict[str, Any]:
-        values = super()._conduct(source, started, configuration, last)
+        values = super()._run_stages_until(source, started, configuration, last)
         self.tables = values["tables"]
         return values
 

@@ -104,5 +104,5 @@ def test_session_that_is_given_stays_as_it_was(
 
 def test_doctor_in_a_second_thread_leaves_the_session_running(application: SparkSession) -> None:
     before = state(application)
-    _, states = states_while(application, lambda: examine(start_spark=True))
+    _, states = states_while(application, lambda: examine(starts_spark=True))
     assert all(found == before for found in states)

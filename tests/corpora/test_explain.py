@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 from auditor.checks import BY_ID
 from auditor.cli import main
 from auditor.notebook.run import open_run
-from auditor.reports.advice import RUNS_SHOWN, class_runs, storages_of
-from auditor.reports.finding_text import class_text
+from auditor.reports.advice import MAX_ENTRY_RUNS, entry_runs_of_class, storages_of
+from auditor.reports.finding_text import class_entries_text
 from auditor.reports.ledger import render
 from auditor.runs.load_bookie import bookie_view, storages
 from auditor.runs.reader import finding_of
@@ -115,7 +115,7 @@ def test_commands_of_a_bookie_name_the_entries_that_its_findings_have(audited: A
     named = 0
     for row in audited.table("bookies"):
         for problem in run.bookie(row["bookie_id"]).problems:
-            runs, _ = class_runs(problem.first, RUNS_SHOWN) if problem.first else ([], 0)
+            runs, _ = entry_runs_of_class(problem.first, MAX_ENTRY_RUNS) if problem.first else ([], 0)
             told = explained(audited, row["bookie_id"]).stdout if runs else ""
             assert all(f" -fe {first} -le {last}\n" in told for first, last in runs)
             named += len(runs)
@@ -138,12 +138,12 @@ def test_a_ledger_is_told_with_every_finding_about_it_and_what_to_do(audited: Au
         for finding in about[ledger]:
             assert f"{finding['severity']}: {finding['message']} " in said
             found = finding_of(finding)
-            if listed := class_text(found):
-                runs, total = class_runs(found, RUNS_SHOWN)
+            if listed := class_entries_text(found):
+                runs, total = entry_runs_of_class(found, MAX_ENTRY_RUNS)
                 command = f"bookkeeper shell readledger -l {ledger} -fe "
                 assert f" {listed} " in said
                 assert all(f" {command}{first} -le {last} " in said for first, last in runs)
-                assert (f"the same for {total - len(runs):,} more" in said) == (total > RUNS_SHOWN)
+                assert (f"the same for {total - len(runs):,} more" in said) == (total > MAX_ENTRY_RUNS)
             assert f"{finding['id']}: {BY_ID[finding['id']].title}" in said
         kinds = storages(open_run(audited.out))
         fitting = 0

@@ -18,7 +18,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics import parser
 
 from auditor.checks import ALL
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.cli import main
 from auditor.reports.blind_spots import blind_checks, blind_spots, checks_without_input
 from auditor.reports.forms import FORMS
@@ -96,7 +96,7 @@ def test_every_form_calls_the_same_checks_blind(audited: Audited, forms: dict[st
     assert {rule["id"] for rule in rules if rule} == {*blind}
     told = CliRunner().invoke(main, ["explain", "run", str(audited.out)]).stdout
     page = forms["html"].read_text("utf-8")
-    for spot in blind_spots(Sight.of(audited.report)):
+    for spot in blind_spots(AvailableInputs.from_report(audited.report)):
         assert spot.sentence in " ".join(told.split())
         assert ", ".join(spot.ids) in page
 

@@ -92,7 +92,9 @@ def test_a_mark_that_was_written_late_dates_nothing_where_the_journal_is_gone_an
     missing = "is missing; the bookie would replay the journal from it"
     assert all(missing in row["tail_reason"] for row in rows)
     [note] = [note for note in map(sentence_of, found.report.run.remarks) if "journal" in note]
-    assert note.startswith("3 journals incomplete: losses after the last mark are suspect: ")
+    assert note.startswith(
+        "3 journals incomplete: data losses after the last mark are suspected, not confirmed: "
+    )
     assert {row["bookie_id"]: row["index_time"] for row in rows} == made
     assert {row["index_time_basis"] for row in rows} == {"first-start"}
     later = found.report.run.scan_time + HOUR

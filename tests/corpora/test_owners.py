@@ -240,7 +240,7 @@ def test_a_topic_is_drawn_with_its_ledgers_and_how_far_it_was_read(owned: Asked)
 
 
 def test_totals_by_tenant_count_what_each_owns_and_every_leak(owned: Asked) -> None:
-    totals = {total.name: total for total in OwnerTotals(RunReader(owned.out)).by("tenant")}
+    totals = {total.name: total for total in OwnerTotals(RunReader(owned.out)).totals_of("tenant")}
     assert totals.keys() - {NOBODY} == {"fleet", "pulsar", "shop"}
     for tenant in ("fleet", "pulsar", "shop"):
         # A leak counts where its last owner was.

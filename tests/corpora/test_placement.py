@@ -169,7 +169,7 @@ def test_every_ledger_that_breaks_the_policy_is_found_and_no_other(
     assert len(found) == len(expected) > 10
     assert {finding.evidence["state"] for finding in found} == {"CLOSED", "OPEN", "IN_RECOVERY"}
     assert [finding.message for finding in run.findings if finding.id == "bookie-without-location"] == [
-        "1 bookie has no location, of 5, and servers take them to be in /default-rack: "
+        "1 of 5 bookies has no location, and servers take them to be in /default-rack: "
         "bookie9.dc1.example:3181"
     ]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from auditor.sources.bookies.availability import RACY_NS
+from auditor.sources.bookies.availability import MIN_STAMP_AGE_NS
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.cluster import Cluster, index_bytes, index_path, ledger_path
 
@@ -69,7 +69,7 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     root = cluster().write(home / "cluster")
     for file in root.rglob("*.idx"):
         os.utime(file, (LONG_AGO, LONG_AGO))  # the cluster's own time is in the future
-    time.sleep(RACY_NS / 1e9 + 0.1)  # younger files are not known again
+    time.sleep(MIN_STAMP_AGE_NS / 1e9 + 0.1)  # younger files are not known again
     made = Runs(None, None, None, home)  # type: ignore[arg-type]  # filled below
     first = made.again(spark, "runs/1")
     # One loses an entry, one gains what it lacked, one is cut, one is gone; one ledger is only made now.
@@ -157,7 +157,7 @@ def test_journals_are_read_again_beside_indexes_that_are_not(spark: SparkSession
     own.parent.mkdir(parents=True)
     own.write_bytes(index_bytes(range(5)))
     os.utime(own, (LONG_AGO, LONG_AGO))
-    time.sleep(RACY_NS / 1e9 + 0.1)
+    time.sleep(MIN_STAMP_AGE_NS / 1e9 + 0.1)
 
     def again(name: str, **options: Any) -> Audited:
         metadata = f"zk-snapshot://{root}/zookeeper/version-2"

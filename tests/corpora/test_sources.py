@@ -175,4 +175,4 @@ def test_a_part_of_the_tree_that_shrank_since_the_last_run_is_not_proved(
         [row] = [scope for scope in read_sources(RunReader(out)) if scope.kind == "metadata"]
         reasons.append(str(row.reason))
     assert ["lost more than 20 %" in reason for reason in reasons] == [False, False, True]
-    assert "1 part of the ledger tree lost more than 20 % of the ledgers since the run of" in reasons[2]
+    assert "1 part of the ledger tree lost more than 20 % of their ledgers since the run of" in reasons[2]

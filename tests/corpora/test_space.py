@@ -322,7 +322,7 @@ def test_collected_index_files_and_logs_give_the_space_of_the_disks(
 ) -> None:
     out = spoiled.root / "collected"
     made = collect([str(spoiled.bookies)], str(out), AuditOptions(entry_logs=True), spark)
-    assert made.unread == 0
+    assert made.unread_count == 0
     dump = f"dump://{spoiled.dump}"
     conf = configuration(spoiled)
     run = spoiled.root / "of-collection" / "run"

@@ -16,13 +16,13 @@ from pyspark.sql import SparkSession
 from auditor.audit.lock import run_lock
 from auditor.collect.collect import collect
 from auditor.demo.sample import extract
-from auditor.doctor.bookies import look_at_bookies
-from auditor.doctor.machine import look_at_out
+from auditor.doctor.bookies import check_bookies
+from auditor.doctor.machine import check_run_directory
 from auditor.doctor.registrations import registration_lines
-from auditor.doctor.store import _server
+from auditor.doctor.store import _server_line
 from auditor.model.options import AuditOptions
 from auditor.reports.doctor import Diagnosis, Line, State
-from auditor.sources.bookies.rpc.access import IN_CLEAR
+from auditor.sources.bookies.rpc.access import CLEAR_ACCESS
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.metadata.store import ClusterNodes, Server, Znode
 from tests.cli.test_doors import bkaudit
@@ -75,7 +75,7 @@ def test_without_bookies_an_audit_would_look_at_the_metadata_alone(corpus: Corpu
     told = diagnosed(f"dump://{corpus.dump}")
     found = line(told, "bookies", "coverage")
     assert (found.state, found.exit_code, told.exit_code) == (NOT_ASKED, 3, 3)
-    assert "checks only metadata" in found.said
+    assert "checks metadata alone" in found.said
     assert any(each.startswith("no --bookies was given; checks: ") for each in told.unseen)
     assert diagnosed("dump:///no/such/metadata.jsonl").exit_code == 4
 
@@ -198,9 +198,9 @@ def test_an_index_that_this_user_may_not_read_is_named(corpus: Corpus, tmp_path:
     index.chmod(0)
     reachable(tmp_path)
     sources = split_sources([str(corpus.bookies)])
-    look_at_bookies(sources, None, IN_CLEAR, AuditOptions())  # imports are root's
+    check_bookies(sources, None, CLEAR_ACCESS, AuditOptions())  # imports are root's
     with as_nobody():
-        told = look_at_bookies(sources, None, IN_CLEAR, AuditOptions())
+        told = check_bookies(sources, None, CLEAR_ACCESS, AuditOptions())
         user = os.geteuid()
     [found] = [each for each in told.lines if each.name == "rights"]
     assert (found.state, found.exit_code) == (WARN, 3)
@@ -225,9 +225,9 @@ def test_who_may_not_write_the_run_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "runs").chmod(0o555)
     reachable(tmp_path)
     out = str(tmp_path / "runs" / "first")
-    list(look_at_out(out, None))  # imports are root's
+    list(check_run_directory(out, None))  # imports are root's
     with as_nobody():
-        told = list(look_at_out(out, None))
+        told = list(check_run_directory(out, None))
     [found] = [each for each in told if each.name == "rights"]
     assert (found.state, found.exit_code) == (FAIL, 2)
     assert "may not write" in found.said
@@ -385,7 +385,7 @@ def registered_bookies(corpus: Corpus) -> list[str]:
 def test_a_server_that_is_down_names_only_those_that_answer(answering: tuple[str, ...], way_out: str) -> None:
     silent = Server("h1:2181", False, trouble="connection refused")
     servers = [silent, *(Server(host, True, 1.0, "3.9.3") for host in answering)]
-    assert _server(silent, servers).way_out == way_out
+    assert _server_line(silent, servers).way_out == way_out
 
 
 def test_registrations_that_could_not_be_read_are_not_called_down() -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from auditor.doctor.bookies import expected_index_time, look_at_bookies, look_at_journals
+from auditor.doctor.bookies import check_bookies, expected_index_time, list_bookie_journals
 from auditor.model.options import AuditOptions
 from auditor.model.states import TimeBasis
 from auditor.reports.doctor import Line, State
 from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.owners import AttributedBookie, attribute
 from auditor.sources.bookies.places import find_places
-from auditor.sources.bookies.rpc.access import IN_CLEAR
+from auditor.sources.bookies.rpc.access import CLEAR_ACCESS
 from auditor.sources.bookies.source_kinds import split_sources
 from tests.codecs.journals import journal
 from tests.sources.bookie_corpora import cookie, make_directory
@@ -39,7 +39,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def lines(place: Path) -> list[Line]:
-    told = look_at_bookies(split_sources([str(place.parent)]), None, IN_CLEAR, AuditOptions())
+    told = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
     return [line for line in told.lines if line.name in ("journal", "journals")]
 
 
@@ -51,10 +51,10 @@ def test_journals_that_are_there_are_fine_and_what_lies_below_the_marks_is_told(
     whole, below = lines(place)
     assert {whole.state, below.state} == {State.OK}
     assert whole.said == "journals of 1 of 1 bookie are complete from the last mark on"
-    assert below.said.startswith("1 journal file below the marks, ")
-    look = look_at_journals(bookie(place))
+    assert below.said.startswith("1 journal file older than the last mark, ")
+    look = list_bookie_journals(bookie(place))
     newest = max(file.stat().st_mtime_ns // 1_000_000 for file in place.rglob("*.txn"))
-    assert (look.reason, look.modified, expected_index_time(bookie(place), look)) == (
+    assert (look.reason, look.last_write, expected_index_time(bookie(place), look)) == (
         None,
         newest,
         DatedIndex(newest, TimeBasis.LAST_WRITE),
@@ -68,7 +68,7 @@ def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> Non
     assert whole.state is named.state is State.WARN
     assert whole.way_out is not None
     assert named.said.endswith("journal file of lastMark missing: 1a1fc8020c3.txn")
-    look = look_at_journals(bookie(place))
+    look = list_bookie_journals(bookie(place))
     # Never when the mark was written. An older journal file that is younger than the mark dates nothing.
     older = place / f"journal/current/{MARK - 1:x}.txn"
     marked = (place / "ledgers0/current/lastMark").stat().st_mtime
@@ -82,9 +82,9 @@ def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> Non
 def test_a_file_time_that_is_to_come_dates_nothing(place: Path) -> None:
     for file in place.rglob("*.txn"):
         os.utime(file, (time.time() + 10_000_000, time.time() + 10_000_000))
-    look = look_at_journals(bookie(place))
+    look = list_bookie_journals(bookie(place))
     assert expected_index_time(bookie(place), look) is None
-    told = look_at_bookies(split_sources([str(place.parent)]), None, IN_CLEAR, AuditOptions())
+    told = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
     [said] = [line for line in told.lines if line.name == "index time"]
     assert said.state is State.WARN
     assert "the index time is unknown" in said.said
@@ -95,25 +95,25 @@ def test_an_index_of_an_earlier_time_than_its_mark_is_dated_by_the_log_of_rocksd
     marked = (current / "lastMark").stat().st_mtime
     (current / "ledgers").mkdir()
     (current / "locations").mkdir()
-    assert expected_index_time(bookie(place), look_at_journals(bookie(place))) is not None
+    assert expected_index_time(bookie(place), list_bookie_journals(bookie(place))) is not None
     written = int(marked) - 3_600
     for name in ("LOG", "000012.log"):
         (current / "locations" / name).touch()
         os.utime(current / "locations" / name, (written, written))
-    dated = expected_index_time(bookie(place), look_at_journals(bookie(place)))
+    dated = expected_index_time(bookie(place), list_bookie_journals(bookie(place)))
     assert dated == DatedIndex(written * 1000, TimeBasis.INDEX_LOG)
-    told = look_at_bookies(split_sources([str(place.parent)]), None, IN_CLEAR, AuditOptions())
+    told = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
     [said] = [line for line in told.lines if line.name == "index time"]
     assert said.said.endswith(f"({TimeBasis.INDEX_LOG.sentence})")
     # The write-ahead log of a running bookie is new, whatever it writes to LOG.
     os.utime(current / "locations/000012.log", (marked, marked))
-    again = expected_index_time(bookie(place), look_at_journals(bookie(place)))
+    again = expected_index_time(bookie(place), list_bookie_journals(bookie(place)))
     assert again is not None
     assert again.basis is TimeBasis.LAST_WRITE
 
 
 def test_doctor_says_what_the_index_time_rests_on(place: Path) -> None:
-    told = look_at_bookies(split_sources([str(place.parent)]), None, IN_CLEAR, AuditOptions())
+    told = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
     [said] = [line for line in told.lines if line.name == "index time"]
     assert said.said.endswith("(the file time of its journal or lastMark, the later one)")
 
@@ -125,7 +125,7 @@ def test_a_bookie_that_went_down_cleanly_needs_no_journal(place: Path) -> None:
     assert whole.state is State.OK
     assert whole.said.endswith("1 stopped cleanly, with all entries in the index")
     written = (place / "ledgers0/current/lastMark").stat().st_mtime_ns // 1_000_000
-    assert expected_index_time(bookie(place), look_at_journals(bookie(place))) == DatedIndex(
+    assert expected_index_time(bookie(place), list_bookie_journals(bookie(place))) == DatedIndex(
         written, TimeBasis.CLEAN_STOP
     )
 

@@ -11,7 +11,7 @@ import pytest
 
 from auditor.errors import UsageError
 from auditor.findings.suppress import (
-    Suppress,
+    SuppressionEntry,
     apply_suppressions,
     digests_by_fingerprint,
     find_refusals,
@@ -59,8 +59,8 @@ DIGESTS = {
 }
 
 
-def by_fingerprint(finding: Row, until: date = WEEK, missing: str | None = None) -> Suppress:
-    return Suppress("known", until, {"fingerprint": finding["fingerprint"]}, missing=missing)
+def by_fingerprint(finding: Row, until: date = WEEK, missing: str | None = None) -> SuppressionEntry:
+    return SuppressionEntry("known", until, {"fingerprint": finding["fingerprint"]}, missing=missing)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def changes(spark: SparkSession) -> DataFrame:
 
 
 def accepted_and_refused(
-    changes: DataFrame, *entries: Suppress, baselines: dict[str, DataFrame] | None = None
+    changes: DataFrame, *entries: SuppressionEntry, baselines: dict[str, DataFrame] | None = None
 ) -> tuple[set[str], dict[int, int], list[str]]:
     """The fingerprints that the entries accept; the counts and the sentences of what they cannot accept."""
     given = baselines or {}
@@ -94,14 +94,14 @@ def accepted_and_refused(
 def test_an_entry_without_a_fingerprint_accepts_no_loss(
     changes: DataFrame, names: dict[str, str | int]
 ) -> None:
-    accepted, refused, said = accepted_and_refused(changes, Suppress("old", WEEK, names))
+    accepted, refused, said = accepted_and_refused(changes, SuppressionEntry("old", WEEK, names))
     assert accepted <= {STUCK["fingerprint"]}
     assert sum(refused.values()) >= 1
     assert said[0].endswith("; a finding of data loss is accepted only by its fingerprint")
 
 
 def test_a_wildcard_still_accepts_all_else_and_its_refusals_are_counted(changes: DataFrame) -> None:
-    accepted, refused, said = accepted_and_refused(changes, Suppress("old", WEEK, {"id": "*"}))
+    accepted, refused, said = accepted_and_refused(changes, SuppressionEntry("old", WEEK, {"id": "*"}))
     assert accepted == {STUCK["fingerprint"]}
     # What is fixed needs no acceptance, and is not counted.
     assert refused == {1: 4}
@@ -109,7 +109,7 @@ def test_a_wildcard_still_accepts_all_else_and_its_refusals_are_counted(changes:
 
 
 def test_a_baseline_accepts_no_loss(changes: DataFrame) -> None:
-    entry = Suppress("known", WEEK, {}, "there")
+    entry = SuppressionEntry("known", WEEK, {}, "there")
     accepted, refused, _ = accepted_and_refused(changes, entry, baselines={"there": changes})
     assert (accepted, refused) == ({STUCK["fingerprint"]}, {1: 4})
 
@@ -132,7 +132,7 @@ def test_a_baseline_accepts_no_loss(changes: DataFrame) -> None:
     ],
 )
 def test_a_loss_is_accepted_by_fingerprint_for_a_week_with_its_exact_entries(
-    changes: DataFrame, finding: Row, entry: Suppress, reason: str | None
+    changes: DataFrame, finding: Row, entry: SuppressionEntry, reason: str | None
 ) -> None:
     accepted, refused, said = accepted_and_refused(changes, entry)
     if reason is None:
@@ -145,7 +145,7 @@ def test_a_loss_is_accepted_by_fingerprint_for_a_week_with_its_exact_entries(
 def test_the_entry_by_fingerprint_gives_the_reason_and_an_accepted_finding_counts_for_no_other(
     changes: DataFrame,
 ) -> None:
-    wild, late = Suppress("old", WEEK, {"id": "entry-lost"}), by_fingerprint(LOST, LATER, DIGEST)
+    wild, late = SuppressionEntry("old", WEEK, {"id": "entry-lost"}), by_fingerprint(LOST, LATER, DIGEST)
     _, refused, _ = accepted_and_refused(changes, wild, late)
     assert refused == {1: 1, 2: 1}
     accepted, refused, _ = accepted_and_refused(changes, wild, by_fingerprint(LOST, WEEK, DIGEST))
@@ -153,7 +153,7 @@ def test_the_entry_by_fingerprint_gives_the_reason_and_an_accepted_finding_count
 
 
 def test_an_expired_entry_refuses_nothing(changes: DataFrame) -> None:
-    assert accepted_and_refused(changes, Suppress("over", date(2026, 11, 25), {"id": "*"}))[1] == {}
+    assert accepted_and_refused(changes, SuppressionEntry("over", date(2026, 11, 25), {"id": "*"}))[1] == {}
 
 
 def test_spark_and_python_give_the_same_digest(spark: SparkSession) -> None:
@@ -186,4 +186,4 @@ def test_missing_entries_are_of_one_finding(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="missing: 'x' is not a digest of missing entries"):
         read_suppressions(file)
     file.write_text(f'[[suppress]]\nfingerprint = "{"a" * 16}"\nmissing = "{DIGEST}"{rest}')
-    assert read_suppressions(file) == (Suppress("r", WEEK, {"fingerprint": "a" * 16}, None, DIGEST),)
+    assert read_suppressions(file) == (SuppressionEntry("r", WEEK, {"fingerprint": "a" * 16}, None, DIGEST),)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.audit.check_stage import claim_causes
-from auditor.findings.causes import Claim, Lacking, cause_column, find_claims
+from auditor.findings.causes import Claim, LackCounts, cause_column, find_claims
 from tests.checks.tables_builder import tables
 from tests.tables.test_roster import CLUSTER, bookie, roster
 
@@ -31,7 +31,7 @@ def known(name: str, **said: Any) -> dict[str, Any]:
 def claims(
     *rows: dict[str, Any],
     bookies: list[dict[str, Any]] | None = None,
-    lacking: Lacking | None = None,
+    lacking: LackCounts | None = None,
     **tables: list[dict[str, Any]],
 ) -> dict[str, Claim]:
     every = bookies if bookies is not None else [known(A), known(B), known(C)]
@@ -47,7 +47,7 @@ def test_a_bookie_of_another_cluster_is_one_only_if_all_its_directories_say_so()
     [claim] = claims(MISMATCH, unread, bookies=foreign).values()
     assert (claim.kind, claim.bookies) == ("foreign-instance", (A,))
     assert claim.sentence == f"all directories of {A} are of another cluster, instance id other"
-    assert {"instance-mismatch", "metadata-suspect", "bookie-unread"} <= claim.of_bookies
+    assert {"instance-mismatch", "metadata-suspect", "bookie-unread"} <= claim.bookie_checks
     assert claims(MISMATCH) == {}
 
 
@@ -81,16 +81,16 @@ def test_a_disk_is_not_mounted_where_its_directory_is_there_and_empty() -> None:
     unread = found("bookie-unread", A, "unknown", read="partial", reason="/d0 and more")
     claim = claims(missing(True), unread, bookies=[known(A, absent_directories=["/d0"])])["disk-not-mounted"]
     assert claim.sentence == f"{A} has 1 disk that is not mounted, or new: /d0 is empty"
-    assert claim.of_copies == {"replication-undecided"}
+    assert claim.copy_checks == {"replication-undecided"}
     assert claims(missing(True, False)) == claims(missing(None)) == {}
     for fault, of in (("version-missing", True), ("store-differs", False)):
         starts = [{"bookie_id": A, "fault": fault, "paths": ["/d0"], "agreed": False}]
         refused = claims(missing(True), starts=starts)["disk-not-mounted"]
-        assert ("start-refused" in refused.of_bookies) is of
+        assert ("start-refused" in refused.bookie_checks) is of
     # something else keeps it from being read besides, and nobody knows whether the disk alone would
     both = claims(missing(True), unread)
     assert [*both] == ["disk-not-mounted", "not-read"]
-    assert both["disk-not-mounted"].of_copies == set()
+    assert both["disk-not-mounted"].copy_checks == set()
 
 
 def test_a_directory_that_was_not_found_is_a_cause_where_nothing_else_is_the_matter() -> None:
@@ -98,7 +98,7 @@ def test_a_directory_that_was_not_found_is_a_cause_where_nothing_else_is_the_mat
     [claim] = claims(unread, bookies=[known(A, read="partial", absent_directories=["/d1"])]).values()
     assert claim.kind == "disk-not-found"
     assert claim.sentence == f"{A} has 1 disk that is not mounted, or not given: /d1 was not found"
-    assert claim.of_copies == {"replication-undecided"}
+    assert claim.copy_checks == {"replication-undecided"}
 
 
 def test_a_bookie_that_is_gone_explains_what_is_not_known_of_it_only_where_it_has_no_data() -> None:
@@ -108,11 +108,11 @@ def test_a_bookie_that_is_gone_explains_what_is_not_known_of_it_only_where_it_ha
     claim = claims(down, depends, unread, bookies=[gone])["not-registered"]
     assert claim.sentence == f"{A} is not registered and has no data that was found"
     assert claim.evidence == (("bookie-down", A), ("on-unregistered-bookie", A))
-    assert "bookie-unread" in claim.of_bookies
-    assert claim.of_copies == {"replication-undecided"}
+    assert "bookie-unread" in claim.bookie_checks
+    assert claim.copy_checks == {"replication-undecided"}
     read = claims(down, bookies=[known(A, registered=None)])["not-registered"]
-    assert read.of_copies == set()
-    assert "bookie-unread" not in read.of_bookies
+    assert read.copy_checks == set()
+    assert "bookie-unread" not in read.bookie_checks
     assert claims(down, bookies=[known(A)]) == {}
 
 
@@ -121,7 +121,7 @@ def test_a_bookie_by_another_id_is_not_one_that_is_gone() -> None:
     gone = [known(A, registered=None), known(B)]
     claim = claims(found("bookie-alias", A, **alias), found("bookie-down", A), bookies=gone)["other-id"]
     assert claim.sentence == f"{A} is not registered, and is another id of {B}"
-    assert {"bookie-down", "alias-gc-danger"} <= claim.of_bookies
+    assert {"bookie-down", "alias-gc-danger"} <= claim.bookie_checks
     assert claims(found("bookie-alias", A, "suspect", **alias), found("bookie-down", A), bookies=gone) == {}
 
 

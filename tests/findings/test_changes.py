@@ -13,7 +13,7 @@ import pytest
 
 from auditor.checks import ALL, Basis
 from auditor.findings.changes import RunCoverage, findings_with_changes
-from auditor.findings.suppress import Suppress, apply_suppressions
+from auditor.findings.suppress import SuppressionEntry, apply_suppressions
 from auditor.runs.history import RunDifference
 from auditor.tables.run_tables import TABLES
 from tests.findings.changed_runs import INSTANCE, Row, row, write_run
@@ -203,11 +203,11 @@ def test_the_first_entry_that_holds_names_the_reason(spark: SparkSession) -> Non
     ]
     until = date(2026, 11, 21)
     entries = (
-        Suppress("over", date(2026, 11, 20), {"id": "*"}),
-        Suppress("dot", until, {"id": "orphan-ledger*", "bookie_id": "bk.?:3181"}),
-        Suppress("all orphans", until, {"id": "orphan-ledger"}),
-        Suppress("known", until, {}, "there"),
-        Suppress("scope", until, {"scope_id": 7, "ledger_id": 1}),
+        SuppressionEntry("over", date(2026, 11, 20), {"id": "*"}),
+        SuppressionEntry("dot", until, {"id": "orphan-ledger*", "bookie_id": "bk.?:3181"}),
+        SuppressionEntry("all orphans", until, {"id": "orphan-ledger"}),
+        SuppressionEntry("known", until, {}, "there"),
+        SuppressionEntry("scope", until, {"scope_id": 7, "ledger_id": 1}),
     )
     schema = pa.schema([TABLES["changes"].columns.field(name) for name in TABLES["changes"].columns.names])
     tables = [pa.Table.from_pylist(each, schema=schema) for each in (rows, baseline)]

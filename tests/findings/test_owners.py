@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from auditor.findings.confirm import with_owners
+from auditor.findings.confirm import add_owners
 from auditor.findings.table import FOUND_SCHEMA
 from auditor.model.columns import OWNER
 from auditor.tables.ownership import OWNERSHIP
@@ -61,7 +61,7 @@ def evidence(spark: SparkSession, *said: dict[str, Any]) -> list[dict[str, Any]]
         }
         for number, each in enumerate(said)
     ]
-    named = with_owners(frame(spark, FOUND_SCHEMA, rows), frame(spark, OWNERSHIP, OWNED))
+    named = add_owners(frame(spark, FOUND_SCHEMA, rows), frame(spark, OWNERSHIP, OWNED))
     assert named.columns == FOUND_SCHEMA.names
     found = {row["id"]: json.loads(row["evidence"]) for row in named.collect()}
     assert found.keys() == {row["id"] for row in rows}

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import UsageError
-from auditor.findings.suppress import MAX_ENTRIES, Suppress, read_suppressions
+from auditor.findings.suppress import MAX_ENTRIES, SuppressionEntry, read_suppressions
 
 CONF = Path(__file__).parents[2] / "conf" / "suppressions.toml"
 REST = 'reason = "r"\nuntil = 2026-12-31'
 
 
-def read(directory: Path, text: str) -> tuple[Suppress, ...]:
+def read(directory: Path, text: str) -> tuple[SuppressionEntry, ...]:
     file = directory / "suppressions.toml"
     file.write_text(text)
     return read_suppressions(file)
@@ -42,10 +42,10 @@ fingerprint = "a2b8aa759ab37bdf"
     )
     until = date(2026, 12, 31)
     assert found == (
-        Suppress("r", until, {"id": "orphan-*", "ledger_id": -(2**63), "scope_id": 0}),
-        Suppress("r", until, {"fingerprint": "a2b8aa759ab37bdf"}),
-        Suppress("r", until, {}, str(tmp_path / "runs" / "1")),
-        Suppress("r", until, {}, "s3://bucket/runs/2"),
+        SuppressionEntry("r", until, {"id": "orphan-*", "ledger_id": -(2**63), "scope_id": 0}),
+        SuppressionEntry("r", until, {"fingerprint": "a2b8aa759ab37bdf"}),
+        SuppressionEntry("r", until, {}, str(tmp_path / "runs" / "1")),
+        SuppressionEntry("r", until, {}, "s3://bucket/runs/2"),
     )
 
 
@@ -92,9 +92,9 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_entry_holds_through_its_last_day() -> None:
-    entry = Suppress("r", date(2026, 12, 31), {"id": "entry-lost"})
-    assert not entry.expired(date(2026, 12, 31))
-    assert entry.expired(date(2027, 1, 1))
+    entry = SuppressionEntry("r", date(2026, 12, 31), {"id": "entry-lost"})
+    assert not entry.is_expired(date(2026, 12, 31))
+    assert entry.is_expired(date(2027, 1, 1))
 
 
 def test_the_example_suppresses_nothing_until_its_comments_are_taken_out(tmp_path: Path) -> None:

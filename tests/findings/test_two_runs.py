@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, healing_suspects
+from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, suspects_without_lasting_doubt
 from auditor.findings.table import FINDINGS
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
@@ -105,7 +105,7 @@ def test_a_suspect_that_time_heals_is_confirmed_and_says_by_which_run(spark: Spa
 def test_a_doubt_that_lasts_is_not_healed_by_looking_twice(spark: SparkSession) -> None:
     assert all(doubt.is_transient for doubt in HEALING)
     now = [found(*HEALING, doubt, ledger=number) for number, doubt in enumerate(LASTING, 10)]
-    assert healing_suspects(frame(spark, now)).isEmpty()
+    assert suspects_without_lasting_doubt(frame(spark, now)).isEmpty()
     said = judged(spark, now, now)
     assert {each["confidence"] for each in said.values()} == {"suspect"}
     assert all("earlier_run" not in each["evidence"] for each in said.values())

@@ -202,7 +202,7 @@ def _command(words: Sequence[str], spark: Path) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if words[0].startswith("jobs/"):
         os.environ["PYSPARK_GATEWAY_PORT"] = "0"
-        vars(auditor.jobs.job)["_session"] = session
+        vars(auditor.jobs.job)["_submitted_session"] = session
         sys.argv = [words[0], *words[1:]]
         runpy.run_path(str(ROOT / words[0]), run_name="__main__")
     else:

@@ -17,17 +17,17 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from auditor.cli import BUG
+from auditor.cli import BUG_EXIT_CODE
 from auditor.cli.audit import audit as audit_command
 from auditor.model.options import AuditOptions
 from auditor.model.report import CLEAN, DAMAGED, FOUND, NOT_COVERED, UNREACHABLE, USAGE
 from auditor.reports.forms import FORMS
-from auditor.sources.metadata.credentials import VARIABLE
+from auditor.sources.metadata.credentials import CREDENTIALS_VARIABLE
 from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.command_lines import taken
 
 CONF = Path(__file__).parents[2] / "conf"
-CODES = {CLEAN, FOUND, USAGE, NOT_COVERED, UNREACHABLE, DAMAGED, BUG}
+CODES = {CLEAN, FOUND, USAGE, NOT_COVERED, UNREACHABLE, DAMAGED, BUG_EXIT_CODE}
 AGAIN = {NOT_COVERED, UNREACHABLE}
 
 
@@ -89,7 +89,7 @@ def test_the_pod_may_write_its_runs_and_nothing_else(pod: dict[str, Any], contai
 def test_who_the_audit_is_stays_in_a_secret_file(pod: dict[str, Any], container: dict[str, Any]) -> None:
     [secret] = [each["secret"] for each in pod["volumes"] if "secret" in each]
     assert secret["defaultMode"] & 0o007 == 0  # a file that others may read is refused
-    [variable] = [each for each in container["env"] if each["name"] == VARIABLE]
+    [variable] = [each for each in container["env"] if each["name"] == CREDENTIALS_VARIABLE]
     assert variable["value"] == "/etc/bkaudit-credentials/credentials.toml"
     assert not [each for each in container["env"] if "secretKeyRef" in each.get("valueFrom", {})]
 
@@ -209,7 +209,12 @@ def test_airflow_prunes_whatever_the_night_found(dag: Any) -> None:
 
 def test_the_command_that_airflow_calls_is_one_that_the_program_takes(dag: Any, tmp_path: Path) -> None:
     told = tmp_path / "told"
-    dag.COMMAND = ["sh", "-c", f'printf "%s\\n" "$@" > {told}; echo ${VARIABLE} >> {told}', "bkaudit"]
+    dag.COMMAND = [
+        "sh",
+        "-c",
+        f'printf "%s\\n" "$@" > {told}; echo ${CREDENTIALS_VARIABLE} >> {told}',
+        "bkaudit",
+    ]
     dag.run("night")
     *arguments, credentials = told.read_text().splitlines()
     named = {option for parameter in audit_command.params for option in parameter.opts}

@@ -13,12 +13,12 @@ from auditor.keys.index_path import (
     from_name,
     is_scope_id_directory,
     ledger_ids,
-    ledger_spelt,
+    ledger_of_directories,
+    number_of_directory,
+    path_numbers,
     scoped_ledger_from_name,
     scoped_ledger_paths,
     scoped_ledger_to_path,
-    step,
-    third_step,
     to_path,
 )
 from auditor.model.ledger_id import LedgerId
@@ -102,8 +102,10 @@ def test_a_path_is_read_back_whatever_its_high_bits(scope: int, ledger_id: int) 
     *names, file = scoped_ledger_to_path(LedgerId(ledger_id, scope)).split("/")
     assert is_scope_id_directory(names[0])
     for spelling in (names, [names[0], *(f"{int(name, 16):x}" for name in names[1:])]):
-        steps = [step(name) for name in spelling]
-        assert ledger_spelt([each for each in steps if each is not None]) == LedgerId(ledger_id, scope)
+        steps = [number_of_directory(name) for name in spelling]
+        assert ledger_of_directories([each for each in steps if each is not None]) == LedgerId(
+            ledger_id, scope
+        )
     assert scoped_ledger_from_name(file) == ledger_id
 
 
@@ -115,10 +117,10 @@ def test_every_spelling_of_a_path_is_read_as_that_ledger(scope: int, ledger_id: 
     assert len(set(spelled_paths)) == len(spelled_paths)
     for path in spelled_paths:
         *names, file = path.split("/")
-        steps = [step(name) for name in names]
-        assert ledger_spelt([each for each in steps if each is not None]) == ledger
+        steps = [number_of_directory(name) for name in names]
+        assert ledger_of_directories([each for each in steps if each is not None]) == ledger
         assert scoped_ledger_from_name(file) == ledger_id
-        assert third_step("/".join(names[:2]), names[2]) == (tuple(steps[:3]) if scope else None)
+        assert path_numbers("/".join(names[:2]), names[2]) == (tuple(steps[:3]) if scope else None)
 
 
 @given(st.integers(0, 2**63 - 1))
@@ -128,7 +130,7 @@ def test_no_directory_of_scope_0_is_taken_for_one_of_theirs(ledger_id: int) -> N
 
 @pytest.mark.parametrize("name", ["", "01", "0000001", "000000001", "1G", "A", "1\n", "2.idx", "locations"])
 def test_other_names_are_no_steps(name: str) -> None:
-    assert step(name) is None
+    assert number_of_directory(name) is None
     assert not is_scope_id_directory(name)
 
 

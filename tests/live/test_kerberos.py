@@ -94,7 +94,7 @@ def access(
 def test_a_ticket_lets_an_auditor_in(cluster: Cluster, kdc: Kdc) -> None:
     said, code = access(cluster, kdc.environment(USER))
     assert said[0].startswith(
-        "3 of 3 registered bookies asked answer a read, without TLS, with a login by GSSAPI"
+        "3 of 3 registered bookies answered a read, without TLS, with a login by GSSAPI"
     )
     assert (len(said), code) == (1, 0)
 

@@ -24,7 +24,7 @@ from auditor.sources.bookies.rpc.access import BookieAccess, read_access
 from auditor.sources.bookies.rpc.client import MAX_FAILED_CONNECTIONS
 from auditor.sources.bookies.rpc.connection import Wire
 from auditor.sources.bookies.rpc.probe import Reception, probe_bookies
-from auditor.sources.bookies.rpc.reads import Entry, ReadClient, Reading
+from auditor.sources.bookies.rpc.reads import Entry, ReadClient, ReadRequest
 from auditor.sources.metadata.store import StoreOptions
 from tests.corpora.audited import Audited, missing
 from tests.doctor.diagnosed import diagnosed
@@ -109,7 +109,7 @@ def ask(cluster: Cluster, credentials: str | None = None, timeout_s: float = 10.
         replies = await client.ask(deque(QUESTIONS))
         await client.close()
         answers = {reply.entry: reply.answer for reply in replies}
-        return Heard(answers, client.given_up, client.refuses, client.operations["connect"])
+        return Heard(answers, client.give_up_reason, client.refuses, client.operations["connect"])
 
     return asyncio.run(asked())
 
@@ -123,7 +123,7 @@ def test_an_auditor_with_the_right_credentials_is_served(cluster: Cluster) -> No
 
 def test_protocol_2_is_served_after_the_same_login(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     def only(self: ReadClient) -> tuple[Wire[Entry, ReadAnswer], ...]:
-        return (Reading(2),)
+        return (ReadRequest(2),)
 
     monkeypatch.setattr(bookie_reads.ReadClient, "wire_protocols", only)
     assert ask(cluster) == ALL
@@ -165,7 +165,7 @@ def test_both_versions_of_tls_are_spoken(
         assert ask(cluster) == ALL  # nothing about TLS is asked for
         return
     wanted = ssl.TLSVersion[version]
-    make = access._context
+    make = access._tls_context
     spoken: list[str | None] = []
 
     def context(tls: Any) -> ssl.SSLContext:
@@ -179,7 +179,7 @@ def test_both_versions_of_tls_are_spoken(
         await begin(reader, writer, *more)
         spoken.append(writer.get_extra_info("ssl_object").version())
 
-    monkeypatch.setattr(access, "_context", context)
+    monkeypatch.setattr(access, "_tls_context", context)
     monkeypatch.setattr(access, "start_tls", start_tls)
     assert ask(cluster) == ALL
     assert spoken == [version.replace("_", ".")]
@@ -208,7 +208,7 @@ def test_tls_may_come_after_the_login(cluster: Cluster, monkeypatch: pytest.Monk
         await access.start_tls(reader, writer, where, host, timeout_s, who)
         order.append("tls")
 
-    monkeypatch.setattr("auditor.sources.bookies.rpc.connection.enter", the_other_way_around)
+    monkeypatch.setattr("auditor.sources.bookies.rpc.connection.start_session", the_other_way_around)
     assert ask(cluster) == ALL
     assert order == ["login", "tls"]
 
@@ -372,7 +372,7 @@ WAYS_IN = {
 def test_doctor_asks_as_an_audit_does(cluster: Cluster) -> None:
     for sources in (["rpc:"], [str(cluster.bookies.directory)]):
         [line], code = told(cluster, sources)
-        assert line.said == f"3 of 3 registered bookies asked answer a read, {WAYS_IN[cluster.kind]}"
+        assert line.said == f"3 of 3 registered bookies answered a read, {WAYS_IN[cluster.kind]}"
         assert (line.state, code) == (State.OK, 0)
 
 
@@ -395,7 +395,7 @@ def test_doctor_says_what_each_bookie_wants(cluster: Cluster) -> None:
         return
     wanted = WANTED[Kind.ROLES if cluster.kind is Kind.ROLES else Kind.SASL]
     for lines, code, exit_code_ in ((*by_disk, 0), (*by_rpc, 3)):
-        assert lines[0].said.startswith("0 of 3 registered bookies asked answer a read")
+        assert lines[0].said.startswith("0 of 3 registered bookies answered a read")
         assert sorted(line.said for line in lines[1:]) == sorted(
             f"{bookie}: {wanted}" for bookie in cluster.bookies.ids
         )

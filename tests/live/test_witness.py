@@ -25,7 +25,7 @@ from auditor.sources.bookies.rpc import reads
 from auditor.sources.bookies.rpc import reads as bookie_reads
 from auditor.sources.bookies.rpc.connection import Wire, endpoints
 from auditor.sources.bookies.rpc.listings import DB_LEDGER_STORAGE, rpc_rows
-from auditor.sources.bookies.rpc.reads import Entry, Reading
+from auditor.sources.bookies.rpc.reads import Entry, ReadRequest
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
 from auditor.tables.registry import registrations
@@ -239,7 +239,7 @@ def test_a_read_in_either_version_fences_nothing(
     cluster: TriosCluster, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def only(self: bookie_reads.ReadClient) -> tuple[Wire[Entry, ReadAnswer], ...]:
-        return (Reading(version),)
+        return (ReadRequest(version),)
 
     monkeypatch.setattr(bookie_reads.ReadClient, "wire_protocols", only)
     before = traces(cluster)

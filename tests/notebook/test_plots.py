@@ -116,7 +116,7 @@ def test_a_long_ledger_on_many_bookies_is_a_small_picture(tmp_path: Path) -> Non
     figure = made_run(tmp_path, ledgers=[metadata]).plot.stripes(42)
     drawn(figure)
     [axes] = figure.axes
-    assert len(axes.get_yticks()) == plots.ROWS
+    assert len(axes.get_yticks()) == plots.MAX_STRIPE_ROWS
     assert axes.get_title(loc="left") == "Ledger 42, 60 more bookies not drawn"
     assert figure.get_figheight() < 20
 
@@ -145,10 +145,10 @@ def test_no_picture_has_more_bars_than_its_bound(tmp_path: Path) -> None:
     )
     for figure in (run.plot.findings(), run.plot.bookies()):
         [axes] = figure.axes
-        assert len(axes.get_yticks()) == plots.BARS
-        assert axes.get_title(loc="left").endswith(f": {plots.BARS} of {count}")
+        assert len(axes.get_yticks()) == plots.MAX_BARS
+        assert axes.get_title(loc="left").endswith(f": {plots.MAX_BARS} of {count}")
     [axes] = run.plot.since().axes
-    assert len(axes.patches) <= plots.STEPS
+    assert len(axes.patches) <= plots.MAX_TIME_BARS
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_many_days_are_drawn_as_longer_ones(days: int, step: str) -> None:
     index = pd.date_range("1970-01-01", periods=days, freq="D", tz="UTC")
     frame, named = group_into_periods(pd.DataFrame({"n": np.ones(days, np.int64)}, index=index))
     assert named == step
-    assert len(frame) <= plots.STEPS
+    assert len(frame) <= plots.MAX_TIME_BARS
     assert frame["n"].sum() == days
 
 

@@ -14,7 +14,13 @@ from auditor.actions.commands import fill_words
 from auditor.checks import ALL, BY_ID, Check
 from auditor.model.acceptance import missing_digest
 from auditor.model.finding import ChangeStatus, Confidence, Finding, FindingWithHistory, Missing, Severity
-from auditor.reports.advice import advice, advice_lines, blanks_of, describe_confidence, first_seen_text
+from auditor.reports.advice import (
+    advice,
+    advice_lines,
+    describe_confidence,
+    first_seen_text,
+    placeholders_of,
+)
 from auditor.reports.finding_text import command_for
 from tests.actions.test_gate import HOLD, Held
 from tests.reports.samples import BELOW, LOST, ORPHAN
@@ -63,7 +69,7 @@ def test_each_run_of_entries_in_the_class_has_its_command_as_far_as_they_are_sho
     assert told[at + 1 : at + 4] == [
         "bookkeeper shell readledger -l 43 -fe 7 -le 8",
         "bookkeeper shell readledger -l 43 -fe 10 -le 11",
-        "and the same for 2 more runs of entries",
+        "and the same for 2 more ranges of entries",
     ]
     few = replace(found, evidence={"class_entries": {"groups": [[4, 4, 2, 0]], "count": 2}})
     assert not any("more runs" in line for line in advice_lines([FindingWithHistory(few)], 80))
@@ -77,7 +83,7 @@ def test_findings_of_one_check_share_its_words() -> None:
     text = "\n".join(advice_lines([FindingWithHistory(SHORT), *others], 80))
     assert text.count("\n\norphan-ledger: ") == 1
     assert [text.count(f"  note: on {name}\n") for name in "abc"] == [1, 1, 1]
-    assert text.count("The bookie's garbage collector deletes them") == 1
+    assert text.count("The bookie's garbage collector deletes such ledgers") == 1
 
 
 def test_findings_that_are_equally_sure_say_so_once() -> None:
@@ -115,15 +121,15 @@ def test_a_name_that_cannot_be_shown_is_not_put_into_a_command() -> None:
 
 
 def test_what_a_finding_does_not_name_stays_open() -> None:
-    assert blanks_of(replace(BELOW, ledger_id=None, missing=(), unknown=())) == {}
-    assert blanks_of(BELOW, "a77a8e0d")["INSTANCE"] == "a77a8e0d"
-    assert blanks_of(replace(BELOW, missing=()))["BOOKIE"] == "bk-c:3181"
+    assert placeholders_of(replace(BELOW, ledger_id=None, missing=(), unknown=())) == {}
+    assert placeholders_of(BELOW, "a77a8e0d")["INSTANCE"] == "a77a8e0d"
+    assert placeholders_of(replace(BELOW, missing=()))["BOOKIE"] == "bk-c:3181"
 
 
 def test_entries_are_those_that_the_named_bookie_lacks() -> None:
     other = replace(SHORT, bookie_id="bk-b:3181")
-    assert (blanks_of(other)["FIRST"], blanks_of(other)["NEXT"]) == ("4", "5")
-    assert "FIRST" not in blanks_of(replace(SHORT, bookie_id="bk-z:3181"))
+    assert (placeholders_of(other)["FIRST"], placeholders_of(other)["NEXT"]) == ("4", "5")
+    assert "FIRST" not in placeholders_of(replace(SHORT, bookie_id="bk-z:3181"))
 
 
 def test_commands_of_a_ledger_of_another_scope_are_left_out_and_it_is_said() -> None:

@@ -11,8 +11,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from auditor.checks import ALL, BY_ID, GROUP_OF, Basis, Need
-from auditor.checks.needs import Sight
-from auditor.findings.basis import of_marks
+from auditor.checks.needs import AvailableInputs
+from auditor.findings.basis import rests_on_marks
 from auditor.model.report import BookiesRead, Report
 from auditor.reports import cells, first_screen, history, junit, markdown, openmetrics, sarif
 from auditor.reports.blind_spots import blind_checks, blind_spots, checks_that_need, checks_without_input
@@ -28,7 +28,7 @@ UNKNOWN = "an earlier version wrote this run, and did not record whether "
 
 def of(report: Report) -> dict[str, set[str]]:
     """Why, and what is blind for that."""
-    return {spot.why: set(spot.ids) for spot in blind_spots(Sight.of(report))}
+    return {spot.reason: set(spot.ids) for spot in blind_spots(AvailableInputs.from_report(report))}
 
 
 def changed(of: Report = WHOLE, **run: Any) -> Report:
@@ -40,7 +40,7 @@ def unlisted(hidden: str | None = None, *unclear: str) -> Report:
 
 
 def test_a_run_that_saw_all_has_no_blind_spot() -> None:
-    assert blind_spots(Sight.of(WHOLE)) == blind_spots(Sight()) == []
+    assert blind_spots(AvailableInputs.from_report(WHOLE)) == blind_spots(AvailableInputs()) == []
 
 
 def test_what_a_check_rests_on_it_needs() -> None:
@@ -56,7 +56,7 @@ def test_what_a_check_rests_on_it_needs() -> None:
 
 
 def test_checks_of_marks_and_of_storage_say_so() -> None:
-    assert {id for id in BY_ID if of_marks(id)} <= set(MARKS)
+    assert {id for id in BY_ID if rests_on_marks(id)} <= set(MARKS)
     of_logs = {*checks_that_need(Need.ENTRY_LOGS)}
     assert {each.id for each in BY_ID.values() if GROUP_OF[each.id] == "storage"} <= {*COPIES} | of_logs
 
@@ -116,14 +116,14 @@ def test_bookies_that_could_not_be_listed_are_none_of_the_checks_that_ask_who_is
     absent = set(checks_that_need(Need.ALL_BOOKIES))
     assert {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "mark-missing"} <= absent
     assert of(unlisted("the dump is cut")) == {"the dump is cut": absent}
-    [spot] = blind_spots(Sight.of(unlisted(None, "a:1", "b:1")))
-    assert (set(spot.ids), spot.where) == (absent, "a:1, b:1")
+    [spot] = blind_spots(AvailableInputs.from_report(unlisted(None, "a:1", "b:1")))
+    assert (set(spot.ids), spot.objects_text) == (absent, "a:1, b:1")
 
 
 def test_bookies_that_were_only_asked_show_no_disk() -> None:
-    [spot] = blind_spots(Sight.of(changed(directories_read=0)))
-    assert (spot.ids, spot.where) == (DISKS, "")
-    assert "rpc:" in spot.why
+    [spot] = blind_spots(AvailableInputs.from_report(changed(directories_read=0)))
+    assert (spot.ids, spot.objects_text) == (DISKS, "")
+    assert "rpc:" in spot.reason
 
 
 @pytest.mark.parametrize(
@@ -149,15 +149,15 @@ def test_without_any_bookie_nothing_is_known_of_copies_once() -> None:
 
 def test_a_bookie_that_was_not_read_is_a_blind_spot_by_name() -> None:
     of_bookies = checks_that_need(Need.COPIES, Need.DISKS, Need.ENTRY_LOGS)
-    [spot] = blind_spots(Sight.of(report()))
-    assert (spot.ids, spot.where) == (of_bookies, "bk-c:3181")
+    [spot] = blind_spots(AvailableInputs.from_report(report()))
+    assert (spot.ids, spot.objects_text) == (of_bookies, "bk-c:3181")
     many = replace(coverage(), bookies=BookiesRead(40, 3, tuple(f"b{n}:1" for n in range(37))))
-    [spot] = blind_spots(Sight.of(report(coverage=many)))
-    assert spot.where == "37 bookies that were not fully read"
+    [spot] = blind_spots(AvailableInputs.from_report(report(coverage=many)))
+    assert spot.objects_text == "37 bookies that were not fully read"
 
 
 def test_one_scan_cannot_see_a_change() -> None:
-    [spot] = blind_spots(Sight.of(changed(positions=["0x16f"])))
+    [spot] = blind_spots(AvailableInputs.from_report(changed(positions=["0x16f"])))
     assert set(spot.ids) == {"orphan-ledger-deleting", "registered-twice"}
 
 
@@ -194,7 +194,7 @@ def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown()
     assert {*spots} == {
         *MARKS,
         *DISKS,
-        *checks_that_need(Need.TIMES, Need.ALL_BOOKIES, Need.WITNESS, Need.LOCATIONS),
+        *checks_that_need(Need.TIMES, Need.ALL_BOOKIES, Need.BOOKIE_ANSWERS, Need.LOCATIONS),
     }
     assert not any(spot.is_known for spot in spots.values())
     assert spots["recovery-stuck"].sentence == f"unknown whether skipped: {UNKNOWN}the store keeps times"

@@ -126,4 +126,4 @@ def test_cells_are_small_whatever_the_run() -> None:
     )
     assert len(ledger_cell(wide)) < 1_000_000
     assert "160 more bookies" in ledger_cell(wide)
-    assert cells.ROWS == 40
+    assert cells.MAX_DRAWING_ROWS == 40

@@ -12,7 +12,7 @@ from auditor.checks.manual import RISKS
 from auditor.reports import check_pages
 
 ROOT = Path(__file__).parents[2]
-PAGES = check_pages.documents()
+PAGES = check_pages.document_texts()
 every_check = pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)
 
 
@@ -20,7 +20,7 @@ def test_the_pages_in_docs_are_those_of_the_checks() -> None:
     docs = ROOT / "docs"
     names = ["checks.md", *(f"checks/{path.name}" for path in (docs / "checks").iterdir())]
     written = {name: (docs / name).read_text("utf-8") for name in names}
-    assert written == check_pages.documents(), "python -m auditor.reports.check_pages"
+    assert written == check_pages.document_texts(), "python -m auditor.reports.check_pages"
 
 
 def test_the_command_writes_the_pages(tmp_path: Path) -> None:
@@ -45,14 +45,14 @@ def test_a_link_of_old_still_finds_its_check_in_the_list() -> None:
 def test_a_page_at_a_terminal_keeps_its_width_but_for_commands(each: Check) -> None:
     commands = {command.text for command in each.commands}
     for width in (60, 80):
-        lines = check_pages.page(each, width).splitlines()
+        lines = check_pages.page_text(each, width).splitlines()
         assert {line.strip() for line in lines if line.strip() in commands} == commands
         assert all(len(line) <= width for line in lines if line.strip() not in commands)
 
 
 @every_check
 def test_a_page_has_all_of_its_text(each: Check) -> None:
-    words = " ".join(check_pages.page(each).split())
+    words = " ".join(check_pages.page_text(each).split())
     assert each.title in words
     for heading in SECTIONS:
         assert heading in words
@@ -69,7 +69,7 @@ def test_the_risks_are_explained() -> None:
 
 
 def test_a_command_is_told_with_its_risk_below_it() -> None:
-    shown = check_pages.page(BY_ID["cookie-unused"]).splitlines()
+    shown = check_pages.page_text(BY_ID["cookie-unused"]).splitlines()
     place = shown.index("    bookkeeper shell cookie_delete BOOKIE")
     assert shown[place + 1] == "        Deletes the cookie from the store."
     assert shown[place + 2].startswith("        Risk: writes; the disks keep their VERSION, and the bookie")

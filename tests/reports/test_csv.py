@@ -21,7 +21,7 @@ def rows(*findings: Finding) -> list[dict[str, str]]:
 
 def test_a_finding_is_a_row_with_every_column() -> None:
     [row] = rows(LOST)
-    assert list(row) == list(csv.COLUMNS)
+    assert list(row) == list(csv.COLUMN_MEANINGS)
     assert row["ledger_id"] == "9223372036854770002"
     assert row["ledger_qualified_name"] == "00000000000000007fffffffffffe952"
     assert row["missing_entries"] == "2002"

@@ -11,14 +11,14 @@ import pytest
 
 from auditor.model.finding import Group, Missing
 from auditor.reports.finding_text import (
-    class_text,
-    entries,
+    class_entries_text,
+    entries_text,
     entry_parts,
     finding_line,
+    is_sentence_on_subject,
     missing_text,
-    must_name_subject,
     positions_text,
-    subject,
+    subject_texts,
 )
 from auditor.reports.plain_text import printable
 from tests.reports.hostile import BOOKIE
@@ -36,15 +36,15 @@ def test_of_very_many_bookies_some_are_named_and_the_others_counted() -> None:
 
 
 def test_a_finding_is_about_what_it_names() -> None:
-    assert subject(replace(ORPHAN, scope_id=-1)) == ["scope -1", "ledger 36", "bookie bk-b:3181"]
-    assert subject(BELOW) == ["ledger 7"]
+    assert subject_texts(replace(ORPHAN, scope_id=-1)) == ["scope -1", "ledger 36", "bookie bk-b:3181"]
+    assert subject_texts(BELOW) == ["ledger 7"]
 
 
 def test_a_message_names_its_subject_whole_or_not_at_all() -> None:
-    assert must_name_subject(replace(BELOW, message="too few copies of ledger 7"))
-    assert not must_name_subject(replace(BELOW, message="too few copies of ledger 70"))
-    assert not must_name_subject(replace(BELOW, message="1. too few copies of ledger 7"))
-    assert not must_name_subject(replace(BELOW, message=""))
+    assert is_sentence_on_subject(replace(BELOW, message="too few copies of ledger 7"))
+    assert not is_sentence_on_subject(replace(BELOW, message="too few copies of ledger 70"))
+    assert not is_sentence_on_subject(replace(BELOW, message="1. too few copies of ledger 7"))
+    assert not is_sentence_on_subject(replace(BELOW, message=""))
 
 
 OWNER = {
@@ -73,14 +73,14 @@ def test_a_finding_says_which_entries_and_positions_are_in_its_class() -> None:
     assert finding_line(SHORT).startswith("error below-ack-quorum ledger 7: 7 of 33 entries have ")
     holes = [[number, number, 1, 0] for number in range(0, 40, 2)]
     many = replace(SHORT, evidence={"class_entries": {"groups": holes, "count": 20}})
-    assert class_text(many).endswith("12,14 and 12 more ranges (20 entries)")
+    assert class_entries_text(many).endswith("12,14 and 12 more ranges (20 entries)")
 
 
 def test_only_entries_of_a_topics_own_ledger_are_positions() -> None:
     for other in ({"kind": "cursor"}, {"application": "distributedlog"}):
         assert positions_text(replace(SHORT, evidence=SHORT.evidence | {"owner": OWNER | other})) == ""
     assert positions_text(replace(SHORT, evidence=SHORT.evidence | {"class_entries": None})) == ""
-    assert class_text(replace(SHORT, id="surplus-entries")) == ""
+    assert class_entries_text(replace(SHORT, id="surplus-entries")) == ""
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_only_entries_of_a_topics_own_ledger_are_positions() -> None:
     ],
 )
 def test_groups_are_shown_as_ranges(groups: list[Group], count: int, shown: str) -> None:
-    assert entries(groups, count) == shown
+    assert entries_text(groups, count) == shown

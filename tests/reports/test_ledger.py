@@ -176,7 +176,7 @@ def test_who_was_asked_and_what_each_said_is_told() -> None:
     told = ledger.render(replace(LEDGER, answers=answers))
     assert told.startswith(ledger.render(LEDGER))
     assert told.removeprefix(ledger.render(LEDGER)).strip().splitlines() == [
-        "asked for entries by plain reads",
+        "answers of bookies to reads of entries",
         "  bk-a:3181 does not have 11 (1 entry)",
         "  bk-b:3181 serves 0,1 (2 entries)",
         "  bk-c:3181 did not say whether it has 11 (1 entry): no connection: refused",

@@ -11,7 +11,7 @@ from auditor.model.space import DiskTotal, FileSystem, SpaceTotal, SpaceView
 from auditor.model.states import SpaceClass
 from auditor.model.views import Backlog, OtherReference, TopicCursor, TopicLedger, TopicView
 from auditor.reports import space
-from auditor.reports.layout import NameTable, table_lines
+from auditor.reports.layout import NameTable, name_table_lines
 from auditor.reports.owners import leaks_text, topic_text, totals_text
 from auditor.reports.plain_text import columns_of
 
@@ -62,6 +62,6 @@ def test_text_fits_the_terminal_and_says_the_same(name: str) -> None:
 
 def test_wide_cells_become_sentences_below_the_name() -> None:
     table = NameTable(("bookie", "bytes", "free"), [("bk-1:3181", "12 TB", "80.6 GB of 270.6 GB")])
-    assert table_lines(table, 27) == ["bookie bk-1:3181", "  bytes 12 TB,", "  free 80.6 GB of 270.6 GB"]
-    assert table_lines(table, 28)[0] == "bookie"
-    assert table_lines(table, None)[1] == "bk-1:3181  12 TB  80.6 GB of 270.6 GB"
+    assert name_table_lines(table, 27) == ["bookie bk-1:3181", "  bytes 12 TB,", "  free 80.6 GB of 270.6 GB"]
+    assert name_table_lines(table, 28)[0] == "bookie"
+    assert name_table_lines(table, None)[1] == "bk-1:3181  12 TB  80.6 GB of 270.6 GB"

@@ -131,9 +131,9 @@ def test_counts_steps_and_the_first_screen_have_it_too(run: Run) -> None:
 
 
 def test_messages_status_and_differences_have_it_too(run: Run, tmp_path: Path) -> None:
-    said = pager.plain(run.report, ChangesSince(None), "R")
+    said = pager.plain_message(run.report, ChangesSince(None), "R")
     assert re.findall(r"(?m)^ {11}[a-z]+ ([a-z-]+) 1", said) == ORDER
-    slack = json.loads(pager.slack(run.report, ChangesSince(None), "R"))["text"]
+    slack = json.loads(pager.slack_message(run.report, ChangesSince(None), "R"))["text"]
     assert re.findall(r"(?m)^ {11}[a-z]+ ([a-z-]+) 1", slack) == ORDER
     actions = run.report.run.actions or []
     assert f"; first action: {actions[0]['text']}; " in status_line(run.report, "R", 0)
@@ -148,7 +148,7 @@ def test_messages_status_and_differences_have_it_too(run: Run, tmp_path: Path) -
         for each in found.changes()
     )
     since = ChangesSince(found.summary.old, groups)
-    assert re.findall(r"(?m)^new +[a-z]+ ([a-z-]+) 1", pager.plain(run.report, since, "R")) == ORDER
+    assert re.findall(r"(?m)^new +[a-z]+ ([a-z-]+) 1", pager.plain_message(run.report, since, "R")) == ORDER
 
 
 def test_the_first_action_follows_the_verdict(run: Run) -> None:

@@ -47,7 +47,7 @@ SINCE = ChangesSince(
 
 
 def test_it_says_what_changed_in_the_order_of_the_findings() -> None:
-    assert pager.plain(report(), SINCE, "runs/a b").splitlines() == [
+    assert pager.plain_message(report(), SINCE, "runs/a b").splitlines() == [
         "BookKeeper audit: NOT HEALTHY",
         "first action   find the disks that held ledger 9223372036854770002; keep all entry logs",
         "               bkaudit explain ledger 9223372036854770002 --run 'runs/a b'",
@@ -67,7 +67,7 @@ def test_it_says_what_changed_in_the_order_of_the_findings() -> None:
 
 
 def test_a_quiet_night_is_a_few_lines() -> None:
-    text = pager.plain(report([], (), coverage(True)), ChangesSince(BEFORE), "runs/a")
+    text = pager.plain_message(report([], (), coverage(True)), ChangesSince(BEFORE), "runs/a")
     assert text.splitlines() == [
         "BookKeeper audit: HEALTHY",
         "cluster    6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51, 2026-11-21 05:07:49 UTC",
@@ -78,7 +78,7 @@ def test_a_quiet_night_is_a_few_lines() -> None:
 
 
 def test_without_a_run_before_nothing_is_new_and_all_is_said() -> None:
-    lines = pager.plain(report(), ChangesSince(None), "runs/a").splitlines()
+    lines = pager.plain_message(report(), ChangesSince(None), "runs/a").splitlines()
     assert "since      there is no run before this one" in lines
     assert lines[-4:] == [
         "           critical entry-lost 1",
@@ -87,7 +87,7 @@ def test_without_a_run_before_nothing_is_new_and_all_is_said() -> None:
         "next       bkaudit explain run runs/a",
     ]
     assert "new" not in "".join(lines)
-    lines = pager.plain(
+    lines = pager.plain_message(
         report(), ChangesSince(None, (), ("not compared: it is damaged",)), "runs/a"
     ).splitlines()
     assert "since      not compared: it is damaged" in lines
@@ -101,7 +101,7 @@ def many(name: str) -> ChangesSince:
 def test_it_has_less_than_twenty_lines_whatever_was_found() -> None:
     tallies = [tally(f"check-{letter}", "error", 3) for letter in "abcdefghijklmnopqrstuvwxyz"]
     for since, of in ((many("bk1:3181"), 90), (ChangesSince(None), 26)):
-        lines = pager.plain(report(tallies), since, "runs/a").splitlines()
+        lines = pager.plain_message(report(tallies), since, "runs/a").splitlines()
         assert len(lines) == pager.MAX_LINES < 20
         shown = sum("check-" in line for line in lines)
         assert lines[-2] == f"           and {of - shown} lines more like these"
@@ -115,17 +115,20 @@ def unescaped(text: str) -> str:
 
 
 def test_slack_takes_it_as_text_without_markup() -> None:
-    told = json.loads(pager.slack(report(), SINCE, "runs/a & b"))
+    told = json.loads(pager.slack_message(report(), SINCE, "runs/a & b"))
     headline, block = told.pop("text").split("\n```\n")
     assert told == {"unfurl_links": False, "unfurl_media": False}
     assert headline == "*BookKeeper audit: NOT HEALTHY*"
     assert block.endswith("\n```")
-    assert unescaped(block[:-4]).splitlines() == pager.plain(report(), SINCE, "runs/a & b").splitlines()[1:]
+    assert (
+        unescaped(block[:-4]).splitlines()
+        == pager.plain_message(report(), SINCE, "runs/a & b").splitlines()[1:]
+    )
 
 
 def test_no_name_is_a_link_a_mention_or_the_end_of_the_block() -> None:
     for name in (BOOKIE, "<!channel>", "<https://evil.example|bk1>", "``` *b*", "@here", "&" * 500, "\ud800"):
-        text = json.loads(pager.slack(report(), many(name), f"runs/{name}"))["text"]
+        text = json.loads(pager.slack_message(report(), many(name), f"runs/{name}"))["text"]
         assert len(text) <= pager.MAX_SLACK_CHARACTERS
         assert "<" not in text
         assert ">" not in text

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.reports.layout import NameTable, table_lines
-from auditor.reports.plain_text import columns_of, cut_middle, cut_text, fold_text, pad, printable, text_table
+from auditor.reports.layout import NameTable, name_table_lines
+from auditor.reports.plain_text import (
+    columns_of,
+    cut_middle,
+    cut_text,
+    fold_text,
+    pad_text,
+    printable,
+    text_table,
+)
 
 COLUMNS = {
     "bk-1": 4,
@@ -38,7 +46,7 @@ def test_a_text_has_the_columns_of_a_terminal(text: str) -> None:
 @pytest.mark.parametrize("name", COLUMNS, ids=ascii)
 def test_tables_stay_aligned_beside_any_name(name: str) -> None:
     titles, rows = ("topic", "bytes"), [(name, "1"), ("bk-1:3181", "2")]
-    for lines in (text_table(titles, rows), table_lines(NameTable(titles, rows), 40)):
+    for lines in (text_table(titles, rows), name_table_lines(NameTable(titles, rows), 40)):
         name_cells = [line[: -len(cell)] for line, cell in zip(lines, ("bytes", "1", "2"), strict=True)]
         assert {columns_of(cell) for cell in name_cells} == {len("bk-1:3181  ")}
 
@@ -61,4 +69,4 @@ def test_folded_lines_fit(text: str, width: int) -> None:
 @given(TEXTS, st.integers(0, 30))
 def test_padded_texts_have_the_columns_that_were_asked_for(text: str, columns: int) -> None:
     visible = printable(text)
-    assert columns_of(pad(visible, columns)) == max(columns, columns_of(visible))
+    assert columns_of(pad_text(visible, columns)) == max(columns, columns_of(visible))

@@ -11,7 +11,7 @@ from auditor.model.action_facts import ForbiddenAction
 from auditor.model.finding import ChangeStatus, Confidence, Finding, Severity, Urgency
 from auditor.model.views import RunView, UnreadBookie
 from auditor.reports.plain_text import columns_of
-from auditor.reports.run import DOUBTS_SHOWN, EXAMPLES_SHOWN, render
+from auditor.reports.run import MAX_DOUBTS_SHOWN, MAX_EXAMPLES_SHOWN, render
 from tests.reports.samples import BELOW, LOST, action_list, counts_of, coverage, report, tally
 
 URGENT = (
@@ -139,7 +139,7 @@ def test_of_very_many_actions_only_the_first_have_an_example() -> None:
     )  # fmt: skip
     tallies = [tally(check.id, str(check.severity), 10**9, "suspect") for check in ALL]
     text = render(replace(RUN, report=report(tallies, findings)), 80)
-    assert text.count("for example: ") == EXAMPLES_SHOWN
+    assert text.count("for example: ") == MAX_EXAMPLES_SHOWN
     assert len(text.splitlines()) < 600
 
 
@@ -159,7 +159,7 @@ def test_doubts_are_named_once_each_and_bounded() -> None:
     told = " ".join(render(replace(RUN, report=report(findings=tuple(doubtful))), 80).split())
     assert told.count("the ledger is not closed") == 1
     assert "; doubt 0; doubt 1 (and 7 other doubts)" in told
-    assert DOUBTS_SHOWN == 3
+    assert MAX_DOUBTS_SHOWN == 3
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])

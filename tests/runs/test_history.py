@@ -16,7 +16,7 @@ from auditor.errors import RunError
 from auditor.model.report import Cluster
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.reports import history as history_table
-from auditor.runs.history import Previous, history, runs_beside
+from auditor.runs.history import PreviousRun, find_sibling_runs, history
 from tests.findings.changed_runs import INSTANCE, write_run
 from tests.reports.samples import CHANGES, tally
 
@@ -62,7 +62,7 @@ def test_a_directory_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_the_run_before_is_the_newest_finished_one_of_the_same_cluster(runs: Path, scheme: str) -> None:
     def before(finished: int, cluster: Cluster = HERE) -> str | None:
-        found = runs_beside(f"{scheme}{runs}/new", cluster).newest(finished)
+        found = find_sibling_runs(f"{scheme}{runs}/new", cluster).newest(finished)
         assert found.notes == ()
         return found.run.name if found.run else None
 
@@ -77,13 +77,13 @@ def test_without_an_instance_id_the_metadata_uri_tells_clusters_apart(tmp_path: 
     write_run(tmp_path / "one", [], instance_id=None)
     for uri, found in (("zk://h1/ledgers", True), ("zk://h2/ledgers", False)):
         cluster = Cluster(None, uri, "flat")
-        assert bool(runs_beside(str(tmp_path / "new"), cluster).newest(2**62).run) == found
+        assert bool(find_sibling_runs(str(tmp_path / "new"), cluster).newest(2**62).run) == found
 
 
 def test_what_stands_in_the_way_of_a_comparison_is_a_note(runs: Path) -> None:
     (runs / "b" / "tables" / "changes" / "_SUCCESS").unlink()
     (runs / "c" / "report.json").write_text("[]")
-    found = runs_beside(str(runs / "new"), HERE).newest(2**62)
+    found = find_sibling_runs(str(runs / "new"), HERE).newest(2**62)
     assert found.run is not None
     assert found.run.name == "a"
     assert [note.split(": ")[1] for note in found.notes] == [
@@ -91,10 +91,10 @@ def test_what_stands_in_the_way_of_a_comparison_is_a_note(runs: Path) -> None:
         f"{runs}/b",
     ]
     assert "it has no tables/changes" in found.notes[1]
-    lost = runs_beside(str(runs / "no" / "where" / "new"), HERE).newest(2**62)
+    lost = find_sibling_runs(str(runs / "no" / "where" / "new"), HERE).newest(2**62)
     assert lost.run is None
     assert "not compared with any earlier run" in lost.notes[0]
-    assert "top of a file system" in runs_beside("s3://bucket", HERE).newest(2**62).notes[0]
+    assert "top of a file system" in find_sibling_runs("s3://bucket", HERE).newest(2**62).notes[0]
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def test_what_stands_in_the_way_of_a_comparison_is_a_note(runs: Path) -> None:
 )
 def test_a_run_that_ended_after_this_one_is_no_earlier_run(runs: Path, ahead: int, names: list[str]) -> None:
     """A clock was wrong: nobody knows which of the two saw the cluster last."""
-    beside = runs_beside(str(runs / "new"), HERE)
+    beside = find_sibling_runs(str(runs / "new"), HERE)
     now = 1_795_200_000_000 - ahead
-    notes = beside.notes_of_future(now)
+    notes = beside.notes_on_later_runs(now)
     assert [note.split(": ")[0] for note in notes] == [f"not compared with {name}" for name in names]
-    before = RunsBefore(Previous(None, ()), None, beside)
-    assert before.of_future(now) == bool(names)
+    before = RunsBefore(PreviousRun(None, ()), None, beside)
+    assert before.has_later_run(now) == bool(names)
     earlier = beside.newest(now).run
     assert earlier is not None
     assert earlier.name == ("a" if ahead else "b")

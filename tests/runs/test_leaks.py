@@ -85,7 +85,7 @@ def test_a_run_without_leaks_and_one_without_owners_say_so(tmp_path: Path) -> No
     assert json.loads(bkaudit("report", str(tmp_path), "--leaks", "--format", "json").stdout)["leaks"] == []
     assert bkaudit("report", str(tmp_path), "--leaks", "--format", "sarif").exit_code == 2
     (tmp_path / "tables" / "ownership").rename(tmp_path / "tables" / "other")
-    with pytest.raises(RunUsageError, match="no application's owners were read"):
+    with pytest.raises(RunUsageError, match="no owners of ledgers were read"):
         Leaks(RunReader(tmp_path))
 
 

@@ -66,7 +66,7 @@ def test_the_first_of_them_say_since_when(tmp_path: Path) -> None:
 def test_a_run_whose_tables_do_not_fit_together_is_refused_by_the_table(tmp_path: Path) -> None:
     bookie = {"bookie_id": "bk-a:3181", "named": True, "found": True, "read": "read"}
     run = made_run(tmp_path / "run", bookies=[bookie])
-    with pytest.raises(RunError, match=r"/tables/identities: bk-a:3181 is in .* and not here$"):
+    with pytest.raises(RunError, match=r"/tables/identities: no row of bk-a:3181, which .* has$"):
         bookie_view(run, "bk-a:3181")
 
 

@@ -393,7 +393,7 @@ def test_bytes_that_do_not_add_up_are_said(tmp_path: Path) -> None:
     path = tmp_path / "run"
     made_run(path, space=SPACE[:2], entry_logs=LOGS)
     first = bkaudit(path).output.splitlines()[0]
-    assert first == "4 files of 6,100 bytes, and 4,024 bytes in classes: 2,076 bytes do NOT add up"
+    assert first == "4 files of 6,100 bytes, and 4,024 bytes in classes: the sums differ by 2,076 bytes"
 
 
 def test_a_run_without_entry_logs_is_told_what_to_do(tmp_path: Path) -> None:

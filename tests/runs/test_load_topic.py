@@ -151,8 +151,8 @@ def test_a_name_that_the_run_does_not_know_is_answered_with_one_like_it(run: Run
 def test_a_run_without_owners_says_so(run: RunReader) -> None:
     path = Path(run.path, "tables", "ownership")
     path.rename(path.with_name("other"))
-    with pytest.raises(RunError, match="no application's owners were read"):
+    with pytest.raises(RunError, match="no owners of ledgers were read"):
         topic_view(run, "shop/orders/returns")
     outcome = bkaudit("explain", "topic", "shop/orders/returns", "--run", run.path)
     assert outcome.exit_code == 2
-    assert "no application's owners were read" in outcome.stderr
+    assert "no owners of ledgers were read" in outcome.stderr

@@ -79,7 +79,7 @@ def test_ledgers_bytes_leaks_and_findings_are_added_up(
     level: Level, totals: list[OwnerTotal], tmp_path: Path
 ) -> None:
     made_run(tmp_path, FINDINGS, ownership=ROWS)
-    assert OwnerTotals(RunReader(tmp_path)).by(level) == totals
+    assert OwnerTotals(RunReader(tmp_path)).totals_of(level) == totals
 
 
 def test_the_command_prints_them(tmp_path: Path) -> None:
@@ -94,5 +94,5 @@ def test_the_command_prints_them(tmp_path: Path) -> None:
 def test_a_run_without_owners_says_so(tmp_path: Path) -> None:
     made_run(tmp_path)
     (tmp_path / "tables" / "ownership").rename(tmp_path / "tables" / "other")
-    with pytest.raises(RunError, match="no application's owners were read"):
+    with pytest.raises(RunError, match="no owners of ledgers were read"):
         OwnerTotals(RunReader(tmp_path))

@@ -27,7 +27,7 @@ def said(
 
 def test_marks_and_locks_are_sentences(tmp_path: Path) -> None:
     marked = "marked for replication since 2026-11-21 05:07:49 UTC, for bk-a, bk-b"
-    held = "held by worker1 since 2026-11-21 05:07:50 UTC"
+    held = "locked by worker1 since 2026-11-21 05:07:50 UTC"
     assert said(tmp_path, MARK, LOCK) == (marked, held)
     assert said(tmp_path, MARK, {**LOCK, "ledger_id": 8}) == (marked, "no worker has locked the ledger")
     assert said(tmp_path, LOCK) == ("not marked for replication", held)

@@ -56,7 +56,7 @@ def test_every_reader_of_a_directory_keeps_clusters_without_an_instance_id_apart
     page = "".join(page_of(now))
     assert "<bdi>before</bdi>" in page
     assert "<bdi>other</bdi>" not in page
-    found = history.runs_beside(str(runs / "new"), HERE).newest(9).run
+    found = history.find_sibling_runs(str(runs / "new"), HERE).newest(9).run
     assert found is not None
     assert found.name == "now"
     assert find_earlier_run("last", run_store(str(runs / "new")), HERE).name == "before"
@@ -124,7 +124,7 @@ def test_runs_at_the_top_of_a_bucket_are_siblings(bucket: Path) -> None:
     now = open_run("s3://bucket/now")
     assert last_complete(now.path, now.report) == 1
     assert now.frames.history()["run"].to_list() == ["before", "now"]
-    found = history.runs_beside("s3://bucket/new", HERE).newest(9)
+    found = history.find_sibling_runs("s3://bucket/new", HERE).newest(9)
     assert found.notes == ()
     assert found.run is not None
     assert found.run.path == "s3://bucket/now"
@@ -132,7 +132,7 @@ def test_runs_at_the_top_of_a_bucket_are_siblings(bucket: Path) -> None:
 
 def test_a_run_that_is_a_whole_bucket_has_nothing_beside_it(bucket: Path) -> None:
     assert list(siblings("s3://bucket", HERE)) == []
-    assert "top of a file system" in history.runs_beside("s3://bucket", HERE).newest(9).notes[0]
+    assert "top of a file system" in history.find_sibling_runs("s3://bucket", HERE).newest(9).notes[0]
     since = find_earlier_run("last", run_store("s3://bucket"), HERE)
     assert (since.path, len(since.notes)) == (None, 1)
     assert last_complete("s3://bucket", run_of(HERE, 3, complete=False)) is None

@@ -47,7 +47,7 @@ def test_each_finding_gets_its_own_and_what_is_gone_is_passed_over(run: Path) ->
 def test_a_finding_may_be_left_out_and_none_asked_for_late(run: Path) -> None:
     change_status = statuses_in_order(str(run))
     assert change_status("c") == ChangeStatus("worse", 4, None)
-    with pytest.raises(RunError, match="tables/changes: no row of the finding a is at its place"):
+    with pytest.raises(RunError, match="tables/changes: the row of finding a is missing or out of order"):
         change_status("a")
 
 

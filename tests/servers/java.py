@@ -29,7 +29,9 @@ class KeptClasses:
     """Files that a process is to write: clusters that start at once need one between them."""
 
     def __init__(self, main: str, class_path: str) -> None:
-        name = hashlib.sha256("\0".join((find_java().build, main, class_path)).encode()).hexdigest()[:16]
+        name = hashlib.sha256("\0".join((find_java().version_output, main, class_path)).encode()).hexdigest()[
+            :16
+        ]
         self._file = user_cache() / f"classes-{name}.jsa"
         self._class_path = class_path
         self._own: Path | None = None

@@ -21,7 +21,7 @@ import pytest
 
 from auditor.spark import session as sessions
 from auditor.spark.java import ensure_java_home
-from auditor.spark.query_plans import PLANNED_ONCE
+from auditor.spark.query_plans import STATIC_PLAN_SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ CORES = 2
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-Xms3g", "-Xmn2g", "-XX:ReservedCodeCacheSize=480m")
 SETTINGS = {
     # As an audit of small tables plans: tables of tests are small.
-    **PLANNED_ONCE,
+    **STATIC_PLAN_SETTINGS,
     "spark.sql.shuffle.partitions": str(CORES),
     # Spark keeps what it would show of the last thousand queries and jobs; here nobody looks.
     "spark.sql.ui.retainedExecutions": "10",

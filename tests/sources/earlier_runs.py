@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from auditor.sources.bookies.earlier_rows import Earlier
+from auditor.sources.bookies.earlier_rows import EarlierTable
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
 from auditor.sources.bookies.reusable_parts import ReusablePart, read_reusable_part
@@ -23,7 +23,7 @@ BOOKIE = "bk-a:3181"
 
 def quick_clocks(patch: pytest.MonkeyPatch) -> None:
     """Let what was changed a tick ago be taken for settled, instead of seconds or an hour."""
-    patch.setattr("auditor.sources.bookies.availability.RACY_NS", 0)
+    patch.setattr("auditor.sources.bookies.availability.MIN_STAMP_AGE_NS", 0)
     patch.setattr("auditor.sources.bookies.earlier_rows.QUIET_MS", 0)
 
 
@@ -45,7 +45,7 @@ def told(table: pa.Table) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["path"], row["reason"] or "", row["ledger_id"] or 0))
 
 
-def kept(folder: Path, table: pa.Table, began: int, files: int = 2) -> Earlier:
+def kept(folder: Path, table: pa.Table, began: int, files: int = 2) -> EarlierTable:
     """Write the rows as a run's table, in so many files of small row groups."""
     folder.mkdir()
     share = table.num_rows // files + 1
@@ -54,10 +54,10 @@ def kept(folder: Path, table: pa.Table, began: int, files: int = 2) -> Earlier:
         names.append(f"part-{number:05}.parquet")
         rows = table.slice(number * share, share)
         pq.write_table(rows, folder / names[-1], row_group_size=7, write_page_checksum=True)
-    return Earlier(str(folder), tuple(names), began)
+    return EarlierTable(str(folder), tuple(names), began)
 
 
-def since(all_parts: Sequence[IndexPart], earlier: Earlier) -> list[ReusablePart]:
+def since(all_parts: Sequence[IndexPart], earlier: EarlierTable) -> list[ReusablePart]:
     return [ReusablePart(part, earlier) for part in all_parts]
 
 

@@ -87,7 +87,7 @@ def write_bookie(
 
 
 def read_directory(root: Path, position: int = 0, of: int = 1) -> list[dict[str, Any]]:
-    directory = IndexDirectory.seen(str(root), VERSION, ROCKSDB, position, of)
+    directory = IndexDirectory.from_version(str(root), VERSION, ROCKSDB, position, of)
     part = IndexPart("bk", (directory,), ())
     return [row for batch in read_part(part) for row in batch.to_pylist()]
 

@@ -28,7 +28,7 @@ from auditor.codecs.ledger_metadata.one import decode
 from auditor.keys import index_path
 from auditor.keys.ledger_path import LONG_HIERARCHICAL
 from auditor.model.cookie import Cookie
-from auditor.sources.bookies.entry_logs.locations import located_batches
+from auditor.sources.bookies.entry_logs.locations import read_location_batches
 from auditor.sources.bookies.entry_logs.parts import open_cache
 from auditor.sources.bookies.entry_logs.reader import read_contents
 from auditor.sources.bookies.entry_logs.whole_entries import EntrySample, Secrets, read_whole_entries
@@ -75,7 +75,9 @@ def part_of(place: Path) -> IndexPart:
     """The whole index of a bookie as one task reads it."""
     current = place / "ledgers" / "current"
     storage = ROCKSDB if (current / "locations").is_dir() else IDX
-    directory = IndexDirectory.seen(str(place / "ledgers"), (current / "VERSION").read_bytes(), storage)
+    directory = IndexDirectory.from_version(
+        str(place / "ledgers"), (current / "VERSION").read_bytes(), storage
+    )
     (part,) = plan_parts([(place.name, [directory])], 1)
     return part
 
@@ -213,7 +215,7 @@ def test_indexes_have_the_entries_and_locations_that_java_has(golden: Golden) ->
             str(int(name.removesuffix(".idx"), 16)): row["entries"] for name, row in said["index"].items()
         }
         found: dict[str, dict[str, int]] = defaultdict(dict)
-        for located in located_batches(part_of(place)):
+        for located in read_location_batches(part_of(place)):
             for ledger, entry, location in zip(
                 *(each.tolist() for each in (located.ledger_ids, located.entry_ids, located.locations)),
                 strict=True,
@@ -301,7 +303,7 @@ def test_the_collectors_cache_agrees_with_the_logs(golden: Golden) -> None:
             path = place / "ledgers" / "current" / name
             if path.stat().st_size:
                 log_id = int(name.removesuffix(".log"), 16)
-                found = cache.of(log_id, read_contents(str(path)))
+                found = cache.check_record(log_id, read_contents(str(path)))
                 cached[name] = found.state
                 sizes = (
                     None

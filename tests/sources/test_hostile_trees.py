@@ -103,7 +103,7 @@ def test_places_are_found_once_whatever_lies_beside_them(place: Path) -> None:
 
 
 def test_an_index_is_read_to_its_end_and_says_what_it_could_not_read(place: Path) -> None:
-    directory = IndexDirectory.seen(str(place / "ledgers"), VERSION)
+    directory = IndexDirectory.from_version(str(place / "ledgers"), VERSION)
     rows = [
         row
         for part in plan_parts([("bk1", (directory,))], 2)
@@ -117,7 +117,9 @@ def test_an_index_is_read_to_its_end_and_says_what_it_could_not_read(place: Path
 
 
 def test_journals_logs_and_sizes_end(place: Path) -> None:
-    found = JournalDirectory(str(place / "j"), str(IndexDirectory.seen("", VERSION).version_sha256), 5, 0)
+    found = JournalDirectory(
+        str(place / "j"), str(IndexDirectory.from_version("", VERSION).version_sha256), 5, 0
+    )
     states = [row["state"] for batch in read_tail(TailPart("bk1", (found,))) for row in batch.to_pylist()]
     assert states == ["ok", "gap"]
     logs = [
@@ -152,7 +154,7 @@ def test_no_path_of_another_host_is_looked_at(place: Path, tmp_path: Path, watch
     made = Collection(collect([str(place.parent)], str(tmp_path / "collection")).path)
     watched.clear()
     collected = collected_places([made.path])
-    assert not collected.broken
+    assert not collected.unreadable_collections
     pieces = {
         str(each.piece): PieceOwner("bk1", (each.path,))
         for each in collected.directories.values()

@@ -9,7 +9,7 @@ import pytest
 
 from auditor.errors import UsageError
 from auditor.model.placement import Location
-from auditor.sources.racks import ask_script, locate, of_pulsar, read_racks
+from auditor.sources.racks import ask_script, locate, mapping_of_pulsar, read_racks
 
 COLUMNS = "# racks\nbk1:3181  /r1/\nbk2\t/r2   # by host\n\n"
 TOML = '[bookies]\n"bk1:3181" = "/r1/"\nbk2 = { rack = "/r2", group = "fast" }\n'
@@ -128,7 +128,7 @@ def test_a_bookie_is_looked_up_by_its_id_before_its_host() -> None:
 def test_of_a_bookie_in_two_groups_the_last_has_the_rack() -> None:
     from auditor.codecs.pulsar.bookie_racks import RackEntry
 
-    found = of_pulsar([RackEntry("a", "bk", "r1"), RackEntry("b", "bk", None)], "here")
+    found = mapping_of_pulsar([RackEntry("a", "bk", "r1"), RackEntry("b", "bk", None)], "here")
     assert found == {"bk": Location(None, ("a", "b"), "here", None)}
 
 

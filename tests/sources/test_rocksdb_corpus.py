@@ -106,7 +106,7 @@ def test_swapped_disks_are_read_as_the_bookies_that_wrote_them(
     for bookie, other in (("bk-a.rack1", "bk-b.rack1"), ("bk-b.rack1", "bk-a.rack1")):
         found = attribution.bookies[bookie]
         assert found.suspect
-        assert [(each.path, each.position, each.of) for each in found.index_directories] == [
+        assert [(each.path, each.position, each.directory_count) for each in found.index_directories] == [
             (str(places / bookie / "ledgers0"), 0, 2),
             (str(places / other / "ledgers1"), 1, 2),
         ]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.sources.bookies.earlier_rows import Earlier
+from auditor.sources.bookies.earlier_rows import EarlierTable
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
 from auditor.sources.bookies.reusable_parts import ReusablePart
 from tests.examples import examples
@@ -30,7 +30,8 @@ def made(root: Path) -> list[IndexDirectory]:
 
 def seen(root: Path) -> list[IndexDirectory]:
     return [
-        IndexDirectory.seen(str(root / f"ledgers{number}"), VERSION, ROCKSDB, number, 2) for number in (0, 1)
+        IndexDirectory.from_version(str(root / f"ledgers{number}"), VERSION, ROCKSDB, number, 2)
+        for number in (0, 1)
     ]
 
 
@@ -107,7 +108,7 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         quick_clocks(patch)
-        patch.setattr("auditor.sources.bookies.rocksdb.scan.PAUSE_S", 0)
+        patch.setattr("auditor.sources.bookies.rocksdb.scan.RETRY_PAUSE_S", 0)
         root = Path(folder, "bookie")
         all_parts = cut(made(root), 1)
         began = settle()
@@ -123,7 +124,7 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
 
 
 @pytest.fixture
-def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earlier:
+def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EarlierTable:
     quick_clocks(monkeypatch)
     all_parts = cut(made(tmp_path / "bookie"), 1)
     began = settle()
@@ -132,14 +133,14 @@ def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earlier:
     return found
 
 
-def taken(root: Path, earlier: Earlier) -> set[int]:
+def taken(root: Path, earlier: EarlierTable) -> set[int]:
     """The ledgers whose rows are the earlier run's."""
     rows = read(since(cut(seen(root), 1), earlier)).to_pylist()
     return {row["ledger_id"] for row in rows if row["reused"]}
 
 
 def test_a_directory_whose_files_are_as_they_were_is_not_opened(
-    tmp_path: Path, earlier: Earlier, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, earlier: EarlierTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other_entries(tmp_path / "bookie", 1)
     assert taken(tmp_path / "bookie", earlier) == {0, 2, 4}
@@ -168,14 +169,14 @@ def test_where_a_bookie_must_check_itself_first_nothing_is_taken(
 @pytest.mark.parametrize(
     "file", ["locations/000099.log", "ledgers/000099.log", "locations-scoped/CURRENT", "ledgers/000099.sst"]
 )
-def test_another_file_of_a_database_is_a_change(tmp_path: Path, earlier: Earlier, file: str) -> None:
+def test_another_file_of_a_database_is_a_change(tmp_path: Path, earlier: EarlierTable, file: str) -> None:
     path = tmp_path / "bookie/ledgers0/current" / file
     path.parent.mkdir(exist_ok=True)
     path.touch()
     assert taken(tmp_path / "bookie", earlier) == {1, 3, 5}
 
 
-def test_files_that_are_no_part_of_a_database_are_none(tmp_path: Path, earlier: Earlier) -> None:
+def test_files_that_are_no_part_of_a_database_are_none(tmp_path: Path, earlier: EarlierTable) -> None:
     for name in ("locations/LOG", "locations/LOCK", "notes.txt"):
         (tmp_path / "bookie/ledgers0/current" / name).touch()
     assert taken(tmp_path / "bookie", earlier) == {0, 1, 2, 3, 4, 5}
@@ -183,7 +184,7 @@ def test_files_that_are_no_part_of_a_database_are_none(tmp_path: Path, earlier: 
 
 def test_what_was_not_read_to_its_end_is_never_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick_clocks(monkeypatch)
-    monkeypatch.setattr("auditor.sources.bookies.rocksdb.scan.PAUSE_S", 0)
+    monkeypatch.setattr("auditor.sources.bookies.rocksdb.scan.RETRY_PAUSE_S", 0)
     root = tmp_path / "bookie"
     made(root)
     current = root / "ledgers0/current"

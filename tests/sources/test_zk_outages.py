@@ -16,7 +16,7 @@ from auditor.sources.metadata.store import StoreOptions, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.zookeeper import tree
 from auditor.sources.metadata.zookeeper.live import SubtreesPart, ZooKeeperStore
-from auditor.sources.metadata.zookeeper.tree import Top
+from auditor.sources.metadata.zookeeper.tree import TopZnode
 from tests.servers.zookeeper import Ensemble, ZooKeeperProcess, write, writer
 from tests.servers.zookeeper_debian import debian_jars
 
@@ -268,7 +268,7 @@ def test_shares_of_a_flat_root_survive_a_restart(tmp_path: Path) -> None:
 
 def test_a_server_that_has_not_seen_what_the_parts_were_cut_from_is_refused(server: ZooKeeperProcess) -> None:
     store = open_store(f"zk://{server.hosts}/bk", StoreOptions(timeout_s=1))
-    ahead = SubtreesPart((Top("/bk/00"),), zxid=2**40)
+    ahead = SubtreesPart((TopZnode("/bk/00"),), zxid=2**40)
     with pytest.raises(StoreError, match="cannot connect to ZooKeeper"):
         list(store.read(ahead))
     store.close()

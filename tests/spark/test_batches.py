@@ -75,7 +75,7 @@ def test_indexes_read_alike(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
-    table = PartTable.of(spark, SCHEMA, read_part, ()).frame()
+    table = PartTable.from_parts(spark, SCHEMA, read_part, ()).frame()
     assert table.isEmpty()
     assert table.columns == SCHEMA.names
 

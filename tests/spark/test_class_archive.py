@@ -255,7 +255,7 @@ def test_a_cache_is_not_made_while_its_record_is_written_or_read() -> None:
 @pytest.mark.parametrize("java", [NO_JAVA, NO_JAVA_25])
 def test_nothing_is_made_without_room_for_it(java: Java, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert archive_options(java, make=True)
-    monkeypatch.setattr("auditor.spark.java.ROOM_BYTES", 1 << 62)
+    monkeypatch.setattr("auditor.spark.java.MIN_FREE_BYTES", 1 << 62)
     assert archive_options(java, make=True) == ()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.spark import concurrency
-from auditor.spark.concurrency import copies_of_task, most_slots, running_slots
+from auditor.spark.concurrency import max_slots, max_task_attempts, running_slots
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,20 +46,20 @@ def session_of(master: str, conf: dict[str, str]) -> Any:
 def test_most_slots_follow_from_the_bounds_of_the_cluster(
     master: str, conf: dict[str, str], slots: int | None
 ) -> None:
-    assert most_slots(session_of(master, conf)) == slots
+    assert max_slots(session_of(master, conf)) == slots
 
 
 @pytest.mark.parametrize("master", ["local", "local[4]", "local[*]", "local[2,3]"])
 def test_local_master_has_the_slots_that_are_there(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concurrency, "running_slots", lambda _: 11)
-    assert most_slots(session_of(master, {"spark.default.parallelism": "3"})) == 11
+    assert max_slots(session_of(master, {"spark.default.parallelism": "3"})) == 11
 
 
 def test_slots_of_a_real_session_are_its_cores(spark: SparkSession) -> None:
     cores = int(str(spark.sparkContext.master).removeprefix("local[").removesuffix("]"))
-    assert running_slots(spark) == most_slots(spark) == cores
+    assert running_slots(spark) == max_slots(spark) == cores
 
 
 @pytest.mark.parametrize(("conf", "copies"), [({}, 1), ({"spark.speculation": "true"}, 2)])
 def test_speculation_runs_a_task_twice(conf: dict[str, str], copies: int) -> None:
-    assert copies_of_task(session_of("yarn", conf)) == copies
+    assert max_task_attempts(session_of("yarn", conf)) == copies

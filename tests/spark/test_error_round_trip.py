@@ -15,7 +15,7 @@ import pytest
 import auditor
 import auditor.errors
 from auditor.errors import AuditorError, DamagedError, RuleError, StoreError, error_in_traceback
-from auditor.spark.tasks import own_errors
+from auditor.spark.tasks import restore_own_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,11 +111,11 @@ def test_line_that_only_looks_like_a_note_is_passed_over(line: str) -> None:
     ],
 )
 def test_error_of_a_real_task_arrives_as_itself(spark: SparkSession, error: AuditorError) -> None:
-    kind, (arguments, options) = type(error), error._facts
+    kind, (arguments, options) = type(error), error._creation_arguments
 
     def fail(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise kind(*arguments, **options)
 
-    with pytest.raises(kind) as raised, own_errors():
+    with pytest.raises(kind) as raised, restore_own_errors():
         spark.range(1).mapInArrow(fail, "id long").collect()
     assert (str(raised.value), state(raised.value)) == (str(error), state(error))

@@ -63,7 +63,7 @@ def test_rows_that_the_driver_has_read_are_not_read_again(spark: SparkSession, t
 
 
 def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
-    rows = read_parts(PartTable.of(spark, SCHEMA, read_part, ()))
+    rows = read_parts(PartTable.from_parts(spark, SCHEMA, read_part, ()))
     assert isinstance(rows, pa.Table)
     assert rows.num_rows == 0
     assert rows.column_names == SCHEMA.names
@@ -82,14 +82,14 @@ def test_functions_of_a_small_audit_run_concurrently(spark: SparkSession) -> Non
 
     with query_plans(spark) as plans, ThreadPoolExecutor(1) as second:
         run = Execution(spark, plans, second).run_concurrently
-        plans.fit(SMALL_BYTES, 0)
+        plans.fit_to_tables(SMALL_BYTES, 0)
         main_thread, (has_waited, second_thread, rows) = run([go_on, wait])
         assert has_waited
         assert main_thread == threading.get_ident() != second_thread
         assert rows == [3, 4]
         with pytest.raises(ZeroDivisionError):
             run([threading.get_ident, lambda: 1 // 0])
-        plans.fit(SMALL_BYTES + 1, 0)
+        plans.fit_to_tables(SMALL_BYTES + 1, 0)
         assert run([threading.get_ident] * 2) == [main_thread] * 2, "tasks of large tables have all cores"
 
 
@@ -105,7 +105,7 @@ def test_groups_of_queries_are_written_once(spark: SparkSession, table_bytes: in
         return make()
 
     with query_plans(spark) as plans:
-        plans.fit(table_bytes, 0)
+        plans.fit_to_tables(table_bytes, 0)
         groups = {"a": [1, 2], "b": [3], "c": [4, 5], "none": []}
         tables = Execution(spark, plans).write_groups(groups, partial(union), write)
         assert sorted(row["number"] for table in tables for row in table.collect()) == [1, 2, 3, 4, 5]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def test_digits_are_small(spark: SparkSession) -> None:
     rows = spark.createDataFrame([("0123456789ABCDEFabcdef-",), (None,)], "digits string")
-    assert [row[0] for row in rows.select(F.small_digits("digits")).collect()] == [
+    assert [row[0] for row in rows.select(F.lowercase_digits("digits")).collect()] == [
         "0123456789abcdefabcdef-",
         None,
     ]

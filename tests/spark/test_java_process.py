@@ -19,7 +19,7 @@ from pyspark import SparkContext
 from auditor.errors import SparkError
 from auditor.spark import java_process
 from auditor.spark.java_process import deferred_interrupts
-from auditor.spark.tasks import run_errors
+from auditor.spark.tasks import translate_run_errors
 
 GONE = (BrokenPipeError(32, "Broken pipe"), RuntimeError("Answer from Java side is empty"))
 
@@ -63,16 +63,16 @@ def test_end_of_java_is_reported_with_status_and_log(
         file.write_text(log)
     monkeypatch.setattr(java_process, "_log_files", [file])
     ended_gateway(monkeypatch, script)
-    with pytest.raises(SparkError) as raised, run_errors("/r"):
+    with pytest.raises(SparkError) as raised, translate_run_errors("/r"):
         raise error
     assert str(raised.value).replace(str(file), "LOG").startswith(message)
 
 
 def test_broken_pipe_while_java_runs_is_not_blamed_on_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java_process, "_END_SECONDS", 0.1)
+    monkeypatch.setattr(java_process, "_END_TIMEOUT_SECONDS", 0.1)
     with subprocess.Popen(["sleep", "60"]) as process:
         monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
-        with pytest.raises(BrokenPipeError), run_errors("/r"):
+        with pytest.raises(BrokenPipeError), translate_run_errors("/r"):
             raise BrokenPipeError(32, "Broken pipe")
         process.kill()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from auditor.spark.query_plans import SMALL_BYTES, TINY_BYTES, in_one_task, query_plans
+from auditor.spark.query_plans import SMALL_BYTES, TINY_BYTES, has_one_task_plans, query_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ def settings(spark: SparkSession) -> list[str | None]:
 
 def broken_off(spark: SparkSession) -> None:
     with query_plans(spark) as plans:
-        plans.fit(SMALL_BYTES, 0)
+        plans.fit_to_tables(SMALL_BYTES, 0)
         assert settings(spark) == ["false", "false", "NO_CODEGEN", "2"]
         raise KeyError
 
@@ -35,7 +35,7 @@ def test_tiny_tables_are_joined_in_one_task(spark: SparkSession) -> None:
     broadcast = "spark.sql.autoBroadcastJoinThreshold"
     had = settings(spark), spark.conf.get(broadcast)
     with query_plans(spark) as plans:
-        plans.fit(TINY_BYTES, 0)
+        plans.fit_to_tables(TINY_BYTES, 0)
         assert (*settings(spark), spark.conf.get(broadcast)) == ("false", "false", "NO_CODEGEN", "1", "-1")
         joined = spark.range(9).withColumn("a", F.col("id") % 3).join(spark.range(3).toDF("a"), "a")
         assert joined.rdd.getNumPartitions() == 1
@@ -55,7 +55,7 @@ def test_large_tables_are_joined_in_partitions_that_fit_in_memory(spark: SparkSe
     sizes = ("spark.sql.adaptive.advisoryPartitionSizeInBytes", "spark.sql.sources.fileCompressionFactor")
     believed = [spark.conf.get(size) for size in sizes]
     with query_plans(spark) as plans:
-        plans.fit(SMALL_BYTES + 1, 300_000_000)
+        plans.fit_to_tables(SMALL_BYTES + 1, 300_000_000)
         assert settings(spark) == [*had[:3], "600"]
         assert [spark.conf.get(size) for size in sizes] == ["8m", "20"]
     assert settings(spark) == had
@@ -65,18 +65,18 @@ def test_large_tables_are_joined_in_partitions_that_fit_in_memory(spark: SparkSe
 def test_a_session_of_few_partitions_gets_no_more_of_them(spark: SparkSession) -> None:
     with query_plans(spark) as plans:
         spark.conf.set("spark.sql.shuffle.partitions", "1")
-        plans.fit(0, 0)
+        plans.fit_to_tables(0, 0)
         assert spark.conf.get("spark.sql.shuffle.partitions") == "1"
 
 
 def test_plans_follow_what_was_read_since(spark: SparkSession) -> None:
     had = settings(spark)
     with query_plans(spark) as plans:
-        plans.fit(TINY_BYTES, 0)
-        assert in_one_task(spark)
-        plans.fit(TINY_BYTES + 1, 0)
-        assert not in_one_task(spark)
+        plans.fit_to_tables(TINY_BYTES, 0)
+        assert has_one_task_plans(spark)
+        plans.fit_to_tables(TINY_BYTES + 1, 0)
+        assert not has_one_task_plans(spark)
         assert settings(spark) == ["false", "false", "NO_CODEGEN", "2"]
-        plans.fit(SMALL_BYTES + 1, 300_000_000)
+        plans.fit_to_tables(SMALL_BYTES + 1, 300_000_000)
         assert settings(spark) == [*had[:3], "600"]
-    assert not in_one_task(spark)
+    assert not has_one_task_plans(spark)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from auditor.runs.whole_file import write_whole
-from auditor.spark.session import SCRATCH_MARK, scratch_directory
+from auditor.spark.session import SCRATCH_MARK_FILE, scratch_directory
 
 HOLD = """
 import sys
@@ -83,7 +83,7 @@ def test_what_a_killed_java_left_goes_too(temporary: Path, tmp_path_factory: pyt
         os.kill(int(running.stdout.readline()), signal.SIGKILL)
         running.kill()
     left = [*temporary.iterdir(), *(path for path in disk.iterdir() if path.name != "none")]
-    assert all((path / SCRATCH_MARK).is_file() for path in left)
+    assert all((path / SCRATCH_MARK_FILE).is_file() for path in left)
     assert [path for each in left for path in each.glob("blockmgr-*")]
     for path in left:
         os.utime(path, (0, 0))

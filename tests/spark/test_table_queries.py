@@ -13,9 +13,9 @@ from auditor.spark.table_queries import (
     TableQuery,
     aggregate_many,
     collect_query,
-    derived,
-    due_queries,
+    derive_frame,
     names_without_rows,
+    queries_with_input,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_a_query_is_due_unless_all_its_tables_are_empty(
     asks: str | tuple[str, ...] | None, is_due: bool
 ) -> None:
     query = TableQuery(asks, never)
-    assert bool(due_queries([query], FewTables())) == is_due
+    assert bool(queries_with_input([query], FewTables())) == is_due
     if not is_due:
         assert collect_query(query, FewTables()) == []
 
@@ -61,9 +61,9 @@ def test_empty_tables_and_those_derived_from_them_are_known(spark: SparkSession)
         "empty": empty,
         "full": full,
         "filtered": empty.where("ledger_id > 2"),
-        "derived": derived(empty.where("ledger_id > 2"), empty),
-        "joined": derived(full.join(empty, "ledger_id"), full, empty),
-        "others": derived(full.where("ledger_id > 5"), full),
+        "derived": derive_frame(empty.where("ledger_id > 2"), empty),
+        "joined": derive_frame(full.join(empty, "ledger_id"), full, empty),
+        "others": derive_frame(full.where("ledger_id > 5"), full),
     }
     assert names_without_rows(frames) == {"empty", "derived", "joined"}
     counts = {name: (rows, ["count(*)", "max(ledger_id)"]) for name, rows in frames.items()}

@@ -36,7 +36,7 @@ def index_rows(root: Path, held: dict[int, list[int]]) -> list[dict[str, Any]]:
         file = directory / "current" / index_path.to_path(ledger)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(index_bytes(ids))
-    parts = plan_parts([("bk", [IndexDirectory.seen(str(directory), VERSION)])], 1)
+    parts = plan_parts([("bk", [IndexDirectory.from_version(str(directory), VERSION)])], 1)
     return [row for part in parts for batch in read_part(part) for row in batch.to_pylist()]
 
 

@@ -98,4 +98,4 @@ def test_collection_goes_from_one_partition_to_the_next() -> None:
     # Ranges that ascend are all compared; one that ends below the one before it ends the pass.
     ends = np.array([9_999, 19_999, 15_000, 29_999])
     walk = follow_ranges(ends, np.zeros(4, np.bool_))
-    assert walk.reached.tolist() == [True, True, False, False]
+    assert walk.is_reached.tolist() == [True, True, False, False]

@@ -10,7 +10,7 @@ from auditor.keys import index_path
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.bookies.parts import IndexDirectory, plan_parts
-from auditor.sources.bookies.rocksdb.ledgers import KEY_BYTES, NAME
+from auditor.sources.bookies.rocksdb.ledgers import KEY_BYTES, SCOPED_DATABASE_NAME
 from tests.corpora.cluster import index_bytes
 from tests.sources.bookie_corpora import make_directory
 from tests.sources.rocksdb_databases import (
@@ -42,7 +42,7 @@ def in_files(root: Path, **files: list[int]) -> dict[LedgerId, list[int]]:
         file = directory / "current" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(index_bytes(ids))
-    parts = plan_parts([("bk", [IndexDirectory.seen(str(directory), VERSION)])], 1)
+    parts = plan_parts([("bk", [IndexDirectory.from_version(str(directory), VERSION)])], 1)
     return held([row for part in parts for batch in read_part(part) for row in batch.to_pylist()])
 
 
@@ -86,14 +86,14 @@ def test_rocksdb_finds_entries_by_ledger_and_entry(tmp_path: Path) -> None:
 @sentence("35-56")
 def test_rocksdb_keeps_scope_0_as_it_always_did(tmp_path: Path) -> None:
     root = write_bookie(tmp_path / "l0", {0x1234: [0, 1]})
-    assert not (root / "current" / NAME).exists()
+    assert not (root / "current" / SCOPED_DATABASE_NAME).exists()
     assert held(read_directory(root)) == {SCOPE_0: [0, 1]}
 
 
 @sentence("35-57")
 def test_other_scopes_have_a_database_of_their_own_with_the_scope_in_its_key(tmp_path: Path) -> None:
     root = write_bookie(tmp_path / "l0", {0x1234: [0]})
-    write_database(root / "current" / NAME, {scoped_key(1, 0x1234, 5): location()})
+    write_database(root / "current" / SCOPED_DATABASE_NAME, {scoped_key(1, 0x1234, 5): location()})
     assert held(read_directory(root)) == {SCOPE_0: [0], SCOPE_1: [5]}
 
 

@@ -35,7 +35,7 @@ def written(
     for number in range(files):
         table = pa.Table.from_pylist([dict(row) for row in rows[number::files]], schema.remove_metadata())
         pq.write_table(table, place / f"part-{number}.parquet", row_group_size=group)
-    return TableFiles.of(fs.LocalFileSystem(), str(place))
+    return TableFiles.from_directory(fs.LocalFileSystem(), str(place))
 
 
 def pairs_of(

@@ -35,7 +35,7 @@ def shapes_of(rows: list[Row]) -> IndexShapes:
 
 def as_cut(row: Row, shapes: IndexShapes) -> Row:
     """A row of an ok file that ends inside a page as that of a cut one."""
-    length, page = row.get("page_bytes"), shapes.pages.get(row["bookie_id"], 512)
+    length, page = row.get("page_bytes"), shapes.page_size_by_bookie.get(row["bookie_id"], 512)
     if row["state"] != "ok" or length is None or length % page == 0:
         return row
     return {**row, "state": "cut", "reason": "the file ends inside a page", "offset": length + 1024}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from auditor.checks.disk_content_mismatch import points_elsewhere
+from auditor.checks.disk_content_mismatch import matches_other_bookie
 from auditor.model.check_settings import CheckSettings
 from auditor.spark import functions as F
 from auditor.tables.contents import (
@@ -110,8 +110,8 @@ def ranked(spark: SparkSession) -> Ranked:
 
     listed, others = found(asked), found(owners)
     assert told_of_owners(listed) == told_of_owners(others), "what an owner explains needs no other id"
-    assert {row["candidate"] for row in others if points_elsewhere(row, MARGIN)} == {
-        row["candidate"] for row in listed if points_elsewhere(row, MARGIN)
+    assert {row["candidate"] for row in others if matches_other_bookie(row, MARGIN)} == {
+        row["candidate"] for row in listed if matches_other_bookie(row, MARGIN)
     }
     assert {row["directory"] for row in listed} <= {
         f"{given.above}/{case}/a" for case, given in CASES.items()
@@ -120,7 +120,7 @@ def ranked(spark: SparkSession) -> Ranked:
     for row in listed:
         case, candidate = row["candidate"].split("/")
         assert row["owner"] == f"{case}/a"
-        by_case[case][candidate] = {**row, "elsewhere": points_elsewhere(row, MARGIN)}
+        by_case[case][candidate] = {**row, "elsewhere": matches_other_bookie(row, MARGIN)}
     return by_case
 
 

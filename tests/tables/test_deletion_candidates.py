@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from auditor.tables.log_foresight import deletion_candidates, hold_map
+from auditor.tables.log_foresight import compare_map, deletion_candidates
 from tests.checks.tables_builder import frame
 from tests.codecs.entry_logs import header, ledgers_map, log, record
 
@@ -21,12 +21,12 @@ def renamed(ledger: int) -> bytes:
 
 def test_a_map_of_the_right_sum_with_another_ledger_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "0.log").write_bytes(renamed(9))
-    assert hold_map(str(tmp_path / "0.log")) == {
+    assert compare_map(str(tmp_path / "0.log")) == {
         "state": "map-wrong",
         "reason": "the ledgers map is wrong for 2 ledgers: it has 0 bytes of ledger 7; the log has 44",
     }
     (tmp_path / "1.log").write_bytes(renamed(7))
-    assert hold_map(str(tmp_path / "1.log")) == {"state": "ok", "reason": None}
+    assert compare_map(str(tmp_path / "1.log")) == {"state": "ok", "reason": None}
 
 
 def test_what_goes_next_and_was_known_by_its_map_is_read_and_nothing_else(

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from auditor.keys.ledger_tree import classify, to_path
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind
 from auditor.tables.gc_listing import (
-    ALL_BEFORE,
+    END_BEFORE_ALL_IDS,
+    doubtful_ledgers,
     find_listing_places,
     follow_ranges,
     listed_ids,
-    outcome,
     ranges,
-    unsure_ledgers,
+    summarize_walk,
 )
 from tests.checks.tables_builder import frame
 
@@ -75,11 +75,11 @@ def test_what_a_pass_takes_for_listed(
 ) -> None:
     rows = [row(layout, path) for path in [*(to_path(layout, each) for each in ledgers), *others]]
     scan = frame(spark, "ledgers", rows)
-    assert unsure_ledgers(scan).isEmpty() == (not others and MAX_LEDGER_ID not in ledgers)
+    assert doubtful_ledgers(scan).isEmpty() == (not others and MAX_LEDGER_ID not in ledgers)
     found = find_listing_places(scan, layout, "/l")
     made = ranges(found)
     assert sorted(each["ledger_id"] for each in listed_ids(found, made).collect()) == wanted
-    [end] = outcome(made).collect()
+    [end] = summarize_walk(made).collect()
     assert (end["reach"], end["overflows"]) == (reach, overflows)
 
 
@@ -109,7 +109,7 @@ def test_what_real_bookies_deleted_of_a_tree_that_layout_does_not_name_is_what_i
     found = find_listing_places(frame(spark, "ledgers", [row(layout, path) for path in paths]), layout, "/l")
     made = ranges(found)
     seen = {each["ledger_id"] for each in listed_ids(found, made).collect()}
-    [end] = outcome(made).collect()
+    [end] = summarize_walk(made).collect()
     reach = MAX_LEDGER_ID if end["reach"] is None else end["reach"]
     gone = [each for each in (*MOVED, *STAYED) if each not in seen and each <= reach]
     assert gone == ([*deleted, *STAYED] if deleted and not stayed else deleted)
@@ -142,19 +142,19 @@ def deleted_by_the_server(local: frozenset[int], ranges: list[Range]) -> set[int
 
 
 def deleted_by_the_model(local: frozenset[int], ranges: list[Range]) -> set[int]:
-    ends = np.array([ALL_BEFORE if each is None else max(each) for each in ranges], np.int64)
+    ends = np.array([END_BEFORE_ALL_IDS if each is None else max(each) for each in ranges], np.int64)
     found = follow_ranges(ends, np.array([each is None for each in ranges], bool))
-    reached = found.reached.tolist()
+    reached = found.is_reached.tolist()
     over = any(each == MAX_LEDGER_ID and here for each, here in zip(ends.tolist(), reached, strict=True))
     if over:
         return set(local)
-    reach = MAX_LEDGER_ID if all(reached) else int(found.previous[reached.index(False)])
+    reach = MAX_LEDGER_ID if all(reached) else int(found.ends_before[reached.index(False)])
     seen = {
         one
         for number, each in enumerate(ranges)
         if each is not None and reached[number]
         for one in each
-        if one > found.previous[number]
+        if one > found.ends_before[number]
     }
     return {one for one in local if 0 <= one <= reach and one not in seen}
 
@@ -168,10 +168,10 @@ def test_the_model_deletes_what_the_server_does(local: frozenset[int], ranges: l
 
 def test_a_sane_listing_is_seen_whole() -> None:
     found = follow_ranges(np.array([5, 9, 30]), np.zeros(3, bool))
-    assert found.previous.tolist() == [-1, 5, 9]
-    assert found.reached.all()
+    assert found.ends_before.tolist() == [-1, 5, 9]
+    assert found.is_reached.all()
 
 
 def test_an_empty_store_lists_nothing() -> None:
     found = follow_ranges(np.empty(0, np.int64), np.empty(0, bool))
-    assert (found.previous.tolist(), found.reached.tolist()) == ([], [])
+    assert (found.ends_before.tolist(), found.is_reached.tolist()) == ([], [])

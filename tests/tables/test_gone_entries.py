@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.checks.replication_undecided import _REASON_WORDS
+from auditor.checks.replication_undecided import _REASON_TEXTS
 from auditor.codecs.availability import coverage
 from auditor.model.states import IndexState, UnknownCopy
 from auditor.tables.gone_entries import entries_in_no_log, gone_entries
@@ -55,13 +55,13 @@ def test_what_two_readings_agree_on_is_missing_without_a_doubt() -> None:
 
 def test_what_was_read_once_is_missing_if_the_bookie_was_stopped_and_else_unknown() -> None:
     pairs = [pair("a", False)]
-    assert said(judge(LEDGER, pairs, states(stopped=True), 0)) == ({"a": set(GONE)}, {})
+    assert said(judge(LEDGER, pairs, states(is_stopped=True), 0)) == ({"a": set(GONE)}, {})
     unknown = said(judge(LEDGER, pairs, states(), 0))
     assert unknown == ({}, {"a": (set(GONE), UnknownCopy.ENTRY_LOG)})
 
 
 def test_entries_of_another_clusters_bookie_are_unknown_as_a_whole() -> None:
-    answer = judge(LEDGER, [pair("a", True)], states(foreign=True), 0)
+    answer = judge(LEDGER, [pair("a", True)], states(is_foreign=True), 0)
     assert members(answer.missing[0][1]) == set(EVERY)
 
 
@@ -95,7 +95,7 @@ def test_a_bookie_that_does_not_answer_leaves_it_to_the_two_readings() -> None:
 
 
 def test_every_reason_for_an_unknown_copy_has_words() -> None:
-    assert set(_REASON_WORDS) == set(UnknownCopy)
+    assert set(_REASON_TEXTS) == set(UnknownCopy)
 
 
 def location(bookie: str, log: int, ledger: int, gone: set[int] | None, **more: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.model.ledger_id import LayoutKind
-from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes, Znode
+from auditor.sources.metadata.store import UNKNOWN_COUNT, ClusterNodes, Znode
 from auditor.sources.metadata.stores import open_store
 from auditor.tables.cluster_state import IdRange, find_undrawn, ids_drawn, is_unused_store
 
@@ -52,7 +52,7 @@ def test_a_first_snapshot_and_its_log_say_no_less_than_what_was_drawn(tmp_path: 
     [
         (nodes(idgen=7), LayoutKind.LEGACY_HIERARCHICAL, (IdRange(0, LARGEST, 7),)),
         (nodes(idgen=7), LayoutKind.FLAT, ()),  # which counts by its root
-        (nodes(idgen=UNCOUNTED), LayoutKind.HIERARCHICAL, ()),
+        (nodes(idgen=UNKNOWN_COUNT), LayoutKind.HIERARCHICAL, ()),
         (nodes(LAYOUT=0), LayoutKind.HIERARCHICAL, ()),
         (nodes(idgen=2**31, idgen_long=2), LayoutKind.LONG_HIERARCHICAL, ()),  # no HOB is there
         (
@@ -81,7 +81,7 @@ def test_buckets_of_etcd_count_from_one() -> None:
     assert ids[0] == IdRange(0, 2**56 - 1, 1)
     assert ids[3] == IdRange(3 << 56, (4 << 56) - 1, (3 << 56) + 3)
     assert ids[127] == IdRange(127 << 56, LARGEST, (127 << 56) + 1)
-    assert ids_drawn(nodes(buckets__003=UNCOUNTED), LayoutKind.ETCD) == ()
+    assert ids_drawn(nodes(buckets__003=UNKNOWN_COUNT), LayoutKind.ETCD) == ()
 
 
 def test_a_store_that_no_cluster_used_is_bare() -> None:

@@ -45,7 +45,7 @@ def striped(ledger: LedgerFacts, bookie: str, upto: int, judged_only: bool) -> s
     for number, (first, ensemble) in enumerate(ledger.segments):
         is_last = number + 1 == len(ledger.segments)
         after = upto + 1 if is_last else ledger.segments[number + 1][0]
-        if ledger.closed:
+        if ledger.is_closed:
             after = min(after, ledger.last_entry_id + 1)
         elif judged_only:
             after = first if is_last else min(after, ledger.segments[-1][0] - ledger.write_quorum)
@@ -64,14 +64,14 @@ def ledgers(draw: st.DrawFn) -> LedgerFacts:
     closed = draw(st.booleans())
     return LedgerFacts(
         ledger_id=1,
-        closed=closed,
+        is_closed=closed,
         ensemble_size=size,
         write_quorum=write,
         ack_quorum=draw(st.integers(1, write)),
         last_entry_id=draw(st.integers(-1, LAST)) if closed else -1,
         mtime=0,
         segments=list(zip(firsts, ensembles, strict=True)),
-        changes=draw(st.integers(0, 4)),
+        metadata_changes=draw(st.integers(0, 4)),
     )
 
 
@@ -98,7 +98,7 @@ def has_pair(
         return bool(expected)
     if state != "ok" or expected != held or not expected:
         return True
-    return spoke and read != "read" and not ledger.closed
+    return spoke and read != "read" and not ledger.is_closed
 
 
 # An open end: bk1 was read in part, and said itself that it has nothing.
@@ -178,7 +178,7 @@ def _assert_class(ledger: LedgerFacts, answer: Judgement, missing: list[int]) ->
     """``missing`` has the copies that each entry is missing: those in the worst class there is are listed."""
     left = [ledger.write_quorum - copies for copies in missing]
     classes = [
-        {entry for entry, copies in enumerate(left) if ledger.closed and copies <= 0},
+        {entry for entry, copies in enumerate(left) if ledger.is_closed and copies <= 0},
         {entry for entry, copies in enumerate(left) if copies < ledger.ack_quorum},
         {entry for entry, copies in enumerate(left) if copies < ledger.write_quorum},
     ]
@@ -192,7 +192,7 @@ def _assert_excess(
     firsts = [first for first, _ in ledger.segments]
 
     def home(entry: int) -> list[str] | None:
-        if ledger.closed and entry > ledger.last_entry_id:
+        if ledger.is_closed and entry > ledger.last_entry_id:
             return None
         return list(ledger.segments[max(n for n, first in enumerate(firsts) if first <= entry)][1])
 
@@ -212,7 +212,7 @@ def _assert_excess(
 def _past_end(ledger: LedgerFacts, surplus: dict[str, set[int]]) -> dict[str, set[int]]:
     """The run of entries behind the end that an ack quorum of their write sets holds, entry by entry."""
     found: dict[str, set[int]] = {}
-    if not ledger.closed or ledger.changes == len(ledger.segments):
+    if not ledger.is_closed or ledger.metadata_changes == len(ledger.segments):
         return found
     for entry in range(ledger.last_entry_id + 1, LAST + 6):
         _, ensemble = max((each for each in ledger.segments if each[0] <= entry), key=lambda each: each[0])
@@ -229,7 +229,7 @@ def _assert_lagging(
     ledger: LedgerFacts, held: dict[str, set[int]], sure: set[str], answer: Judgement
 ) -> None:
     late: dict[str, set[int]] = {}
-    if not ledger.closed:
+    if not ledger.is_closed:
         start, ensemble = ledger.segments[-1]
         for entry in range(start, LAST + 6):
             places = [(entry + step) % ledger.ensemble_size for step in range(ledger.write_quorum)]
@@ -252,7 +252,7 @@ def test_replicas_gone_as_a_whole_are_judged_many_at_a_time(
     states = {bookie: BookieState(reading[bookie], index_time=10**12) for bookie in BOOKIES}
     cases = []
     for any_ledger, lost in gone:
-        ledger = replace(any_ledger, closed=True)
+        ledger = replace(any_ledger, is_closed=True)
         expected = {bookie: striped(ledger, bookie, LAST, judged_only=True) for bookie in lost}
         pairs = [Pair(b, groups(e), NO_GROUPS, "absent") for b, e in expected.items() if e]
         assert lacks_whole_replicas(ledger, pairs)
@@ -287,11 +287,11 @@ def test_a_loss_is_doubted_where_something_may_explain_it(state: BookieState, do
 
 def test_what_a_bookie_of_another_cluster_holds_is_no_copy() -> None:
     pair = Pair("bk0", groups({0, 2}), groups({0, 2}), "ok")
-    answer = judge(CLOSED, [pair], {"bk0": BookieState("unread", foreign=True)}, grace_ms=0)
+    answer = judge(CLOSED, [pair], {"bk0": BookieState("unread", is_foreign=True)}, grace_ms=0)
     assert (answer.m, answer.mu, answer.missing) == (0, 1, [])
 
 
-PAST = LedgerFacts(7, True, 3, 2, 2, 8, 1_000_000, [(0, BOOKIES[:3])], changes=2)
+PAST = LedgerFacts(7, True, 3, 2, 2, 8, 1_000_000, [(0, BOOKIES[:3])], metadata_changes=2)
 SOUND = {bookie: BookieState("read", index_time=10**12) for bookie in BOOKIES}
 
 
@@ -317,7 +317,7 @@ def test_what_a_bookie_outside_has_behind_the_end_counts_unless_a_writer_or_take
 ) -> None:
     """Re-replication took the bookie out of the ensemble; a writer's close takes 1 change, a takeover 2."""
     copy = Pair("bk9", NO_GROUPS, groups({7, 8, 9, 10}), "ok")
-    ledger = replace(PAST, changes=changes)
+    ledger = replace(PAST, metadata_changes=changes)
     answer = judge(ledger, [copy], SOUND, grace_ms=0)
     separate_past_end(ledger, SOUND, answer)
     assert [(each.bookie_id, each.behind_end) for each in answer.foreign] == [("bk9", behind)]
@@ -328,16 +328,16 @@ def test_an_ack_quorum_behind_the_end_is_told_apart_from_left_overs() -> None:
     assert past_end(PAST, SOUND, bk0={9}, bk1={9, 10}) == [("bk0", {9}), ("bk1", {9})]
     assert past_end(PAST, SOUND, bk0={9}, bk2={9}) == []  # bk2 should not have it: one copy
     assert past_end(PAST, SOUND, bk1={10}, bk2={10}) == []  # behind a hole: nobody was told
-    assert past_end(replace(PAST, changes=1), SOUND, bk0={9}, bk1={9}) == []  # its writer closed it
-    on_etcd = replace(PAST, changes=1, mtime=None)  # which keeps no times and counts changes
+    assert past_end(replace(PAST, metadata_changes=1), SOUND, bk0={9}, bk1={9}) == []  # its writer closed it
+    on_etcd = replace(PAST, metadata_changes=1, mtime=None)  # which keeps no times and counts changes
     assert past_end(on_etcd, SOUND, bk0={9}, bk1={9}) == []
-    not_counted = replace(PAST, changes=None)
+    not_counted = replace(PAST, metadata_changes=None)
     assert past_end(not_counted, SOUND, bk0={9}, bk1={9}) == [("bk0", {9}), ("bk1", {9})]
     assert past_end(replace(PAST, last_entry_id=-1), SOUND, bk0={0}, bk1={0}) == [("bk0", {0}), ("bk1", {0})]
 
 
 def test_what_another_clusters_bookie_holds_behind_the_end_is_not_its() -> None:
-    states = {**SOUND, "bk0": BookieState("unread", foreign=True)}
+    states = {**SOUND, "bk0": BookieState("unread", is_foreign=True)}
     assert past_end(PAST, states, bk1={9}) == []
     pairs = [
         Pair(b, groups(striped(PAST, b, 8, True)), groups(striped(PAST, b, 8, True) | {9}), "ok")
@@ -352,14 +352,18 @@ def test_what_another_clusters_bookie_holds_behind_the_end_is_not_its() -> None:
 def test_what_a_bookie_of_another_cluster_holds_is_joined_with_no_ledger_by_its_id() -> None:
     """Neither a copy outside of the ensembles, nor one of another segment, nor one of an open end."""
     stranger = Pair("bk9", NO_GROUPS, groups({0, 1, 2}), "ok")
-    states = {**SOUND, "bk9": BookieState("unread", foreign=True), "bk2": BookieState("unread", foreign=True)}
+    states = {
+        **SOUND,
+        "bk9": BookieState("unread", is_foreign=True),
+        "bk2": BookieState("unread", is_foreign=True),
+    }
     assert judge(CLOSED, [stranger], states, grace_ms=0).foreign == []
     [copy] = judge(CLOSED, [stranger], SOUND, grace_ms=0).foreign
     assert (copy.bookie_id, coverage.count(copy.held), copy.behind_end) == ("bk9", 3, 0)
     member = Pair("bk2", NO_GROUPS, groups({0, 1, 2, 50}), "ok")
     answer = judge(CLOSED, [member], states, grace_ms=0)
     assert (answer.stale, answer.surplus, answer.missing) == ([], [], [])
-    open_end = replace(CLOSED, closed=False)
+    open_end = replace(CLOSED, is_closed=False)
     assert judge(open_end, [member], states, grace_ms=0).lagging == []
 
 

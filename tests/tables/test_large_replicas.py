@@ -52,7 +52,7 @@ from auditor.tables.unequal import BookieTrust, _blocks, _compare
 from auditor.spark.query_plans import PARTITION_BYTES
 
 folder = Path(sys.argv[1])
-files = TableFiles.of(fs.LocalFileSystem(), str(folder / "availability"))
+files = TableFiles.from_directory(fs.LocalFileSystem(), str(folder / "availability"))
 size = files.column_bytes(GROUP_COLUMNS)
 buckets = -(-size // PARTITION_BYTES)
 packed = pa.ipc.IpcWriteOptions(compression="zstd")

@@ -172,7 +172,7 @@ def test_a_task_reads_a_bounded_number_of_bytes(tmp_path: Path, monkeypatch: pyt
         | {"parts": [part | {"no_copy": None}]}
         for log_id in (1, 2)
     ]
-    batches = module._read(iter([pa.RecordBatch.from_pylist(logs)]))
+    batches = module._read_logs(iter([pa.RecordBatch.from_pylist(logs)]))
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert [(row["entries"], row["reason"]) for row in rows] == [(1, None), (None, module.OVER_LIMIT_REASON)]
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from auditor.audit.offload_scan import check_listing, listing_rows
+from auditor.audit.offload_scan import check_inventory, inventory_rows
 from auditor.errors import UsageError
 from auditor.sources.owners.applications import OWNERS
 from auditor.tables.offload_objects import offload_objects
@@ -105,7 +105,7 @@ def test_a_listing_in_any_form_meets_the_contexts(spark: SparkSession, tmp_path:
         path.write_bytes(gzip.compress(csv("key,size", "{name},{size}").encode()))
     else:
         parquet(path)
-    assert judged(spark, listing_rows(spark, str(path))) == WANTED
+    assert judged(spark, inventory_rows(spark, str(path))) == WANTED
 
 
 def test_a_list_that_cannot_be_read_may_name_any_orphan(spark: SparkSession) -> None:
@@ -125,10 +125,10 @@ def test_an_empty_listing_confirms_nothing(spark: SparkSession) -> None:
 
 def test_what_is_no_listing_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
-        check_listing(str(tmp_path / "nothing.csv"))
+        check_inventory(str(tmp_path / "nothing.csv"))
     (tmp_path / "one.csv").write_text("a\nb\n")
     with pytest.raises(UsageError, match="one column"):
-        listing_rows(spark, str(tmp_path / "one.csv"))
+        inventory_rows(spark, str(tmp_path / "one.csv"))
     pq.write_table(pa.table({"size": [1]}), tmp_path / "sizes.parquet")
     with pytest.raises(UsageError, match="no column has one of the names name, key, object"):
-        listing_rows(spark, str(tmp_path / "sizes.parquet"))
+        inventory_rows(spark, str(tmp_path / "sizes.parquet"))

@@ -104,18 +104,18 @@ def matches(
 
 def test_two_saved_stores_with_one_chroot_are_two() -> None:
     found = matches([MONDAY, OTHER])
-    assert (found.same, found.current) == ({}, {})
+    assert (found.first_names, found.current_names) == ({}, {})
     assert found.identities == {MONDAY: "pulsar saved  of ledger 10", OTHER: "pulsar saved  of ledger 11"}
     # Each keeps its name in every run, whatever its file is called.
     earlier: dict[str, str | None] = dict(found.identities)
     again = matches([OTHER, TUESDAY], {(TUESDAY, MONDAY): 3, (OTHER, OTHER): 1}, earlier=earlier)
     assert again.identities == {TUESDAY: earlier[MONDAY], OTHER: earlier[OTHER]}
-    assert again.current == {MONDAY: TUESDAY, OTHER: OTHER}
+    assert again.current_names == {MONDAY: TUESDAY, OTHER: OTHER}
 
 
 def test_one_store_that_is_named_twice_is_one() -> None:
     found = matches([MONDAY, OTHER, TUESDAY], twins=[(MONDAY, TUESDAY)])
-    assert found.same == {TUESDAY: MONDAY}
+    assert found.first_names == {TUESDAY: MONDAY}
     assert found.identities.keys() == {MONDAY, OTHER}
     # It takes the place of no other store of the earlier run.
     earlier: dict[str, str | None] = dict(matches([MONDAY, OTHER]).identities)

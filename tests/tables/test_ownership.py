@@ -12,7 +12,7 @@ from auditor.model.owner_scope import ROLLOVER_MS
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.owners.applications import OWNERS
 from auditor.tables import ownership as owned_tables
-from auditor.tables.ownership import AGELESS_REASON, OWNERSHIP, ReadTimes, ownership
+from auditor.tables.ownership import NO_AGE_REASON, OWNERSHIP, ReadTimes, ownership
 from auditor.tables.scans import DOUBTFUL_IDS, MOVED
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) 
     earlier: list[Row] = [
         {"ledger_id": id, "standing": "unowned"}
         if id % 2
-        else {"ledger_id": id, "standing": "unknown", "why": AGELESS_REASON}
+        else {"ledger_id": id, "standing": "unknown", "why": NO_AGE_REASON}
         for id in BEFORE
     ]
     earlier += [
@@ -233,7 +233,7 @@ def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) 
 def test_with_too_many_places_unread_no_ledger_is_called_unowned(
     status: str, limit: int, above: int, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owned_tables, "MAX_CLOSED_PLACES", 20)
+    monkeypatch.setattr(owned_tables, "MAX_UNREAD_PATHS", 20)
     said = {
         "application": b"pulsar", "component": b"managed-ledger",
         "pulsar/managed-ledger": b"shop/orders/persistent/plain",

@@ -52,7 +52,7 @@ def judge(
     locations = Locations({name: Location(path) for name, path in paths.items()})
     registered = [name for name in BOOKIES if name not in gone.split()]
     writable = [name for name in registered if name not in readonly.split()]
-    return PlacementJudge.of(settings, locations, BOOKIES, writable, registered)
+    return PlacementJudge.for_cluster(settings, locations, BOOKIES, writable, registered)
 
 
 def rows(judge: PlacementJudge, *ledgers: Ledger) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from auditor.audit.comparison import bookies_taking_reads
 from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
-from auditor.tables.rejudgement import BOUND_REASON, MAX_ANSWERS_KEPT, rejudge, requests
+from auditor.tables.rejudgement import MAX_ANSWERS_KEPT, READ_LIMIT_REASON, rejudge, select_reads
 from auditor.tables.unequal import BookieTrust
 from tests.tables.files import pairs_of
 from tests.tables.rows import index, ledger, ledgers, unpack
@@ -51,7 +51,7 @@ def asked(found: DataFrame) -> list[tuple[int, str, int]]:
 
 def test_the_worst_entries_of_the_worst_ledgers_are_asked_for_first(spark: SparkSession) -> None:
     metadata, _, by_index = tables(spark)
-    everything = asked(requests(metadata, by_index, BOOKIES, 1000))
+    everything = asked(select_reads(metadata, by_index, BOOKIES, 1000))
     of_a = [(ledger_id, entry) for ledger_id, bookie, entry in everything if bookie == "a"]
     assert of_a == [(4, 4), (3, 4), (2, 4), (4, 5), (3, 5), (2, 5)]
     # Who holds the worst entry by its index is asked as well.
@@ -63,10 +63,14 @@ def test_the_worst_entries_of_the_worst_ledgers_are_asked_for_first(spark: Spark
     ]
     # Of ledger 2 bookie b lacks nothing: where a cannot be asked, there is nothing to find out.
     of_b = [each for each in everything if each[1] == "b" and each[0] != 2]
-    assert asked(requests(metadata, by_index, ["b"], 1000)) == of_b
-    assert sorted(asked(requests(metadata, by_index, BOOKIES, 3))) == [(4, "a", 4), (4, "b", 4), (4, "c", 4)]
-    assert len(asked(requests(metadata, by_index, ["a"], 4))) == 2  # half of all for one bookie
-    assert len(asked(requests(metadata, by_index, ["a"], 1))) == 1
+    assert asked(select_reads(metadata, by_index, ["b"], 1000)) == of_b
+    assert sorted(asked(select_reads(metadata, by_index, BOOKIES, 3))) == [
+        (4, "a", 4),
+        (4, "b", 4),
+        (4, "c", 4),
+    ]
+    assert len(asked(select_reads(metadata, by_index, ["a"], 4))) == 2  # half of all for one bookie
+    assert len(asked(select_reads(metadata, by_index, ["a"], 1))) == 1
 
 
 def test_what_is_listed_and_whole_replicas_that_are_undecided_are_asked_for_last(spark: SparkSession) -> None:
@@ -80,9 +84,9 @@ def test_what_is_listed_and_whole_replicas_that_are_undecided_are_asked_for_last
         for bookie in BOOKIES
     ]
     listed = [index(1, "a", ALL, storage="rpc", answered=1)]
-    pairs = pairs_of(spark, rows, held, listed, BookieTrust(whole=frozenset({"a"})))
+    pairs = pairs_of(spark, rows, held, listed, BookieTrust(read_bookies=frozenset({"a"})))
     by_index = judge_ledgers(metadata, pairs, STATES, 0)
-    wanted = asked(requests(metadata, by_index, BOOKIES, 1000))
+    wanted = asked(select_reads(metadata, by_index, BOOKIES, 1000))
     # A damaged index answers from the damage, and of a wrong directory the bookie's finding says all.
     assert [(n, entry) for n, bookie, entry in wanted if bookie == "a"] == [
         (6, 4),
@@ -92,7 +96,7 @@ def test_what_is_listed_and_whole_replicas_that_are_undecided_are_asked_for_last
         (1, 9),
     ]
     assert [(n, bookie) for n, bookie, _ in wanted if bookie != "a"] == [(6, "b"), (6, "c")]
-    assert asked(requests(metadata, by_index, ["c"], 1000)) == []
+    assert asked(select_reads(metadata, by_index, ["c"], 1000)) == []
 
 
 def again(
@@ -133,7 +137,7 @@ def test_answers_change_the_ledgers_that_were_asked_about_and_no_other(spark: Sp
     ]
     assert len(rows[4]["witness"]) == 6 <= MAX_ANSWERS_KEPT
     assert (rows[2]["m"], rows[2]["witness"]) == (1, [])
-    assert rows[2]["doubts"] == [f"bookies of the ledger were not asked: {BOUND_REASON}"]
+    assert rows[2]["doubts"] == [f"bookies of the ledger were not asked: {READ_LIMIT_REASON}"]
 
 
 def test_a_ledger_whose_bookies_cannot_be_asked_is_judged_by_their_indexes(spark: SparkSession) -> None:
@@ -147,11 +151,11 @@ def test_a_bookie_that_refuses_reads_leaves_no_doubt_in_any_ledger(spark: SparkS
     states = {name: replace(state, journal_read=True) for name, state in STATES.items()}
     rows = again(spark, (4, "a", 4, "refused"), (4, "b", 4, "no-such-entry"), states=states)
     # b and c take reads: of c nobody knows in ledger 4, of b in ledger 3.
-    assert rows[4]["doubts"] == [f"c did not respond: {BOUND_REASON}"]
-    assert rows[3]["doubts"] == [f"bookies of the ledger were not asked: {BOUND_REASON}"]
+    assert rows[4]["doubts"] == [f"c did not respond: {READ_LIMIT_REASON}"]
+    assert rows[3]["doubts"] == [f"bookies of the ledger were not asked: {READ_LIMIT_REASON}"]
     assert rows[2]["doubts"] == []
     assert [part["bookie_id"] for part in rows[2]["missing"]] == ["a"]
     unread = again(spark, (4, "a", 4, "refused"))
-    reasons = {"a": "silence", "b": BOUND_REASON, "c": BOUND_REASON}
+    reasons = {"a": "silence", "b": READ_LIMIT_REASON, "c": READ_LIMIT_REASON}
     assert unread[4]["doubts"] == [f"{name} did not respond: {why}" for name, why in reasons.items()]
-    assert unread[2]["doubts"] == [f"bookies of the ledger were not asked: {BOUND_REASON}"]
+    assert unread[2]["doubts"] == [f"bookies of the ledger were not asked: {READ_LIMIT_REASON}"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from auditor.audit.space_scan import drawn_since
+from auditor.audit.space_scan import ids_issued_since
 from auditor.spark import functions as F
 from auditor.tables.cluster_state import IdRange
 from auditor.tables.judge_replicas import BookieState
@@ -180,7 +180,7 @@ def test_an_answer_of_an_open_end_is_whole_where_the_disks_were_read_in_part(spa
     answers = [index(number, "bk1", {0, 1}, answered=SCAN) for number in (1, 3)]
     indexes = [index(2, "bk1", {0, 1})]
     indexes += [index(number, "bk2", {0, 1, 2}) for number in (1, 2)] + [index(3, "bk2", {0, 1})]
-    pairs = pairs_of(spark, metadata, indexes, answers, BookieTrust(partly=frozenset({"bk1"})))
+    pairs = pairs_of(spark, metadata, indexes, answers, BookieTrust(part_read_bookies=frozenset({"bk1"})))
     same = pairs.where("expected <=> held").collect()
     assert [(row["ledger_id"], row["bookie_id"]) for row in same] == [(1, "bk1")]
     states = READ | {"bk1": BookieState("partial", index_time=SCAN)}
@@ -300,9 +300,9 @@ def test_ids_that_were_given_out_lately_lie_above_all_that_are_older(
 ) -> None:
     rows = [ledger(10 * (n + 1), {"bk1": {0}}, ctime=at) for n, at in enumerate(made)]
     ids = IdRange(0, 2**63 - 1, following)
-    assert drawn_since(ledgers(spark, *rows), ids, begun, 100) == drawn
+    assert ids_issued_since(ledgers(spark, *rows), ids, begun, 100) == drawn
     gap: Row = {"status": "gap", "path": "00"}
-    assert drawn_since(ledgers(spark, *rows, gap), ids, begun, 100) is None
+    assert ids_issued_since(ledgers(spark, *rows, gap), ids, begun, 100) is None
 
 
 def _frame_of(spark: SparkSession, indexes: list[Row]) -> DataFrame:

@@ -156,7 +156,7 @@ def _configured(
 ) -> list[dict[str, Any]]:
     conf = configured_bookie(properties)
     found = attribute(find_places([str(root)]), {*bookies}, {}, CLUSTER).found
-    return starts(found, stored, CLUSTER, conf=conf)
+    return starts(found, stored, CLUSTER, configuration_file=conf)
 
 
 JOURNAL = {"journalDirectories": "/data/bk1/journal"}

@@ -13,7 +13,13 @@ from auditor.tables import doubts
 from auditor.tables.judge_replicas import BookieState, LedgerFacts, Pair
 from auditor.tables.judgement import Judgement
 from auditor.tables.ledger_class import judge
-from auditor.tables.rejudgement import BOUND_REASON, MAX_SAMPLED_ENTRIES, judge_again, questions, write_set
+from auditor.tables.rejudgement import (
+    MAX_SAMPLED_ENTRIES,
+    READ_LIMIT_REASON,
+    choose_reads,
+    judge_again,
+    write_set,
+)
 from tests.tables.test_judge_replicas import entries, groups, ledgers, striped
 
 HOUR = 3_600_000
@@ -95,7 +101,7 @@ def test_a_stale_index_that_is_contradicted_is_no_finding_on_its_bookie() -> Non
 def test_a_bookie_that_was_not_heard_leaves_a_doubt(answers: list[dict[str, Any]]) -> None:
     answer = judged(answers)
     assert missing(answer) == ALL
-    reason = "silence" if answers and answers[0]["reason"] else BOUND_REASON
+    reason = "silence" if answers and answers[0]["reason"] else READ_LIMIT_REASON
     assert answer.doubts == {doubts.reads_unanswered(A, reason)}
 
 
@@ -187,7 +193,7 @@ def test_what_only_a_listing_has_is_held_and_asked_for() -> None:
     assert (of(half.listed), of(half.unindexed)) == ({A: {9}}, {A: {8}})
     denied = by(said(A, "no-such-entry", 8))
     assert (of(denied.listed), denied.unindexed, unknown(denied)) == ({A: {9}}, [], {"a denied": {8}})
-    for state in (STALE, BookieState("read"), replace(FRESH, suspect=True)):
+    for state in (STALE, BookieState("read"), replace(FRESH, has_misplaced_directory=True)):
         answer = by(said(A, "served", 8, 9), state)
         assert (answer.listed, answer.unindexed, answer.m, answer.mu) == ([], [], 0, 0)
 
@@ -223,14 +229,14 @@ def test_a_listing_proves_no_absence_and_the_bookies_word_does() -> None:
 
 
 def test_what_a_bookies_word_does_not_dispel_stays_a_doubt() -> None:
-    swapped = BookieState("read", suspect=True, index_time=1_001 * HOUR)
+    swapped = BookieState("read", has_misplaced_directory=True, index_time=1_001 * HOUR)
     answer = judged(said(A, "no-such-ledger", 3), state=swapped)
     assert answer.doubts == {doubts.in_misplaced_directory(A)}
     assert not judged(said(A, "served", 3), state=swapped).unindexed  # the place explains it
 
 
 def test_another_clusters_bookie_is_not_believed() -> None:
-    answer = judged(said(A, "served", 3), state=BookieState("unread", foreign=True))
+    answer = judged(said(A, "served", 3), state=BookieState("unread", is_foreign=True))
     assert unknown(answer) == {"a unread": ALL}
 
 
@@ -246,7 +252,7 @@ def test_questions_are_bounded_and_begin_with_the_worst_entry(
         if lost:
             lacking[bookie] = lost
     askable = data.draw(st.sets(st.sampled_from([f"bk{n}" for n in range(6)])))
-    asked = questions(ledger, [(bookie, groups(lost)) for bookie, lost in lacking.items()], askable)
+    asked = choose_reads(ledger, [(bookie, groups(lost)) for bookie, lost in lacking.items()], askable)
     assert len({(bookie, entry) for _, bookie, entry in asked}) == len(asked)
     assert {bookie for _, bookie, _ in asked} <= askable
     counts = {
@@ -274,13 +280,13 @@ def test_one_entry_that_should_be_there_is_asked_of_a_replica_that_is_undecided(
     due = {b: striped(ledger, b, 40, judged_only=True) for b in ("bk0", "bk1", "bk2")}
     undecided = [bookie for bookie, entries in due.items() if entries]
     first = {bookie: min(striped(ledger, bookie, 40, judged_only=False)) for bookie in undecided}
-    asked = questions(ledger, [], ["bk0", "bk1"], undecided=undecided)
+    asked = choose_reads(ledger, [], ["bk0", "bk1"], bookies_with_undecided_replica=undecided)
     assert asked == [(1, bookie, first[bookie]) for bookie in undecided if bookie != "bk2"]
     if due["bk0"]:
         listed = data.draw(
             st.sets(st.sampled_from(sorted(due["bk0"])), min_size=1, max_size=MAX_SAMPLED_ENTRIES)
         )
-        asked = questions(ledger, [], ["bk0"], [("bk0", groups(listed))], ["bk0"])
+        asked = choose_reads(ledger, [], ["bk0"], [("bk0", groups(listed))], ["bk0"])
         assert {entry for _, _, entry in asked} == listed | {first["bk0"]}
 
 

@@ -22,7 +22,14 @@ from auditor.spark.execution import Execution
 from auditor.tables.accounts import expected_replicas, gone_replicas, index_replicas, tail_replicas
 from auditor.tables.gone_entries import GONE_ENTRIES
 from auditor.tables.index_counts import IndexShapes
-from auditor.tables.replica_blocks import NO_ANSWER_TIME, Account, CodedColumn, ReplicaBatch, pack, unpack
+from auditor.tables.replica_blocks import (
+    NO_ANSWER_TIME,
+    Account,
+    CodedColumn,
+    ReplicaBatch,
+    from_blocks,
+    to_blocks,
+)
 from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieTrust, find_unequal, unequal_rows
 from tests.examples import examples
 from tests.tables.files import IN_DRIVER, written
@@ -88,15 +95,15 @@ def replicas_of(said: Sequence[Said]) -> ReplicaBatch:
         np.array(ledgers, np.int64),
         np.array(scopes, np.int64),
         np.array(times, np.int64),
-        CodedColumn.of(pa.array(bookies, pa.string())),
-        CodedColumn.of(pa.array(groups, pa.binary())),
-        CodedColumn.of(pa.array([each.state for each in said], pa.string())),
+        CodedColumn.from_column(pa.array(bookies, pa.string())),
+        CodedColumn.from_column(pa.array(groups, pa.binary())),
+        CodedColumn.from_column(pa.array([each.state for each in said], pa.string())),
     )
 
 
 def in_blocks(accounts: dict[Account, list[Said]], buckets: int, packs: int) -> list[pa.RecordBatch]:
     return [
-        pack(replicas_of(said[each::packs]), account, buckets)
+        to_blocks(replicas_of(said[each::packs]), account, buckets)
         for account, said in accounts.items()
         for each in range(packs)
     ]
@@ -107,7 +114,7 @@ def compared(blocks: Sequence[pa.RecordBatch], words: BookieTrust) -> list[Found
     batches: list[pa.RecordBatch] = []
     for bucket in sorted(set(table["bucket"].to_pylist())):
         mine = table.filter(pa.compute.equal(table["bucket"], bucket))
-        batches += unequal_rows(*unpack(mine.to_batches()), words)
+        batches += unequal_rows(*from_blocks(mine.to_batches()), words)
     return found_in(pa.Table.from_batches(batches, UNEQUAL))
 
 
@@ -163,7 +170,7 @@ def one_pair(
     if answer:
         told = answer.entries or NOTHING
         settles = not indexed or (answer.state == "ok" and (indexed.state == "ok" or bool(told)))
-        by_disk = pair[2] in words.whole and (not indexed or indexed.state == "ok")
+        by_disk = pair[2] in words.read_bookies and (not indexed or indexed.state == "ok")
         listed = told - shown if by_disk else NOTHING
         if state == "not-indexed" and settles:
             shown = NOTHING  # what it serves after all, it said itself
@@ -174,11 +181,11 @@ def one_pair(
         shown |= tail.entries or NOTHING
         listed -= tail.entries or NOTHING
         state = "ok" if state in ("absent", "not-indexed") else state
-    theirs = pair[2] in words.foreign
+    theirs = pair[2] in words.foreign_bookies
     there = bool(indexed or answer or tail)
     if due and there and due == shown and state == "ok" and not theirs and not listed:
         # Of an open end an answer says what is lacked, where the bookie's disks do not.
-        partly = pair[2] in words.partly and answered is not None
+        partly = pair[2] in words.part_read_bookies and answered is not None
         if not partly or (expected and expected.state == "CLOSED"):
             return None
     return Found(pair, due, shown, state, answered, listed, absent)
@@ -213,14 +220,14 @@ def test_blocks_find_what_a_look_at_each_entry_does(
 
 def test_a_ledger_has_one_bucket_whoever_speaks_of_it() -> None:
     said = [Said((number, 0, "a:1"), frozenset({0}), "ok") for number in range(1000)]
-    found = [pack(replicas_of(said), account, 16).column("bucket").to_pylist() for account in Account]
+    found = [to_blocks(replicas_of(said), account, 16).column("bucket").to_pylist() for account in Account]
     assert all(each == sorted(set(each)) and len(each) == 16 for each in found)
     assert len({tuple(each) for each in found}) == 1
 
 
 def test_a_block_has_no_more_values_than_its_rows_need() -> None:
     said = [Said((number, 0, f"{number}:1"), frozenset({number}), "ok") for number in range(100)]
-    blocks = pack(replicas_of(said), Account.INDEX, 8)
+    blocks = to_blocks(replicas_of(said), Account.INDEX, 8)
     assert sum(len(each.as_py()) for each in blocks.column("groups_octets")) == 100 * 24
     assert [each.as_py() for each in blocks.column("scopes")] == [b""] * blocks.num_rows
 
@@ -260,9 +267,9 @@ def accounts(tmp_path: Path) -> list[AccountFiles]:
         {"bookie_id": "a:1", "scope_id": 0, "ledger_id": 5, "groups": groups_of({1}), "state": "agreed"},
         {"bookie_id": "b:1", "scope_id": 0, "ledger_id": 4, "groups": groups_of({9}), "state": "once"},
     ]
-    edges = IndexShapes({"b:1": 8192}, frozenset({"b:1"}), frozenset()).edges
+    edges = IndexShapes({"b:1": 8192}, frozenset({"b:1"}), frozenset()).page_size_of_cut_files
     readers: Iterable[tuple[str, Any, Sequence[Any], Any]] = (
-        ("ledgers", LEDGERS, ledgers, lambda files: expected_replicas(files, all_members=True)),
+        ("ledgers", LEDGERS, ledgers, lambda files: expected_replicas(files, include_all_members=True)),
         ("availability", AVAILABILITY, rows, lambda files: index_replicas(files, edges, {"pieces:1"})),
         ("answers", AVAILABILITY, asked, index_replicas),
         ("journal_tails", TAILS, tails, lambda files: tail_replicas(files, {"moved:1"})),
@@ -277,7 +284,7 @@ def accounts(tmp_path: Path) -> list[AccountFiles]:
 def test_tables_are_compared_by_tasks_as_they_are_here(
     spark: SparkSession, accounts: list[AccountFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = BookieTrust(partly=frozenset({"a:1"}))
+    words = BookieTrust(part_read_bookies=frozenset({"a:1"}))
     here = find_unequal(IN_DRIVER, accounts, words)
     found = {row.pair: row for row in found_in(here)}
     assert {pair[0] for pair in found} == {5, 6, 9, *range(20, 20 + len(OF_REPLICAS))}

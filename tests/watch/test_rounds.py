@@ -105,13 +105,13 @@ def test_what_is_away_is_a_failed_round_and_the_next_comes_sooner(stop: Waits, t
     assert [each.report is None for each in seen] == [True] * 4 + [False, True]
     assert seen[0].error is away
     waits = [FIRST_RETRY_S, 2 * FIRST_RETRY_S, 4 * FIRST_RETRY_S, 8 * FIRST_RETRY_S, HOUR, FIRST_RETRY_S]
-    assert [each.wait for each in seen] == waits
+    assert [each.wait_seconds for each in seen] == waits
     assert stop.seconds == [pytest.approx(each, abs=5) for each in waits[:5]]
 
 
 def test_no_wait_is_longer_than_the_interval(stop: Waits, tmp_path: Path) -> None:
     found = begun(Made(StoreError("away")), stop, numbered(tmp_path), interval=45.0)
-    assert [next(found).wait for _ in range(60)] == [30.0] + [45.0] * 59
+    assert [next(found).wait_seconds for _ in range(60)] == [30.0] + [45.0] * 59
 
 
 def test_another_audit_of_the_cluster_is_no_reason_to_end(stop: Waits, tmp_path: Path) -> None:

@@ -32,40 +32,40 @@ from auditor.model.report_source import Figures
 from auditor.model.views import LedgerView
 from auditor.reports.finding_text import is_suppressed
 from auditor.reports.html.findings import (
-    FINDINGS_PACKED,
-    ID_WIDTH,
-    SEPARATOR,
-    FindingShown,
-    drawings_packed,
-    finding_shown,
-    findings_packed,
-    picture,
+    FIELD_SEPARATOR,
+    MAX_FINDINGS_PACKED,
+    MAX_ID_CHARACTERS,
+    FindingFields,
+    drawing_blocks,
+    drawing_values_of,
+    finding_blocks,
+    finding_fields,
     rows_that_fit,
 )
 from auditor.reports.html.overview import (
-    SPACE_WORDS,
-    bookies_shown,
-    disks_shown,
-    overview,
-    space_shown,
-    trend,
+    SPACE_LABELS,
+    bookie_values,
+    disk_values,
+    report_values,
+    space_values,
+    trend_values,
 )
-from auditor.reports.owners import owners_shown
+from auditor.reports.owners import owner_page_values
 from auditor.reports.plain_text import shorten
 
 MAX_PAGE_BYTES = 2_000_000
 """Largest size of a page without its compressed blocks, in bytes."""
 
-FINDINGS_BYTES = 120_000
+MAX_FINDING_ROW_BYTES = 120_000
 """Largest size of the rows of findings that are visible without the script, in bytes."""
 
-LEDGERS_SHOWN = 6
-LEDGERS_DRAWN = 200
+MAX_LEDGERS_SHOWN = 6
+MAX_LEDGERS_DRAWN = 200
 """Largest number of ledgers with a drawing, including those that are visible without the script."""
 
-_ACTIONS_SHOWN, _CAUSES_SHOWN = 6, 8
-_BOOKIES_DRAWN = 1_000
-_MAX_DRAWING_CHARACTERS = 8_000_000  # characters, unpacked
+_MAX_ACTIONS_SHOWN, _MAX_CAUSES_SHOWN = 6, 8
+_MAX_BOOKIES_DRAWN = 1_000
+_MAX_DRAWING_CHARACTERS = 8_000_000  # before compression
 
 
 def render(
@@ -73,7 +73,7 @@ def render(
     figures: Figures,
     ledgers: Sequence[LedgerView] = (),
     history: Sequence[RunSummary] = (),
-    statuses: StatusLookup = no_change_status,
+    change_statuses: StatusLookup = no_change_status,
     run_name: str = "RUN",
     notes: Sequence[str] = (),
     findings: Iterable[tuple[Finding, ChangeStatus | None]] = (),
@@ -85,7 +85,7 @@ def render(
         figures: Counts for pictures, from `auditor.runs.figures.figures_of`.
         ledgers: Ledgers to draw, which have missing entries.
         history: Runs of the same directory, oldest first.
-        statuses: Change and first day of each finding in the report.
+        change_statuses: Change and first day of each finding in the report.
         run_name: Name of the run in commands.
         notes: Further notices for the reader.
         findings: All findings in their order, each with its change status.
@@ -102,82 +102,88 @@ def render(
     >>> "&lt;b&gt;" in page, "<b>" in page
     (True, False)
     """
-    pages = _environment()
+    environment = _environment()
     run = shlex.quote(shorten(run_name, 200))
-    style, script = _read_asset("style.css"), _read_asset("script.js")
-    pictures = [picture(ledger, report.findings, run_name) for ledger in ledgers[:LEDGERS_DRAWN]]
-    page = pages.get_template("page.html.j2").stream(
+    style_text, script_text = _read_asset("style.css"), _read_asset("script.js")
+    ledger_drawings = [
+        drawing_values_of(ledger, report.findings, run_name) for ledger in ledgers[:MAX_LEDGERS_DRAWN]
+    ]
+    page_stream = environment.get_template("page.html.j2").stream(
         named=run,
-        style=style,
-        script=script,
-        style_hash=_hash(style),
-        script_hash=_hash(script),
-        rows=_rows(report, statuses, run),
-        most=FINDINGS_PACKED,
-        fields=FindingShown._fields,
-        actions_most=_ACTIONS_SHOWN,
-        causes_most=_CAUSES_SHOWN,
+        style=style_text,
+        script=script_text,
+        style_hash=_content_hash(style_text),
+        script_hash=_content_hash(script_text),
+        rows=_finding_rows(report, change_statuses, run),
+        most=MAX_FINDINGS_PACKED,
+        fields=FindingFields._fields,
+        actions_most=_MAX_ACTIONS_SHOWN,
+        causes_most=_MAX_CAUSES_SHOWN,
         urgencies=[urgency for urgency in Urgency if urgency != Urgency.REST],
-        findings=findings_packed(findings),
-        drawings=drawings_packed(_drawing_items(pictures, figures, run), _MAX_DRAWING_CHARACTERS),
-        **overview(report, notes, run_name),
-        **bookies_shown(figures),
-        pictures=pictures[:LEDGERS_SHOWN],
+        findings=finding_blocks(findings),
+        drawings=drawing_blocks(_drawing_items(ledger_drawings, figures, run), _MAX_DRAWING_CHARACTERS),
+        **report_values(report, notes, run_name),
+        **bookie_values(figures),
+        pictures=ledger_drawings[:MAX_LEDGERS_SHOWN],
         histograms=figures.histograms,
-        **space_shown(figures.space),
-        **disks_shown(figures.space, figures.disks),
-        **owners_shown(figures.owners),
+        **space_values(figures.space),
+        **disk_values(figures.space, figures.disks),
+        **owner_page_values(figures.owners),
         failures=figures.failures,
-        **trend(history),
+        **trend_values(history),
     )
-    page.enable_buffering(64)
-    return page
+    page_stream.enable_buffering(64)
+    return page_stream
 
 
-def _rows(report: Report, statuses: StatusLookup, run: str) -> list[Markup]:
+def _finding_rows(report: Report, change_statuses: StatusLookup, run: str) -> list[Markup]:
     template = _environment().get_template("finding.html.j2")
-    # What is known and accepted stands apart: after all that is not.
-    findings = sorted(report.findings, key=lambda finding: is_suppressed(statuses(finding.fingerprint)))
+    # Suppressed findings come after all others.
+    sorted_findings = sorted(
+        report.findings, key=lambda finding: is_suppressed(change_statuses(finding.fingerprint))
+    )
 
-    def row(number: int) -> str:
-        finding = findings[number]
-        finding_view = finding_shown(finding, statuses(finding.fingerprint))
+    def row(finding_number: int) -> str:
+        finding = sorted_findings[finding_number]
+        finding_view = finding_fields(finding, change_statuses(finding.fingerprint))
         return template.render(
-            finding=finding_view, documented=finding.id in BY_ID, between=SEPARATOR, named=run
+            finding=finding_view, documented=finding.id in BY_ID, between=FIELD_SEPARATOR, named=run
         )
 
-    return rows_that_fit([finding.id for finding in findings], row, FINDINGS_BYTES)
+    return rows_that_fit([finding.id for finding in sorted_findings], row, MAX_FINDING_ROW_BYTES)
 
 
 def _drawing_items(
-    pictures: Sequence[dict[str, Any]], figures: Figures, run: str
+    ledger_drawings: Sequence[dict[str, Any]], figures: Figures, run: str
 ) -> Iterator[tuple[str, str]]:
     """Yield a name and a drawing for each ledger and bookie. Links on the page use the names."""
     ledger_template, bookie_template = map(_environment().get_template, ("ledger.html.j2", "bookie.html.j2"))
-    for drawing in pictures:
-        ledger = drawing["ledger"]
-        scope = f"{ledger.scope_id}:" if ledger.scope_id else ""
-        yield f"ledger {scope}{ledger.ledger_id}", ledger_template.render(each=drawing)
-    classes_by_bookie = {total.name: total.classes for total in figures.space}
-    for figure in figures.bookies[:_BOOKIES_DRAWN]:
-        name = figure.bookie_id
-        if shorten(name, ID_WIDTH) == name:  # else it could be another's
-            parts = [
-                (class_word, size)
-                for kind, class_word in SPACE_WORDS.items()
-                if (size := classes_by_bookie.get(name, {}).get(kind))
+    for ledger_drawing in ledger_drawings:
+        ledger = ledger_drawing["ledger"]
+        scope_prefix = f"{ledger.scope_id}:" if ledger.scope_id else ""
+        yield f"ledger {scope_prefix}{ledger.ledger_id}", ledger_template.render(each=ledger_drawing)
+    classes_by_bookie = {bookie_total.name: bookie_total.classes for bookie_total in figures.space}
+    for bookie_figure in figures.bookies[:_MAX_BOOKIES_DRAWN]:
+        name = bookie_figure.bookie_id
+        if shorten(name, MAX_ID_CHARACTERS) == name:  # a shortened name could belong to two bookies
+            space_parts = [
+                (class_label, byte_count)
+                for space_class, class_label in SPACE_LABELS.items()
+                if (byte_count := classes_by_bookie.get(name, {}).get(space_class))
             ]
-            argument = shlex.quote(name)
+            bookie_argument = shlex.quote(name)
             yield (
                 f"bookie {name}",
-                bookie_template.render(of=figure, parts=parts, argument=argument, named=run),
+                bookie_template.render(
+                    of=bookie_figure, parts=space_parts, argument=bookie_argument, named=run
+                ),
             )
 
 
 @cache
 def _environment() -> Environment:
     """Return the jinja2 environment, which escapes texts in every template, whatever the template's name."""
-    pages = Environment(
+    environment = Environment(
         loader=FunctionLoader(_read_asset),
         autoescape=True,
         undefined=StrictUndefined,
@@ -185,31 +191,31 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    pages.filters.update(
+    environment.filters.update(
         format_time=format_time,
         group_digits=group_digits,
         percent=percent,
         plural=plural,
-        prose=prose,
+        prose=paragraphs_of,
         shorten=shorten,
         size=size,
     )
-    return pages
+    return environment
 
 
-def group_digits(value: int) -> str:
+def group_digits(number: int) -> str:
     """Return a number with its digits in groups of three.
 
     >>> group_digits(1234567)
     '1,234,567'
     """
-    return f"{value:,}"
+    return f"{number:,}"
 
 
-def prose(text: str) -> list[str]:
+def paragraphs_of(text: str) -> list[str]:
     """Return the paragraphs of a folded text, each in one line. Each bullet is a paragraph of its own.
 
-    >>> prose("One\\nline.\\n\\n- a\\n  b\\n- c")
+    >>> paragraphs_of("One\\nline.\\n\\n- a\\n  b\\n- c")
     ['One line.', '- a b', '- c']
     """
     paragraphs: list[str] = []
@@ -229,6 +235,6 @@ def _read_asset(name: str) -> str:
     return (files("auditor.reports.html") / name).read_text("utf-8")
 
 
-def _hash(text: str) -> str:
+def _content_hash(text: str) -> str:
     """Return the hash of an element's text in the syntax of a Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

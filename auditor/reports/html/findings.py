@@ -21,34 +21,45 @@ from auditor.errors import CoverageLimitError
 from auditor.model.amounts import and_more, format_time, plural
 from auditor.model.finding import ChangeStatus, Finding, Urgency
 from auditor.model.views import LedgerView
-from auditor.reports.finding_text import class_text, command_for, entries, explain_words, positions_text
+from auditor.reports.finding_text import (
+    class_entries_text,
+    command_for,
+    entries_text,
+    explain_arguments_for,
+    positions_text,
+)
 from auditor.reports.ledger import (
     Cell,
     Replica,
     column_width,
-    log_words,
-    replica_words,
+    log_entries_text,
+    replica_texts,
     replicas_of,
     stripes_of,
 )
 from auditor.reports.plain_text import printable, shorten
 
-BOOKIES_SHOWN = 3  # with missing entries, and unknown ones, in one finding
-ID_WIDTH = 80  # characters of a bookie's id, and of what else there is
-_MESSAGE, _ENTRIES, _EVIDENCE, _COMMAND = 300, 120, 400, 200
+MAX_BOOKIES_SHOWN = 3  # of those that lack entries, and of unread ones, in one finding
+MAX_ID_CHARACTERS = 80  # of a bookie's id
+_MAX_MESSAGE_CHARACTERS, _MAX_ENTRIES_CHARACTERS, _MAX_EVIDENCE_CHARACTERS, _MAX_COMMAND_CHARACTERS = (
+    300,
+    120,
+    400,
+    200,
+)
 
-SEPARATOR = "\x1f"
+FIELD_SEPARATOR = "\x1f"
 """Separator between the items in one field of a finding."""
 
-FINDINGS_PACKED = 1_000_000
+MAX_FINDINGS_PACKED = 1_000_000
 """Largest number of findings on a page. A browser needs some 500 bytes of memory for each."""
 
-_BLOCK_LINES = 4_000
+_FINDINGS_A_BLOCK = 4_000
 """Number of findings in a block. Writer and browser have one block in memory at a time."""
-_DRAWINGS_BLOCK = 200
+_DRAWINGS_A_BLOCK = 200
 
 
-class FindingShown(NamedTuple):
+class FindingFields(NamedTuple):
     """Fields of a finding on the page, in the order of a line of a block.
 
     Each field is a text of visible characters and limited length. It is empty if there is no value. The
@@ -76,52 +87,56 @@ class FindingShown(NamedTuple):
     fingerprint: str
 
 
-def finding_shown(finding: Finding, change_status: ChangeStatus | None) -> FindingShown:
+def finding_fields(finding: Finding, change_status: ChangeStatus | None) -> FindingFields:
     """Return the fields of a finding for the page.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> shown = finding_shown(Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="a\\tlie"), None)
+    >>> finding = Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="a\\tlie")
+    >>> shown = finding_fields(finding, None)
     >>> shown.message, shown.ledger, shown.bookie, shown.explain
     ('a?lie', '42', '', 'ledger 42')
     """
-    lacking = [
-        f"{shorten(part.bookie_id, ID_WIDTH)} lacks {shorten(entries(part.groups, part.count), _ENTRIES)}"
-        for part in finding.missing[:BOOKIES_SHOWN]
+    missing_texts = [
+        f"{shorten(part.bookie_id, MAX_ID_CHARACTERS)} lacks "
+        f"{shorten(entries_text(part.groups, part.count), _MAX_ENTRIES_CHARACTERS)}"
+        for part in finding.missing[:MAX_BOOKIES_SHOWN]
     ]
-    unknown = [shorten(name, ID_WIDTH) for name in finding.unknown[:BOOKIES_SHOWN]]
+    unknown_bookies = [shorten(name, MAX_ID_CHARACTERS) for name in finding.unknown[:MAX_BOOKIES_SHOWN]]
     suppression_reason = change_status.suppressed if change_status else None
-    return FindingShown(
+    return FindingFields(
         urgency="" if finding.urgency == Urgency.REST else finding.urgency,
         severity=finding.severity,
         check=printable(finding.id),
         confidence=finding.confidence,
         scope=str(finding.scope_id) if finding.scope_id else "",
         ledger="" if finding.ledger_id is None else str(finding.ledger_id),
-        bookie="" if finding.bookie_id is None else shorten(finding.bookie_id, ID_WIDTH),
-        message=shorten(finding.message, _MESSAGE),
-        entries=shorten(class_text(finding), _ENTRIES),
-        positions=shorten(positions_text(finding), _MESSAGE),
-        lacking=_join_items(lacking, len(finding.missing)),
-        unknown=_join_items(unknown, len(finding.unknown)),
+        bookie="" if finding.bookie_id is None else shorten(finding.bookie_id, MAX_ID_CHARACTERS),
+        message=shorten(finding.message, _MAX_MESSAGE_CHARACTERS),
+        entries=shorten(class_entries_text(finding), _MAX_ENTRIES_CHARACTERS),
+        positions=shorten(positions_text(finding), _MAX_MESSAGE_CHARACTERS),
+        lacking=_join_items(missing_texts, len(finding.missing)),
+        unknown=_join_items(unknown_bookies, len(finding.unknown)),
         cause="" if finding.cause is None else str(finding.cause),
         change=printable(change_status.change) if change_status else "",
         since=format_time(change_status.first_seen) if change_status else "",
         suppressed="" if suppression_reason is None else f"suppressed: {shorten(suppression_reason)}",
-        evidence=shorten(json.dumps(finding.evidence, sort_keys=True), _EVIDENCE) if finding.evidence else "",
-        explain=shorten(explain_words(finding), _COMMAND),
+        evidence=shorten(json.dumps(finding.evidence, sort_keys=True), _MAX_EVIDENCE_CHARACTERS)
+        if finding.evidence
+        else "",
+        explain=shorten(explain_arguments_for(finding), _MAX_COMMAND_CHARACTERS),
         fingerprint=shorten(finding.fingerprint, 32),
     )
 
 
 def _join_items(names: Iterable[str], item_count: int) -> str:
-    return SEPARATOR.join([*names, *and_more(item_count - BOOKIES_SHOWN, " bookies")])
+    return FIELD_SEPARATOR.join([*names, *and_more(item_count - MAX_BOOKIES_SHOWN, " bookies")])
 
 
 def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], max_bytes: int) -> list[Markup]:
     """Return as many rows as fit into ``max_bytes`` bytes, in their order.
 
-    The first row of every check takes precedence over the second row of any check. Rows that do not fit are
-    not rendered, except for one.
+    The first row of every check takes precedence over the second row of any check. After
+    the first row that does not fit, no further row is rendered.
 
     Args:
         checks: The check of each row.
@@ -131,52 +146,54 @@ def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], max_bytes: i
     >>> rows_that_fit(["a", "a", "a", "b"], lambda number: f"{number};", max_bytes=6)
     [Markup('0;'), Markup('1;'), Markup('3;')]
     """
-    indexes_by_check: defaultdict[str, list[int]] = defaultdict(list)
+    row_numbers_by_check: defaultdict[str, list[int]] = defaultdict(list)
     for number, check in enumerate(checks):
-        indexes_by_check[check].append(number)
+        row_numbers_by_check[check].append(number)
     rendered_rows: dict[int, str] = {}
     for number in (
-        index
-        for index_group in zip_longest(*indexes_by_check.values())
-        for index in index_group
-        if index is not None
+        row_number
+        for row_numbers in zip_longest(*row_numbers_by_check.values())
+        for row_number in row_numbers
+        if row_number is not None
     ):
-        rendered = row(number)
-        max_bytes -= len(rendered.encode())
+        rendered_row = row(number)
+        max_bytes -= len(rendered_row.encode())
         if max_bytes < 0:
             break
-        rendered_rows[number] = rendered
+        rendered_rows[number] = rendered_row
     return [Markup(rendered_rows[number]) for number in sorted(rendered_rows)]  # rendered with autoescape
 
 
-def findings_packed(findings: Iterable[tuple[Finding, ChangeStatus | None]]) -> Iterator[str]:
-    """Yield blocks of the first `FINDINGS_PACKED` findings, in their order."""
-    lines = ("\t".join(finding_shown(*entry)) for entry in islice(findings, FINDINGS_PACKED))
-    while block := "\n".join(islice(lines, _BLOCK_LINES)):
-        yield _pack_block(block)
+def finding_blocks(findings: Iterable[tuple[Finding, ChangeStatus | None]]) -> Iterator[str]:
+    """Yield blocks of the first `MAX_FINDINGS_PACKED` findings, in their order."""
+    lines = (
+        "\t".join(finding_fields(*finding_entry)) for finding_entry in islice(findings, MAX_FINDINGS_PACKED)
+    )
+    while block_content := "\n".join(islice(lines, _FINDINGS_A_BLOCK)):
+        yield _compress_block(block_content)
 
 
-def drawings_packed(drawings: Iterable[tuple[str, str]], max_bytes: int) -> Iterator[str]:
-    """Yield blocks of the first drawings, as many as have ``max_bytes`` characters before compression.
+def drawing_blocks(drawings: Iterable[tuple[str, str]], max_bytes: int) -> Iterator[str]:
+    """Yield blocks of the first drawings, up to ``max_bytes`` characters before compression.
 
     ``drawings`` are pairs of name and HTML.
     """
-    fitting_drawings = _fitting_drawings(drawings, max_bytes)
-    while block := list(islice(fitting_drawings, _DRAWINGS_BLOCK)):
-        yield _pack_block(json.dumps(block))
+    fitting_drawings = _drawings_that_fit(drawings, max_bytes)
+    while block_content := list(islice(fitting_drawings, _DRAWINGS_A_BLOCK)):
+        yield _compress_block(json.dumps(block_content))
 
 
-def _pack_block(text: str) -> str:
+def _compress_block(text: str) -> str:
     """Return a text as a block: compressed with zlib, in base64.
 
     >>> from base64 import b64decode
-    >>> zlib.decompress(b64decode(_pack_block("ledger 42"))).decode()
+    >>> zlib.decompress(b64decode(_compress_block("ledger 42"))).decode()
     'ledger 42'
     """
     return b64encode(zlib.compress(text.encode())).decode()
 
 
-def _fitting_drawings(drawings: Iterable[tuple[str, str]], max_bytes: int) -> Iterator[tuple[str, str]]:
+def _drawings_that_fit(drawings: Iterable[tuple[str, str]], max_bytes: int) -> Iterator[tuple[str, str]]:
     for name, drawing in drawings:
         max_bytes -= len(drawing)
         if max_bytes < 0:
@@ -184,18 +201,18 @@ def _fitting_drawings(drawings: Iterable[tuple[str, str]], max_bytes: int) -> It
         yield name, drawing
 
 
-COLUMNS = 120
-ROWS = 20
+MAX_DRAWING_COLUMNS = 120
+MAX_DRAWING_ROWS = 20
 MAX_SINGLE_COLUMNS = 80
 """Largest number of columns drawn as separate cells. If there are more, equal neighbours become one box."""
 
-_CHECKS = 6
-_SEGMENTS_MARKED = 20
-LOGS_DRAWN = 3
+_MAX_CHECKS_SHOWN = 6
+_MAX_SEGMENTS_MARKED = 20
+MAX_LOGS_SHOWN = 3
 """Largest number of entry logs with unindexed entries that a drawing names."""
 _COLUMN_GAP = 0.14
-# Kind, top and height, of a column ten high: told apart by shape as well as by colour.
-_BOXES: dict[Cell, tuple[tuple[str, float, float], ...]] = {
+# Kind, top and height of the boxes of a cell that is ten high. Kinds differ in shape and in colour.
+_BOXES_BY_CELL: dict[Cell, tuple[tuple[str, float, float], ...]] = {
     Cell.PRESENT: (("held", 1, 8),),
     Cell.MISSING: (("missing", 1.5, 7),),
     Cell.PART: (("part", 1.5, 7), ("left", 6, 2.5)),
@@ -205,7 +222,7 @@ _BOXES: dict[Cell, tuple[tuple[str, float, float], ...]] = {
 }
 
 
-def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[str, Any]:
+def drawing_values_of(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[str, Any]:
     """Return the values for a ledger's drawing: facts, rows as SVG paths, and a sentence on each bookie.
 
     Args:
@@ -218,53 +235,56 @@ def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[s
         for finding in findings
         if (finding.ledger_id, finding.scope_id) == (ledger.ledger_id, ledger.scope_id)
     ]
-    finding_view: dict[str, Any] = {
+    drawing_values: dict[str, Any] = {
         "ledger": ledger,
         "command": command_for(ledger_findings[0], run) if ledger_findings else None,
-        "checks": list(dict.fromkeys(finding.id for finding in ledger_findings))[:_CHECKS],
+        "checks": list(dict.fromkeys(finding.id for finding in ledger_findings))[:_MAX_CHECKS_SHOWN],
         "rows": [],
-        "log_words": [log_words(log) for log in ledger.in_logs[:LOGS_DRAWN]],
+        "log_words": [log_entries_text(log_entries) for log_entries in ledger.in_logs[:MAX_LOGS_SHOWN]],
     }
     try:
         replicas = replicas_of(ledger)
         drawn_replicas = _worst_replicas(replicas)
-        stripes = stripes_of(ledger, drawn_replicas, COLUMNS, ROWS)
-    except CoverageLimitError as limit:
-        return finding_view | {"fault": str(limit)}
-    columns = max(len(stripes.edges) - 1, 0)
-    finding_view |= {
+        stripes = stripes_of(ledger, drawn_replicas, MAX_DRAWING_COLUMNS, MAX_DRAWING_ROWS)
+    except CoverageLimitError as limit_error:
+        return drawing_values | {"fault": str(limit_error)}
+    column_count = max(len(stripes.edges) - 1, 0)
+    drawing_values |= {
         "fault": None,
-        "columns": columns,
-        "column_width": column_width(stripes.edges[-1] - 1, columns) if columns else "",
+        "columns": column_count,
+        "column_width": column_width(stripes.edges[-1] - 1, column_count) if column_count else "",
         "last": stripes.edges[-1] - 1 if stripes.edges else -1,
         "rows_left": len(replicas) - len(drawn_replicas),
         "segments": _segment_path(ledger, stripes.edges),
     }
     for replica, cells in zip(drawn_replicas, stripes.cells, strict=False):
-        finding_view["rows"].append(
+        drawing_values["rows"].append(
             {
                 "bookie_id": replica.view.bookie_id,
                 "paths": _cell_paths(cells),
                 "words": _replica_text(ledger, replica),
             }
         )
-    return finding_view
+    return drawing_values
 
 
 def _worst_replicas(replicas: Sequence[Replica]) -> list[Replica]:
     """Return the replicas to draw, in their order.
 
-    If there are more than `ROWS`, those with missing entries take precedence, then those with surplus
-    entries.
+    If there are more than `MAX_DRAWING_ROWS`, those with missing entries take precedence, then those with
+    surplus entries.
     """
 
-    def trouble(position: int) -> tuple[int, int]:
-        replica = replicas[position]
-        if len(replica.lacking):
-            return (0 if replica.view.known else 1), position
-        return (2 if len(replica.extra) else 3), position
+    def rank_of_replica(replica_number: int) -> tuple[int, int]:
+        replica = replicas[replica_number]
+        if len(replica.missing):
+            return (0 if replica.view.known else 1), replica_number
+        return (2 if len(replica.surplus) else 3), replica_number
 
-    return [replicas[position] for position in sorted(sorted(range(len(replicas)), key=trouble)[:ROWS])]
+    return [
+        replicas[replica_number]
+        for replica_number in sorted(sorted(range(len(replicas)), key=rank_of_replica)[:MAX_DRAWING_ROWS])
+    ]
 
 
 def _cell_paths(cells: Sequence[Cell]) -> dict[str, str]:
@@ -272,17 +292,24 @@ def _cell_paths(cells: Sequence[Cell]) -> dict[str, str]:
 
     Boxes that are drawn over other boxes come last.
     """
-    is_single = len(cells) <= MAX_SINGLE_COLUMNS
-    parts: dict[str, list[str]] = {kind: [] for boxes in _BOXES.values() for kind, _, _ in boxes}
-    column = 0
-    for cell, run in groupby(cells):
-        length = len(list(run))
-        starts = range(column, column + length) if is_single else [column]
-        width = 1 - _COLUMN_GAP if is_single else length
-        for kind, top, height in _BOXES[cell]:
-            parts[kind] += [f"M{start} {top:g}h{width:g}v{height:g}h-{width:g}z" for start in starts]
-        column += length
-    return {kind: "".join(paths) for kind, paths in parts.items() if paths}
+    draws_single_cells = len(cells) <= MAX_SINGLE_COLUMNS
+    paths_by_kind: dict[str, list[str]] = {
+        kind: [] for boxes in _BOXES_BY_CELL.values() for kind, _, _ in boxes
+    }
+    column_number = 0
+    for cell, equal_cells in groupby(cells):
+        run_length = len(list(equal_cells))
+        box_starts = (
+            range(column_number, column_number + run_length) if draws_single_cells else [column_number]
+        )
+        box_width = 1 - _COLUMN_GAP if draws_single_cells else run_length
+        for box_kind, box_top, box_height in _BOXES_BY_CELL[cell]:
+            paths_by_kind[box_kind] += [
+                f"M{box_start} {box_top:g}h{box_width:g}v{box_height:g}h-{box_width:g}z"
+                for box_start in box_starts
+            ]
+        column_number += run_length
+    return {kind: "".join(paths) for kind, paths in paths_by_kind.items() if paths}
 
 
 def _segment_path(ledger: LedgerView, column_edges: Sequence[int]) -> str:
@@ -290,19 +317,21 @@ def _segment_path(ledger: LedgerView, column_edges: Sequence[int]) -> str:
 
     The path is empty if so many lines would hide the cells.
     """
-    columns = {
+    segment_columns = {
         bisect_right(column_edges, segment.first_entry_id) - 1
         for segment in ledger.segments[1:]
         if column_edges and 0 < segment.first_entry_id < column_edges[-1]
     }
-    if len(columns) > _SEGMENTS_MARKED:
+    if len(segment_columns) > _MAX_SEGMENTS_MARKED:
         return ""
-    return "".join(f"M{column - _COLUMN_GAP / 2:g} 0v10" for column in sorted(columns))
+    return "".join(f"M{column_number - _COLUMN_GAP / 2:g} 0v10" for column_number in sorted(segment_columns))
 
 
 def _replica_text(ledger: LedgerView, replica: Replica) -> str:
     """Return a sentence that describes a row of the drawing."""
-    parts = replica_words(ledger, replica, "its index ", shorten)
-    if not len(replica.lacking) and len(replica.expected):
-        parts.insert(0, f"has all {plural(coverage.count(replica.expected), 'entry')} that it should hold")
-    return "; ".join(parts) or "nothing is expected of it"
+    sentence_parts = replica_texts(ledger, replica, "its index ", shorten)
+    if not len(replica.missing) and len(replica.expected):
+        sentence_parts.insert(
+            0, f"has all {plural(coverage.count(replica.expected), 'entry')} that it should hold"
+        )
+    return "; ".join(sentence_parts) or "nothing is expected of it"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from auditor.checks import BY_ID
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
 from auditor.model.report import Report
@@ -17,7 +17,7 @@ from auditor.model.report_source import BookieFigure, Figures
 from auditor.model.run_facts import sentence_of
 from auditor.model.space import DISK_BYTES, DiskTotal, SpaceTotal
 from auditor.model.states import BookieRead, SpaceClass
-from auditor.reports.action_text import forbidden_sentence, object_command, unconfirmed_note
+from auditor.reports.action_text import explain_command, forbidden_sentence, unconfirmed_note
 from auditor.reports.blind_spots import blind_spots
 from auditor.reports.coverage import (
     checked_extents,
@@ -28,14 +28,14 @@ from auditor.reports.coverage import (
 )
 from auditor.reports.finding_text import cause_sentence, causes_of, explained_findings_text
 from auditor.reports.plain_text import shorten
-from auditor.reports.space import free_words
+from auditor.reports.space import free_space_text
 
-_MAX_ITEMS = 20  # gaps, notes, positions, sources, unread bookies
-_MAX_TEXT = 300
-_VERDICTS = {"healthy": "Healthy", "not-healthy": "Not healthy", "incomplete": "Incomplete"}
+_MAX_ITEMS_SHOWN = 20  # gaps, notes, positions, sources, unread bookies
+_MAX_TEXT_CHARACTERS = 300
+_VERDICT_TITLES = {"healthy": "Healthy", "not-healthy": "Not healthy", "incomplete": "Incomplete"}
 
 
-def overview(report: Report, notes: Sequence[str], run_name: str) -> dict[str, Any]:
+def report_values(report: Report, notes: Sequence[str], run_name: str) -> dict[str, Any]:
     """Return all values for the page that come from the report, and the notices.
 
     Args:
@@ -44,114 +44,116 @@ def overview(report: Report, notes: Sequence[str], run_name: str) -> dict[str, A
         run_name: Name of the run in commands.
     """
     run, coverage = report.run, report.coverage
-    checks = _checks(report)
-    ids = [*(check["id"] for check in checks), *(finding.id for finding in report.findings)]
+    check_rows = _check_rows(report)
+    check_ids = [*(check["id"] for check in check_rows), *(finding.id for finding in report.findings)]
     return {
         "verdict": report.verdict,
-        "verdict_text": _VERDICTS.get(report.verdict, report.verdict),
+        "verdict_text": _VERDICT_TITLES.get(report.verdict, report.verdict),
         "verdict_clauses": verdict_clauses(report),
         "cluster": {
             "instance_id": shorten(report.cluster.instance_id or "no instance id"),
-            "metadata_uri": shorten(report.cluster.metadata_uri, _MAX_TEXT),
+            "metadata_uri": shorten(report.cluster.metadata_uri, _MAX_TEXT_CHARACTERS),
             "layout": report.cluster.layout,
         },
         "actions": [
             {
-                "text": shorten(action["text"], _MAX_TEXT) + unconfirmed_note(action),
+                "text": shorten(action["text"], _MAX_TEXT_CHARACTERS) + unconfirmed_note(action),
                 "checks": action["checks"],
                 "severity": action["severity"],
                 "count": action["count"],
-                "command": shorten(object_command(action["checks"][0], action, run_name), _MAX_TEXT),
+                "command": shorten(
+                    explain_command(action["checks"][0], action, run_name), _MAX_TEXT_CHARACTERS
+                ),
             }
             for action in run.actions or ()
         ],
         "forbidden": [
             {
-                "text": shorten(forbidden_sentence(refused), _MAX_TEXT),
-                "way_out": shorten(refused["way_out"], _MAX_TEXT),
+                "text": shorten(forbidden_sentence(forbidden_action), _MAX_TEXT_CHARACTERS),
+                "way_out": shorten(forbidden_action["way_out"], _MAX_TEXT_CHARACTERS),
             }
-            for refused in run.forbidden or ()
+            for forbidden_action in run.forbidden or ()
         ],
         "causes": [
             (
                 cause["number"],
-                shorten(cause_sentence(cause), _MAX_TEXT),
-                shorten(explained_findings_text(cause), _MAX_TEXT),
+                shorten(cause_sentence(cause), _MAX_TEXT_CHARACTERS),
+                shorten(explained_findings_text(cause), _MAX_TEXT_CHARACTERS),
             )
             for cause in causes_of(report)
         ],
         "run": run,
         "coverage": [
-            (extent.name.capitalize(), extent.word, extent.covered_count, extent.total)
+            (extent.name.capitalize(), extent.label, extent.covered_count, extent.total)
             for extent in checked_extents(report)
         ],
-        "unread": _first_items(coverage.bookies.unread),
-        "severities": _severities(report),
-        "checks": checks,
-        "found": sum(check["count"] for check in checks),
+        "unread": _limited_texts(coverage.bookies.unread),
+        "severities": _severity_rows(report),
+        "checks": check_rows,
+        "found": sum(check["count"] for check in check_rows),
         "sampled": len(report.findings),
-        "pages": [BY_ID[id] for id in dict.fromkeys(ids) if id in BY_ID],
+        "pages": [BY_ID[id] for id in dict.fromkeys(check_ids) if id in BY_ID],
         "changes": run.changes,
         "suppressions": run.suppressions,
-        "gaps": _first_items(run.gaps),
-        "blind": blind_spots(Sight.of(report)),
+        "gaps": _limited_texts(run.gaps),
+        "blind": blind_spots(AvailableInputs.from_report(report)),
         "constants": run.checks["constants"] if run.checks is not None else [],
-        "notes": _first_items([*map(sentence_of, run.remarks), *notes]),
-        "reused": shorten(reuse_sentence(run.reused), _MAX_TEXT) if run.reused else None,
-        "read_again": _first_items(run.reused["notes"] if run.reused else []),
-        "positions": _first_items(dict.fromkeys(run.positions)),
-        "sources": _first_items(run.bookie_sources),
+        "notes": _limited_texts([*map(sentence_of, run.remarks), *notes]),
+        "reused": shorten(reuse_sentence(run.reused), _MAX_TEXT_CHARACTERS) if run.reused else None,
+        "read_again": _limited_texts(run.reused["notes"] if run.reused else []),
+        "positions": _limited_texts(dict.fromkeys(run.positions)),
+        "sources": _limited_texts(run.bookie_sources),
         "operations": sorted(run.operations.items()),
     }
 
 
-def _first_items(texts: Any) -> dict[str, Any]:
-    shown_texts = list(texts)
+def _limited_texts(texts: Any) -> dict[str, Any]:
+    texts_to_show = list(texts)
     return {
-        "texts": [shorten(text, _MAX_TEXT) for text in shown_texts[:_MAX_ITEMS]],
-        "left": max(len(shown_texts) - _MAX_ITEMS, 0),
+        "texts": [shorten(text, _MAX_TEXT_CHARACTERS) for text in texts_to_show[:_MAX_ITEMS_SHOWN]],
+        "left": max(len(texts_to_show) - _MAX_ITEMS_SHOWN, 0),
     }
 
 
-def _severities(report: Report) -> list[dict[str, Any]]:
+def _severity_rows(report: Report) -> list[dict[str, Any]]:
     """Return the counts of every severity. A severity without findings is included: a zero is information."""
-    impact = {impact_row["severity"]: impact_row for impact_row in report.run.impact}
+    impacts_by_severity = {impact_row["severity"]: impact_row for impact_row in report.run.impact}
     return [
         {
             "severity": str(severity),
-            "impact": impact.get(str(severity)),
-            **{name: sums[name] for name in ("count", "new", "worse", "suppressed")},
+            "impact": impacts_by_severity.get(str(severity)),
+            **{name: severity_counts[name] for name in ("count", "new", "worse", "suppressed")},
         }
-        for severity, sums in count_by_severity(report).items()
+        for severity, severity_counts in count_by_severity(report).items()
     ]
 
 
-def _checks(report: Report) -> list[dict[str, Any]]:
+def _check_rows(report: Report) -> list[dict[str, Any]]:
     """Return the counts of all findings by severity and check, the worst first."""
-    names = ("count", "unsure", "new", "worse", "suppressed")
+    count_names = ("count", "unsure", "new", "worse", "suppressed")
     return [
         {
             "id": check_count.id,
             "severity": str(check_count.severity),
             "rank": check_count.severity.rank,
             "title": BY_ID[check_count.id].title if check_count.id in BY_ID else "",
-            **{name: check_count.sums[name] for name in names},
+            **{name: check_count.sums[name] for name in count_names},
         }
         for check_count in count_by_check(report)
     ]
 
 
-RUNS = 40
-_COLUMN_HEIGHT = 100
+MAX_TREND_RUNS = 40
+_TREND_HEIGHT = 100
 _DRAWN_SEVERITIES = (Severity.CRITICAL, Severity.ERROR, Severity.WARNING)
 
 
-def trend(history: Sequence[RunSummary]) -> dict[str, Any]:
+def trend_values(history: Sequence[RunSummary]) -> dict[str, Any]:
     """Return the newest runs as rows, the newest first, and as columns of a drawing, the oldest first.
 
     Findings of the severity note are not drawn.
     """
-    runs = list(history)[-RUNS:]
+    runs = list(history)[-MAX_TREND_RUNS:]
     highest_count = (
         max(
             (sum(run.severities.get(severity, 0) for severity in _DRAWN_SEVERITIES) for run in runs),
@@ -159,30 +161,32 @@ def trend(history: Sequence[RunSummary]) -> dict[str, Any]:
         )
         or 1
     )
-    columns = []
+    column_values = []
     for number, run in enumerate(runs):
-        top = _COLUMN_HEIGHT
+        column_top = _TREND_HEIGHT
         for severity in _DRAWN_SEVERITIES:
             count = run.severities.get(severity, 0)
-            # What was found at all is seen.
-            height = max(count * _COLUMN_HEIGHT // highest_count, 2) if count else 0
-            top -= height
-            columns.append({"x": number * 10, "y": top, "height": height, "severity": str(severity)})
+            # Any count above 0 has a visible height.
+            column_height = max(count * _TREND_HEIGHT // highest_count, 2) if count else 0
+            column_top -= column_height
+            column_values.append(
+                {"x": number * 10, "y": column_top, "height": column_height, "severity": str(severity)}
+            )
     return {
         "history": runs[::-1],
         "history_left": len(history) - len(runs),
-        "columns": [column for column in columns if column["height"]],
+        "columns": [column for column in column_values if column["height"]],
         "columns_wide": len(runs) * 10,
         "columns_most": highest_count,
     }
 
 
-ROWS = 100
-MAP_FROM = 20  # of fewer bookies the rows alone are a map
+MAX_BOOKIE_ROWS = 100
+MIN_MAP_BOOKIES = 20  # fewer bookies have only rows
 _SQUARES_A_ROW = 80  # squares in a row of the map
 _SQUARE_PITCH = 12
 
-KINDS = {
+SQUARE_KIND_LABELS = {
     "missing": "lacking entries",
     "unknown": "partly unknown",
     "surplus": "whole, with surplus entries",
@@ -192,9 +196,9 @@ KINDS = {
 """Labels of the kinds of squares on the map, the worst first. A bookie has the first kind that applies."""
 
 
-def bookies_shown(figures: Figures) -> dict[str, Any]:
+def bookie_values(figures: Figures) -> dict[str, Any]:
     """Return the worst bookies as rows with bars in per mille, and all bookies as paths of a map."""
-    rows = figures.bookies[:ROWS]
+    rows = figures.bookies[:MAX_BOOKIE_ROWS]
     highest_count = max((max(bookie.missing, bookie.too_much) for bookie in rows), default=0) or 1
     return {
         "bookies": [
@@ -202,19 +206,19 @@ def bookies_shown(figures: Figures) -> dict[str, Any]:
                 "figure": bookie,
                 "kind": kind_of(bookie),
                 "bar": _stack_widths((bookie.whole, bookie.missing, bookie.unknown)),
-                "left": _scale(bookie.missing, highest_count),
-                "right": _scale(bookie.too_much, highest_count),
+                "left": _scale_to_bar(bookie.missing, highest_count),
+                "right": _scale_to_bar(bookie.too_much, highest_count),
             }
             for bookie in rows
         ],
         "bookies_total": figures.bookies_total,
-        "kinds": KINDS,
-        **(_bookie_map(figures) if len(figures.bookies) >= MAP_FROM else {"squares": {}}),
+        "kinds": SQUARE_KIND_LABELS,
+        **(_bookie_map(figures) if len(figures.bookies) >= MIN_MAP_BOOKIES else {"squares": {}}),
     }
 
 
 def kind_of(bookie: BookieFigure) -> str:
-    """Return the worst key of `KINDS` that applies to a bookie.
+    """Return the worst key of `SQUARE_KIND_LABELS` that applies to a bookie.
 
     >>> kind_of(BookieFigure("bk-a:3181", replicas=9, unknown=1)), kind_of(BookieFigure("bk-b:3181"))
     ('unknown', 'idle')
@@ -228,19 +232,19 @@ def kind_of(bookie: BookieFigure) -> str:
     return "whole" if bookie.replicas else "idle"
 
 
-def _stack_widths(parts: tuple[int, ...]) -> list[tuple[int, int]]:
+def _stack_widths(part_counts: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return the parts of a bar as (start, width) in per mille. Every part above 0 has a visible width."""
-    total = sum(parts)
-    if not total:
-        return [(0, 0)] * len(parts)
-    widths = [max(part_count * 1000 // total, 8) if part_count else 0 for part_count in parts]
+    part_total = sum(part_counts)
+    if not part_total:
+        return [(0, 0)] * len(part_counts)
+    widths = [max(part_count * 1000 // part_total, 8) if part_count else 0 for part_count in part_counts]
     widest_position = widths.index(max(widths))
     widths[widest_position] += 1000 - sum(widths)
     return [(sum(widths[:number]), width) for number, width in enumerate(widths)]
 
 
-def _scale(number: int, highest_count: int) -> int:
-    return max(number * 1000 // highest_count, 12) if number else 0
+def _scale_to_bar(count_to_scale: int, highest_count: int) -> int:
+    return max(count_to_scale * 1000 // highest_count, 12) if count_to_scale else 0
 
 
 def _bookie_map(figures: Figures) -> dict[str, Any]:
@@ -248,28 +252,28 @@ def _bookie_map(figures: Figures) -> dict[str, Any]:
 
     A bookie stays at its place in later runs as long as no bookie is added before it.
     """
-    by_kind: defaultdict[str, list[str]] = defaultdict(list)
-    ordered_figures = sorted(figures.bookies, key=lambda figure: figure.bookie_id)
-    for number, bookie in enumerate(ordered_figures):
-        x, y = number % _SQUARES_A_ROW * _SQUARE_PITCH, number // _SQUARES_A_ROW * _SQUARE_PITCH
-        by_kind[kind_of(bookie)].append(f"M{x} {y}")
-    counts = Counter(kind_of(figure) for figure in ordered_figures)
+    corners_by_kind: defaultdict[str, list[str]] = defaultdict(list)
+    sorted_figures = sorted(figures.bookies, key=lambda figure: figure.bookie_id)
+    for number, bookie in enumerate(sorted_figures):
+        corner_x, corner_y = number % _SQUARES_A_ROW * _SQUARE_PITCH, number // _SQUARES_A_ROW * _SQUARE_PITCH
+        corners_by_kind[kind_of(bookie)].append(f"M{corner_x} {corner_y}")
+    counts = Counter(kind_of(figure) for figure in sorted_figures)
     return {
         "squares": {
-            kind: "".join(f"{square_corner}{_SHAPES[kind]}" for square_corner in by_kind[kind])
-            for kind in KINDS
+            kind: "".join(f"{square_corner}{_SQUARE_SHAPES[kind]}" for square_corner in corners_by_kind[kind])
+            for kind in SQUARE_KIND_LABELS
         },
-        "square_counts": {kind: counts[kind] for kind in KINDS},
-        "key": {kind: f"M0 0{shape}" for kind, shape in _SHAPES.items()},
+        "square_counts": {kind: counts[kind] for kind in SQUARE_KIND_LABELS},
+        "key": {kind: f"M0 0{shape_path}" for kind, shape_path in _SQUARE_SHAPES.items()},
         "map_size": (
-            min(len(ordered_figures), _SQUARES_A_ROW) * _SQUARE_PITCH,
-            ((len(ordered_figures) - 1) // _SQUARES_A_ROW + 1) * _SQUARE_PITCH,
+            min(len(sorted_figures), _SQUARES_A_ROW) * _SQUARE_PITCH,
+            ((len(sorted_figures) - 1) // _SQUARES_A_ROW + 1) * _SQUARE_PITCH,
         ),
     }
 
 
-# Each from the corner of its square, ten wide; told apart by shape as well as by colour.
-_SHAPES = {
+# Paths from the corner of a square that is ten wide. Kinds differ in shape and in colour.
+_SQUARE_SHAPES = {
     "missing": "m1 1h8v8h-8zm1 1l6 6m0-6l-6 6",
     "unknown": "m1 1h8v8h-8zm0 4l4-4m0 8l4-4",
     "surplus": "m1 1h8v8h-8zm4 1.5v5m-2.5-2.5h5",
@@ -278,10 +282,10 @@ _SHAPES = {
 }
 
 
-SPACE_ROWS = 50
-_WIDTH = 1000
+MAX_SPACE_ROWS = 50
+_SPACE_BAR_WIDTH = 1000
 
-SPACE_WORDS = {
+SPACE_LABELS = {
     SpaceClass.LIVE: "live",
     SpaceClass.NOT_INDEXED: "needed but not indexed",
     SpaceClass.OWNER_NAMED: "no metadata, named by an owner",
@@ -296,55 +300,55 @@ SPACE_WORDS = {
 """Labels of the classes of bytes in entry logs, in a bar's order: in use, reclaimable, unknown, the rest."""
 
 
-def space_shown(totals: Sequence[SpaceTotal]) -> dict[str, Any]:
+def space_values(totals: Sequence[SpaceTotal]) -> dict[str, Any]:
     """Return the fullest bookies, each with the parts of its bar as (class, start, width).
 
     The longest bar has a width of 1,000.
 
-    >>> space_shown([SpaceTotal("bk1:3181", {"live": 30, "orphan": 10})])["space"][0]["parts"]
+    >>> space_values([SpaceTotal("bk1:3181", {"live": 30, "orphan": 10})])["space"][0]["parts"]
     [('live', 0, 750), ('orphan', 750, 250)]
     """
-    fullest_directories = sorted(totals, key=lambda total: (-total.bytes, total.name))
-    highest_count = max((total.bytes for total in fullest_directories), default=0) or 1
-    used_classes = [
+    fullest_bookies = sorted(totals, key=lambda part_total: (-part_total.bytes, part_total.name))
+    highest_count = max((part_total.bytes for part_total in fullest_bookies), default=0) or 1
+    present_classes = [
         space_class
-        for space_class in SPACE_WORDS
-        if any(total.classes.get(space_class) for total in fullest_directories)
+        for space_class in SPACE_LABELS
+        if any(part_total.classes.get(space_class) for part_total in fullest_bookies)
     ]
     return {
         "space": [
-            {"total": total, "parts": _space_parts(total, highest_count)}
-            for total in fullest_directories[:SPACE_ROWS]
+            {"total": part_total, "parts": _space_parts(part_total, highest_count)}
+            for part_total in fullest_bookies[:MAX_SPACE_ROWS]
         ],
-        "space_left": len(fullest_directories[SPACE_ROWS:]),
-        "space_words": {str(space_class): SPACE_WORDS[space_class] for space_class in used_classes},
+        "space_left": len(fullest_bookies[MAX_SPACE_ROWS:]),
+        "space_words": {str(space_class): SPACE_LABELS[space_class] for space_class in present_classes},
     }
 
 
-def _space_parts(total: SpaceTotal, highest_count: int) -> list[tuple[str, int, int]]:
-    parts, left_edge = [], 0
-    for space_class in SPACE_WORDS:
-        if size := total.classes.get(space_class, 0):
-            # What is there at all is seen.
-            width = max(size * _WIDTH // highest_count, 2)
-            parts.append((str(space_class), left_edge, width))
+def _space_parts(part_total: SpaceTotal, highest_count: int) -> list[tuple[str, int, int]]:
+    part_counts, left_edge = [], 0
+    for space_class in SPACE_LABELS:
+        if byte_count := part_total.classes.get(space_class, 0):
+            # Any size above 0 has a visible width.
+            width = max(byte_count * _SPACE_BAR_WIDTH // highest_count, 2)
+            part_counts.append((str(space_class), left_edge, width))
             left_edge += width
-    return parts
+    return part_counts
 
 
-DISK_WORDS = {kind.name: kind.label[0].upper() + kind.label[1:] for kind in DISK_BYTES}
+DISK_LABELS = {kind.name: kind.label[0].upper() + kind.label[1:] for kind in DISK_BYTES}
 """Label of each kind of bytes on a disk other than entry logs."""
 
 
-def disks_shown(space: Sequence[SpaceTotal], disks: Sequence[DiskTotal]) -> dict[str, Any]:
+def disk_values(space: Sequence[SpaceTotal], disks: Sequence[DiskTotal]) -> dict[str, Any]:
     """Return the disks of the bookies that have bars, in the order of the bars, with the free space as text.
 
-    >>> disks_shown([], [DiskTotal("bk1:3181", 10, 0, 0, 0, ())])["disks"][0][1]
+    >>> disk_values([], [DiskTotal("bk1:3181", 10, 0, 0, 0, ())])["disks"][0][1]
     'not seen'
     """
-    sizes = {total.name: total.bytes for total in space}
-    ordered_figures = sorted(disks, key=lambda disk: (-sizes.get(disk.name, 0), disk.name))
+    bytes_by_bookie = {part_total.name: part_total.bytes for part_total in space}
+    sorted_disks = sorted(disks, key=lambda disk: (-bytes_by_bookie.get(disk.name, 0), disk.name))
     return {
-        "disks": [(disk, free_words(disk)) for disk in ordered_figures[:SPACE_ROWS]],
-        "disk_words": DISK_WORDS,
+        "disks": [(disk, free_space_text(disk)) for disk in sorted_disks[:MAX_SPACE_ROWS]],
+        "disk_words": DISK_LABELS,
     }

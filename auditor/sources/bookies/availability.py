@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import GroupBatch, Longs
 from auditor.model.columns import schema_of
 
-ROWS = 65_536
+MAX_BATCH_ROWS = 65_536
+"""Largest number of rows in one record batch of the table."""
+
 MAX_BATCH_BYTES = 256 << 20
 """Largest size of the entry groups in one record batch, in bytes. Arrow's 32-bit offsets end at 2 GiB."""
 
@@ -62,31 +64,32 @@ SCHEMA = schema_of(
 )
 
 
-RACY_NS = 2_000_000_000
-"""Least age of a file's last change for a stamp, in ns. A file that changed later, or in the future, gets no
-stamp.
+MIN_STAMP_AGE_NS = 2_000_000_000
+"""Least age of a file's last change for the file to get a stamp, in ns. Changes in the future have no age.
 
 The value covers the coarsest clock of any file system and the clock skew of a file server.
 """
 
 
 class Stamps(NamedTuple):
-    """The 64-bit stamps of files: the array ``value``, and the mask ``sure`` of the stamps that are valid."""
+    """The 64-bit stamps of files in ``value``. The mask ``is_valid`` is false for a file without a stamp."""
 
     value: NDArray[np.int64]
-    sure: NDArray[np.bool_]
+    is_valid: NDArray[np.bool_]
 
-    def but(self, rows: Iterable[int]) -> Stamps:
-        """Return a copy of the stamps with ``sure`` set to false in the given rows."""
-        sure = self.sure.copy()
-        sure[list(rows)] = False
-        return Stamps(self.value, sure)
-
-
-Numbers = Sequence[int] | NDArray[np.int64]
+    def with_invalid_rows(self, rows: Iterable[int]) -> Stamps:
+        """Return a copy of the stamps with ``is_valid`` set to false in the given rows."""
+        is_valid = self.is_valid.copy()
+        is_valid[list(rows)] = False
+        return Stamps(self.value, is_valid)
 
 
-def stamps(inodes: Numbers, sizes: Numbers, mtimes: Numbers, ctimes: Numbers, start_ns: int) -> Stamps:
+NumberColumn = Sequence[int] | NDArray[np.int64]
+
+
+def stamps(
+    inodes: NumberColumn, sizes: NumberColumn, mtimes: NumberColumn, ctimes: NumberColumn, start_ns: int
+) -> Stamps:
     """Return the stamps of files from the results of ``fstat``.
 
     Args:
@@ -96,7 +99,7 @@ def stamps(inodes: Numbers, sizes: Numbers, mtimes: Numbers, ctimes: Numbers, st
         ctimes: The change time of each file, in ns.
         start_ns: A time before the first ``fstat``, in ns.
 
-    >>> old, new = stamps([7, 7], [1024, 1024], [10, 10], [10, 11], start_ns=10 + RACY_NS + 1)
+    >>> old, new = stamps([7, 7], [1024, 1024], [10, 10], [10, 11], start_ns=10 + MIN_STAMP_AGE_NS + 1)
     >>> bool(old[0] != old[1]), new.tolist()
     (True, [True, False])
     """
@@ -104,39 +107,45 @@ def stamps(inodes: Numbers, sizes: Numbers, mtimes: Numbers, ctimes: Numbers, st
     value = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         value = splitmix(value ^ column.view(np.uint64))
-    newest_sure_ns = start_ns - RACY_NS
-    return Stamps(value.view(np.int64), (columns[2] < newest_sure_ns) & (columns[3] < newest_sure_ns))
+    newest_valid_ns = start_ns - MIN_STAMP_AGE_NS
+    return Stamps(value.view(np.int64), (columns[2] < newest_valid_ns) & (columns[3] < newest_valid_ns))
 
 
 def _stamps_of(statuses: Sequence[os.stat_result], start_ns: int) -> Stamps:
-    states = [(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for status in statuses]
-    inodes, sizes, mtimes, ctimes = np.array(states, np.int64).reshape(-1, 4).T
+    status_numbers = [
+        (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for status in statuses
+    ]
+    inodes, sizes, mtimes, ctimes = np.array(status_numbers, np.int64).reshape(-1, 4).T
     return stamps(inodes, sizes, mtimes, ctimes, start_ns)
 
 
 def modification_times(
-    states: Sequence[os.stat_result | None], start_ns: int
+    file_statuses: Sequence[os.stat_result | None], start_ns: int
 ) -> tuple[NDArray[np.int64], Stamps]:
     """Return the modification times of files, in ms, and their stamps.
 
     Args:
-        states: The ``fstat`` result of each file. None if it could not be read.
+        file_statuses: The ``fstat`` result of each file. None if it could not be read.
         start_ns: A time before the first ``fstat``, in ns.
 
     Returns:
-        One time and one stamp per state. If the state is None, the time is -1 and the stamp is not valid.
+        One time and one stamp per file. If its status is None, the time is -1 and the stamp is not valid.
     """
-    statuses = [state for state in states if state is not None]
-    has_status = np.array([state is not None for state in states], np.bool_)
-    mtimes_ns = np.array([status.st_mtime_ns for status in statuses], np.int64)
-    status_stamps = _stamps_of(statuses, start_ns)
-    mtimes, value, sure = np.full(len(states), -1), np.zeros(len(states), np.int64), has_status.copy()
-    mtimes[has_status], value[has_status], sure[has_status] = (
-        mtimes_ns // 1_000_000,
-        status_stamps.value,
-        status_stamps.sure,
+    known_statuses = [status for status in file_statuses if status is not None]
+    has_status = np.array([status is not None for status in file_statuses], np.bool_)
+    mtimes_ns = np.array([status.st_mtime_ns for status in known_statuses], np.int64)
+    known_stamps = _stamps_of(known_statuses, start_ns)
+    mtimes, value, is_valid = (
+        np.full(len(file_statuses), -1),
+        np.zeros(len(file_statuses), np.int64),
+        has_status.copy(),
     )
-    return mtimes, Stamps(value, sure)
+    mtimes[has_status], value[has_status], is_valid[has_status] = (
+        mtimes_ns // 1_000_000,
+        known_stamps.value,
+        known_stamps.is_valid,
+    )
+    return mtimes, Stamps(value, is_valid)
 
 
 def files_stamp(named_statuses: Iterable[tuple[str, os.stat_result]], start_ns: int) -> int | None:
@@ -147,20 +156,20 @@ def files_stamp(named_statuses: Iterable[tuple[str, os.stat_result]], start_ns: 
     >>> files_stamp([], start_ns=0) == files_stamp([], start_ns=1)
     True
     """
-    sorted_statuses = sorted(named_statuses)
-    file_stamps = _stamps_of([status for _, status in sorted_statuses], start_ns)
-    if not file_stamps.sure.all():
+    sorted_named_statuses = sorted(named_statuses)
+    file_stamps = _stamps_of([status for _, status in sorted_named_statuses], start_ns)
+    if not file_stamps.is_valid.all():
         return None
     stamp_hash = np.zeros(1, np.uint64)
-    for (name, _), value in zip(sorted_statuses, file_stamps.value.view(np.uint64), strict=True):
-        for name_word in (*_name_words(name), value):
-            stamp_hash = splitmix(stamp_hash ^ name_word)
+    for (name, _), value in zip(sorted_named_statuses, file_stamps.value.view(np.uint64), strict=True):
+        for number in (*_name_as_integers(name), value):
+            stamp_hash = splitmix(stamp_hash ^ number)
     return int(stamp_hash.view(np.int64)[0])
 
 
-def _name_words(name: str) -> NDArray[np.uint64]:
-    data = os.fsencode(name)
-    return np.frombuffer(data.ljust(-(-len(data) // 8) * 8, b"\0"), "<u8").astype(np.uint64)
+def _name_as_integers(name: str) -> NDArray[np.uint64]:
+    name_bytes = os.fsencode(name)
+    return np.frombuffer(name_bytes.ljust(-(-len(name_bytes) // 8) * 8, b"\0"), "<u8").astype(np.uint64)
 
 
 def splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -186,8 +195,8 @@ class FileFault(NamedTuple):
     """The fault of an index file, with the resulting state.
 
     Attributes:
-        state: ``cut`` (the last slot is not whole; the slots before it count) or ``unreadable`` (no groups).
-        reason: A text for people.
+        state: ``cut`` (the file ends inside a slot; all whole slots count) or ``unreadable`` (no groups).
+        reason: The fault in words, for the reader of a report.
         offset: Offset of the fault in the file, in bytes. None if it is not known.
     """
 
@@ -200,10 +209,10 @@ class FileFault(NamedTuple):
 class IndexBatch:
     """Index files and their contents.
 
-    Each field has one item per file; an item of ``groups`` is a set of groups.
+    Each field except ``faults`` has one item per file. An item of ``groups`` has all groups of one file.
 
     Attributes:
-        faults: The faults by the file's number in this batch. A file without an item here has no fault.
+        faults: The fault of each faulty file, by the file's number in this batch.
         page_bytes: The length of each file after its header.
         mtimes: When each file last changed, in ms. -1 if its status could not be read.
         stamps: The stamps of the files before they were read. Only stamps of files without a fault are valid.

@@ -42,105 +42,107 @@ BATCH_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
-    """The place of the rows of an earlier run that may be reused.
+class EarlierTable:
+    """The table of an earlier run that has the rows to reuse.
 
     Attributes:
         table: The path or URI of the earlier run's table ``availability``.
         files: The files of the table that may have rows of the bookie.
-        began: When the earlier run began to list files, in ms.
+        list_start_ms: When the earlier run began to list files, in ms.
     """
 
     table: str
     files: tuple[str, ...]
-    began: int
+    list_start_ms: int
 
 
 class EarlierRows:
-    """The rows of one bookie in an earlier run. The method `rows` returns the rows that `mark` selected.
+    """The rows of one bookie in an earlier run. `select_rows` selects some of them, and `rows` returns these.
 
     Raises:
         RunError: from any method, if a file is missing, truncated, damaged, or has another schema.
     """
 
-    def __init__(self, earlier: Earlier, bookie_id: str) -> None:
+    def __init__(self, earlier: EarlierTable, bookie_id: str) -> None:
         self._earlier = earlier
         self._bookie_id = bookie_id
-        self._marked = np.zeros(0, np.bool_)
+        self._is_selected = np.zeros(0, np.bool_)
 
     @property
-    def began(self) -> int:
+    def list_start_ms(self) -> int:
         """The time when the earlier run began to list files, in ms."""
-        return self._earlier.began
+        return self._earlier.list_start_ms
 
     def scan(self, columns: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
         """Yield the numbers and the given columns of the bookie's rows, batch by batch."""
         column_names = ["bookie_id", *(name for name in columns if name != "bookie_id")]
-        for first, batch in self._batches(column_names):
+        for first_row, batch in self._batches(column_names):
             is_of_bookie = np.asarray(pc.equal(batch["bookie_id"], self._bookie_id).fill_null(False))
             if is_of_bookie.any():
-                yield first + np.flatnonzero(is_of_bookie), batch.filter(pa.array(is_of_bookie))
+                yield first_row + np.flatnonzero(is_of_bookie), batch.filter(pa.array(is_of_bookie))
 
-    def narrow(self, columns: Sequence[str], matches: Callable[[pa.RecordBatch], NDArray[np.bool_]]) -> int:
-        """Drop the Parquet files that have no row for which ``matches`` is true.
+    def drop_files_without_matches(
+        self, columns: Sequence[str], find_matches: Callable[[pa.RecordBatch], NDArray[np.bool_]]
+    ) -> int:
+        """Drop the Parquet files without a matching row, and return the number of matching rows.
 
-        Return the number of such rows.
+        ``find_matches`` returns a mask of the matching rows of a batch.
 
         This method renumbers the rows. It reads the rows, not the minima and maxima in a file's footer,
         because pages have checksums and the footer has none.
         """
-        count, files = 0, []
+        row_count, files = 0, []
         for name in self._earlier.files:
             file_rows = EarlierRows(replace(self._earlier, files=(name,)), self._bookie_id)
-            match_count = sum(int(np.count_nonzero(matches(batch))) for _, batch in file_rows.scan(columns))
-            count += match_count
+            match_count = sum(
+                int(np.count_nonzero(find_matches(batch))) for _, batch in file_rows.scan(columns)
+            )
+            row_count += match_count
             if match_count:
                 files.append(name)
         self._earlier = replace(self._earlier, files=tuple(files))
-        return count
+        return row_count
 
-    def mark(self, row_numbers: NDArray[np.int64]) -> None:
+    def select_rows(self, row_numbers: NDArray[np.int64]) -> None:
         """Select the rows with these numbers for `rows`."""
-        if len(row_numbers) and (last := int(row_numbers.max())) >= len(self._marked):
-            self._marked = np.append(self._marked, np.zeros(last + 1, np.bool_))
-        self._marked[row_numbers] = True
+        if len(row_numbers) and (last_row := int(row_numbers.max())) >= len(self._is_selected):
+            self._is_selected = np.append(self._is_selected, np.zeros(last_row + 1, np.bool_))
+        self._is_selected[row_numbers] = True
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows as rows of ``availability``."""
-        remaining_count = int(self._marked.sum())
-        for first, batch in self._batches(SCHEMA.names) if remaining_count else ():
-            is_marked = np.zeros(batch.num_rows, np.bool_)
-            marks = self._marked[first : first + batch.num_rows]
-            is_marked[: len(marks)] = marks
-            if is_marked.any():
-                marked_rows = batch.filter(pa.array(is_marked))
-                columns = {name: marked_rows[name] for name in SCHEMA.names} | {"reused": True}
-                yield rows_of_columns(SCHEMA, marked_rows.num_rows, columns)
-                remaining_count -= marked_rows.num_rows
-        if remaining_count:
-            raise RunError(f"{self._earlier.table}: {remaining_count} rows missing on re-read")
+        remaining_row_count = int(self._is_selected.sum())
+        for first_row, batch in self._batches(SCHEMA.names) if remaining_row_count else ():
+            is_selected = np.zeros(batch.num_rows, np.bool_)
+            batch_selection = self._is_selected[first_row : first_row + batch.num_rows]
+            is_selected[: len(batch_selection)] = batch_selection
+            if is_selected.any():
+                selected_rows = batch.filter(pa.array(is_selected))
+                columns = {name: selected_rows[name] for name in SCHEMA.names} | {"reused": True}
+                yield rows_of_columns(SCHEMA, selected_rows.num_rows, columns)
+                remaining_row_count -= selected_rows.num_rows
+        if remaining_row_count:
+            raise RunError(f"{self._earlier.table}: {remaining_row_count} rows vanished while it was read")
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield all rows of all files in batches, each with the number of its first row."""
-        first = 0
+        first_row = 0
         for name in self._earlier.files:
             with open_earlier_file(self._earlier.table, name, SCHEMA) as file:
-                last = first + file.metadata.num_rows
-                for group in range(file.num_row_groups):
-                    rows = whole_batch_rows(file.metadata, group, BATCH_ROWS)
-                    for batch in file.iter_batches(rows, [group], list(columns), use_threads=False):
-                        yield first, batch
-                        first += batch.num_rows
-                if first != last:
-                    raise RunError(f"{abs(last - first)} rows more or fewer than its footer says")
+                end_row = first_row + file.metadata.num_rows
+                for row_group in range(file.num_row_groups):
+                    rows = whole_batch_rows(file.metadata, row_group, BATCH_ROWS)
+                    for batch in file.iter_batches(rows, [row_group], list(columns), use_threads=False):
+                        yield first_row, batch
+                        first_row += batch.num_rows
+                if first_row != end_row:
+                    raise RunError(f"{abs(end_row - first_row)} rows more or fewer than its footer says")
 
 
 QUIET_MS = 3_600_000
-"""Smallest age of a directory's last change, in ms, that makes a new listing needless.
+"""A directory needs no new listing if it last changed at least this long before the earlier run, in ms.
 
-The age counts to the start of the earlier run.
-
-The margin covers the difference between the clocks of the file system and of the run.
+The time covers the difference between the clocks of the file system and of the run.
 """
 
 GROUP_ROWS = 250_000
@@ -149,143 +151,152 @@ GROUP_ROWS = 250_000
 SLICE_FILES = 256
 """Number of files in one call of a thread that reads file status."""
 
-WAIT_S = 10e-6
-"""Limit for the mean time of one ``stat``, in seconds.
+MAX_CACHED_STAT_SECONDS = 10e-6
+"""Longest mean time of one ``stat`` of files whose status is in memory, in seconds. Measured: 3e-6 s.
 
-A longer time shows that the files lie on a disk or a server. In memory a ``stat`` takes 3 us.
+A longer mean time shows that the status comes from a disk or a server.
 """
 
 MIN_STAT_THREADS = 4
-"""Least number of threads that call ``stat`` for files on a disk or a server, where each call waits."""
+"""Least number of threads that call ``stat`` for files on a disk or a server. There each call waits."""
 
-_FIRST_LEVELS = 256
+_FIRST_LEVEL_COUNT = 256
 
 
 class UnchangedFiles:
-    """The files of an earlier run, and which of them are unchanged and still in their place.
+    """The files that an earlier run read, and which of them are unchanged and still at their paths.
 
     Args:
         paths: The files that the earlier run read.
-        numbers: The number of each file's row in the earlier run.
-        same: Whether each file is unchanged.
-        began: When the earlier run began to list files, in ms.
+        row_numbers: The number of each file's row in the earlier run.
+        has_same_stamp: Whether each file is unchanged.
+        start_ms: When the earlier run began to list files, in ms.
     """
 
     def __init__(
-        self, paths: Sequence[bytes], row_numbers: NDArray[np.int64], is_same: NDArray[np.bool_], began: int
+        self,
+        paths: Sequence[bytes],
+        row_numbers: NDArray[np.int64],
+        has_same_stamp: NDArray[np.bool_],
+        start_ms: int,
     ) -> None:
-        places: dict[bytes, int] = {}
-        place = np.array(
-            [places.setdefault(path.rpartition(b"/")[0], len(places)) for path in paths], np.intp
+        numbers: dict[bytes, int] = {}
+        row_directories = np.array(
+            [numbers.setdefault(path.rpartition(b"/")[0], len(numbers)) for path in paths],
+            np.intp,
         )
-        is_unchanged = np.bincount(place[~is_same], minlength=len(places)) == 0
-        row_order = np.argsort(place, kind="stable")
-        ends = np.searchsorted(place[row_order], np.arange(len(places) + 1)).tolist()
-        self._numbers = row_numbers[row_order]
-        self._is_unchanged = np.zeros(len(paths), np.bool_)
-        self._paths, self._same, self._order, self._ends, self._places = (
+        is_directory_unchanged = np.bincount(row_directories[~has_same_stamp], minlength=len(numbers)) == 0
+        row_order = np.argsort(row_directories, kind="stable")
+        ends = np.searchsorted(row_directories[row_order], np.arange(len(numbers) + 1)).tolist()
+        self._row_numbers = row_numbers[row_order]
+        self._is_kept = np.zeros(len(paths), np.bool_)
+        self._paths, self._has_same_stamp, self._row_order, self._ends, self._directory_numbers = (
             paths,
-            is_same,
+            has_same_stamp,
             row_order,
             ends,
-            places,
+            numbers,
         )
-        self._quiet = {
+        self._quiet_directories = {
             directory
-            for directory, directory_number in places.items()
-            if is_unchanged[directory_number] and _is_quiet(directory, began)
+            for directory, number in numbers.items()
+            if is_directory_unchanged[number] and _is_quiet(directory, start_ms)
         }
 
-    def skips(self, directory: bytes) -> bool:
-        """Return whether a directory needs no new listing. If so, keep all rows of the directory."""
-        if directory not in self._quiet:
+    def can_skip_listing(self, directory: bytes) -> bool:
+        """Return whether a directory needs no new listing. If so, mark all its rows as kept."""
+        if directory not in self._quiet_directories:
             return False
-        directory_number = self._places[directory]
-        self._is_unchanged[self._ends[directory_number] : self._ends[directory_number + 1]] = True
+        number = self._directory_numbers[directory]
+        self._is_kept[self._ends[number] : self._ends[number + 1]] = True
         return True
 
-    def changed(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Return which of the listed files must be read. Keep the rows of the files that need no reading."""
+    def must_read(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
+        """Return which of the listed files must be read. Mark the rows of all other listed files as kept."""
         # Looked up by directory, because nearly all directories are skipped with all their files.
-        place_of_path: dict[bytes, int] = {}
+        position_of_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
-            if (directory_number := self._places.get(directory)) is not None:
-                for place in range(self._ends[directory_number], self._ends[directory_number + 1]):
-                    if self._same[row := self._order[place]]:
-                        place_of_path[self._paths[row]] = place
-        file_places = np.array([place_of_path.get(path, -1) for path in paths], np.intp)
-        self._is_unchanged[file_places[file_places >= 0]] = True
-        return file_places < 0
+            if (number := self._directory_numbers.get(directory)) is not None:
+                for position in range(self._ends[number], self._ends[number + 1]):
+                    if self._has_same_stamp[row := self._row_order[position]]:
+                        position_of_path[self._paths[row]] = position
+        file_positions = np.array([position_of_path.get(path, -1) for path in paths], np.intp)
+        self._is_kept[file_positions[file_positions >= 0]] = True
+        return file_positions < 0
 
     @property
-    def kept(self) -> NDArray[np.int64]:
-        """The numbers of the rows to keep. Complete only after the whole listing."""
-        return self._numbers[self._is_unchanged]
+    def kept_row_numbers(self) -> NDArray[np.int64]:
+        """The numbers of the rows to keep. They are complete once the whole part is listed."""
+        return self._row_numbers[self._is_kept]
 
 
 def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | SkippedPath]:
     """List the changed and new files of one part, as `list_part` does.
 
-    Select the rows of unchanged files in ``rows`` (`EarlierRows.mark`).
+    Select the rows of unchanged files in ``rows`` (`EarlierRows.select_rows`).
     """
-    for piece in groups(part, rows):
-        unchanged_files = find_unchanged(piece, rows)
-        for listing in list_part(piece, unchanged_files.skips):
+    for smaller_part in split_part(part, rows):
+        unchanged_files = find_unchanged(smaller_part, rows)
+        for listing in list_part(smaller_part, unchanged_files.can_skip_listing):
             if isinstance(listing, SkippedPath):
                 yield listing
-            elif (is_changed := unchanged_files.changed(listing.paths)).any():
-                paths = [listing.paths[row] for row in np.flatnonzero(is_changed)]
-                yield IndexFiles(listing.ledger_ids[is_changed], paths, listing.scope_id)
-        rows.mark(unchanged_files.kept)
+            elif (must_be_read := unchanged_files.must_read(listing.paths)).any():
+                paths = [listing.paths[row] for row in np.flatnonzero(must_be_read)]
+                yield IndexFiles(listing.ledger_ids[must_be_read], paths, listing.scope_id)
+        rows.select_rows(unchanged_files.kept_row_numbers)
 
 
-def groups(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
+def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
     """Split a part into smaller parts of about `GROUP_ROWS` earlier rows each, by first-level names."""
     name_mask = _names_read_by(part)
-    count = rows.narrow(["scope_id", "ledger_id", "state"], lambda batch: _find_candidates(name_mask, batch))
-    pieces = max(1, min(len(part.names), round(count / GROUP_ROWS)))
-    name_slices = [part.names[start::pieces] for start in range(pieces)]
-    for slice_names in name_slices:
-        elsewhere_names_of_part = part.elsewhere
-        if elsewhere_names_of_part is not None:
-            elsewhere_names_of_part = (
-                *elsewhere_names_of_part,
+    row_count = rows.drop_files_without_matches(
+        ["scope_id", "ledger_id", "state"], lambda batch: _find_candidates(name_mask, batch)
+    )
+    smaller_part_count = max(1, min(len(part.names), round(row_count / GROUP_ROWS)))
+    name_slices = [part.names[start::smaller_part_count] for start in range(smaller_part_count)]
+    for name_slice in name_slices:
+        names_of_other_parts = part.names_of_other_parts
+        if names_of_other_parts is not None:
+            names_of_other_parts = (
+                *names_of_other_parts,
                 *(
                     name
-                    for other_names in name_slices
-                    if other_names is not slice_names
-                    for name in other_names
+                    for other_slice in name_slices
+                    if other_slice is not name_slice
+                    for name in other_slice
                 ),
             )
         yield replace(
             part,
-            names=slice_names,
-            elsewhere=elsewhere_names_of_part if slice_names is name_slices[0] else None,
+            names=name_slice,
+            names_of_other_parts=names_of_other_parts if name_slice is name_slices[0] else None,
         )
 
 
 def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
-    """Read the status of all files that the earlier run read below the names of ``part``."""
+    """Find out which files of ``part`` that the earlier run read are unchanged, by their status on disk."""
     paths: list[bytes] = []
-    numbers, earlier_stamps = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    row_number_arrays, earlier_stamps = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     usable_masks = [np.zeros(0, np.bool_)]
     name_mask = _names_read_by(part)
     for row_numbers, batch in rows.scan(["scope_id", "ledger_id", "path", "state", "stamp"]):
         is_candidate = _find_candidates(name_mask, batch)
         candidate_rows = batch.filter(pa.array(is_candidate))
         paths += candidate_rows["path"].cast(pa.binary()).to_pylist()
-        numbers.append(row_numbers[is_candidate])
+        row_number_arrays.append(row_numbers[is_candidate])
         earlier_stamps.append(np.asarray(candidate_rows["stamp"].fill_null(0)))
         usable_masks.append(
             np.asarray(
                 pc.and_(pc.equal(candidate_rows["state"], IndexState.OK), candidate_rows["stamp"].is_valid())
             )
         )
-    is_same = np.concatenate(usable_masks)
-    same_rows = np.flatnonzero(is_same)
-    value, is_present = _current_stamps([paths[row] for row in same_rows], part.threads)
-    is_same[same_rows] = is_present & (value == np.concatenate(earlier_stamps)[same_rows])
-    return UnchangedFiles(paths, np.concatenate(numbers), is_same, rows.began)
+    has_same_stamp = np.concatenate(usable_masks)
+    stamped_rows = np.flatnonzero(has_same_stamp)
+    current_stamps, is_present = _current_stamps([paths[row] for row in stamped_rows], part.threads)
+    has_same_stamp[stamped_rows] = is_present & (
+        current_stamps == np.concatenate(earlier_stamps)[stamped_rows]
+    )
+    return UnchangedFiles(paths, np.concatenate(row_number_arrays), has_same_stamp, rows.list_start_ms)
 
 
 def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
@@ -296,7 +307,7 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
         stamp: The stamp of all files of the databases now.
         rows: The rows of the earlier run. Only rows of the files in the databases count.
     """
-    numbers = []
+    row_number_arrays = []
     for row_numbers, batch in rows.scan(["path", "state", "stamp"]):
         path = batch["path"].fill_null("")
         is_below_current = pc.or_(
@@ -305,10 +316,10 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
         is_index_row = np.asarray(pc.and_(is_below_current, pc.not_equal(batch["state"], IndexState.STRAY)))
         if not np.asarray(pc.equal(batch["stamp"], stamp).fill_null(False))[is_index_row].all():
             return False
-        numbers.append(row_numbers[is_index_row])
-    if not any(map(len, numbers)):
+        row_number_arrays.append(row_numbers[is_index_row])
+    if not any(map(len, row_number_arrays)):
         return False  # no row has a stamp
-    rows.mark(np.concatenate(numbers))
+    rows.select_rows(np.concatenate(row_number_arrays))
     return True
 
 
@@ -317,64 +328,66 @@ def _find_candidates(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDA
 
     The mask has every row below these names, and a few more.
     """
-    ledgers = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
+    ledger_ids = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
     # Other scopes have trees of their own, and a misplaced file may lie anywhere.
-    is_odd = pc.or_(
+    may_be_anywhere = pc.or_(
         pc.not_equal(batch["scope_id"].fill_null(-1), 0), pc.not_equal(batch["state"], IndexState.OK)
     )
-    is_candidate: NDArray[np.bool_] = np.asarray(is_odd)
-    return is_candidate | name_mask[(ledgers >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
+    is_candidate: NDArray[np.bool_] = np.asarray(may_be_anywhere)
+    return is_candidate | name_mask[(ledger_ids >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
 
 
 def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
     """Return for each of the 256 first-level names of scope 0 whether a part reads it."""
-    names = [f"{first:x}" for first in range(_FIRST_LEVELS)]
-    elsewhere_names = part.elsewhere
+    names = [f"{number:x}" for number in range(_FIRST_LEVEL_COUNT)]
+    names_of_other_parts = part.names_of_other_parts
     return np.array(
         [
-            name in part.names or (elsewhere_names is not None and name not in elsewhere_names)
+            name in part.names or (names_of_other_parts is not None and name not in names_of_other_parts)
             for name in names
         ]
     )
 
 
-def _is_quiet(directory: bytes, began: int) -> bool:
-    """Return whether a directory did not change since the earlier run listed it and has no sub-directory."""
+def _is_quiet(directory: bytes, start_ms: int) -> bool:
+    """Return whether a directory has no sub-directory and last changed `QUIET_MS` before ``start_ms``."""
     try:
         status = os.stat(directory)  # noqa: PTH116 -- hot: no Path a directory
     except OSError:
         return False
     modified_ms = max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000
-    # A sub-directory, which can fill without changing this directory's times, would be a third link.
-    return stat.S_ISDIR(status.st_mode) and status.st_nlink == 2 and modified_ms < began - QUIET_MS
+    # A sub-directory would be a third link. Files in it do not change the times of this directory.
+    return stat.S_ISDIR(status.st_mode) and status.st_nlink == 2 and modified_ms < start_ms - QUIET_MS
 
 
 def _current_stamps(paths: Sequence[bytes], threads: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the stamps of files as they are now, and whether each file exists."""
-    slices = [paths[start : start + SLICE_FILES] for start in range(0, len(paths), SLICE_FILES)]
+    path_slices = [paths[start : start + SLICE_FILES] for start in range(0, len(paths), SLICE_FILES)]
     start_time = perf_counter()
-    file_states = [state for first in slices[:1] for state in _states(first)]
-    if perf_counter() - start_time > len(file_states) * WAIT_S:
+    file_stats = [file_stat for path_slice in path_slices[:1] for file_stat in _read_stats(path_slice)]
+    if perf_counter() - start_time > len(file_stats) * MAX_CACHED_STAT_SECONDS:
         threads = max(threads, MIN_STAT_THREADS)
     with ThreadPoolExecutor(threads) as pool:
-        state_slices = pool.map(_states, slices[1:]) if threads > 1 else map(_states, slices[1:])
-        file_states += [state for states in state_slices for state in states]
-    columns = np.array(file_states, np.int64).reshape(-1, 4).T
-    value = stamps(columns[0], columns[1], columns[2], columns[3], 0).value
-    return value, columns[0] != _NO_INODE
+        stat_slices = (
+            pool.map(_read_stats, path_slices[1:]) if threads > 1 else map(_read_stats, path_slices[1:])
+        )
+        file_stats += [file_stat for stat_slice in stat_slices for file_stat in stat_slice]
+    columns = np.array(file_stats, np.int64).reshape(-1, 4).T
+    current_stamps = stamps(columns[0], columns[1], columns[2], columns[3], 0).value
+    return current_stamps, columns[0] != _NO_INODE
 
 
 _NO_INODE = -1
 
 
-def _states(paths: Sequence[bytes]) -> list[tuple[int, int, int, int]]:
-    states = []
+def _read_stats(paths: Sequence[bytes]) -> list[tuple[int, int, int, int]]:
+    file_stats = []
     stat_file = os.stat
     for path in paths:
         try:
             status = stat_file(path)
         except OSError:
-            states.append((_NO_INODE, 0, 0, 0))
+            file_stats.append((_NO_INODE, 0, 0, 0))
         else:
-            states.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
-    return states
+            file_stats.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+    return file_stats

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.journal.files import NO_JOURNALS, Journals, index_written, journals_of
-from auditor.sources.bookies.mark_times import bound_by_index, date_mark
+from auditor.sources.bookies.journal.files import NO_JOURNALS, Journals, journals_of, oldest_index_write_ms
+from auditor.sources.bookies.mark_times import find_mark_date, limit_by_index_write
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.paths import (
     NOT_FOUND,
     BookiePaths,
     OwnedDirectory,
+    count_shared_parts,
     path_parts,
     paths_of,
-    shared_parts,
 )
 from auditor.sources.bookies.places import PlaceFound
 
@@ -39,7 +39,8 @@ class AttributedDirectory:
     ``layout``, ``journal_dirs``, ``ledger_dirs`` and ``index_dirs`` are the values in its VERSION.
 
     Attributes:
-        place: The bookie id of the place that contains the directory. None if the place has no id.
+        place: The bookie id of the place that contains the directory. A place holds one bookie's directories.
+            None if the place has no id.
         role: ``journal``, ``ledger``, ``index`` or ``unknown``.
         owner: The bookie that the directory belongs to. None if it belongs to no bookie.
         index_time: A time in ms up to which the index has all entries, by its greatest lastMark. None if
@@ -79,8 +80,8 @@ class AttributedBookie:
             directories has no lastMark, or if nothing dates one.
         suspect: Whether a ledger or index directory lies in another bookie's place or carries another id.
         foreign_instance: Whether all its cookies name another cluster instance.
-        absent_directories: Configured index directories that were not found or are empty. Filled only if all
-            VERSION files name them and nothing else keeps the bookie from being read.
+        absent_directories: Configured index directories that were not found or are empty. An empty tuple if
+            the VERSION files disagree, or if the bookie is not read completely for another reason too.
     """
 
     bookie_id: str
@@ -97,7 +98,7 @@ class AttributedBookie:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """All directories by path, and by id every bookie that has a place or a directory.
+    """All directories, sorted by path, and by id every bookie that has a place or a directory.
 
     ``found`` has the state on disk of these directories, and of directories that belong to no bookie.
     """
@@ -135,42 +136,48 @@ def attribute(
     Returns:
         The attribution. A bookie of the cluster that has no place is not in it.
     """
-    owned: dict[str | None, dict[str, OwnedDirectory]] = {}
+    directories_by_owner: dict[str | None, dict[str, OwnedDirectory]] = {}
     gaps: dict[str, list[str]] = {}
     for place in places:
-        directory_cookies = [
+        cookies_of_directories = [
             (place_directory, *place_directory.cookie) for place_directory in place.directories
         ]
         place_id = _place_id(
-            place, known_ids, [cookie for _, cookie, _ in directory_cookies if cookie is not None]
+            place, known_ids, [cookie for _, cookie, _ in cookies_of_directories if cookie is not None]
         )
         if place_id is not None:
-            owned.setdefault(place_id, {})
+            directories_by_owner.setdefault(place_id, {})
             gaps.setdefault(place_id, []).extend(f"{path}: {reason}" for path, reason in place.gaps)
-        for found_directory, cookie, damage in directory_cookies:
-            owner = _owner(place_id, cookie, known_ids)
-            directory = owned.setdefault(owner, {}).setdefault(
+        for found_directory, cookie, damage in cookies_of_directories:
+            owner = _directory_owner(place_id, cookie, known_ids)
+            directory = directories_by_owner.setdefault(owner, {}).setdefault(
                 found_directory.path, OwnedDirectory(found_directory, cookie, damage, place_id)
             )
             if found_directory.declared is not None:
-                directory.declared.append(found_directory.declared)
+                directory.declared_roles.append(found_directory.declared)
     rows: list[AttributedDirectory] = []
     bookies: dict[str, AttributedBookie] = {}
-    for owner, directories in owned.items():
+    for owner, directories in directories_by_owner.items():
         paths = paths_of(owner, list(directories.values()), store_cookies.get(owner or ""))
         # An empty directory that no cookie names is not one of the bookie's.
         relevant_directories = [
             owned_directory
             for owned_directory in directories.values()
-            if owned_directory.relevant or owned_directory.found.path in paths.roles
+            if owned_directory.is_relevant or owned_directory.found.path in paths.roles
         ]
-        rows.extend(_row(owner, owned_directory, paths) for owned_directory in relevant_directories)
+        rows.extend(_directory_row(owner, owned_directory, paths) for owned_directory in relevant_directories)
         if owner is not None:
-            bookies[owner] = _bookie(owner, relevant_directories, paths, gaps.get(owner, []), instance_id)
+            bookies[owner] = _bookie_from_directories(
+                owner, relevant_directories, paths, gaps.get(owner, []), instance_id
+            )
     return Attribution(
         tuple(sorted(rows, key=lambda row: row.path)),
         dict(sorted(bookies.items())),
-        tuple(owned_directory for directories in owned.values() for owned_directory in directories.values()),
+        tuple(
+            owned_directory
+            for directories in directories_by_owner.values()
+            for owned_directory in directories.values()
+        ),
     )
 
 
@@ -187,17 +194,17 @@ def _place_id(place: PlaceFound, known_ids: Set[str], cookies: Sequence[Cookie])
     if len(candidate_ids) <= 1:
         return next(iter(candidate_ids), None)
     # Two ids have the same written form: choose the one that most cookies here name.
-    most_frequent = Counter({name: cookie_counts[name] for name in candidate_ids}).most_common(2)
-    return most_frequent[0][0] if most_frequent[0][1] > most_frequent[1][1] else None
+    most_frequent_ids = Counter({name: cookie_counts[name] for name in candidate_ids}).most_common(2)
+    return most_frequent_ids[0][0] if most_frequent_ids[0][1] > most_frequent_ids[1][1] else None
 
 
-def _owner(place_id: str | None, cookie: Cookie | None, known_ids: Set[str]) -> str | None:
+def _directory_owner(place_id: str | None, cookie: Cookie | None, known_ids: Set[str]) -> str | None:
     if cookie is not None and (cookie.bookie_id in known_ids or place_id is None):
         return cookie.bookie_id
     return place_id
 
 
-def _row(owner: str | None, directory: OwnedDirectory, paths: BookiePaths) -> AttributedDirectory:
+def _directory_row(owner: str | None, directory: OwnedDirectory, paths: BookiePaths) -> AttributedDirectory:
     cookie = directory.cookie
     return AttributedDirectory(
         place=directory.place_id,
@@ -227,85 +234,95 @@ def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
         return None
     journals = [paths.found[path].found for path in paths.journal if path in paths.found]
     # With several journals it is not known into which one the greatest mark points.
-    times = journals[0].journal_times if len(paths.journal) == 1 and journals else ()
+    journal_times = journals[0].journal_times if len(paths.journal) == 1 and journals else ()
     greatest_mark = max(mark for _, mark in directory.found.marks)
     marked_ms = directory.found.marked_ms
-    date = bound_by_index(date_mark(greatest_mark, marked_ms, times), index_written(paths), marked_ms)
-    return None if date is None else date.at
+    index_date = limit_by_index_write(
+        find_mark_date(greatest_mark, marked_ms, journal_times), oldest_index_write_ms(paths), marked_ms
+    )
+    return None if index_date is None else index_date.time_ms
 
 
-def _configured_path(cookie: Cookie, inside: Sequence[str]) -> str | None:
+def _configured_path(cookie: Cookie, inside_parts: Sequence[str]) -> str | None:
     """Return the path in a directory's own cookie that shares most parts with the directory's path.
 
     Return None if several paths share the same number of parts.
     """
     paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
-    lengths = {path: shared_parts(path_parts(path), inside) for path in paths}
-    longest_match = max(lengths.values(), default=0)
-    best_paths = [path for path, match_length in lengths.items() if match_length == longest_match]
-    return best_paths[0] if longest_match and len(best_paths) == 1 else None
+    shared_part_counts = {path: count_shared_parts(path_parts(path), inside_parts) for path in paths}
+    most_shared_parts = max(shared_part_counts.values(), default=0)
+    best_matching_paths = [
+        path
+        for path, shared_part_count in shared_part_counts.items()
+        if shared_part_count == most_shared_parts
+    ]
+    return best_matching_paths[0] if most_shared_parts and len(best_matching_paths) == 1 else None
 
 
-def _bookie(
+def _bookie_from_directories(
     bookie_id: str,
     directories: Sequence[OwnedDirectory],
     paths: BookiePaths,
     gaps: list[str],
     instance_id: str | None,
 ) -> AttributedBookie:
-    read_indexes, troubles, absent_paths = _index_directories(paths)
+    readable_directories, faults, absent_paths = _index_directories(paths)
     if not directories:
-        troubles.append("no directory with current/ was found at the path of this bookie")
+        faults.append("no directory with current/ was found at the path of this bookie")
     elif not paths.index:
-        troubles.append("none of the bookie's directories has a VERSION that can be read")
+        faults.append("none of the bookie's directories has a VERSION that can be read")
     journals = journals_of(bookie_id, paths, instance_id)
     return AttributedBookie(
         bookie_id=bookie_id,
-        index_directories=tuple(read_indexes),
-        read=BookieRead.READ if not troubles else BookieRead.PARTIAL if read_indexes else BookieRead.UNREAD,
-        reason="; ".join(troubles + gaps) if troubles else None,
+        index_directories=tuple(readable_directories),
+        read=BookieRead.READ
+        if not faults
+        else BookieRead.PARTIAL
+        if readable_directories
+        else BookieRead.UNREAD,
+        reason="; ".join(faults + gaps) if faults else None,
         index_time=journals.index_time,
         suspect=any(_is_misplaced(bookie_id, directory, paths) for directory in directories),
         foreign_instance=_is_foreign(directories, instance_id),
         found=any(directory.found.has_current for directory in directories),
         journals=journals,
         absent_directories=()
-        if gaps or paths.indexes_differ or len(absent_paths) < len(troubles)
+        if gaps or paths.indexes_differ or len(absent_paths) < len(faults)
         else tuple(absent_paths),
     )
 
 
 def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[str], list[str]]:
-    """Return a bookie's readable index directories, the faults of unreadable ones, and the absent paths."""
-    read_indexes: list[IndexDirectory] = []
-    troubles: list[str] = []
+    """Return a bookie's readable index directories, the faults of the others, and the absent paths."""
+    readable_directories: list[IndexDirectory] = []
+    faults: list[str] = []
     absent_paths: list[str] = []
     has_rocksdb = any(paths.found[path].found.has_rocksdb for path in paths.index if path in paths.found)
     for position, path in enumerate(paths.index):
         directory = paths.found.get(path)
-        trouble = paths.reasons.get(path) if directory is None else _trouble(directory, has_rocksdb)
-        if trouble is not None:
-            troubles.append(f"index directory {path}: {trouble}")
-            if trouble == NOT_FOUND or (directory is not None and directory.found.lacks_disk):
+        fault = paths.reasons.get(path) if directory is None else _directory_fault(directory, has_rocksdb)
+        if fault is not None:
+            faults.append(f"index directory {path}: {fault}")
+            if fault == NOT_FOUND or (directory is not None and directory.found.lacks_disk):
                 absent_paths.append(path)
         if directory is not None and directory.found.has_current:
             found_directory, storage = directory.found, ROCKSDB if has_rocksdb else IDX
             if found_directory.has_rocksdb or not has_rocksdb:
-                read_indexes.append(
-                    IndexDirectory.seen(
+                readable_directories.append(
+                    IndexDirectory.from_version(
                         found_directory.path, found_directory.version, storage, position, len(paths.index)
                     )
                 )
-    return read_indexes, troubles, absent_paths
+    return readable_directories, faults, absent_paths
 
 
 def _is_foreign(directories: Sequence[OwnedDirectory], instance_id: str | None) -> bool:
     """Return whether a bookie's cookies have instance ids, but none has the instance id of this cluster."""
-    instances = {directory.cookie.instance_id for directory in directories if directory.cookie is not None}
-    return instance_id is not None and bool(instances) and not instances & {None, instance_id}
+    instance_ids = {directory.cookie.instance_id for directory in directories if directory.cookie is not None}
+    return instance_id is not None and bool(instance_ids) and not instance_ids & {None, instance_id}
 
 
-def _trouble(directory: OwnedDirectory, has_rocksdb: bool) -> str | None:
+def _directory_fault(directory: OwnedDirectory, has_rocksdb: bool) -> str | None:
     if has_rocksdb and not directory.found.has_rocksdb:
         return f"{directory.found.path} has no DbLedgerStorage index, but others of this bookie have one"
     if directory.cookie is None:

@@ -1,7 +1,7 @@
 """Rows of the table ``availability`` from one part of the index.
 
 The rows come from index files, which several threads can read, and from paths that were not read. A batch has
-up to `ROWS` rows, the size at which a Spark data source is fastest.
+up to `MAX_BATCH_ROWS` rows, the size at which a Spark data source is fastest.
 
 For files on a disk, several threads are much faster than one, because their waiting times overlap. They also
 ask the system to fetch files ahead. Measured with 20,000 cold files: `cat` 2.5 s, four threads 1.2 s, four
@@ -24,7 +24,13 @@ from auditor.codecs.availability.groups import GROUP, offsets_of
 from auditor.codecs.byte_column import binary_array
 from auditor.model.columns import rows_of_columns
 from auditor.model.states import IndexState
-from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS, SCHEMA, IndexBatch, IndexFiles
+from auditor.sources.bookies.availability import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ROWS,
+    SCHEMA,
+    IndexBatch,
+    IndexFiles,
+)
 from auditor.sources.bookies.index_files.listing import SkippedPath, check_versions, list_part
 from auditor.sources.bookies.index_files.reader import BATCH_UNITS, IndexReader
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
@@ -37,7 +43,7 @@ class RowBuilder:
 
     >>> rows = RowBuilder("bk1", "idx")
     >>> rows.add_skipped([SkippedPath(None, "/l0/current/notes", "stray", "is nobody's")])
-    >>> rows.take()["state"].to_pylist(), rows.count
+    >>> rows.take_batch()["state"].to_pylist(), rows.count
     (['stray'], 0)
     """
 
@@ -65,36 +71,38 @@ class RowBuilder:
 
     def take_when_full(self, skipped_paths: list[SkippedPath]) -> Iterator[pa.RecordBatch]:
         """Move the paths from ``skipped_paths`` into the buffer. Yield a batch each time it is full."""
-        while skipped_paths or self._full:
-            if self._full:
-                yield self.take()
+        while skipped_paths or self._is_full:
+            if self._is_full:
+                yield self.take_batch()
             self.add_skipped(skipped_paths[:BATCH_UNITS])
             del skipped_paths[:BATCH_UNITS]
 
     @property
-    def _full(self) -> bool:
-        return self.count + BATCH_UNITS > ROWS or self._group_bytes > MAX_BATCH_BYTES
+    def _is_full(self) -> bool:
+        return self.count + BATCH_UNITS > MAX_BATCH_ROWS or self._group_bytes > MAX_BATCH_BYTES
 
-    def take(self) -> pa.RecordBatch:
+    def take_batch(self) -> pa.RecordBatch:
         """Return all rows as one record batch, and empty the buffer."""
-        batches = [
+        file_and_path_batches = [
             rows_of_columns(
                 SCHEMA,
                 len(columns["path"]),
                 {"bookie_id": self._bookie_id, "storage": self._storage, "reused": False, **columns},
             )
             for columns in (
-                *([_of_files(self._files)] if self._files else []),
-                *([_skipped_rows(self._passed)] if self._passed else []),
+                *([_file_columns(self._files)] if self._files else []),
+                *([_skipped_path_columns(self._passed)] if self._passed else []),
             )
         ]
         self._clear()
-        return pa.concat_batches(batches)
+        return pa.concat_batches(file_and_path_batches)
 
 
-def _of_files(batches: list[IndexBatch]) -> dict[str, Any]:
-    names = [path for batch in batches for path in batch.paths]
-    paths = binary_array(b"".join(names), offsets_of(np.array([*map(len, names)], np.int64)), pa.string())
+def _file_columns(batches: list[IndexBatch]) -> dict[str, Any]:
+    path_bytes = [path for batch in batches for path in batch.paths]
+    paths = binary_array(
+        b"".join(path_bytes), offsets_of(np.array([*map(len, path_bytes)], np.int64)), pa.string()
+    )
     paths.validate(full=True)  # raises for a path that is not UTF-8, as an Arrow string must be
     state_columns: dict[str, Any] = {"state": IndexState.OK}
     if any(batch.faults for batch in batches):
@@ -113,12 +121,12 @@ def _of_files(batches: list[IndexBatch]) -> dict[str, Any]:
         "mtime": pa.array(mtimes, mask=mtimes < 0),
         "stamp": pa.array(
             np.concatenate([batch.stamps.value for batch in batches]),
-            mask=~np.concatenate([batch.stamps.sure for batch in batches]),
+            mask=~np.concatenate([batch.stamps.is_valid for batch in batches]),
         ),
     }
 
 
-def _skipped_rows(skipped_paths: list[SkippedPath]) -> dict[str, Any]:
+def _skipped_path_columns(skipped_paths: list[SkippedPath]) -> dict[str, Any]:
     return {
         "scope_id": [
             None if skipped_path.ledger_id is None else skipped_path.scope_id
@@ -136,22 +144,22 @@ def _skipped_rows(skipped_paths: list[SkippedPath]) -> dict[str, Any]:
 _NO_FAULT = (IndexState.OK, None, None)
 
 
-def read_files(pieces: Iterable[IndexFiles], threads: int) -> Iterator[IndexBatch]:
-    """Read index files in order, with at most two pieces per thread in progress."""
+def read_files(file_groups: Iterable[IndexFiles], threads: int) -> Iterator[IndexBatch]:
+    """Read groups of index files in the given order, with at most two groups per thread in progress."""
     if threads <= 1:
-        yield from IndexReader().read(pieces)
+        yield from IndexReader().read(file_groups)
         return
-    thread_values = threading.local()
+    thread_storage = threading.local()
 
     def read(files: IndexFiles) -> list[IndexBatch]:
-        if not hasattr(thread_values, "reader"):
-            thread_values.reader = IndexReader(ahead=True)
-        return list(thread_values.reader.read([files]))
+        if not hasattr(thread_storage, "reader"):
+            thread_storage.reader = IndexReader(fetch_ahead=True)
+        return list(thread_storage.reader.read([files]))
 
     pending_batches: deque[Future[list[IndexBatch]]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        for files in pieces:
-            pending_batches.append(pool.submit(read, files))
+    with ThreadPoolExecutor(threads) as thread_pool:
+        for files in file_groups:
+            pending_batches.append(thread_pool.submit(read, files))
             if len(pending_batches) >= 2 * threads:
                 yield from pending_batches.popleft().result()
         while pending_batches:
@@ -170,39 +178,41 @@ def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
     skipped_paths = list(changed_paths)
     for directory in part.directories:
         yield from read_databases(part.bookie_id, directory, skipped_paths)
-    yield from _take_rest(part, RowBuilder(part.bookie_id, part.storage), skipped_paths, bool(changed_paths))
+    yield from _take_last_rows(
+        part, RowBuilder(part.bookie_id, part.storage), skipped_paths, bool(changed_paths)
+    )
 
 
 def read_listed(part: IndexPart, listings: Iterable[IndexFiles | SkippedPath]) -> Iterator[pa.RecordBatch]:
-    """Read the listed files of one part, and return the listed paths that are not read as rows too."""
+    """Yield rows of the listed files of one part, and a row for each listed path that is not read."""
     rows = RowBuilder(part.bookie_id, part.storage)
     changed_paths = list(check_versions(part.directories))
     skipped_paths = list(changed_paths)
     for batch in read_files(_files(listings, skipped_paths), part.threads):
         rows.add_files(batch)
         yield from rows.take_when_full(skipped_paths)
-    yield from _take_rest(part, rows, skipped_paths, bool(changed_paths))
+    yield from _take_last_rows(part, rows, skipped_paths, bool(changed_paths))
 
 
-def _take_rest(
-    part: IndexPart, rows: RowBuilder, skipped_paths: list[SkippedPath], has_changed: bool
+def _take_last_rows(
+    part: IndexPart, rows: RowBuilder, skipped_paths: list[SkippedPath], version_changed: bool
 ) -> Iterator[pa.RecordBatch]:
     """Yield the last rows of a part.
 
-    ``has_changed`` is True if a VERSION had already changed at the start.
+    ``version_changed`` is True if a VERSION had already changed at the start.
     """
-    if not has_changed:
+    if not version_changed:
         # A disk that was unmounted during the reading would look like one with fewer ledgers.
         skipped_paths.extend(check_versions(part.directories))
     yield from rows.take_when_full(skipped_paths)
     if rows.count:
-        yield rows.take()
+        yield rows.take_batch()
 
 
 def _files(
     listings: Iterable[IndexFiles | SkippedPath], skipped_paths: list[SkippedPath]
 ) -> Iterator[IndexFiles]:
-    """Yield the files to read piece by piece; append the paths that are not read to ``skipped_paths``."""
+    """Yield the groups of files to read. Append the paths that are not read to ``skipped_paths``."""
     for listing in listings:
         if isinstance(listing, IndexFiles):
             yield listing

@@ -2,9 +2,9 @@
 
 A directory with a DbLedgerStorage index (RocksDB) is one task, which reads it in key order. For index files
 the unit of work is one first-level directory name of one bookie. Scope 0 has 256 such names, other scopes
-have their own names. One task reads a name in all index directories of the bookie. So the task sees which
-directory has a ledger's file first. A part is one bookie and some of these names. The driver lists only the
-first level; the task that reads the files lists the rest.
+have their own names. One task reads a name in all index directories of the bookie. So it sees all files of a
+ledger, also if several directories have one. A part is one bookie and some of these names. The driver lists
+only the first level; the task that reads the files lists the rest.
 """
 
 from __future__ import annotations
@@ -37,27 +37,28 @@ IDX, ROCKSDB = "idx", "rocksdb"
 class IndexDirectory:
     """An index directory, and the SHA-256 of its VERSION when it was found; None if it had no VERSION.
 
-    ``position`` is the directory's number, from 0, among the bookie's ``of`` index directories in configured
-    order. With DbLedgerStorage, ledger L is in directory number L mod ``of``.
+    ``position`` is the directory's number, from 0, in the configured order of the bookie's index directories.
+    ``directory_count`` is their number. With DbLedgerStorage, ledger L is in directory number L mod
+    ``directory_count``.
     """
 
     path: str
     version_sha256: str | None
     storage: str = IDX
     position: int = 0
-    of: int = 1
+    directory_count: int = 1
 
     @classmethod
-    def seen(
+    def from_version(
         cls, path: str, version: bytes | None, storage: str = IDX, position: int = 0, directory_count: int = 1
     ) -> IndexDirectory:
         """Return the directory with the digest of its VERSION bytes.
 
-        >>> IndexDirectory.seen("/l0", None).version_sha256 is None
+        >>> IndexDirectory.from_version("/l0", None).version_sha256 is None
         True
         """
-        digest = None if version is None else hashlib.sha256(version).hexdigest()
-        return cls(path, digest, storage, position, directory_count)
+        version_digest = None if version is None else hashlib.sha256(version).hexdigest()
+        return cls(path, version_digest, storage, position, directory_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,9 @@ class IndexPart:
     Attributes:
         directories: The index directories, in configured order.
         names: The first-level names to read.
-        elsewhere: The names that other parts of the bookie read. This part then reads every other name, and
-            files directly in ``current``. It is set in exactly one part per bookie, so that this part also
-            reads names that appear after planning. None in all other parts.
+        names_of_other_parts: The names that other parts of the bookie read. It is set in exactly one part per
+            bookie, which reads all other names and the files directly in ``current``. So this part also reads
+            names that appear after planning. None in all other parts.
         threads: Number of reading threads. More than one is worthwhile for files outside the page cache
             (`auditor.sources.bookies.part_rows`).
     """
@@ -79,7 +80,7 @@ class IndexPart:
     bookie_id: str
     directories: tuple[IndexDirectory, ...]
     names: tuple[str, ...]
-    elsewhere: tuple[str, ...] | None = None
+    names_of_other_parts: tuple[str, ...] | None = None
     threads: int = 1
 
     @property
@@ -108,21 +109,27 @@ def plan_parts(
         for directory in directories
         if directory.storage == ROCKSDB
     ]
-    files = [
-        (bookie_id, [directory for directory in own_parts if directory.storage == IDX])
-        for bookie_id, own_parts in bookies
+    bookie_index_files = [
+        (bookie_id, [directory for directory in own_directories if directory.storage == IDX])
+        for bookie_id, own_directories in bookies
     ]
-    files = [(bookie_id, directories) for bookie_id, directories in files if directories]
-    names = [_first_level(directories) for _, directories in files]
-    name_count = sum(len(level_names) for level_names in names)
-    for (bookie_id, directories), own_names in zip(files, names, strict=True):
-        count = (
+    bookie_index_files = [
+        (bookie_id, directories) for bookie_id, directories in bookie_index_files if directories
+    ]
+    names_by_bookie = [_first_level(directories) for _, directories in bookie_index_files]
+    name_count = sum(len(level_names) for level_names in names_by_bookie)
+    for (bookie_id, directories), own_names in zip(bookie_index_files, names_by_bookie, strict=True):
+        own_part_count = (
             max(1, min(len(own_names), round(part_count * len(own_names) / name_count))) if name_count else 1
         )
-        part_edges = [len(own_names) * number // count for number in range(count + 1)]
-        names_by_part = [tuple(own_names[start:end]) for start, end in pairwise(part_edges)]
-        elsewhere = tuple(sorted(name for names_of_part in names_by_part[1:] for name in names_of_part))
-        index_parts.append(IndexPart(bookie_id, tuple(directories), names_by_part[0], elsewhere, threads))
+        part_bounds = [len(own_names) * number // own_part_count for number in range(own_part_count + 1)]
+        names_by_part = [tuple(own_names[start:end]) for start, end in pairwise(part_bounds)]
+        names_of_other_parts = tuple(
+            sorted(name for names_of_part in names_by_part[1:] for name in names_of_part)
+        )
+        index_parts.append(
+            IndexPart(bookie_id, tuple(directories), names_by_part[0], names_of_other_parts, threads)
+        )
         index_parts += [
             IndexPart(bookie_id, tuple(directories), names_of_part, None, threads)
             for names_of_part in names_by_part[1:]
@@ -131,14 +138,14 @@ def plan_parts(
 
 
 def _first_level(directories: Sequence[IndexDirectory]) -> list[str]:
-    names: set[str] = set()
+    first_level_names: set[str] = set()
     for directory in directories:
         try:
-            names.update(list_current(directory.path)[0])
+            first_level_names.update(list_current(directory.path)[0])
         except OSError:
-            # The part with `elsewhere` lists it again, and reports a second failure.
+            # The part with `names_of_other_parts` lists it again, and reports a second failure.
             continue
-    return sorted(names)
+    return sorted(first_level_names)
 
 
 def list_current(directory: str) -> tuple[list[str], list[str]]:

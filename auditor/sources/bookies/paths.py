@@ -1,13 +1,13 @@
 """The roles of a bookie's directories (journal, ledger or index) and their configured order.
 
 A bookie's VERSION files name its directories with the paths of the bookie's own machine, such as
-``/data/bk3/ledgers0``. On this machine the directories lie somewhere below a place
-(`auditor.sources.bookies.places`). The program matches a path with the directory that shares the most path
-parts with it, counted from the end. If two directories share equally many parts, or none shares any, the path
-stays unmatched with a reason. A guess could count another directory's entries as lost.
+``/data/bk3/ledgers0``. On this machine the directories lie somewhere below the bookie's place, a directory or
+an inventory entry (`auditor.sources.bookies.places`). The program matches a path with the directory that
+shares the most path parts with it, counted from the end. If two directories share equally many parts, or none
+shares any, the path stays unmatched with a reason. A guess could count another directory's entries as lost.
 
-If VERSION files disagree, the program asks for every directory that one of them names. To ask for one disk
-too many does no harm. To ask for one disk too few would report that disk's entries as lost.
+If VERSION files disagree, the program expects every directory that one of them names. To expect one disk too
+many does no harm. To expect one disk too few would report that disk's entries as lost.
 """
 
 from __future__ import annotations
@@ -43,62 +43,65 @@ def path_parts(path: str) -> tuple[str, ...]:
     return tuple(part for part in path.split("/") if part not in ("", "."))
 
 
-def shared_parts(path: Sequence[str], inside_parts: Sequence[str]) -> int:
+def count_shared_parts(path: Sequence[str], directory_parts: Sequence[str]) -> int:
     """Return the number of parts that two paths share, counted from the end.
 
-    >>> shared_parts(("data", "disk1", "ledgers"), ("bk1", "disk1", "ledgers"))
+    >>> count_shared_parts(("data", "disk1", "ledgers"), ("bk1", "disk1", "ledgers"))
     2
     """
     count = 0
-    for part, inside_part in zip(reversed(path), reversed(inside_parts), strict=False):
-        if part != inside_part:
+    for part, directory_part in zip(reversed(path), reversed(directory_parts), strict=False):
+        if part != directory_part:
             break
         count += 1
     return count
 
 
-def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> PathMatches[Key]:
+def match_paths(paths: Sequence[str], parts_by_directory: Mapping[Key, Sequence[str]]) -> PathMatches[Key]:
     """Match the paths of a cookie with directories.
 
     Args:
         paths: Paths in a cookie.
-        directories: For each directory the parts of its path, beginning with the name of its place.
+        parts_by_directory: For each directory the parts of its path, beginning with the name of its place.
 
     Returns:
         The matches. A directory matches only one path, the one that shares most parts with it.
 
     >>> found = {1: ("bk1", "disk1", "ledgers"), 2: ("bk1", "disk2", "ledgers")}
-    >>> match(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], found).found
+    >>> match_paths(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], found).found
     {'/mnt/disk1/ledgers': 1, '/mnt/disk2/ledgers': 2}
-    >>> match(["/mnt/ledgers"], found).reasons
+    >>> match_paths(["/mnt/ledgers"], found).reasons
     {'/mnt/ledgers': 'bk1/disk1/ledgers and bk1/disk2/ledgers could both be this directory'}
     """
     best_match_by_path: dict[str, tuple[int, Key]] = {}
     reasons: dict[str, str] = {}
     for path in dict.fromkeys(paths):
-        lengths = {
-            key: shared_parts(path_parts(path), inside_parts) for key, inside_parts in directories.items()
+        shared_part_counts = {
+            key: count_shared_parts(path_parts(path), directory_parts)
+            for key, directory_parts in parts_by_directory.items()
         }
-        longest_match = max(lengths.values(), default=0)
-        longest_keys = [key for key, length in lengths.items() if length == longest_match]
-        if longest_match == 0:
+        most_shared_parts = max(shared_part_counts.values(), default=0)
+        best_matching_keys = [
+            key for key, length in shared_part_counts.items() if length == most_shared_parts
+        ]
+        if most_shared_parts == 0:
             reasons[path] = NOT_FOUND
-        elif len(longest_keys) > 1:
-            names = sorted("/".join(directories[key]) for key in longest_keys)
+        elif len(best_matching_keys) > 1:
+            names = sorted("/".join(parts_by_directory[key]) for key in best_matching_keys)
             reasons[path] = f"{names[0]} and {names[1]} could both be this directory"
         else:
-            best_match_by_path[path] = (longest_match, longest_keys[0])
+            best_match_by_path[path] = (most_shared_parts, best_matching_keys[0])
     matches: dict[str, Key] = {}
-    for path, (length, key) in best_match_by_path.items():
+    for path, (shared_part_count, key) in best_match_by_path.items():
         rival_paths = [
             rival_path
             for rival_path, (_, rival_key) in best_match_by_path.items()
             if rival_key == key and rival_path != path
         ]
-        if all(best_match_by_path[rival_path][0] < length for rival_path in rival_paths):
+        if all(best_match_by_path[rival_path][0] < shared_part_count for rival_path in rival_paths):
             matches[path] = key
         else:
-            reasons[path] = f"{'/'.join(directories[key])} could also be {rival_paths[0]}"
+            reasons[path] = f"{'/'.join(parts_by_directory[key])} could also be {rival_paths[0]}"
     return PathMatches(matches, reasons)
 
 
@@ -113,38 +116,40 @@ class OwnedDirectory:
         found: The directory as it was found.
         cookie: The directory's VERSION. None if it cannot be read.
         damage: The reason why the VERSION cannot be read. None if it can.
-        place_id: The bookie id of the place that holds the directory. None if the place has none.
-        declared: The roles that inventories give the directory.
+        place_id: The bookie id of the place that contains the directory. None if the place has none.
+        declared_roles: The roles that inventories give the directory.
     """
 
     found: DirectoryFound
     cookie: Cookie | None
     damage: str | None
     place_id: str | None
-    declared: list[DeclaredRole] = field(default_factory=list)
+    declared_roles: list[DeclaredRole] = field(default_factory=list)
 
     @property
-    def relevant(self) -> bool:
+    def is_relevant(self) -> bool:
         """Whether the directory counts as one of a bookie, even if no cookie names the directory."""
-        return self.found.has_current or bool(self.declared)
+        return self.found.has_current or bool(self.declared_roles)
 
 
-def match_directories(paths: Sequence[str], owned: Iterable[OwnedDirectory]) -> PathMatches[OwnedDirectory]:
+def match_directories(
+    paths: Sequence[str], owned_directories: Iterable[OwnedDirectory]
+) -> PathMatches[OwnedDirectory]:
     """Match paths with directories. Match directories that have a ``current`` first.
 
     A directory without ``current`` may have the same name: a mount point without its disk.
     """
-    by_path = {directory.found.path: directory for directory in owned}
+    directory_by_path = {directory.found.path: directory for directory in owned_directories}
     matches: dict[str, OwnedDirectory] = {}
     reasons = dict.fromkeys(paths, "")
     for has_current in (True, False):
-        candidates = {
+        candidate_parts = {
             path: directory.found.inside
-            for path, directory in by_path.items()
+            for path, directory in directory_by_path.items()
             if directory.found.has_current is has_current
         }
-        matched_paths = match(tuple(reasons), candidates)
-        matches.update((path, by_path[key]) for path, key in matched_paths.found.items())
+        matched_paths = match_paths(tuple(reasons), candidate_parts)
+        matches.update((path, directory_by_path[key]) for path, key in matched_paths.found.items())
         reasons = (
             matched_paths.reasons if has_current else {path: reasons[path] for path in matched_paths.reasons}
         )
@@ -175,97 +180,101 @@ class BookiePaths:
 
 
 def paths_of(
-    bookie_id: str | None, owned: Sequence[OwnedDirectory], store_cookie: Cookie | None
+    bookie_id: str | None, owned_directories: Sequence[OwnedDirectory], store_cookie: Cookie | None
 ) -> BookiePaths:
     """Match the paths in a bookie's cookies with the directories attributed to it.
 
     Args:
         bookie_id: The bookie. None for directories that belong to no bookie.
-        owned: The directories attributed to the bookie.
+        owned_directories: The directories attributed to the bookie.
         store_cookie: The bookie's cookie in the metadata store; None if the store has none. Used only if no
             VERSION file of the bookie parses.
     """
-    cookies = _decisive_cookies(bookie_id, owned, store_cookie)
+    cookies = _decisive_cookies(bookie_id, owned_directories, store_cookie)
     path_lists = {
         "journal": _distinct_paths(cookie.journal_paths for cookie in cookies),
         "ledger": _distinct_paths(cookie.ledger_dirs for cookie in cookies),
         "index": _distinct_paths(cookie.index_dirs or cookie.ledger_dirs for cookie in cookies),
     }
-    found_directories, reasons = _match(path_lists, owned)
+    directory_by_path, reasons = _match_all_paths(path_lists, owned_directories)
     roles = {
         directory.found.path: declared_role.role
-        for directory in owned
-        for declared_role in directory.declared[:1]
+        for directory in owned_directories
+        for declared_role in directory.declared_roles[:1]
     }
     for role in ("journal", "index", "ledger"):
         roles.update(
-            (found_directories[path].found.path, role)
+            (directory_by_path[path].found.path, role)
             for path in path_lists[role]
-            if path in found_directories
+            if path in directory_by_path
         )
-    journals = {cookie.journal_paths for cookie in cookies}
-    indexes = {cookie.index_dirs or cookie.ledger_dirs for cookie in cookies}
+    journal_lists = {cookie.journal_paths for cookie in cookies}
+    index_lists = {cookie.index_dirs or cookie.ledger_dirs for cookie in cookies}
     return BookiePaths(
-        path_lists["journal"], path_lists["ledger"], path_lists["index"], found_directories, reasons, roles,
-        len(journals) > 1, len(indexes) > 1,
+        path_lists["journal"], path_lists["ledger"], path_lists["index"], directory_by_path, reasons, roles,
+        len(journal_lists) > 1, len(index_lists) > 1,
     )  # fmt: skip
 
 
 def _decisive_cookies(
-    bookie_id: str | None, owned: Sequence[OwnedDirectory], store_cookie: Cookie | None
+    bookie_id: str | None, owned_directories: Sequence[OwnedDirectory], store_cookie: Cookie | None
 ) -> list[Cookie]:
     """Return the cookies whose paths count: the first of these lists that is not empty.
 
     The lists are: the bookie's own cookies on ledger and index disks, all cookies on these disks, all cookies
     on any disk, and the cookie of the metadata store.
     """
-    directory_cookies = [(directory, directory.cookie) for directory in owned if directory.cookie is not None]
-    disks = [
+    directory_cookies = [
+        (directory, directory.cookie) for directory in owned_directories if directory.cookie is not None
+    ]
+    disk_cookies = [
         (directory, cookie) for directory, cookie in directory_cookies if not _is_journal(directory, cookie)
     ]
-    own_cookies = [cookie for _, cookie in disks if cookie.bookie_id == bookie_id]
+    own_cookies = [cookie for _, cookie in disk_cookies if cookie.bookie_id == bookie_id]
     own_cookies = (
-        own_cookies or [cookie for _, cookie in disks] or [cookie for _, cookie in directory_cookies]
+        own_cookies or [cookie for _, cookie in disk_cookies] or [cookie for _, cookie in directory_cookies]
     )
     return own_cookies or ([store_cookie] if store_cookie is not None else [])
 
 
 def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
     """Return whether a directory is only a journal, by the inventory or else by its own cookie."""
-    if directory.declared:
-        return all(declared_role.role == "journal" for declared_role in directory.declared)
+    if directory.declared_roles:
+        return all(declared_role.role == "journal" for declared_role in directory.declared_roles)
 
     def nearest(paths: Iterable[str]) -> int:
-        return max((shared_parts(path_parts(path), directory.found.inside) for path in paths), default=0)
+        return max(
+            (count_shared_parts(path_parts(path), directory.found.inside) for path in paths), default=0
+        )
 
     return nearest(cookie.journal_paths) > nearest((*cookie.ledger_dirs, *(cookie.index_dirs or ())))
 
 
 def _distinct_paths(path_lists: Iterable[Paths]) -> Paths:
     """Return every path of the lists once. Paths of the most frequent list come first."""
-    ranked_lists = [paths for paths, _ in Counter(path_lists).most_common()]
-    return tuple(dict.fromkeys(path for paths in ranked_lists for path in paths if path))
+    lists_by_frequency = [paths for paths, _ in Counter(path_lists).most_common()]
+    return tuple(dict.fromkeys(path for paths in lists_by_frequency for path in paths if path))
 
 
-def _match(
-    path_lists: dict[str, Paths], owned: Sequence[OwnedDirectory]
+def _match_all_paths(
+    path_lists: dict[str, Paths], owned_directories: Sequence[OwnedDirectory]
 ) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
     """Match paths with directories by the ends of the paths, then by position in an inventory."""
-    matched_paths = match_directories(_distinct_paths(path_lists.values()), owned)
+    matched_paths = match_directories(_distinct_paths(path_lists.values()), owned_directories)
     matches, reasons = matched_paths.found, matched_paths.reasons
     matched_ids = {id(directory) for directory in matches.values()}
     for path in tuple(reasons):
-        candidate_paths = [
+        candidate_directories = [
             directory
-            for directory in owned
+            for directory in owned_directories
             if id(directory) not in matched_ids
             and any(
                 len(paths := path_lists[declared_role.role]) == declared_role.of
                 and paths[declared_role.position] == path
-                for declared_role in directory.declared
+                for declared_role in directory.declared_roles
             )
         ]
-        if len(candidate_paths) == 1:
-            matches[path] = candidate_paths[0]
+        if len(candidate_directories) == 1:
+            matches[path] = candidate_directories[0]
             del reasons[path]
     return matches, reasons

@@ -18,8 +18,7 @@ does not decide which bookie a directory belongs to: `auditor.sources.bookies.ow
     current/lastMark.0    the mark of the first of several; a ledger's journal is its id modulo their number
 
 A bookie replays each journal from the greatest mark for it in any ledger directory. Without a mark it replays
-the journal from the beginning. `auditor.sources.bookies.mark_times` dates an index by its marks and file
-times.
+the journal from the beginning. `auditor.sources.bookies.mark_times` dates an index by its marks.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from auditor.model.cookie import Cookie
 from auditor.sources.bookies.mark_times import JournalTime
 from auditor.sources.regular_file import is_directory, open_regular, read_toml, visible_path
 
-ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
+INVENTORY_ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 """The keys of an inventory entry, and the role of the directories in each list."""
 
 
@@ -72,29 +71,31 @@ def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
     return {bookie_id: _read_roles(file, bookie_id, lists) for bookie_id, lists in bookies.items()}
 
 
-def _read_roles(file: Path, bookie_id: str, lists: Any) -> list[DeclaredRole]:
+def _read_roles(file: Path, bookie_id: str, values_by_key: Any) -> list[DeclaredRole]:
     option = f'--bookies {file}: [bookies."{bookie_id}"]'
     if not is_accepted(bookie_id):
         raise UsageError(
             f"{option}: not a valid bookie id. An id has only letters, digits and : - . "
             "and is not the word readonly"
         )
-    if not isinstance(lists, dict):
+    if not isinstance(values_by_key, dict):
         raise UsageError(f"{option}: not a table")
-    unknown = sorted(set(lists) - set(ROLES))
-    if unknown:
-        raise UsageError(f"{option}: unknown key {', '.join(unknown)}. Valid keys: {', '.join(ROLES)}")
-    declared = []
-    for key, role in ROLES.items():
-        paths = lists.get(key, [])
+    unknown_keys = sorted(set(values_by_key) - set(INVENTORY_ROLES))
+    if unknown_keys:
+        raise UsageError(
+            f"{option}: unknown key {', '.join(unknown_keys)}. Valid keys: {', '.join(INVENTORY_ROLES)}"
+        )
+    roles = []
+    for inventory_key, role in INVENTORY_ROLES.items():
+        paths = values_by_key.get(inventory_key, [])
         if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
-            raise UsageError(f"{option}: {key} must be a list of paths")
-        full = [str(file.parent.absolute() / path) for path in paths]
-        declared += [DeclaredRole(path, role, position, len(paths)) for position, path in enumerate(full)]
-    return declared
+            raise UsageError(f"{option}: {inventory_key} must be a list of paths")
+        full_paths = [str(file.parent.absolute() / path) for path in paths]
+        roles += [DeclaredRole(path, role, position, len(paths)) for position, path in enumerate(full_paths)]
+    return roles
 
 
-Marks = Mapping[str, LastMark]
+MarkByName = Mapping[str, LastMark]
 """The marks of one directory, by file name."""
 
 LAST_MARK = "lastMark"
@@ -117,17 +118,17 @@ def read_marks(directory: str) -> dict[str, LastMark]:
     return marks
 
 
-def mark_name(journal: int, journals: int) -> str:
-    """Return the name of the file with the mark of journal number ``journal`` of ``journals``.
+def mark_name(journal_number: int, journal_count: int) -> str:
+    """Return the name of the file with the mark of journal ``journal_number``. Numbers start at 0.
 
     >>> mark_name(0, 1), mark_name(0, 2)
     ('lastMark', 'lastMark.0')
     """
-    return LAST_MARK if journals == 1 else f"{LAST_MARK}.{journal}"
+    return LAST_MARK if journal_count == 1 else f"{LAST_MARK}.{journal_number}"
 
 
-def replay_marks(directories: Iterable[Marks], journals: int) -> tuple[LastMark, ...]:
-    """Return the position from which a bookie would replay each of its ``journals`` journals.
+def replay_marks(directories: Iterable[MarkByName], journal_count: int) -> tuple[LastMark, ...]:
+    """Return the position from which a bookie would replay each of its ``journal_count`` journals.
 
     >>> replay_marks([{"lastMark": LastMark(5, 9)}, {"lastMark": LastMark(5, 12)}, {}], 1)
     (LastMark(file_id=5, offset=12),)
@@ -135,7 +136,7 @@ def replay_marks(directories: Iterable[Marks], journals: int) -> tuple[LastMark,
     directory_marks = list(directories)
     return tuple(
         max((marks[name] for marks in directory_marks if name in marks), default=START)
-        for name in (mark_name(journal, journals) for journal in range(journals))
+        for name in (mark_name(journal_number, journal_count) for journal_number in range(journal_count))
     )
 
 
@@ -165,16 +166,14 @@ class DirectoryFound:
         marked_ms: When the newest lastMark file was written, in ms. None if there is none.
         declared: Its role in an inventory. None without an inventory.
         version_absent: Whether it certainly has no VERSION. False if that could not be checked.
-        empty: Whether ``current`` is empty, if there is no VERSION. None if it is not known.
+        empty: Whether it has no VERSION, and ``current`` is empty or absent. None if not checked.
         old_data: Whether it has no ``current`` and itself holds files of a layout before 3.
         marks: Its lastMark files by name.
         unclean: Whether it has a file DIRTY. A bookie from 4.15 on creates DIRTY when it starts and removes
             it once it has flushed everything. None if it is not known.
-        index_alone: Whether it has a VERSION, but no mark, journal, entry log or database, as a separate
-            index directory does.
+        index_alone: Whether it has a VERSION, but no mark, journal, entry log or database.
         journal_times: Its journal files, and the last write to each.
-        index_written_ms: When RocksDB last wrote to the LOG or write-ahead log of ``locations``, in ms. None
-            if neither exists.
+        index_written_ms: When RocksDB last wrote to a log of ``locations``, in ms. None if there is no log.
     """
 
     path: str
@@ -238,20 +237,20 @@ def find_places(sources: Sequence[str]) -> list[PlaceFound]:
     ...
     auditor.errors.UsageError: --bookies /no/such/place: no such directory or file
     """
-    return [place for source in sources for place in _places_of_source(source)]
+    return [place for source in sources for place in _list_source_places(source)]
 
 
-def _places_of_source(source: str) -> Iterator[PlaceFound]:
+def _list_source_places(source: str) -> Iterator[PlaceFound]:
     path = Path(source).absolute()  # tasks may run in another working directory
     if path.is_dir():
-        yield from _directory_of_bookies(path)
+        yield from _list_bookies_directory(path)
     elif path.is_file():
-        yield from _places_of_inventory(path)
+        yield from _list_inventory_places(path)
     else:
         raise UsageError(f"--bookies {source}: no such directory or file")
 
 
-def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:
+def _list_bookies_directory(source: Path) -> Iterator[PlaceFound]:
     try:
         with os.scandir(source) as entries:
             names = sorted(entry.name for entry in entries if is_directory(entry))
@@ -263,27 +262,28 @@ def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:
             "a directory of bookies has one sub-directory per bookie. To audit only metadata, omit --bookies"
         )
     for name in names:
-        if (visible := visible_path(name)) != name:
-            yield PlaceFound(visible, f"{source}/{visible}", False, (), ((f"{source}/{visible}", _NOT_UTF8),))
+        if (printable_name := visible_path(name)) != name:
+            path = f"{source}/{printable_name}"
+            yield PlaceFound(printable_name, path, False, (), ((path, _NOT_UTF8),))
             continue
         directories, gaps = _walk_place(source / name)
         yield PlaceFound(name, str(source / name), False, tuple(directories), tuple(gaps))
 
 
-def _places_of_inventory(source: Path) -> Iterator[PlaceFound]:
-    for bookie_id, declared in read_inventory(source).items():
-        directories = tuple(_inspect(role.path, Path(role.path).parts[1:], role) for role in declared)
+def _list_inventory_places(source: Path) -> Iterator[PlaceFound]:
+    for bookie_id, declared_roles in read_inventory(source).items():
+        directories = tuple(_inspect(role.path, Path(role.path).parts[1:], role) for role in declared_roles)
         yield PlaceFound(bookie_id, str(source), True, directories, ())
 
 
 def _walk_place(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
-    """Return the directories below a place, and the gaps. Do not descend into ``current``."""
+    """Return the directories below a place, and the gaps (`PlaceFound`). Do not descend into ``current``."""
     directories: list[DirectoryFound] = []
     gaps: list[tuple[str, str]] = []
     inodes: set[tuple[int, int]] = set()
-    queue: deque[tuple[Path, tuple[str, ...]]] = deque([(place, (place.name,))])
-    while queue:
-        path, inside = queue.popleft()
+    directory_queue: deque[tuple[Path, tuple[str, ...]]] = deque([(place, (place.name,))])
+    while directory_queue:
+        path, path_parts = directory_queue.popleft()
         if len(inodes) >= MAX_DIRECTORIES:
             gaps.append((str(path), f"not searched: more than {MAX_DIRECTORIES} directories below {place}"))
             break
@@ -294,74 +294,74 @@ def _walk_place(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]
             inodes.add((status.st_dev, status.st_ino))
             with os.scandir(path) as entries:
                 # Symlinks last, so that a directory is found by its own name first.
-                below = sorted((entry.is_symlink(), entry.name) for entry in entries if is_directory(entry))
+                folders = sorted((entry.is_symlink(), entry.name) for entry in entries if is_directory(entry))
         except OSError as error:
             gaps.append((str(path), error.strerror or str(error)))
             continue
-        names = [name for _, name in below]
-        directories.append(_inspect(str(path), inside, None))
-        bad_names = [name for name in names if visible_path(name) != name]
-        gaps += [(visible_path(f"{path}/{name}"), _NOT_UTF8) for name in bad_names]
-        names = [name for name in names if name != "current" and name not in bad_names]
-        if names and len(inside) > MAX_DEPTH:
+        names = [name for _, name in folders]
+        directories.append(_inspect(str(path), path_parts, None))
+        undecodable_names = [name for name in names if visible_path(name) != name]
+        gaps += [(visible_path(f"{path}/{name}"), _NOT_UTF8) for name in undecodable_names]
+        names = [name for name in names if name != "current" and name not in undecodable_names]
+        if names and len(path_parts) > MAX_DEPTH:
             gaps.append((str(path), f"not searched: more than {MAX_DEPTH} levels below {place}"))
             continue
-        queue.extend((path / name, (*inside, name)) for name in names)
+        directory_queue.extend((path / name, (*path_parts, name)) for name in names)
     return sorted(directories, key=lambda directory: directory.path), gaps
 
 
-def _inspect(path: str, inside: tuple[str, ...], declared: DeclaredRole | None) -> DirectoryFound:
-    current = Path(path, "current")
-    version, error, is_absent_version = _read_version(current / "VERSION")
-    has_current = current.is_dir()
-    marked_ms = _marked_ms(current)
-    has_rocksdb = (current / "locations").is_dir() or (current / "ledgers").is_dir()
-    journal_times, has_log = _list_logs(current)
+def _inspect(path: str, path_parts: tuple[str, ...], declared: DeclaredRole | None) -> DirectoryFound:
+    current_path = Path(path, "current")
+    version, version_error, is_absent_version = _read_version(current_path / "VERSION")
+    has_current = current_path.is_dir()
+    marked_ms = _marked_ms(current_path)
+    has_rocksdb = (current_path / "locations").is_dir() or (current_path / "ledgers").is_dir()
+    journal_times, has_log = _list_logs(current_path)
     return DirectoryFound(
         path=path,
-        inside=inside,
+        inside=path_parts,
         has_current=has_current,
         version=version,
-        version_error=error,
+        version_error=version_error,
         marked_ms=marked_ms,
         has_rocksdb=has_rocksdb,
         declared=declared,
         version_absent=is_absent_version,
-        empty=_is_empty(current) if is_absent_version and has_current else is_absent_version or None,
+        empty=_is_empty(current_path) if is_absent_version and has_current else is_absent_version or None,
         old_data=is_absent_version and not has_current and _has_old_data(path),
         marks=tuple(read_marks(path).items()) if has_current else (),
-        unclean=(current / "DIRTY").exists() if has_current else None,
+        unclean=(current_path / "DIRTY").exists() if has_current else None,
         index_alone=version is not None and marked_ms is None and not (has_rocksdb or has_log),
         journal_times=journal_times,
-        index_written_ms=_newest_ms(current / "locations", "LOG", "*.log"),
+        index_written_ms=_newest_ms(current_path / "locations", "LOG", "*.log"),
     )
 
 
-def _list_logs(current: Path) -> tuple[tuple[JournalTime, ...], bool]:
+def _list_logs(current_path: Path) -> tuple[tuple[JournalTime, ...], bool]:
     """Return the journal files in a directory, and whether it may have a journal or an entry log."""
     journals, has_log = [], False
     try:
-        with os.scandir(current) as entries:
+        with os.scandir(current_path) as entries:
             for entry in entries:
-                file_stem, _, suffix = entry.name.partition(".")
-                has_log |= suffix in ("txn", "log", "log.compacted", "compacting")
-                if suffix == "txn" and file_stem and set(file_stem) <= _HEX_DIGITS:
+                file_stem, _, file_suffix = entry.name.partition(".")
+                has_log |= file_suffix in ("txn", "log", "log.compacted", "compacting")
+                if file_suffix == "txn" and file_stem and set(file_stem) <= _HEX_DIGITS:
                     journals.append(JournalTime(int(file_stem, 16), entry.stat().st_mtime_ns // 1_000_000))
     except OSError:
         return (), True  # a file vanished meanwhile: do not date a mark by the other files
     return tuple(sorted(journals)), has_log
 
 
-def _is_empty(current: Path) -> bool | None:
+def _is_empty(current_path: Path) -> bool | None:
     try:
-        with os.scandir(current) as entries:
+        with os.scandir(current_path) as entries:
             return next(entries, None) is None
     except OSError:
         return None  # unknown; the bookie would not refuse to start for it
 
 
 def _has_old_data(path: str) -> bool:
-    """Return whether files of a layout before 3 lie beside ``current`` (Java: checkDirectoryStructure)."""
+    """Return whether a directory holds files of a layout before 3 (Java: checkDirectoryStructure)."""
     try:
         with os.scandir(path) as entries:
             return any(
@@ -375,20 +375,20 @@ def _read_version(file: Path) -> tuple[bytes | None, str | None, bool]:
     """Return the bytes of a VERSION, the reason why they cannot be read, and whether the file is absent."""
     try:
         with open_regular(file) as stream:
-            data = stream.read(MAX_VERSION_BYTES + 1)
+            version_bytes = stream.read(MAX_VERSION_BYTES + 1)
     except OSError as error:
         # VERSION is absent only if its directory exists; otherwise the directory was not found.
         is_absent_version = isinstance(error, FileNotFoundError) and file.parent.parent.is_dir()
         return None, error.strerror or str(error), is_absent_version
-    if len(data) > MAX_VERSION_BYTES:
+    if len(version_bytes) > MAX_VERSION_BYTES:
         return None, f"larger than {MAX_VERSION_BYTES} bytes", False
-    return data, None, False
+    return version_bytes, None, False
 
 
-def _marked_ms(current: Path) -> int | None:
+def _marked_ms(current_path: Path) -> int | None:
     """Return when the newest lastMark file of any journal was written, in ms. None if it is not known."""
     # If the time is unknown, missing entries of this bookie are at most suspect.
-    return _newest_ms(current, "lastMark*")
+    return _newest_ms(current_path, "lastMark*")
 
 
 def _newest_ms(directory: Path, *patterns: str) -> int | None:

@@ -1,9 +1,8 @@
-"""Read of a part of the index that an earlier run read too (``--since``).
+"""The reader of a part of the index that an earlier run read too (``--since``).
 
-A reusable part is planned and read apart from the parts that are read from the disk
-(`auditor.sources.bookies.part_rows`), which know of no earlier run. Its reader asks which of the part's files
-are unchanged (`auditor.sources.bookies.earlier_rows`). It reads only the other files from the disk, and takes
-the rows of the unchanged ones from the earlier run's table.
+The reader finds out which files of the part are unchanged (`auditor.sources.bookies.earlier_rows`). It takes
+the rows of these files from the earlier run's table, and reads all other files from the disk. Parts that no
+earlier run read have another reader: `auditor.sources.bookies.part_rows`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from auditor.model.states import IndexState
-from auditor.sources.bookies.earlier_rows import Earlier, EarlierRows, database_unchanged, list_changed
+from auditor.sources.bookies.earlier_rows import EarlierRows, EarlierTable, database_unchanged, list_changed
 from auditor.sources.bookies.index_files.listing import SkippedPath, check_versions
 from auditor.sources.bookies.part_rows import read_listed, read_part
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
@@ -26,22 +25,22 @@ class ReusablePart:
     """A part of the index, and the rows of an earlier run that stand for its unchanged files."""
 
     part: IndexPart
-    earlier: Earlier
+    earlier: EarlierTable
 
 
-def read_reusable_part(reusable: ReusablePart) -> Iterator[pa.RecordBatch]:
+def read_reusable_part(reusable_part: ReusablePart) -> Iterator[pa.RecordBatch]:
     """Read the changed files or databases of one part. Take all other rows from the earlier run.
 
-    If the VERSION of a directory has changed, the directory may be another one, and nothing is reused.
+    If the VERSION of a directory has changed, the directory may be another one. No row is then reused.
 
     Raises:
         RunError: a file of the earlier run's table is missing or damaged.
     """
-    part = reusable.part
+    part = reusable_part.part
     if any(True for _ in check_versions(part.directories)):
         yield from read_part(part)
         return
-    rows = EarlierRows(reusable.earlier, part.bookie_id)
+    rows = EarlierRows(reusable_part.earlier, part.bookie_id)
     if part.storage == ROCKSDB:
         for directory in part.directories:
             yield from _read_if_changed(part, directory, rows)
@@ -55,19 +54,19 @@ def _read_if_changed(
 ) -> Iterator[pa.RecordBatch]:
     """Read the databases of an index directory. If they are unchanged, select their rows in ``rows`` instead.
 
-    Strays beside unchanged databases have no stamp, so they become rows again.
+    Stray files beside unchanged databases have no stamp, so their rows are written anew.
     """
-    own_part = replace(part, directories=(directory,))
-    strays = _strays_beside_unchanged(directory, rows)
-    yield from read_part(own_part) if strays is None else read_listed(own_part, strays)
+    directory_part = replace(part, directories=(directory,))
+    stray_paths = _find_strays_if_unchanged(directory, rows)
+    yield from read_part(directory_part) if stray_paths is None else read_listed(directory_part, stray_paths)
 
 
-def _strays_beside_unchanged(directory: IndexDirectory, rows: EarlierRows) -> list[SkippedPath] | None:
-    """Return the strays beside unchanged databases. Returns None if the databases must be read."""
-    paths = list(index_files_beside(directory.path))
-    if any(path.state != IndexState.STRAY for path in paths):
+def _find_strays_if_unchanged(directory: IndexDirectory, rows: EarlierRows) -> list[SkippedPath] | None:
+    """Return the stray files beside unchanged databases. Returns None if the databases must be read."""
+    skipped_paths = list(index_files_beside(directory.path))
+    if any(skipped_path.state != IndexState.STRAY for skipped_path in skipped_paths):
         return None
     stamp = stamp_databases(f"{directory.path}/current")
     if stamp is None or not database_unchanged(directory.path, stamp, rows):
         return None
-    return paths
+    return skipped_paths

@@ -27,8 +27,8 @@ from auditor.sources.file_systems import run_files
 from auditor.sources.regular_file import is_directory, visible_path
 
 RPC_PREFIX = "rpc:"
-_GLOB = frozenset("*?[")
-_FIRST_FILE = "places/part-00000.parquet"
+_GLOB_CHARACTERS = frozenset("*?[")
+_FIRST_COLLECTION_FILE = "places/part-00000.parquet"
 """The first file that `bkaudit collect` writes. A directory with it and no manifest is unfinished."""
 
 
@@ -71,7 +71,7 @@ def split_sources(sources: Sequence[str]) -> BookieSources:
                 )
             continue
         try:
-            source_collections = _collections(source)
+            source_collections = _find_collections(source)
         except OSError as error:
             # str(error) of pyarrow would name a file inside the source.
             error_text = os.strerror(error.errno) if error.errno else str(error)
@@ -85,23 +85,25 @@ def split_sources(sources: Sequence[str]) -> BookieSources:
     return BookieSources(tuple(directories), tuple(dict.fromkeys(collections)), RPC_PREFIX in sources)
 
 
-def _collections(source: str) -> list[str] | None:
-    """Return the collections that a source stands for. None if it is a local path of another kind."""
+def _find_collections(source: str) -> list[str] | None:
+    """Return the collections that a source stands for. None if it is a local path without collections."""
     is_local = "://" not in source
     location = str(Path(source).absolute()) if is_local else source.rstrip("/")
-    files, base, file_type = _classify(location)
-    if file_type == fs.FileType.NotFound and _GLOB & set(location):
-        collection_paths = [path for path in _expand(location) if _are_collections([path])]
+    files, base_path, source_type = _classify_location(location)
+    if source_type == fs.FileType.NotFound and _GLOB_CHARACTERS & set(location):
+        collection_paths = [path for path in _expand_glob(location) if _select_collections([path])]
         if not collection_paths:
             raise UsageError(f"--bookies {source}: no collection matches")
         return collection_paths
-    if file_type == fs.FileType.NotFound:
+    if source_type == fs.FileType.NotFound:
         raise UsageError(f"--bookies {source}: no such directory or file")
-    if file_type == fs.FileType.Directory:
-        if _are_collections([location]):
+    if source_type == fs.FileType.Directory:
+        if _select_collections([location]):
             return [location]
-        below = _directories(files, base)
-        if collection_paths := _collections_below([f"{location}/{name}" for name in below]):
+        subdirectory_names = _list_directory_names(files, base_path)
+        if collection_paths := _select_collections_if_readable(
+            [f"{location}/{name}" for name in subdirectory_names]
+        ):
             return collection_paths
     if not is_local:
         raise UsageError(
@@ -111,39 +113,41 @@ def _collections(source: str) -> list[str] | None:
     return None
 
 
-def _classify(location: str) -> tuple[Any, str, fs.FileType]:
-    if _GLOB & set(location) and "://" in location:
-        # `_expand` resolves a glob level by level. Parsed as a URI it could fail.
+def _classify_location(location: str) -> tuple[Any, str, fs.FileType]:
+    if _GLOB_CHARACTERS & set(location) and "://" in location:
+        # `_expand_glob` resolves a glob level by level. Parsed as a URI it could fail.
         return None, "", fs.FileType.NotFound
-    files, base = run_files(location)
-    return files, base, files.get_file_info(base).type
+    files, base_path = run_files(location)
+    return files, base_path, files.get_file_info(base_path).type
 
 
-def _are_collections(paths: list[str]) -> list[str]:
+def _select_collections(paths: list[str]) -> list[str]:
     """Return which of some paths on one file system are collections, finished or not."""
     if not paths:
         return []
     files, _ = run_files(paths[0])
-    marks = [f"{run_files(path)[1]}/{name}" for path in paths for name in (MANIFEST, _FIRST_FILE)]
-    has_mark = [file_info.type == fs.FileType.File for file_info in files.get_file_info(marks)]
+    marker_paths = [
+        f"{run_files(path)[1]}/{name}" for path in paths for name in (MANIFEST, _FIRST_COLLECTION_FILE)
+    ]
+    is_file = [file_info.type == fs.FileType.File for file_info in files.get_file_info(marker_paths)]
     return [
         path
-        for path, *collection_marks in zip(paths, has_mark[::2], has_mark[1::2], strict=True)
-        if any(collection_marks)
+        for path, *has_markers in zip(paths, is_file[::2], is_file[1::2], strict=True)
+        if any(has_markers)
     ]
 
 
-def _collections_below(paths: list[str]) -> list[str]:
+def _select_collections_if_readable(paths: list[str]) -> list[str]:
     """Return which of some directories are collections.
 
-    If a directory cannot be listed and no other directory is a collection, it does not count as a collection.
-    It may be a bookie's directory, which is then unread.
+    If a directory cannot be listed and no other directory is a collection, return an empty list. The
+    directory may belong to a bookie; the audit then reports that it could not be read.
 
     Raises:
         OSError: a directory cannot be listed, and another one is a collection.
     """
     try:
-        return _are_collections(paths)
+        return _select_collections(paths)
     except OSError:
         if any(map(_is_collection, paths)):
             raise
@@ -152,34 +156,34 @@ def _collections_below(paths: list[str]) -> list[str]:
 
 def _is_collection(path: str) -> bool:
     try:
-        return bool(_are_collections([path]))
+        return bool(_select_collections([path]))
     except OSError:
         return False
 
 
-def _directories(files: Any, base: str) -> list[str]:
+def _list_directory_names(files: Any, base_path: str) -> list[str]:
     if files.type_name == "local":  # pyarrow fails for a directory with a name that is not UTF-8
-        with os.scandir(base) as entries:
+        with os.scandir(base_path) as entries:
             names = [entry.name for entry in entries if is_directory(entry)]
         return sorted(name for name in names if visible_path(name) == name)
-    file_infos = files.get_file_info(fs.FileSelector(base))
+    file_infos = files.get_file_info(fs.FileSelector(base_path))
     return sorted(file_info.base_name for file_info in file_infos if file_info.type == fs.FileType.Directory)
 
 
-def _expand(pattern: str) -> list[str]:
+def _expand_glob(pattern: str) -> list[str]:
     """Return the directories that match a glob pattern, in order. Each path part follows shell rules."""
     parts = pattern.split("/")
-    first_glob_part = next(number for number, part in enumerate(parts) if _GLOB & set(part))
-    prefixes = ["/".join(parts[:first_glob_part])]
+    first_glob_part = next(number for number, part in enumerate(parts) if _GLOB_CHARACTERS & set(part))
+    matched_prefixes = ["/".join(parts[:first_glob_part])]
     for part in parts[first_glob_part:]:
-        if not _GLOB & set(part):
-            prefixes = [f"{parent}/{part}" for parent in prefixes]
+        if not _GLOB_CHARACTERS & set(part):
+            matched_prefixes = [f"{parent}/{part}" for parent in matched_prefixes]
             continue
         matching_paths = []
-        for prefix in prefixes:
-            files, base = run_files(prefix or "/")
-            if files.get_file_info(base).type == fs.FileType.Directory:
-                names = fnmatch.filter(_directories(files, base), part)
+        for prefix in matched_prefixes:
+            files, base_path = run_files(prefix or "/")
+            if files.get_file_info(base_path).type == fs.FileType.Directory:
+                names = fnmatch.filter(_list_directory_names(files, base_path), part)
                 matching_paths += [f"{prefix}/{name}" for name in names if not name.startswith(".")]
-        prefixes = matching_paths
-    return prefixes
+        matched_prefixes = matching_paths
+    return matched_prefixes

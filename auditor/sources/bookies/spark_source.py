@@ -46,14 +46,14 @@ class UnreadPath(NamedTuple):
     reason: str
 
 
-class NamedSources(NamedTuple):
+class FoundIndexes(NamedTuple):
     """The parts to read, and the unread paths, for given values of `OPTIONS`."""
 
     parts: list[IndexPart]
-    unread: list[UnreadPath]
+    unread_paths: list[UnreadPath]
 
 
-def find_indexes(options: Mapping[str, str]) -> NamedSources:
+def find_indexes(options: Mapping[str, str]) -> FoundIndexes:
     """Find the bookies in the option ``bookies``, and divide their indexes into about ``tasks`` parts.
 
     ``bookies`` is a directory with a sub-directory for each bookie, an inventory file, or a JSON list of such
@@ -72,25 +72,32 @@ def find_indexes(options: Mapping[str, str]) -> NamedSources:
             raise UsageError(f"{FORMAT}: {option}: no such option; there are {', '.join(OPTIONS)}")
     if not options.get("bookies"):
         raise UsageError(f"{FORMAT}: give the option bookies: a directory with one sub-directory per bookie")
-    places = find_places(_directories(options["bookies"]))
+    bookie_places = find_places(_parse_directories(options["bookies"]))
     # A cookie that cannot be read names no bookie; its directory's row has the reason.
-    cookies = [directory.cookie[0] for place in places for directory in place.directories]
+    cookies = [
+        directory.cookie[0] for bookie_place in bookie_places for directory in bookie_place.directories
+    ]
     cookie_ids = {cookie.bookie_id for cookie in cookies if cookie is not None}
-    store = _StoreNames()
+    store = _StoreIdentities()
     if uri := options.get("metadata"):
-        store = _read_store_names(uri, StoreOptions(credentials=credentials_file(options.get("credentials"))))
-    attribution = attribute(places, cookie_ids | store.ids, store.cookies, store.instance_id)
-    indexes = [(name, bookie.index_directories) for name, bookie in attribution.bookies.items()]
-    return NamedSources(plan_parts(indexes, _tasks(options)), _unread(places, attribution))
+        store = _read_store_identities(
+            uri, StoreOptions(credentials=credentials_file(options.get("credentials")))
+        )
+    attribution = attribute(bookie_places, cookie_ids | store.ids, store.cookies, store.instance_id)
+    bookie_directories = [(name, bookie.index_directories) for name, bookie in attribution.bookies.items()]
+    return FoundIndexes(
+        plan_parts(bookie_directories, _parse_task_count(options)),
+        _find_unread_paths(bookie_places, attribution),
+    )
 
 
-def gaps_of(unread: Sequence[UnreadPath]) -> pa.RecordBatch:
+def gaps_of(unread_paths: Sequence[UnreadPath]) -> pa.RecordBatch:
     """Return the unread paths as rows of ``availability``."""
-    rows = [{"state": IndexState.GAP, **gap._asdict()} for gap in unread]
+    rows = [{"state": IndexState.GAP, **unread_path._asdict()} for unread_path in unread_paths]
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
-class _StoreNames(NamedTuple):
+class _StoreIdentities(NamedTuple):
     """The bookie ids, cookies and instance id of a metadata store."""
 
     ids: frozenset[str] = frozenset()
@@ -98,57 +105,58 @@ class _StoreNames(NamedTuple):
     instance_id: str | None = None
 
 
-def _read_store_names(uri: str, options: StoreOptions) -> _StoreNames:
+def _read_store_identities(uri: str, options: StoreOptions) -> _StoreIdentities:
     with closing(open_store(uri, options)) as store:
-        nodes = store.cluster().nodes
+        cluster_nodes = store.cluster().nodes
     names_below: dict[str, list[str]] = {}
-    for path in nodes:
+    for path in cluster_nodes:
         parent, _, name = path.rpartition("/")
         names_below.setdefault(parent, []).append(name)
     cookies = {
-        name: cookie_codec.read(nodes[f"cookies/{name}"].data)[0] for name in names_below.get("cookies", [])
+        name: cookie_codec.read(cluster_nodes[f"cookies/{name}"].data)[0]
+        for name in names_below.get("cookies", [])
     }
     registered_ids = {*names_below.get("available", []), *names_below.get("available/readonly", [])} - {
         "readonly"
     }
-    instance = nodes.get("INSTANCEID")
-    return _StoreNames(
+    instance_node = cluster_nodes.get("INSTANCEID")
+    return _StoreIdentities(
         frozenset(registered_ids | set(cookies)),
         {name: cookie for name, cookie in cookies.items() if cookie is not None},
-        instance.data.decode("utf-8", "replace") if instance else None,
+        instance_node.data.decode("utf-8", "replace") if instance_node else None,
     )
 
 
-def _unread(places: Sequence[PlaceFound], attribution: Attribution) -> list[UnreadPath]:
-    owned: dict[str | None, list[str]] = {}
+def _find_unread_paths(bookie_places: Sequence[PlaceFound], attribution: Attribution) -> list[UnreadPath]:
+    paths_by_owner: dict[str | None, list[str]] = {}
     for directory in attribution.directories:
-        owned.setdefault(directory.owner, []).append(directory.path)
-    unread = [
-        UnreadPath(name, min(owned.get(name, [""])), bookie.reason or bookie.read)
+        paths_by_owner.setdefault(directory.owner, []).append(directory.path)
+    unread_paths = [
+        UnreadPath(name, min(paths_by_owner.get(name, [""])), bookie.reason or bookie.read)
         for name, bookie in attribution.bookies.items()
         if bookie.read != BookieRead.READ
     ]
-    unread += [
+    unread_paths += [
         UnreadPath(None, row.path, row.damage or "the bookie of this directory is not known")
         for row in attribution.directories
         if row.owner is None
     ]
-    owned_paths = {path for paths in owned.values() for path in paths}
-    names = {name.replace(":", "_") for name in attribution.bookies} | set(attribution.bookies)
-    for place in places:
-        if place.name not in names and owned_paths.isdisjoint(
-            place_directory.path for place_directory in place.directories
+    attributed_paths = {path for paths in paths_by_owner.values() for path in paths}
+    directory_names = {name.replace(":", "_") for name in attribution.bookies} | set(attribution.bookies)
+    for bookie_place in bookie_places:
+        if bookie_place.name not in directory_names and attributed_paths.isdisjoint(
+            found_directory.path for found_directory in bookie_place.directories
         ):
-            unread += [UnreadPath(None, path, reason) for path, reason in place.gaps]
-    return unread
+            unread_paths += [UnreadPath(None, path, reason) for path, reason in bookie_place.gaps]
+    return unread_paths
 
 
-def _directories(text: str) -> tuple[str, ...]:
+def _parse_directories(option_text: str) -> tuple[str, ...]:
     """Return the paths in the option ``bookies``. Several paths need a JSON list: a path may have commas."""
-    paths = [text]
-    if text.startswith("["):
+    paths = [option_text]
+    if option_text.startswith("["):
         try:
-            paths = json.loads(text)
+            paths = json.loads(option_text)
         except ValueError as error:
             raise UsageError(
                 f"{FORMAT}: bookies: neither a path nor a JSON list of paths: {error}"
@@ -167,11 +175,11 @@ def _directories(text: str) -> tuple[str, ...]:
     return sources.directories
 
 
-def _tasks(options: Mapping[str, str]) -> int:
-    text = options.get("tasks", str(DEFAULT_TASKS))
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{FORMAT}: tasks: {text!r} is not a number of 1 or more")
-    return int(text)
+def _parse_task_count(options: Mapping[str, str]) -> int:
+    option_text = options.get("tasks", str(DEFAULT_TASKS))
+    if not option_text.isdecimal() or int(option_text) < 1:
+        raise UsageError(f"{FORMAT}: tasks: {option_text!r} is not a number of 1 or more")
+    return int(option_text)
 
 
 class IndexSource(NamedSource):
@@ -206,19 +214,19 @@ class IndexPartition(InputPartition):
 class UnreadPartition(InputPartition):
     """The unread paths, which one task reports as rows."""
 
-    unread: tuple[UnreadPath, ...]
+    unread_paths: tuple[UnreadPath, ...]
 
 
 class IndexSourceReader(DataSourceReader):
     """The reader that Spark sends to its workers. It holds only values, never open files."""
 
-    def __init__(self, parts: Sequence[IndexPart], unread: Sequence[UnreadPath]) -> None:
+    def __init__(self, parts: Sequence[IndexPart], unread_paths: Sequence[UnreadPath]) -> None:
         self._parts = parts
-        self._unread = tuple(unread)
+        self._unread_paths = tuple(unread_paths)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition per part, and one for the unread paths."""
-        unread_partitions = [UnreadPartition(self._unread)] if self._unread else []
+        unread_partitions = [UnreadPartition(self._unread_paths)] if self._unread_paths else []
         return [*(IndexPartition(part) for part in self._parts), *unread_partitions]
 
     @staticmethod
@@ -231,4 +239,4 @@ class IndexSourceReader(DataSourceReader):
         if isinstance(partition, IndexPartition):
             yield from read_part(partition.part)
         elif isinstance(partition, UnreadPartition):
-            yield gaps_of(partition.unread)
+            yield gaps_of(partition.unread_paths)

@@ -57,7 +57,7 @@ from typing import Any, NoReturn
 
 from auditor.sources.metadata.secret_file import SecretFile, Section
 
-VARIABLE = "BKAUDIT_CREDENTIALS"
+CREDENTIALS_VARIABLE = "BKAUDIT_CREDENTIALS"
 """Environment variable that names the credentials file, used if no option names it."""
 
 MECHANISMS = ("DIGEST-MD5", "GSSAPI")
@@ -173,8 +173,8 @@ def credentials_file(path: str | None) -> str | None:
     ``path`` is the value of the command-line option. If it is None, the environment variable
     BKAUDIT_CREDENTIALS names the file.
     """
-    chosen_path = path or os.environ.get(VARIABLE)
-    return str(Path(chosen_path).absolute()) if chosen_path else None
+    credentials_path = path or os.environ.get(CREDENTIALS_VARIABLE)
+    return str(Path(credentials_path).absolute()) if credentials_path else None
 
 
 def read_credentials(path: str | None) -> Credentials:
@@ -189,10 +189,10 @@ def read_credentials(path: str | None) -> Credentials:
         UsageError: there is no such file, it is not TOML, it has an unknown key or a wrong value, or others
             may read it. The message names file and key, never a value.
     """
-    chosen_path = credentials_file(path)
-    if chosen_path is None:
+    credentials_path = credentials_file(path)
+    if credentials_path is None:
         return Credentials()
-    file = SecretFile(Path(chosen_path))
+    file = SecretFile(Path(credentials_path))
     zookeeper, etcd = file.top.section("zookeeper"), file.top.section("etcd")
     oxia = file.top.section("oxia")
     bookies, ledgers = file.top.section("bookies"), file.top.section("ledgers")
@@ -200,19 +200,19 @@ def read_credentials(path: str | None) -> Credentials:
         zookeeper=_zookeeper(zookeeper) if zookeeper else ZooKeeperCredentials(),
         etcd=_etcd(etcd) if etcd else EtcdCredentials(),
         oxia=_oxia(oxia) if oxia else OxiaCredentials(),
-        ledgers=LedgerCredentials(ledgers.require("password", secret=True) if ledgers else None),
+        ledgers=LedgerCredentials(ledgers.required_text("password", secret=True) if ledgers else None),
         bookies=_bookies(bookies) if bookies else BookieCredentials(),
     )
-    file.end()
+    file.refuse_unread_keys()
     return credentials
 
 
 def _zookeeper(section: Section) -> ZooKeeperCredentials:
     digest, sasl, tls = section.section("digest"), section.section("sasl"), section.section("tls")
     return ZooKeeperCredentials(
-        digest=_login(digest, separator=False) if digest else None,
+        digest=_login(digest, allows_colon=False) if digest else None,
         sasl=_sasl(sasl, "zookeeper") if sasl else None,
-        tls=_tls(tls, has_own_checks=True) if tls else None,
+        tls=_tls(tls, has_verification_keys=True) if tls else None,
     )
 
 
@@ -220,54 +220,56 @@ def _bookies(section: Section) -> BookieCredentials:
     sasl, tls = section.section("sasl"), section.section("tls")
     return BookieCredentials(
         # Java's client does not verify host names by default, so many certificates have none.
-        tls=_tls(tls, has_own_checks=True, check_hostname=False) if tls else None,
+        tls=_tls(tls, has_verification_keys=True, check_hostname=False) if tls else None,
         sasl=_sasl(sasl, "bookkeeper") if sasl else None,
     )
 
 
 def _etcd(section: Section) -> EtcdCredentials:
     tls = section.section("tls")
-    login = _login(section) if section.has("user") or section.has("password") else None
-    return EtcdCredentials(login, _tls(tls, has_own_checks=False) if tls else None)
+    login = _login(section) if section.has_key("user") or section.has_key("password") else None
+    return EtcdCredentials(login, _tls(tls, has_verification_keys=False) if tls else None)
 
 
 def _oxia(section: Section) -> OxiaCredentials:
     token, tls = section.text("token", secret=True), section.section("tls")
     # gRPC refuses an invalid header with an error that repeats its value: the token.
     if token is not None and not (token.isascii() and token.isprintable()):
-        section.wrong("token", "must not contain characters that a header cannot have, such as a line break")
-    return OxiaCredentials(token, _tls(tls, has_own_checks=False) if tls else None)
+        section.raise_wrong_value(
+            "token", "must not contain characters that a header cannot have, such as a line break"
+        )
+    return OxiaCredentials(token, _tls(tls, has_verification_keys=False) if tls else None)
 
 
-def _login(section: Section, separator: bool = True) -> Login:
-    login = Login(section.require("user"), section.require("password", secret=True))
-    if not separator and ":" in login.user:
-        section.wrong("user", "must not contain a colon: ZooKeeper reads user:password")
+def _login(section: Section, allows_colon: bool = True) -> Login:
+    login = Login(section.required_text("user"), section.required_text("password", secret=True))
+    if not allows_colon and ":" in login.user:
+        section.raise_wrong_value("user", "must not contain a colon: ZooKeeper reads user:password")
     return login
 
 
 def _sasl(section: Section, default_service: str) -> Sasl:
-    mechanism = section.require("mechanism")
+    mechanism = section.required_text("mechanism")
     if mechanism not in MECHANISMS:
-        section.wrong("mechanism", f"must be one of {', '.join(MECHANISMS)}")
+        section.raise_wrong_value("mechanism", f"must be one of {', '.join(MECHANISMS)}")
     if mechanism == "DIGEST-MD5":
         return Sasl(mechanism, _login(section), default_service)
     service = section.text("service") or default_service
     return Sasl(mechanism, None, service, section.text("principal"))
 
 
-def _tls(section: Section, has_own_checks: bool, check_hostname: bool = True) -> Tls:
+def _tls(section: Section, has_verification_keys: bool, check_hostname: bool = True) -> Tls:
     ca, certificate, key = section.file("ca"), section.file("certificate"), section.file("key")
     if key and not certificate:
-        section.wrong("key", "has no certificate; add certificate")
-    if not has_own_checks:
+        section.raise_wrong_value("key", "has no certificate; add certificate")
+    if not has_verification_keys:
         return Tls(ca, certificate, key)
-    verify = section.flag("verify")
+    verify = section.boolean("verify")
     return Tls(
         ca,
         certificate,
         key,
         section.text("key_password", secret=True),
         verify,
-        section.flag("check_hostname", check_hostname) and verify,
+        section.boolean("check_hostname", check_hostname) and verify,
     )

@@ -71,30 +71,39 @@ class EarlierLedgers:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> EarlierLedgers:
+    def from_json(cls, json_text: str) -> EarlierLedgers:
         """Read the result of `to_json`.
 
         >>> earlier = EarlierLedgers("/runs/1/tables/ledgers", (LedgerFile("part-0", "/a"),), True)
         >>> EarlierLedgers.from_json(earlier.to_json()) == earlier
         True
         """
-        document = json.loads(text)
-        files = tuple(LedgerFile(*file) for file in document["files"])
-        return cls(document["table"], files, document["whole"])
+        json_document = json.loads(json_text)
+        files = tuple(LedgerFile(*file) for file in json_document["files"])
+        return cls(json_document["table"], files, json_document["whole"])
 
-    def balance(self, start: bytes, end: bytes, part_count: int) -> list[tuple[EarlierLedgers, bytes, bytes]]:
+    def group_files(
+        self, start: bytes, end: bytes, part_count: int
+    ) -> list[tuple[EarlierLedgers, bytes, bytes]]:
         """Return at most ``part_count`` groups of neighbouring files, each with its range of keys.
 
         The ranges together cover all keys from ``start`` on and before ``end``.
         """
-        count = max(1, min(part_count, len(self.files)))
-        file_edges = [len(self.files) * part_number // count for part_number in range(count + 1)]
-        groups = [
+        group_count = max(1, min(part_count, len(self.files)))
+        file_edges = [len(self.files) * part_number // group_count for part_number in range(group_count + 1)]
+        file_groups = [
             EarlierLedgers(self.table, self.files[first_file:end_file], self.whole)
             for first_file, end_file in pairwise(file_edges)
         ]
-        keys = [start, *(key_bytes(group.files[0].first) for group in groups[1:]), end]
-        return [(group, *ends) for group, ends in zip(groups, pairwise(keys), strict=True)]
+        boundary_keys = [
+            start,
+            *(key_bytes(file_group.files[0].first) for file_group in file_groups[1:]),
+            end,
+        ]
+        return [
+            (file_group, *key_range)
+            for file_group, key_range in zip(file_groups, pairwise(boundary_keys), strict=True)
+        ]
 
 
 class EarlierPiece(NamedTuple):
@@ -105,23 +114,23 @@ class EarlierPiece(NamedTuple):
     rows: pa.RecordBatch
 
 
-def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
+def find_ledgers(table: str, file_names: Sequence[str]) -> EarlierLedgers:
     """Find the files of the table ``table`` that contain ledgers, and the first ledger of each.
 
-    ``names`` are the names of all files of the table.
+    ``file_names`` are the names of all files of the table.
 
     Raises:
         RunError: a file cannot be read, or the files are not in the order of their keys.
     """
-    with ThreadPoolExecutor(_MAX_OPEN_FILES) as pool:
-        reusable_files = list(pool.map(lambda name: _reusable_file(table, name), sorted(names)))
+    with ThreadPoolExecutor(_MAX_OPEN_FILES) as thread_pool:
+        reusable_files = list(thread_pool.map(lambda name: _reusable_file(table, name), sorted(file_names)))
     files = tuple(file for file, _ in reusable_files if file is not None)
     if any(file.first >= next_file.first for file, next_file in pairwise(files)):
         raise RunError(f"{table}: its files are not in the order of their keys")
     return EarlierLedgers(table, files, all(whole for _, whole in reusable_files))
 
 
-def pieces(
+def earlier_pieces(
     earlier: EarlierLedgers, start: bytes, end: bytes, columns: pa.Schema = LEDGERS
 ) -> Iterator[EarlierPiece]:
     """Yield the rows of the earlier files piece by piece. The pieces cover the range ``start`` to ``end``.
@@ -134,14 +143,14 @@ def pieces(
     pending_rows: pa.RecordBatch | None = None
     minimum_key = start
     for rows in _batches(earlier, columns.names):
-        first, last = (key_bytes(rows["path"][row].as_py()) for row in (0, -1))
+        first_key, last_key = (key_bytes(rows["path"][row].as_py()) for row in (0, -1))
         is_ascending = pc.all(pc.less(rows["path"][:-1], rows["path"][1:]), min_count=0).as_py()
-        if not (is_ascending and minimum_key <= first and last < end):
+        if not (is_ascending and minimum_key <= first_key and last_key < end):
             raise RunError(f"{earlier.table}: its rows are not in the order of their keys")
         if pending_rows is not None:
-            yield EarlierPiece(start, first, pending_rows)
-            start = first
-        pending_rows, minimum_key = rows, last + b"\0"
+            yield EarlierPiece(start, first_key, pending_rows)
+            start = first_key
+        pending_rows, minimum_key = rows, last_key + b"\0"
     empty_batch = pa.RecordBatch.from_pylist([], columns)
     yield EarlierPiece(start, end, pending_rows if pending_rows is not None else empty_batch)
 
@@ -153,9 +162,11 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
     """
     for name, _ in earlier.files:
         with open_earlier_file(earlier.table, name, LEDGERS) as file:
-            groups = range(file.num_row_groups)
+            row_groups = range(file.num_row_groups)
             # One limit for the file, because a batch can span several small row groups.
-            batch_row_bounds = [whole_batch_rows(file.metadata, group, BATCH_ROWS) for group in groups]
+            batch_row_bounds = [
+                whole_batch_rows(file.metadata, row_group, BATCH_ROWS) for row_group in row_groups
+            ]
             max_batch_rows = min(batch_row_bounds, default=BATCH_ROWS)
             for batch in file.iter_batches(max_batch_rows, columns=list(columns), use_threads=False):
                 is_listed = _ledger_row_mask(batch)

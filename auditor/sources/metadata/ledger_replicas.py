@@ -12,9 +12,9 @@ from auditor.codecs.byte_column import binary_array
 from auditor.codecs.ledger_metadata.columns import STATE_NAMES, LedgerColumns
 from auditor.model.ledger_metadata import LedgerState
 
-REPLICA = pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("depends", pa.bool_())])
+REPLICA_TYPE = pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("depends", pa.bool_())])
 
-_CLOSED = STATE_NAMES.index(LedgerState.CLOSED)
+_CLOSED_STATE_INDEX = STATE_NAMES.index(LedgerState.CLOSED)
 
 
 def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.ListArray:
@@ -25,56 +25,56 @@ def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.Li
         is_undecidable: mask of ledgers whose metadata does not show which bookie should hold which entries.
 
     Returns:
-        A list array of `REPLICA`, one list for each ledger, in the order of the bookie ids.
+        A list array of `REPLICA_TYPE`, one list for each ledger, in the order of the bookie ids.
     """
-    n_ledgers = len(columns.segment_counts)
+    ledger_count = len(columns.segment_counts)
     # Members in the order of their ids: a row must not depend on other rows of its batch.
-    sorted_members = sorted(range(len(columns.bookies)), key=columns.bookies.__getitem__)
-    name_order = np.empty(len(sorted_members), np.int64)
-    name_order[sorted_members] = np.arange(len(sorted_members))
-    member = name_order[columns.members]
-    seats_of_segment = columns.member_counts
-    ledger_of_segment = np.repeat(np.arange(n_ledgers), columns.segment_counts)
-    segment = np.repeat(np.arange(len(seats_of_segment)), seats_of_segment)
-    first_seats = np.cumsum(seats_of_segment) - seats_of_segment
-    position_in_segment = np.arange(len(member)) - first_seats[segment]
+    sorted_bookies = sorted(range(len(columns.bookies)), key=columns.bookies.__getitem__)
+    rank_by_bookie = np.empty(len(sorted_bookies), np.int64)
+    rank_by_bookie[sorted_bookies] = np.arange(len(sorted_bookies))
+    member_of_seat = rank_by_bookie[columns.members]
+    ensemble_sizes = columns.member_counts
+    ledger_of_segment = np.repeat(np.arange(ledger_count), columns.segment_counts)
+    segment = np.repeat(np.arange(len(ensemble_sizes)), ensemble_sizes)
+    first_positions = np.cumsum(ensemble_sizes) - ensemble_sizes
+    position_in_segment = np.arange(len(member_of_seat)) - first_positions[segment]
     # Sort the seats of each ledger by bookie, so that those of one bookie are adjacent and in order.
-    key_factor = len(sorted_members) or 1
-    keys = ledger_of_segment[segment] * key_factor + member
-    seat_order = np.argsort(keys, kind="stable")
-    keys, segment = keys[seat_order], segment[seat_order]
+    key_factor = len(sorted_bookies) or 1
+    sort_keys = ledger_of_segment[segment] * key_factor + member_of_seat
+    member_order = np.argsort(sort_keys, kind="stable")
+    sort_keys, segment = sort_keys[member_order], segment[member_order]
     ledger = ledger_of_segment[segment]
     last_judged_entry, has_open_end = _segment_ends(columns, is_undecidable, ledger_of_segment)
-    size = np.maximum(seats_of_segment, 1)[segment]
+    ensemble_size = np.maximum(ensemble_sizes, 1)[segment]
     replica_groups = fold_positions(
         EnsemblePositions(
             ledger=ledger,
-            member=member[seat_order],
+            member=member_of_seat[member_order],
             first=columns.segment_firsts[segment],
             last=last_judged_entry[segment],
-            index=position_in_segment[seat_order],
-            ensemble_size=size,
+            index=position_in_segment[member_order],
+            ensemble_size=ensemble_size,
             # A row that breaks a quorum rule is not judged; its sets are empty with any quorum.
-            write_quorum=np.clip(columns.write_quorum[ledger], 1, size),
+            write_quorum=np.clip(columns.write_quorum[ledger], 1, ensemble_size),
         )
     )
     depends_on_open_end = np.diff(replica_groups.groups.offsets) > 0
     is_in_open_segment = has_open_end[segment]
     if is_in_open_segment.any():
         depends_on_open_end |= np.isin(
-            replica_groups.ledger * key_factor + replica_groups.member, keys[is_in_open_segment]
+            replica_groups.ledger * key_factor + replica_groups.member, sort_keys[is_in_open_segment]
         )
-    names = pa.array([columns.bookies[member_number] for member_number in sorted_members], pa.string())
-    values = pa.StructArray.from_arrays(
+    bookie_names = pa.array([columns.bookies[bookie_number] for bookie_number in sorted_bookies], pa.string())
+    replica_values = pa.StructArray.from_arrays(
         [
-            names.take(pa.array(replica_groups.member)),
+            bookie_names.take(pa.array(replica_groups.member)),
             binary_array(replica_groups.groups.tobytes(), replica_groups.groups.offsets * 24),
             pa.array(depends_on_open_end),
         ],
-        fields=list(REPLICA),
+        fields=list(REPLICA_TYPE),
     )
-    counts = np.bincount(replica_groups.ledger, minlength=n_ledgers)
-    return pa.ListArray.from_arrays(offsets_of(counts).astype(np.int32), values)
+    replica_counts = np.bincount(replica_groups.ledger, minlength=ledger_count)
+    return pa.ListArray.from_arrays(offsets_of(replica_counts).astype(np.int32), replica_values)
 
 
 def _segment_ends(
@@ -92,8 +92,8 @@ def _segment_ends(
     """
     first_entries = columns.segment_firsts
     last_entry = columns.last_entry_id[ledger_of_segment]
-    is_closed = (columns.state == _CLOSED)[ledger_of_segment]
-    quorum = columns.write_quorum[ledger_of_segment]
+    is_closed = (columns.state == _CLOSED_STATE_INDEX)[ledger_of_segment]
+    write_quorum = columns.write_quorum[ledger_of_segment]
     is_undecidable_segment = is_undecidable[ledger_of_segment]
     is_last_segment = np.ones(len(first_entries), bool)
     is_last_segment[:-1] = ledger_of_segment[1:] != ledger_of_segment[:-1]
@@ -101,11 +101,11 @@ def _segment_ends(
     closed_segment_end = np.where(is_last_segment, last_entry, np.minimum(last_entry_of_segment, last_entry))
     # For every segment, the first entry of its ledger's last segment. A ledger may have no segment.
     last_segment_starts = first_entries[is_last_segment][np.cumsum(is_last_segment) - is_last_segment]
-    last_decided_entry = np.minimum(last_entry_of_segment, last_segment_starts - 1 - quorum)
+    last_decided_entry = np.minimum(last_entry_of_segment, last_segment_starts - 1 - write_quorum)
     open_segment_end = np.where(
         is_last_segment, first_entries - 1, np.maximum(last_decided_entry, first_entries - 1)
     )
-    ends = np.where(is_closed, closed_segment_end, open_segment_end)
+    segment_ends = np.where(is_closed, closed_segment_end, open_segment_end)
     return np.where(
-        is_undecidable_segment, first_entries - 1, ends
+        is_undecidable_segment, first_entries - 1, segment_ends
     ), is_last_segment & ~is_closed & ~is_undecidable_segment

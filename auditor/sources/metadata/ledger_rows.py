@@ -21,10 +21,10 @@ from auditor.keys.ledger_tree import ClassifiedPath, LayoutKind, classify, unrea
 from auditor.keys.plain_paths import ledger_ids
 from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.states import LISTED, LedgerStatus
-from auditor.sources.metadata.ledger_replicas import REPLICA, replicas
-from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ZnodeBatch
+from auditor.sources.metadata.ledger_replicas import REPLICA_TYPE, replicas
+from auditor.sources.metadata.store import NO_TIME, UNKNOWN_COUNT, ZnodeBatch
 
-SEGMENT = pa.struct([("first_entry_id", pa.int64()), ("ensemble", pa.list_(pa.string()))])
+SEGMENT_TYPE = pa.struct([("first_entry_id", pa.int64()), ("ensemble", pa.list_(pa.string()))])
 BROKEN_RULE_TYPE = pa.struct([("rule", pa.string()), ("reason", pa.string())])
 
 _NUMBER_COLUMNS = ("format", "ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "length")
@@ -63,37 +63,41 @@ def damage_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
     damage_pairs = [columns.damage.get(row, (None, None)) for row in range(rows)]
     return {
         "damage": pa.array([reason for reason, _ in damage_pairs], pa.string()),
-        "damage_offset": pa.array([offset for _, offset in damage_pairs], pa.int64()),
+        "damage_offset": pa.array([damage_offset for _, damage_offset in damage_pairs], pa.int64()),
     }
 
 
-def name_column(names: Sequence[str | None], places: Longs) -> pa.Array:
-    """Return a column of names. ``places`` has the index in ``names`` for each row.
+def name_column(name_values: Sequence[str | None], places: Longs) -> pa.Array:
+    """Return a column of names. ``places`` has the index in ``name_values`` for each row.
 
     >>> name_column(["ok", None], np.array([0, 1, 0])).to_pylist()
     ['ok', None, 'ok']
     """
-    return pa.array(names, pa.string()).take(pa.array(places))
+    return pa.array(name_values, pa.string()).take(pa.array(places))
 
 
 def _rules(columns: LedgerColumns) -> pa.Array:
-    counts = np.zeros(len(columns.format), np.int64)
-    for row, rules in columns.rules.items():
-        counts[row] = len(rules)
+    rule_counts = np.zeros(len(columns.format), np.int64)
+    for ledger_row, rules in columns.rules.items():
+        rule_counts[ledger_row] = len(rules)
     broken_rules = [rule for _, rules in sorted(columns.rules.items()) for rule in rules]
-    values = pa.array([{"rule": rule.rule, "reason": rule.reason} for rule in broken_rules], BROKEN_RULE_TYPE)
-    return pa.ListArray.from_arrays(_offsets(counts), values)
+    rule_values = pa.array(
+        [{"rule": rule.rule, "reason": rule.reason} for rule in broken_rules], BROKEN_RULE_TYPE
+    )
+    return pa.ListArray.from_arrays(_offsets(rule_counts), rule_values)
 
 
 def _segments(columns: LedgerColumns) -> pa.Array:
-    members = name_column(columns.bookies, columns.members)
-    ensembles = pa.ListArray.from_arrays(_offsets(columns.member_counts), members)
-    segments = pa.StructArray.from_arrays([pa.array(columns.segment_firsts), ensembles], fields=list(SEGMENT))
+    member_names = name_column(columns.bookies, columns.members)
+    ensembles = pa.ListArray.from_arrays(_offsets(columns.member_counts), member_names)
+    segments = pa.StructArray.from_arrays(
+        [pa.array(columns.segment_firsts), ensembles], fields=list(SEGMENT_TYPE)
+    )
     return pa.ListArray.from_arrays(_offsets(columns.segment_counts), segments)
 
 
-def _offsets(counts: Longs) -> pa.Array:
-    return pa.array(offsets_of(counts).astype(np.int32))
+def _offsets(list_lengths: Longs) -> pa.Array:
+    return pa.array(offsets_of(list_lengths).astype(np.int32))
 
 
 LEDGERS = schema_of(
@@ -143,18 +147,18 @@ LEDGERS = schema_of(
     ),
     ("metadata_ctime", pa.int64(), "creation time in the metadata, ms"),
     ("custom_metadata", pa.map_(pa.string(), pa.binary()), "custom metadata of the application"),
-    ("segments", pa.list_(SEGMENT), "first entry and ensemble of each segment"),
+    ("segments", pa.list_(SEGMENT_TYPE), "first entry and ensemble of each segment"),
     (
         "replicas",
-        pa.list_(REPLICA),
+        pa.list_(REPLICA_TYPE),
         "bookies of all ensembles. groups: entries that the bookie should hold and the audit compares, "
-        "as groups of 24 bytes. depends: whether entries, or the open last segment, need the bookie",
+        "as groups of 24 bytes. depends: whether any entry, or the open last segment, needs the bookie",
     ),
     (
         "reused",
         pa.bool_(),
-        "whether the row comes from an earlier scan that read the same version (of an earlier run with "
-        "--since; in the second scan, of the first scan)",
+        "true: an earlier scan read the same version, and the row is copied from it (from the run of "
+        "--since, or in a second scan from the first scan)",
     ),
 )
 _SECOND_SCAN_COLUMNS = (
@@ -207,29 +211,31 @@ def ledger_rows(
     Directories give no row. Damaged, misplaced and unreadable znodes give a row. With `LEDGERS_AGAIN`, the
     rows cost less than half as much.
     """
-    prefix = f"{root}/" if root != "/" else root
-    start = len(prefix)
+    root_prefix = f"{root}/" if root != "/" else root
+    root_length = len(root_prefix)
     paths = TextColumn.from_values(batch.paths)
-    ids = ledger_ids(layout, paths, len(prefix.encode()))
-    places_by_row = {row: classify(layout, paths[row][start:]) for row in np.flatnonzero(ids < 0).tolist()}
+    ids = ledger_ids(layout, paths, len(root_prefix.encode()))
+    paths_by_row = {
+        row: classify(layout, paths[row][root_length:]) for row in np.flatnonzero(ids < 0).tolist()
+    }
     scopes = np.zeros(len(ids), np.int64)
-    for row, place in places_by_row.items():
-        if place.kind == "ledger":
-            ids[row], scopes[row] = place.ledger_id or 0, place.scope_id or 0
-    misplaced_rows = [row for row, place in places_by_row.items() if place.kind == "malformed"]
+    for row, classified_path in paths_by_row.items():
+        if classified_path.kind == "ledger":
+            ids[row], scopes[row] = classified_path.ledger_id or 0, classified_path.scope_id or 0
+    misplaced_rows = [row for row, place in paths_by_row.items() if place.kind == "malformed"]
     is_ledger = np.ones(len(ids), bool)
-    is_ledger[[row for row, place in places_by_row.items() if place.kind != "ledger"]] = False
+    is_ledger[[row for row, place in paths_by_row.items() if place.kind != "ledger"]] = False
     ledgers = np.flatnonzero(is_ledger)
     ledger_columns = _decode_rows(batch, paths, ledgers, ids, scopes, schema)
     rows = [rows_of_columns(schema, len(ledgers), ledger_columns)]
     if misplaced_rows:
         rows.append(
             rows_of_columns(
-                schema, len(misplaced_rows), _misplaced_rows(batch, paths, misplaced_rows, places_by_row)
+                schema, len(misplaced_rows), _misplaced_rows(batch, paths, misplaced_rows, paths_by_row)
             )
         )
     if batch.gaps:
-        rows.append(rows_of_columns(schema, len(batch.gaps), _gaps(batch, start, layout)))
+        rows.append(rows_of_columns(schema, len(batch.gaps), _gaps(batch, root_length, layout)))
     return rows[0] if len(rows) == 1 else pa.concat_batches(rows)
 
 
@@ -238,16 +244,16 @@ def _decode_rows(
 ) -> dict[str, Any]:
     columns = decode_batch(ByteColumn.from_values(batch.data).take_rows(positions))
     _refuse_endless(columns)
-    status = np.full(len(positions), _STATUS_OK)
-    status[list(columns.rules)] = _STATUS_RULE_BROKEN
-    status[list(columns.damage)] = _STATUS_UNREADABLE
+    row_status = np.full(len(positions), _STATUS_OK)
+    row_status[list(columns.rules)] = _STATUS_RULE_BROKEN
+    row_status[list(columns.damage)] = _STATUS_UNREADABLE
     arrays: dict[str, Any] = {
         "scope_id": scopes[positions],
         "ledger_id": ids[positions],
         # The path of a ledger is always ASCII.
         "path": paths.octets.take_rows(positions).arrow().cast(pa.string()),
         **_change_columns(batch, positions),
-        "status": name_column(_STATUS, status),
+        "status": name_column(_STATUS, row_status),
         **damage_arrays(columns),
     }
     if "value" in schema.names:
@@ -257,7 +263,7 @@ def _decode_rows(
         }
     if "replicas" not in schema.names:
         return arrays
-    is_undecidable = status == _STATUS_UNREADABLE
+    is_undecidable = row_status == _STATUS_UNREADABLE
     for row, rules in columns.rules.items():
         is_undecidable[row] |= any(rule.rule not in _HARMLESS_RULES for rule in rules)
     return arrays | {
@@ -283,14 +289,14 @@ def _change_columns(batch: ZnodeBatch, positions: Longs) -> dict[str, Any]:
     changes = (batch.version if batch.changes is None else batch.changes)[positions]
     return {
         "version": batch.version[positions],
-        "changes": pa.array(changes, mask=changes == UNCOUNTED),
+        "changes": pa.array(changes, mask=changes == UNKNOWN_COUNT),
         "ctime": _times(batch.ctime[positions]),
         "mtime": _times(batch.mtime[positions]),
     }
 
 
-def _times(values: Longs) -> pa.Array:
-    return pa.array(values, mask=values == NO_TIME)
+def _times(times_ms: Longs) -> pa.Array:
+    return pa.array(times_ms, mask=times_ms == NO_TIME)
 
 
 def _misplaced_rows(
@@ -310,20 +316,24 @@ def _misplaced_rows(
     }
 
 
-def _scope_of(place: ClassifiedPath) -> int | None:
+def _scope_of(classified_path: ClassifiedPath) -> int | None:
     """Return the scope of the ledger ids at a place in the tree; None if no ledger id belongs there."""
-    return None if place.low is None and place.ledger_id is None else place.scope_id
+    return (
+        None
+        if classified_path.low is None and classified_path.ledger_id is None
+        else classified_path.scope_id
+    )
 
 
-def _gaps(batch: ZnodeBatch, start: int, layout: LayoutKind) -> dict[str, Any]:
-    places = [unread_path(layout, path[start:]) for path, _ in batch.gaps]
+def _gaps(batch: ZnodeBatch, root_length: int, layout: LayoutKind) -> dict[str, Any]:
+    gap_paths = [unread_path(layout, path[root_length:]) for path, _ in batch.gaps]
     return {
-        "scope_id": [_scope_of(place) for place in places],
+        "scope_id": [_scope_of(classified_path) for classified_path in gap_paths],
         "path": [path for path, _ in batch.gaps],
         "status": LedgerStatus.GAP,
         # Null if this layout has no ledgers at or below the path.
-        "low": [place.low for place in places],
-        "high": [place.high for place in places],
+        "low": [classified_path.low for classified_path in gap_paths],
+        "high": [classified_path.high for classified_path in gap_paths],
         "undecidable": True,
         "damage": [reason for _, reason in batch.gaps],
     }

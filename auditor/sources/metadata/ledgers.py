@@ -77,12 +77,14 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
                 if path in batch.paths:
                     return _stored_ledger(store, batch, batch.paths.index(path), ledger)
         gaps += _root_gaps(store, nodes)
-    path_reasons = [reason for gap, reason in gaps if path == gap or path.startswith(f"{gap.rstrip('/')}/")]
+    path_reasons = [
+        reason for gap_path, reason in gaps if path == gap_path or path.startswith(f"{gap_path.rstrip('/')}/")
+    ]
     if path_reasons:
         raise StoreError(f"{path} could not be read: {path_reasons[0]}")
     scope_note = f" in scope {ledger.scope}" if ledger.scope else ""
-    node_word = "key" if layout is LayoutKind.ETCD else "znode"
-    raise UsageError(f"{uri} has no ledger {ledger.id}{scope_note} (no {node_word} {path}){misplaced_note}")
+    node_text = "key" if layout is LayoutKind.ETCD else "znode"
+    raise UsageError(f"{uri} has no ledger {ledger.id}{scope_note} (no {node_text} {path}){misplaced_note}")
 
 
 def list_ledgers(
@@ -106,12 +108,18 @@ def list_ledgers(
         for part in store.parts(Tree.LEDGERS, layout, _PART_COUNT):
             for batch in store.read(part):
                 for row, path in enumerate(batch.paths):
-                    place = classify(layout, path[name_offset:])
-                    if not _may_be_in_scope(place, scope_id):
+                    classified_path = classify(layout, path[name_offset:])
+                    if not _may_be_in_scope(classified_path, scope_id):
                         continue
-                    if place.kind == "ledger" and place.ledger_id is not None and place.scope_id is not None:
-                        yield _stored_ledger(store, batch, row, LedgerId(place.ledger_id, place.scope_id))
-                    elif place.kind == "malformed":
+                    if (
+                        classified_path.kind == "ledger"
+                        and classified_path.ledger_id is not None
+                        and classified_path.scope_id is not None
+                    ):
+                        yield _stored_ledger(
+                            store, batch, row, LedgerId(classified_path.ledger_id, classified_path.scope_id)
+                        )
+                    elif classified_path.kind == "malformed":
                         yield path, "its path and its id disagree, or it is not a ledger's path"
                 for path, reason in batch.gaps:
                     if (path, reason) not in root_gaps and _may_be_in_scope(
@@ -141,12 +149,16 @@ def read_paths(
     """
     if not paths:
         return {}, []
-    path_set, values_by_path, gaps = set(paths), dict[str, tuple[bytes, int]](), list[tuple[str, str]]()
+    requested_paths, values_by_path, gaps = (
+        set(paths),
+        dict[str, tuple[bytes, int]](),
+        list[tuple[str, str]](),
+    )
     for part in _parts(store, layout, tree, sorted(paths)):
         for batch in store.read(part):
             gaps += batch.gaps
             for row, path in enumerate(batch.paths):
-                if path in path_set:
+                if path in requested_paths:
                     values_by_path[path] = bytes(batch.data[row]), int(batch.version[row])
     return values_by_path, gaps
 
@@ -180,17 +192,17 @@ def _paths_of_other_layouts(root: str, layout: LayoutKind, ledger: LedgerId) -> 
     }
 
 
-def _may_be_in_scope(place: ClassifiedPath, scope_id: int) -> bool:
+def _may_be_in_scope(classified_path: ClassifiedPath, scope_id: int) -> bool:
     """Return whether a place may belong to a scope. A path that fits no layout may belong to any scope."""
-    return place.kind == "other" or place.scope_id in (scope_id, None)
+    return classified_path.kind == "other" or classified_path.scope_id in (scope_id, None)
 
 
 def _parts(store: MetadataStore, layout: LayoutKind, tree: Tree, paths: list[str]) -> list[Part]:
     """Return parts that contain these paths of a tree. For a running store, they contain nothing else."""
     if isinstance(store, WatchableStore):
-        return store.parts_of(paths, _PART_COUNT)
+        return store.parts_of_paths(paths, _PART_COUNT)
     if isinstance(store, OnePathStore):
-        return [store.part_of(path) for path in paths]
+        return [store.part_of_path(path) for path in paths]
     return store.parts(tree, layout, _PART_COUNT)
 
 

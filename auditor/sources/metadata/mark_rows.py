@@ -13,7 +13,7 @@ from auditor.errors import DecodeError
 from auditor.keys import ledger_path
 from auditor.model.columns import schema_of
 from auditor.model.states import MarkRow
-from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ZnodeBatch
+from auditor.sources.metadata.store import NO_TIME, UNKNOWN_COUNT, ZnodeBatch
 
 MARKS = schema_of(
     ("kind", pa.string(), "mark, lock, directory (of the queue, without marks) or gap (not listed)"),
@@ -43,11 +43,11 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
     A directory gives a row only if it has no children. If the store does not report the number of children,
     a directory gives a row if this batch has none of its children. Another batch may still have children.
     """
-    start = len(root) + 1 if root != "/" else 1
+    root_length = len(root) + 1 if root != "/" else 1
     rows: list[dict[str, Any]] = []
     parent_paths = {path.rpartition("/")[0] for path in batch.paths}
-    children = batch.children if batch.children is not None else np.full(len(batch.paths), UNCOUNTED)
-    for path, data, ctime, mtime, version, child_count in zip(
+    children = batch.children if batch.children is not None else np.full(len(batch.paths), UNKNOWN_COUNT)
+    for path, znode_data, ctime, mtime, version, child_count in zip(
         batch.paths,
         batch.data,
         _nullable_times(batch.ctime),
@@ -56,23 +56,23 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
         children.tolist(),
         strict=True,
     ):
-        relative_path = path[start:]
-        row = {"path": path, "version": version, "mtime": mtime, "misplaced": False}
-        if relative_path.startswith(ledger_path.LOCKS + "/"):
-            rows.append({**row, **_lock(relative_path, data), "ctime": ctime})
+        relative_path = path[root_length:]
+        mark_row = {"path": path, "version": version, "mtime": mtime, "misplaced": False}
+        if relative_path.startswith(ledger_path.LOCKS_PATH + "/"):
+            rows.append({**mark_row, **_lock(relative_path, znode_data), "ctime": ctime})
         elif (classified_path := ledger_path.classify_mark(relative_path)).kind in (
             "mark",
             "misplaced",
             "malformed",
         ):
-            rows.append({**row, **_mark(classified_path, data)})
+            rows.append({**mark_row, **_mark(classified_path, znode_data)})
         elif (
             classified_path.kind == "inner"
-            and relative_path != ledger_path.MARKS
+            and relative_path != ledger_path.MARKS_PATH
             and child_count <= 0
             and path not in parent_paths
         ):
-            rows.append({**row, "kind": MarkRow.DIRECTORY, "ctime": ctime})
+            rows.append({**mark_row, "kind": MarkRow.DIRECTORY, "ctime": ctime})
     rows += [{"kind": MarkRow.GAP, "path": path, "damage": reason} for path, reason in batch.gaps]
     return pa.RecordBatch.from_pylist(rows, schema=MARKS)
 
@@ -82,26 +82,26 @@ def _nullable_times(times_ms: NDArray[np.int64]) -> list[int | None]:
     return [None if time_ms == NO_TIME else time_ms for time_ms in times_ms.tolist()]
 
 
-def _mark(classified_path: ledger_path.MarkPath, data: bytes) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def _mark(classified_path: ledger_path.MarkPath, znode_data: bytes) -> dict[str, Any]:
+    mark_row: dict[str, Any] = {
         "kind": MarkRow.MARK,
         "ledger_id": classified_path.ledger_id,
         "misplaced": classified_path.kind == "misplaced",
     }
     if classified_path.kind == "malformed":
-        return {**row, "damage": "the name of a mark has no ledger id"}
+        return {**mark_row, "damage": "the name of a mark has no ledger id"}
     try:
-        mark = underreplication.decode_mark(data)
+        mark = underreplication.decode_mark(znode_data)
     except DecodeError as error:
-        return {**row, "damage": str(error)}
-    return {**row, "replicas": list(mark.replicas), "ctime": mark.ctime}
+        return {**mark_row, "damage": str(error)}
+    return {**mark_row, "replicas": list(mark.replicas), "ctime": mark.ctime}
 
 
-def _lock(relative_path: str, data: bytes) -> dict[str, Any]:
-    row: dict[str, Any] = {"kind": MarkRow.LOCK, "ledger_id": ledger_path.lock_from_path(relative_path)}
-    if row["ledger_id"] is None:
-        return {**row, "damage": "the name of a lock has no ledger id"}
+def _lock(relative_path: str, znode_data: bytes) -> dict[str, Any]:
+    lock_row: dict[str, Any] = {"kind": MarkRow.LOCK, "ledger_id": ledger_path.lock_from_path(relative_path)}
+    if lock_row["ledger_id"] is None:
+        return {**lock_row, "damage": "the name of a lock has no ledger id"}
     try:
-        return {**row, "owner": underreplication.decode_lock(data)}
+        return {**lock_row, "owner": underreplication.decode_lock(znode_data)}
     except DecodeError as error:
-        return {**row, "damage": str(error)}
+        return {**lock_row, "damage": str(error)}

@@ -17,7 +17,9 @@ PATH_MARKERS = ("LAYOUT", "INSTANCEID")
 """Names that every cluster has below its root in ZooKeeper, and in etcd with Pulsar's own driver."""
 
 
-def roots_of(paths: Iterable[str], markers: tuple[str, ...] = CLUSTER_MARKERS + PATH_MARKERS) -> list[str]:
+def roots_of(
+    paths: Iterable[str], marker_names: tuple[str, ...] = CLUSTER_MARKERS + PATH_MARKERS
+) -> list[str]:
     """Return the roots of clusters: the parents of marker names in ``paths``, in the order of the paths.
 
     >>> roots_of(["/bk/one/layout", "/bk/one/instanceid", "/layout", "/x/layouts", "/two/INSTANCEID"])
@@ -25,26 +27,26 @@ def roots_of(paths: Iterable[str], markers: tuple[str, ...] = CLUSTER_MARKERS + 
     """
     roots: dict[str, None] = {}
     for path in paths:
-        root, _, name = path.rpartition("/")
-        if root and name in markers:
+        root, _, last_name = path.rpartition("/")
+        if root and last_name in marker_names:
             roots[root] = None
             if len(roots) == MAX_ROOTS:
                 break
     return [*roots]
 
 
-def other_roots_sentence(store: str, roots: Iterable[str], uri_parameter: str) -> str | None:
+def other_roots_sentence(store_uri: str, roots: Iterable[str], uri_parameter: str) -> str | None:
     """Return a clause that names the URIs of some roots; None without roots.
 
     Args:
-        store: The URI of the store without its query.
+        store_uri: The URI of the store without its query.
         roots: Roots of clusters in the store.
         uri_parameter: The query parameter of the URI that names the root.
 
     >>> other_roots_sentence("dump:///a.jsonl", ["/bk/one"], "scope")
     'it has a cluster at dump:///a.jsonl?scope=/bk/one'
     """
-    uris = list(_uris(store, roots, uri_parameter))
+    uris = list(_uris(store_uri, roots, uri_parameter))
     if not uris:
         return None
     return (
@@ -52,6 +54,6 @@ def other_roots_sentence(store: str, roots: Iterable[str], uri_parameter: str) -
     )
 
 
-def _uris(store: str, roots: Iterable[str], uri_parameter: str) -> Iterator[str]:
+def _uris(store_uri: str, roots: Iterable[str], uri_parameter: str) -> Iterator[str]:
     for root in roots:
-        yield f"{store}?{uri_parameter}={quote(root, safe='/:')}"
+        yield f"{store_uri}?{uri_parameter}={quote(root, safe='/:')}"

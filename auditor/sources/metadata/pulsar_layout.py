@@ -42,6 +42,6 @@ def _belongs_to_pulsar(store: MetadataStore) -> bool:
     if store.uri.text.startswith(METADATA_STORE):
         return True
     try:
-        return isinstance(store, NeighbourStore) and store.has_beside(PULSAR_TREE)
+        return isinstance(store, NeighbourStore) and store.has_neighbour(PULSAR_TREE)
     except StoreError:
         return False

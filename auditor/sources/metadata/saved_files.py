@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 GZIP, ZSTD = "gzip", "zstd"
 
-READ_BYTES = 1 << 16
+UNPACK_STEP_BYTES = 1 << 16
 """Number of bytes to unpack at a time. It is the same for every pass, so damage appears at the same offset.
 """
 
@@ -51,13 +51,16 @@ _TAIL_BYTES = 64  # the last packed bytes, with the checksum, are decoded one by
 _MAGICS = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
 
 
-def packing(head: bytes) -> str | None:
-    r"""Return the packing of a file that begins with ``head``: gzip, zstd, or None if it is not packed.
+def packing(first_bytes: bytes) -> str | None:
+    r"""Return the packing of a file that begins with ``first_bytes``: gzip or zstd; None if it is not packed.
 
     >>> packing(b"\x1f\x8b\x08"), packing(b"{")
     ('gzip', None)
     """
-    return next((name for magic, name in _MAGICS.items() if head.startswith(magic)), None)
+    return next(
+        (compression for magic_bytes, compression in _MAGICS.items() if first_bytes.startswith(magic_bytes)),
+        None,
+    )
 
 
 def packing_of(path: Path) -> str | None:
@@ -78,7 +81,7 @@ def max_unpacked_bytes(packed_bytes: int) -> int:
 class _SmallStepReader(io.RawIOBase):
     """A packed file, read in small steps.
 
-    A decoder that finds damage loses the output of the current step.
+    A decoder that finds damage loses the output of its current step. Small steps keep more of it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -102,7 +105,7 @@ class _SmallStepReader(io.RawIOBase):
 
 
 class UnpackedFile(io.RawIOBase):
-    """The unpacked content of a file that is packed with ``kind``. The content ends at any damage."""
+    """The unpacked content of a file that is packed with ``kind`` (gzip or zstd). It ends at any damage."""
 
     def __init__(self, path: Path, kind: str) -> None:
         super().__init__()
@@ -123,9 +126,9 @@ class UnpackedFile(io.RawIOBase):
         target_view = memoryview(buffer).cast("B")
         if not self._pending_bytes and self.damage is None:
             try:
-                self._pending_bytes = self._stream.read(READ_BYTES)
+                self._pending_bytes = self._stream.read(UNPACK_STEP_BYTES)
                 self._pieces += 1
-                if self._pieces * READ_BYTES > self._most:
+                if self._pieces * UNPACK_STEP_BYTES > self._most:
                     self.damage = f"the {self.kind} stream holds more than {self._most:,} bytes"
             except OSError as error:
                 self.damage = f"the {self.kind} stream is cut or damaged ({error})"
@@ -140,10 +143,10 @@ class UnpackedFile(io.RawIOBase):
         unpacked_bytes = bytearray()
         with _open_stream(self._path, self.kind) as stream:
             for _ in range(self._pieces):
-                stream.read(READ_BYTES)
+                stream.read(UNPACK_STEP_BYTES)
             try:
-                while byte := stream.read(1):
-                    unpacked_bytes += byte
+                while single_byte := stream.read(1):
+                    unpacked_bytes += single_byte
             except OSError:
                 pass  # the same damage again
         return bytes(unpacked_bytes)
@@ -174,13 +177,13 @@ def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader
             yield file, None
         return
     unpacked = UnpackedFile(path, kind)
-    with io.BufferedReader(unpacked, READ_BYTES) as reader:
-        while offset and (read_length := len(reader.read(min(offset, READ_BYTES)))):
+    with io.BufferedReader(unpacked, UNPACK_STEP_BYTES) as reader:
+        while offset and (read_length := len(reader.read(min(offset, UNPACK_STEP_BYTES)))):
             offset -= read_length
         yield reader, unpacked
 
 
-def held_bytes(path: Path) -> int:
+def unpacked_size(path: Path) -> int:
     """Return the unpacked size of a file, in bytes. Reads a packed file to its end. Raises OSError.
 
     For a damaged file, the result is one larger, so that a caller that reads all these bytes finds the
@@ -190,7 +193,7 @@ def held_bytes(path: Path) -> int:
         return path.stat().st_size
     size = 0
     with open_packed(path) as (file, unpacked):
-        while read_length := len(file.read(READ_BYTES)):
+        while read_length := len(file.read(UNPACK_STEP_BYTES)):
             size += read_length
     return size + (unpacked is not None and unpacked.damage is not None)
 
@@ -200,13 +203,13 @@ HEAD_BYTES = 4096
 
 
 class FileKind(NamedTuple):
-    """The apparent kind of a file, in words, and advice on how to read it.
+    """The apparent kind of a file, as a text, and advice on how to read it.
 
-    ``way_out`` is None if there is no advice.
+    ``advice`` is None if there is no advice.
     """
 
-    words: str
-    way_out: str | None = None
+    kind_text: str
+    advice: str | None = None
 
 
 _DIRECTORY = "zk-snapshot:///DIRECTORY?root=/ledgers reads its directory"
@@ -228,23 +231,23 @@ _BINARY_KINDS = frozenset(kind for _, _, kind in _KINDS_BY_MAGIC)
 _DUMP = FileKind("a dump", "dump:///FILE?root=/ledgers reads it")
 
 
-def kind_of_bytes(head: bytes) -> FileKind:
-    r"""Return the apparent kind of a file that begins with ``head``.
+def kind_of_bytes(first_bytes: bytes) -> FileKind:
+    r"""Return the apparent kind of a file that begins with ``first_bytes``.
 
-    >>> kind_of_bytes(b"PAR1...").words, kind_of_bytes(b"").words, kind_of_bytes(b"\x80\xff\x00").words
-    ('a Parquet file', 'empty', 'binary data of a kind that this program does not know')
+    >>> [kind_of_bytes(first_bytes).kind_text for first_bytes in (b"PAR1...", b"", b"\x80\xff\x00")]
+    ['a Parquet file', 'empty', 'binary data of a kind that this program does not know']
     """
-    if not head:
+    if not first_bytes:
         return FileKind("empty")
-    for offset, magic, kind in _KINDS_BY_MAGIC:
-        if head[offset : offset + len(magic)] == magic:
+    for offset, magic_bytes, kind in _KINDS_BY_MAGIC:
+        if first_bytes[offset : offset + len(magic_bytes)] == magic_bytes:
             return kind
-    if head.startswith(b'{"path"'):
+    if first_bytes.startswith(b'{"path"'):
         return _DUMP
-    text = head.decode("utf-8", "ignore")
+    first_text = first_bytes.decode("utf-8", "ignore")
     # The head may end within a character of up to four bytes.
-    if len(text.encode()) < len(head) - 3 or any(
-        ord(character) < 32 and character not in "\t\n\r\f" for character in text
+    if len(first_text.encode()) < len(first_bytes) - 3 or any(
+        ord(character) < 32 and character not in "\t\n\r\f" for character in first_text
     ):
         return FileKind("binary data of a kind that this program does not know")
     return FileKind("text, but no dump")
@@ -274,9 +277,9 @@ def file_kind(path: Path) -> FileKind:
         return FileKind(error.strerror)
     if unpacked is None:
         return kind
-    if unpacked.damage and kind.words == "empty":
+    if unpacked.damage and kind.kind_text == "empty":
         return FileKind(f"packed with {unpacked.kind}, and cut or damaged before its first byte")
-    return kind._replace(words=f"{kind.words}, packed with {unpacked.kind}")
+    return kind._replace(kind_text=f"{kind.kind_text}, packed with {unpacked.kind}")
 
 
 def wrong_kind_text(expected_kind: str, path: Path, default_advice: str) -> str:
@@ -288,7 +291,7 @@ def wrong_kind_text(expected_kind: str, path: Path, default_advice: str) -> str:
         kind = file_kind(path)
     except OSError as error:
         return f"cannot read {path}: {error.strerror or error}"
-    return f"{path} is not {expected_kind}: it seems to be {kind.words}; {kind.way_out or default_advice}"
+    return f"{path} is not {expected_kind}: it seems to be {kind.kind_text}; {kind.advice or default_advice}"
 
 
 Content = TypeVar("Content")
@@ -314,7 +317,7 @@ class SavedStore(ABC, Generic[Content]):
     def _read_files(self) -> Content:
         """Read the files on the driver, and return the data to keep."""
 
-    def moment_lost(self) -> bool:
+    def has_lost_moment(self) -> bool:
         """Return False: files do not change."""
         return False
 

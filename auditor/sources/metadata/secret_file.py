@@ -36,7 +36,7 @@ class SecretFile:
             raise UsageError(f"{path}: not TOML: {error}") from None
         self.top = Section(self, "", values)
 
-    def end(self) -> None:
+    def refuse_unread_keys(self) -> None:
         """Refuse settings that the program does not know.
 
         Refuse also, as ssh does, a file with a secret if its permissions let other users read it.
@@ -45,7 +45,7 @@ class SecretFile:
             UsageError: the file has an unknown setting, or wrong permissions.
         """
         for section in self.sections:
-            section.end()
+            section.refuse_unread_keys()
         if not self.holds_secrets or os.name != "posix":
             return
         # A mounted secret belongs to root and is readable by a group, which cannot change the file.
@@ -58,7 +58,7 @@ class SecretFile:
 
 
 class Section:
-    """One table of the file. Callers read its keys. `end` refuses the keys that no caller read."""
+    """One table of the file. Callers read its keys; `refuse_unread_keys` refuses all other keys."""
 
     def __init__(self, file: SecretFile, name: str, values: Mapping[str, Any]) -> None:
         self._file = file
@@ -67,7 +67,7 @@ class Section:
         self._known_keys: list[str] = []
         file.sections.append(self)
 
-    def has(self, key: str) -> bool:
+    def has_key(self, key: str) -> bool:
         """Return whether the key is present, as itself or as ``<key>_env``."""
         return key in self._values or f"{key}_env" in self._values
 
@@ -78,7 +78,7 @@ class Section:
         if values is None:
             return None
         if not isinstance(values, dict):
-            self.wrong(key, f"must be a section, as in [{self._full_key(key)}]")
+            self.raise_wrong_value(key, f"must be a section, as in [{self._full_key(key)}]")
         return Section(self._file, self._full_key(key), values)
 
     def text(self, key: str, secret: bool = False) -> str | None:
@@ -87,56 +87,56 @@ class Section:
         Return None if both keys are absent. ``secret`` is True if the value is a secret.
         """
         self._known_keys += [key, f"{key}_env"]
-        value, variable = self._values.get(key), self._values.get(f"{key}_env")
-        for name, setting in ((key, value), (f"{key}_env", variable)):
-            if setting is not None and (not isinstance(setting, str) or not setting):
-                self.wrong(name, "it is not a string, or empty")
-        if value is not None and variable is not None:
-            self.wrong(key, f"given twice, here and as {key}_env; remove one")
+        key_value, variable = self._values.get(key), self._values.get(f"{key}_env")
+        for name, setting_value in ((key, key_value), (f"{key}_env", variable)):
+            if setting_value is not None and (not isinstance(setting_value, str) or not setting_value):
+                self.raise_wrong_value(name, "must be a string that is not empty")
+        if key_value is not None and variable is not None:
+            self.raise_wrong_value(key, f"given twice, here and as {key}_env; remove one")
         if variable is not None:
-            value = os.environ.get(variable)
-            if not value:
-                self.wrong(f"{key}_env", "this environment variable is not set, or empty")
-        elif value is not None and secret:
+            key_value = os.environ.get(variable)
+            if not key_value:
+                self.raise_wrong_value(f"{key}_env", "the environment variable is not set, or is empty")
+        elif key_value is not None and secret:
             self._file.holds_secrets = True
-        return value
+        return key_value
 
-    def require(self, key: str, secret: bool = False) -> str:
+    def required_text(self, key: str, secret: bool = False) -> str:
         """Return the value of a key like `text`. Refuse the file if the key is absent."""
-        value = self.text(key, secret)
-        if value is None:
-            self.wrong(key, "is required here")
-        return value
+        key_value = self.text(key, secret)
+        if key_value is None:
+            self.raise_wrong_value(key, "is required here")
+        return key_value
 
-    def flag(self, key: str, default: bool = True) -> bool:
+    def boolean(self, key: str, default: bool = True) -> bool:
         """Return the boolean value of a key; ``default`` if the key is absent."""
         self._known_keys.append(key)
-        value = self._values.get(key, default)
-        if not isinstance(value, bool):
-            self.wrong(key, "must be true or false")
-        return value
+        key_value = self._values.get(key, default)
+        if not isinstance(key_value, bool):
+            self.raise_wrong_value(key, "must be true or false")
+        return key_value
 
     def file(self, key: str) -> str | None:
         """Return the path of an existing file that a key names; None if the key is absent.
 
         A relative path is relative to the directory of the TOML file.
         """
-        value = self.text(key)
-        if value is None:
+        key_value = self.text(key)
+        if key_value is None:
             return None
-        path = self._file.path.parent / value
+        path = self._file.path.parent / key_value
         if not path.is_file():
-            self.wrong(key, "no such file")
+            self.raise_wrong_value(key, "no such file")
         return str(path)
 
-    def end(self) -> None:
+    def refuse_unread_keys(self) -> None:
         """Refuse settings that the program does not know."""
         for key in self._values:
             if key not in self._known_keys:
-                shown_keys = [name for name in self._known_keys if not name.endswith("_env")]
-                self.wrong(key, f"no such key; there are {', '.join(shown_keys)}")
+                valid_keys = [name for name in self._known_keys if not name.endswith("_env")]
+                self.raise_wrong_value(key, f"no such key; there are {', '.join(valid_keys)}")
 
-    def wrong(self, key: str, problem: str) -> NoReturn:
+    def raise_wrong_value(self, key: str, problem: str) -> NoReturn:
         """Raise the error for a key with an invalid value. The message does not repeat the value."""
         raise UsageError(f"{self._file.path}: {self._full_key(key)}: {problem}")
 

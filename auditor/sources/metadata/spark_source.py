@@ -46,7 +46,7 @@ class ReadingOptions(NamedTuple):
     parts: int
     at_once: int | None
 
-    def share(self, part_count: int) -> StoreOptions:
+    def limits_per_task(self, part_count: int) -> StoreOptions:
         """Return the limits of each of ``part_count`` tasks. Concurrent tasks share the store's rate."""
         readers = part_count if self.at_once is None else min(self.at_once, part_count)
         return replace(self.store, rate_limit=self.store.rate_limit / max(1, readers))
@@ -67,15 +67,15 @@ def reading_options(source: str, settings: Mapping[str, str], names: Sequence[st
     for option in settings:
         if option not in option_names:
             raise UsageError(f"{source}: {option}: no such option; there are {', '.join(option_names)}")
-    numbers = {
+    number_options = {
         option: _parse_number(source, option, settings[option])
         for option in _NUMBER_OPTIONS
         if option in settings
     }
-    parts = int(numbers.pop("parts", 8))
-    at_once = int(numbers.pop("at_once")) if "at_once" in numbers else None
+    parts = int(number_options.pop("parts", 8))
+    at_once = int(number_options.pop("at_once")) if "at_once" in number_options else None
     credentials = credentials_file(settings.get("credentials"))
-    options = replace(StoreOptions(credentials=credentials), **numbers)  # type: ignore[arg-type]  # by _NUMBER_OPTIONS
+    options = replace(StoreOptions(credentials=credentials), **number_options)  # type: ignore[arg-type]  # by _NUMBER_OPTIONS
     return ReadingOptions(options, parts, at_once)
 
 
@@ -119,7 +119,7 @@ class StoreSource(NamedSource):
             UsageError: no ``metadata``, an unknown option, or an invalid value.
         """
         name, settings = self.name(), dict(self.options)
-        reading = reading_options(name, settings, ("metadata", "layout", "earlier"))
+        limits = reading_options(name, settings, ("metadata", "layout", "earlier"))
         uri = settings.get("metadata")
         if not uri:
             raise UsageError(f"{name}: give the option metadata, such as zk://host:2181/ledgers")
@@ -128,19 +128,19 @@ class StoreSource(NamedSource):
             raise UsageError(f"{name}: layout: {layout!r} is not one of {', '.join(LayoutKind)}")
         chosen_layout = LayoutKind(layout) if layout is not None else None
         earlier = EarlierLedgers.from_json(settings["earlier"]) if "earlier" in settings else None
-        return StoreReader(uri, chosen_layout, self.tree, self.columns, reading, earlier)
+        return StoreReader(uri, chosen_layout, self.tree, self.columns, limits, earlier)
 
 
-def _parse_number(source: str, option: str, text: str) -> int | float:
-    number_type, min_value = _NUMBER_OPTIONS[option]
+def _parse_number(source: str, option: str, number_text: str) -> int | float:
+    parse_number, min_value = _NUMBER_OPTIONS[option]
     try:
-        value = number_type(text)
+        value = parse_number(number_text)
     except ValueError:
-        number_type_text = "whole number" if number_type is int else "number"
-        raise UsageError(f"{source}: {option}: {text!r} is not a {number_type_text}") from None
+        number_type_text = "whole number" if parse_number is int else "number"
+        raise UsageError(f"{source}: {option}: {number_text!r} is not a {number_type_text}") from None
     # Not `value < least`, so that NaN is refused too.
     if not value >= min_value:
-        raise UsageError(f"{source}: {option}: {text} is below {min_value:g}")
+        raise UsageError(f"{source}: {option}: {number_text} is below {min_value:g}")
     return value
 
 
@@ -198,7 +198,7 @@ class StorePartition(InputPartition):
 
     part: Part
     layout: LayoutKind
-    bounds: StoreOptions
+    task_options: StoreOptions
 
 
 @dataclass(frozen=True)
@@ -209,12 +209,12 @@ class StoreReader(DataSourceReader):
     layout: LayoutKind | None
     tree: Tree
     columns: pa.Schema
-    reading: ReadingOptions
+    reading_options: ReadingOptions
     earlier: EarlierLedgers | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition for each part of the store."""
-        with closing(open_store(self.uri, self.reading.store)) as store:
+        with closing(open_store(self.uri, self.reading_options.store)) as store:
             return self.partitions_of(store)
 
     def partitions_of(self, store: MetadataStore) -> Sequence[InputPartition]:
@@ -224,22 +224,22 @@ class StoreReader(DataSourceReader):
         """
         layout = self.layout or choose_layout(store, store.cluster())[0]
         if self.earlier is None:
-            parts = store.parts(self.tree, layout, self.reading.parts)
+            parts = store.parts(self.tree, layout, self.reading_options.parts)
         else:
             assert isinstance(store, ComparableStore)
-            parts = store.parts_since(self.earlier, self.reading.parts)
-        return self.shares(parts, layout)
+            parts = store.parts_since(self.earlier, self.reading_options.parts)
+        return self.partitions_of_parts(parts, layout)
 
-    def shares(self, parts: Sequence[Part], layout: LayoutKind) -> Sequence[StorePartition]:
+    def partitions_of_parts(self, parts: Sequence[Part], layout: LayoutKind) -> Sequence[StorePartition]:
         """Return one partition for each of ``parts``. All partitions share the limits."""
-        bounds = self.reading.share(len(parts))
-        return [StorePartition(part, layout, bounds) for part in parts]
+        task_options = self.reading_options.limits_per_task(len(parts))
+        return [StorePartition(part, layout, task_options) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read and decode one part, batch by batch."""
         if not isinstance(partition, StorePartition):
             return  # without parts Spark passes an empty partition of its own
-        with closing(open_store(self.uri, partition.bounds)) as store:
+        with closing(open_store(self.uri, partition.task_options)) as store:
             if self.earlier is not None:
                 assert isinstance(store, ComparableStore)
                 yield from store.rows_since(partition.part, self.columns)

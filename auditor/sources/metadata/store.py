@@ -45,7 +45,7 @@ They are the names in AbstractZkLedgerManager.isSpecialZnode, and two more names
 NO_TIME = -1
 """Value of ctime and mtime in a store without times (etcd). Tables have null instead."""
 
-UNCOUNTED = -1
+UNKNOWN_COUNT = -1
 """Value of `Znode.made` and `Znode.children` if the source does not report them."""
 
 OWNER_UNKNOWN = -1
@@ -53,8 +53,8 @@ OWNER_UNKNOWN = -1
 
 MAX_INT64 = 2**63 - 1
 
-RESTARTS = 3
-"""Largest number of times that a scan restarts at a newer moment (`MetadataStore.moment_lost`)."""
+MAX_RESTARTS = 3
+"""Largest number of times that a scan restarts at a newer moment (`MetadataStore.has_lost_moment`)."""
 
 MARK_ROOTS = ("underreplication/ledgers", "underreplication/locks")
 
@@ -73,11 +73,11 @@ class Znode(NamedTuple):
         ephemeral_owner: session that owns the znode, or lease in etcd; 0 if persistent. For Oxia, whose
             session ids begin at 0, see `owner_of_session`. `OWNER_UNKNOWN` if a dump omits it.
         made: number of children ever created below the znode; in etcd the number of writes of the key. The
-            next id of an id generator follows from this number, which may be too high. `UNCOUNTED` if
+            next id of an id generator follows from this number, which may be too high. `UNKNOWN_COUNT` if
             unknown.
-        children: number of children when the znode was read; `UNCOUNTED` if unknown.
+        children: number of children when the znode was read; `UNKNOWN_COUNT` if unknown.
         modifications: number of changes, in a store that counts them apart from versions (Oxia); else
-            `UNCOUNTED`.
+            `UNKNOWN_COUNT`.
     """
 
     path: str
@@ -88,24 +88,24 @@ class Znode(NamedTuple):
     mtime: int
     version: int
     ephemeral_owner: int
-    made: int = UNCOUNTED
-    children: int = UNCOUNTED
-    modifications: int = UNCOUNTED
+    made: int = UNKNOWN_COUNT
+    children: int = UNKNOWN_COUNT
+    modifications: int = UNKNOWN_COUNT
 
     @property
     def changes(self) -> int:
-        """Return how often the data changed since creation; `UNCOUNTED` if the source does not report it.
+        """Return how often the data changed since creation; `UNKNOWN_COUNT` if the source does not report it.
 
         ZooKeeper's version is the number of changes. etcd counts the writes of a key, including its creation.
 
         >>> Znode("/bk/ledgers/L1", b"", 2, 9, NO_TIME, NO_TIME, 9, 0, made=3).changes
         2
         """
-        if self.modifications != UNCOUNTED:
+        if self.modifications != UNKNOWN_COUNT:
             return self.modifications
         if self.ctime != NO_TIME:
             return self.version
-        return self.made - 1 if self.made > 0 else UNCOUNTED
+        return self.made - 1 if self.made > 0 else UNKNOWN_COUNT
 
 
 def owner_of_session(session: int | None) -> int:
@@ -132,7 +132,7 @@ class ZnodeBatch:
     version: NDArray[np.int64]
     ephemeral_owner: NDArray[np.int64]
     gaps: list[tuple[str, str]] = field(default_factory=list)
-    children: NDArray[np.int64] | None = None  # number of children, or `UNCOUNTED`; None: all are `UNCOUNTED`
+    children: NDArray[np.int64] | None = None  # number of children, or `UNKNOWN_COUNT`; None: all unknown
     changes: NDArray[np.int64] | None = None  # as `Znode.changes`; None: the same as ``version``
 
     @classmethod
@@ -248,7 +248,7 @@ class History(NamedTuple):
         return is_same_history and self.ahead[1] >= earlier.ahead[0]
 
 
-class LedgerMoves(NamedTuple):
+class LedgerChanges(NamedTuple):
     """The paths of the ledger tree that were created, changed or deleted since a watch began, in order.
 
     ``unknown`` is the reason why the paths are not known; None if ``paths`` is complete.
@@ -282,7 +282,7 @@ class MetadataStore(Protocol):
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part. Any process may call this."""
 
-    def moment_lost(self) -> bool:
+    def has_lost_moment(self) -> bool:
         """Return whether the moment that `cluster` read is lost, so that a failed scan must restart.
 
         etcd reads everything at one moment, and a compaction can lose it. In Oxia the moment is lost if the
@@ -300,7 +300,7 @@ class MetadataStore(Protocol):
 class OnePathStore(Protocol):
     """A store that can read one path alone. Running stores can."""
 
-    def part_of(self, path: str) -> Part:
+    def part_of_path(self, path: str) -> Part:
         """Return a part with only the znode or key at an absolute path. Call `cluster` first."""
 
 
@@ -308,7 +308,7 @@ class OnePathStore(Protocol):
 class NeighbourStore(Protocol):
     """A store that can report trees beside BookKeeper's root, which have the same parent as the root."""
 
-    def has_beside(self, name: str) -> bool:
+    def has_neighbour(self, name: str) -> bool:
         """Return whether a znode ``name`` exists beside the root. Call `cluster` first.
 
         Raises:
@@ -320,7 +320,7 @@ class NeighbourStore(Protocol):
 class NeighbourValueStore(Protocol):
     """A saved store that can read values beside the root. A running store is a `OnePathStore` instead."""
 
-    def value_beside(self, name: str) -> bytes | None:
+    def neighbour_value(self, name: str) -> bytes | None:
         """Return the value of the znode or key ``name`` beside the root; None if it does not exist.
 
         Call `cluster` first.
@@ -330,17 +330,17 @@ class NeighbourValueStore(Protocol):
         """
 
 
-def value_beside(store: MetadataStore, name: str) -> bytes | None:
+def neighbour_value(store: MetadataStore, name: str) -> bytes | None:
     """Return the value of the znode or key ``name`` beside the root of any store; None if it does not exist.
 
     Raises:
         StoreError: the value could not be read.
     """
     if isinstance(store, NeighbourValueStore):
-        return store.value_beside(name)
+        return store.neighbour_value(name)
     assert isinstance(store, OnePathStore)
     path = f"{store.root.rpartition('/')[0]}/{name}"
-    for batch in store.read(store.part_of(path)):
+    for batch in store.read(store.part_of_path(path)):
         for place, reason in batch.gaps:
             raise StoreError(f"{place}: {reason}")
         if path in batch.paths:
@@ -355,10 +355,10 @@ class WatchableStore(Protocol):
     def watch_ledgers(self) -> None:
         """Record from now on which ledgers change. Call this before the ledgers are read."""
 
-    def ledgers_moved(self) -> LedgerMoves:
+    def changed_ledgers(self) -> LedgerChanges:
         """End the watch. Return the paths that changed since `watch_ledgers`, at least up to this call."""
 
-    def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
+    def parts_of_paths(self, paths: Sequence[str], part_count: int) -> list[Part]:
         """Return parts with exactly these paths, and nothing below them."""
 
 

@@ -22,8 +22,14 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
 from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
 from auditor.sources.metadata.store import ClusterNodes, LedgerCount, MetadataStore, Server, StoreOptions
-from auditor.sources.metadata.uri import OXIA, PATHS_ETCD, PATHS_SNAPSHOT, MetadataUri, parse_metadata_uri
-from auditor.spark.concurrency import copies_of_task, most_slots, running_slots
+from auditor.sources.metadata.uri import (
+    ETCD_WITH_PATH_KEYS,
+    OXIA,
+    SNAPSHOT_WITH_PATH_KEYS,
+    MetadataUri,
+    parse_metadata_uri,
+)
+from auditor.spark.concurrency import max_slots, max_task_attempts, running_slots
 from auditor.spark.types import SparkSession
 
 if TYPE_CHECKING:
@@ -57,8 +63,8 @@ STORES = {
     "zk-snapshot": StoreKind("zookeeper.snapshot:ZooKeeperSnapshotStore", "zookeeper.files:recognise"),
     "etcd": StoreKind("etcd.live:EtcdStore", counter="etcd.live:count_ledgers"),
     "etcd-snapshot": StoreKind("etcd.snapshot:EtcdSnapshotStore", "etcd.snapshot:recognise"),
-    PATHS_ETCD: StoreKind("etcd.live:PathEtcdStore", counter="etcd.live:count_path_ledgers"),
-    PATHS_SNAPSHOT: StoreKind("etcd.snapshot:PathEtcdSnapshotStore", "etcd.snapshot:recognise"),
+    ETCD_WITH_PATH_KEYS: StoreKind("etcd.live:PathEtcdStore", counter="etcd.live:count_path_ledgers"),
+    SNAPSHOT_WITH_PATH_KEYS: StoreKind("etcd.snapshot:PathEtcdSnapshotStore", "etcd.snapshot:recognise"),
     OXIA: StoreKind("oxia.live:OxiaStore", counter="oxia.live:count_ledgers"),
     "dump": StoreKind("dump.store:open_dump", "dump.records:recognise"),
 }
@@ -83,10 +89,10 @@ def open_store(uri: str | MetadataUri, options: StoreOptions | None = None) -> M
     Raises:
         UsageError: the URI is invalid.
     """
-    parsed = parse_metadata_uri(uri)
-    kind = STORES[parsed.scheme]
-    bounds = (options or StoreOptions(),) if kind.live else ()
-    store: MetadataStore = _load(kind.opener)(parsed, *bounds)
+    metadata_uri = parse_metadata_uri(uri)
+    kind = STORES[metadata_uri.scheme]
+    open_arguments = (options or StoreOptions(),) if kind.live else ()
+    store: MetadataStore = _load(kind.opener)(metadata_uri, *open_arguments)
     return store
 
 
@@ -109,10 +115,10 @@ def recognise(uri: str | MetadataUri) -> None:
         UsageError: the URI is invalid.
         StoreError: the file is missing or of another kind. The message names the apparent kind.
     """
-    parsed = parse_metadata_uri(uri)
-    recogniser = STORES[parsed.scheme].recogniser
+    metadata_uri = parse_metadata_uri(uri)
+    recogniser = STORES[metadata_uri.scheme].recogniser
     if recogniser is not None:
-        _load(recogniser)(parsed)
+        _load(recogniser)(metadata_uri)
 
 
 def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None) -> None:
@@ -126,14 +132,14 @@ def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None)
         UsageError: the URI or the credentials file is invalid.
         StoreError: no server can be reached; the message gives the reason for each host.
     """
-    parsed = parse_metadata_uri(uri)
-    if not parsed.hosts:
+    metadata_uri = parse_metadata_uri(uri)
+    if not metadata_uri.hosts:
         return
     read_credentials(options.credentials if options else None)  # report wrong credentials before wrong hosts
-    if parsed.scheme != "zk" and any(map(os.environ.get, PROXY_VARIABLES)):
+    if metadata_uri.scheme != "zk" and any(map(os.environ.get, PROXY_VARIABLES)):
         return
     problems = []
-    for host in parsed.hosts:
+    for host in metadata_uri.hosts:
         name, _, port = host.rpartition(":")
         try:
             socket.create_connection(
@@ -145,11 +151,15 @@ def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None)
         except ExceptionGroup as group:  # one error for each address of the host
             if group.subgroup(TimeoutError):
                 return
-            reasons = {str(cause.strerror): 1 for cause in group.exceptions if isinstance(cause, OSError)}
-            problems.append(f"{host}: {' and '.join(reasons)}")
+            address_reasons = {
+                str(address_error.strerror): 1
+                for address_error in group.exceptions
+                if isinstance(address_error, OSError)
+            }
+            problems.append(f"{host}: {' and '.join(address_reasons)}")
     raise StoreError(
-        f"cannot connect to {parsed.text}: {'; '.join(problems)}; check the hosts of the metadata URI, and "
-        "that this machine can reach them"
+        f"cannot connect to {metadata_uri.text}: {'; '.join(problems)}; check the hosts of the metadata URI, "
+        "and that this machine can reach them"
     )
 
 
@@ -160,11 +170,11 @@ def count_ledgers(uri: str | MetadataUri, layout: LayoutKind, options: StoreOpti
         StoreError: the store cannot be reached.
         UsageError: the store is a saved one. Its ledgers can only be counted by reading all of it.
     """
-    parsed = parse_metadata_uri(uri)
-    counter = STORES[parsed.scheme].counter
+    metadata_uri = parse_metadata_uri(uri)
+    counter = STORES[metadata_uri.scheme].counter
     if counter is None:
-        raise UsageError(f"{parsed.text}: ledgers can be counted only in a running store")
-    ledger_count: LedgerCount = _load(counter)(parsed, layout, options)
+        raise UsageError(f"{metadata_uri.text}: ledgers can be counted only in a running store")
+    ledger_count: LedgerCount = _load(counter)(metadata_uri, layout, options)
     return ledger_count
 
 
@@ -174,12 +184,12 @@ def probe_servers(uri: str | MetadataUri, options: StoreOptions) -> list[Server]
     >>> probe_servers("dump:///saved/metadata.jsonl", StoreOptions())
     []
     """
-    parsed = parse_metadata_uri(uri)
-    counter = STORES[parsed.scheme].counter
+    metadata_uri = parse_metadata_uri(uri)
+    counter = STORES[metadata_uri.scheme].counter
     if counter is None:
         return []
     probe = _load(f"{counter.partition(':')[0]}:probe")
-    return [probe(host, options) for host in parsed.hosts]
+    return [probe(host, options) for host in metadata_uri.hosts]
 
 
 def _load(name: str) -> Callable[..., Any]:
@@ -227,19 +237,23 @@ def source_options(
         pinned_nodes: result of `MetadataStore.cluster`, to read etcd at the same revision; None for the
             newest.
     """
-    slot_count = most_slots(spark)
+    slot_limit = max_slots(spark)
     # The executors of a new session may not have started yet.
     default_slots = max(running_slots(spark), spark.sparkContext.defaultParallelism)
     store = store_options(options)
     settings = {
-        **asdict(replace(store, rate_limit=store.rate_limit / copies_of_task(spark))),
-        "parts": default_slots if slot_count is None else slot_count * options.parts_per_core,
-        "at_once": slot_count,
+        **asdict(replace(store, rate_limit=store.rate_limit / max_task_attempts(spark))),
+        "parts": default_slots if slot_limit is None else slot_limit * options.parts_per_core,
+        "at_once": slot_limit,
         **named_options,
     }
     if pinned_nodes is not None and pinned_nodes.revision is not None:
         settings |= {"revision": pinned_nodes.revision, "revision_time": pinned_nodes.scan_time}
-    return {key: str(value) for key, value in settings.items() if value is not None}
+    return {
+        option_key: str(option_value)
+        for option_key, option_value in settings.items()
+        if option_value is not None
+    }
 
 
 def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
@@ -290,11 +304,11 @@ def _layout_of_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[Layou
 
 
 def _layout_in_etcd(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
-    key = cluster.nodes.get("LAYOUT")
-    if key is None:
+    layout_node = cluster.nodes.get("LAYOUT")
+    if layout_node is None:
         return LayoutKind.ETCD, "no layout key: etcd has one layout"
     try:
-        layout = layout_codec.decode(key.data)
+        layout = layout_codec.decode(layout_node.data)
         kind = layout.kind
     except DecodeError as damage:
         return (
@@ -302,10 +316,10 @@ def _layout_in_etcd(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind
             f"the layout key cannot be understood ({damage}); etcd has only one layout, which is used",
         )
     except RuleError as error:
-        raise StoreError(f"--metadata {uri}: {key.path} cannot be understood: {error}") from error
+        raise StoreError(f"--metadata {uri}: {layout_node.path} cannot be understood: {error}") from error
     if kind is not LayoutKind.ETCD:
         raise StoreError(
-            f"--metadata {uri}: {key.path} names {layout.manager}. It keeps ledgers in ZooKeeper, or at "
-            "ZooKeeper's paths in etcd (metadata-store:etcd://host:2379/ledgers)"
+            f"--metadata {uri}: {layout_node.path} names {layout.manager}. It keeps ledgers in ZooKeeper, "
+            "or at ZooKeeper's paths in etcd (metadata-store:etcd://host:2379/ledgers)"
         )
     return kind, "the layout key says etcd"

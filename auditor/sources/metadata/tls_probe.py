@@ -30,10 +30,10 @@ def tls_problem(address: str, tls: Tls | None, section: str) -> str | None:
     section_text = f"[{section}] of the credentials file"
     host, _, port = address.rpartition(":")
     try:
-        context = _ssl_context(tls)
+        ssl_context = _ssl_context(tls)
         with (
             socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_SECONDS) as plain_socket,
-            context.wrap_socket(plain_socket, server_hostname=host.strip("[]")) as tls_socket,
+            ssl_context.wrap_socket(plain_socket, server_hostname=host.strip("[]")) as tls_socket,
         ):
             has_answered = bool(tls_socket.recv(1))
     except ssl.SSLCertVerificationError as error:
@@ -51,19 +51,19 @@ def tls_problem(address: str, tls: Tls | None, section: str) -> str | None:
 
 
 def _alert_problem(reason: str, tls: Tls | None, section_text: str) -> str | None:
-    if any(not_tls_reason in reason for not_tls_reason in _NOT_TLS_REASONS):
+    if any(error_text in reason for error_text in _NOT_TLS_REASONS):
         return None if tls is None else f"the server does not use TLS; remove {section_text}"
     certificate = None if tls is None else tls.certificate
     return certificate_problem(reason, certificate, section_text, has_section=tls is not None)
 
 
 def _ssl_context(tls: Tls | None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=None if tls is None else tls.ca)
+    ssl_context = ssl.create_default_context(cafile=None if tls is None else tls.ca)
     if tls is None:
         # This only tests whether the server uses TLS. No data is exchanged, so no verification is needed.
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+        ssl_context.check_hostname = False
+        ssl_context.verify_mode = ssl.CERT_NONE
     elif tls.certificate is not None:
-        context.load_cert_chain(tls.certificate, tls.key, tls.key_password)
-    context.set_alpn_protocols(["h2"])
-    return context
+        ssl_context.load_cert_chain(tls.certificate, tls.key, tls.key_password)
+    ssl_context.set_alpn_protocols(["h2"])
+    return ssl_context

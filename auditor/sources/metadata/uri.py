@@ -31,7 +31,7 @@ from auditor.keys.ledger_tree import LayoutKind
 
 DEFAULT_ROOT = "/ledgers"
 
-FORMS = (
+URI_FORMS = (
     "zk://host:2181/ledgers, zk+hierarchical://h1:2181;h2:2181/ledgers (or zk+longhierarchical, "
     "zk+longlonghierarchical, zk+flat, zk+null), zk-snapshot:///path/to/version-2?root=/ledgers, "
     "etcd://h1:2379,h2:2379/scope, "
@@ -40,7 +40,7 @@ FORMS = (
     "metadata-store:oxia://host:6648/namespace"
 )
 
-_LAYOUTS = {
+_LAYOUTS_BY_SCHEME = {
     "zk": None,
     "zk+null": None,
     "zk+flat": LayoutKind.FLAT,
@@ -50,7 +50,7 @@ _LAYOUTS = {
 }
 METADATA_STORE = "metadata-store:"
 """Prefix of metadata URIs of Pulsar's own drivers."""
-PATHS_ETCD, PATHS_SNAPSHOT = f"{METADATA_STORE}etcd", f"{METADATA_STORE}etcd-snapshot"
+ETCD_WITH_PATH_KEYS, SNAPSHOT_WITH_PATH_KEYS = f"{METADATA_STORE}etcd", f"{METADATA_STORE}etcd-snapshot"
 OXIA = f"{METADATA_STORE}oxia"
 OXIA_PORT = 6648
 DEFAULT_NAMESPACE = "default"
@@ -58,16 +58,21 @@ DEFAULT_NAMESPACE = "default"
 _LIVE_SCHEMES = {
     "zk": (2181, "its root is the path, as in zk://host:2181/ledgers"),
     "etcd": (2379, "its scope is the path, as in etcd://host:2379/scope"),
-    PATHS_ETCD: (2379, "its root is the path"),
+    ETCD_WITH_PATH_KEYS: (2379, "its root is the path"),
 }
 """Default port of each running store, and advice on how the URI names the store's root."""
-SAVED = {"zk-snapshot": "root", "dump": "root", "etcd-snapshot": "scope", PATHS_SNAPSHOT: "root"}
+SAVED_SCHEMES = {
+    "zk-snapshot": "root",
+    "dump": "root",
+    "etcd-snapshot": "scope",
+    SNAPSHOT_WITH_PATH_KEYS: "root",
+}
 """Schemes of saved metadata, and the query parameter that names the root in each.
 
 A dump may be of etcd, which has a scope. So the scheme ``dump`` also accepts ``scope``.
 """
 
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:@\s/]+)(?::([0-9]{1,5}))?")
+_HOST_PATTERN = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:@\s/]+)(?::([0-9]{1,5}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,30 +122,30 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
         return uri
     require_utf8(uri)
     if uri.startswith(METADATA_STORE):
-        return _metadata_store(uri)
+        return _parse_metadata_store(uri)
     scheme, separator, location = uri.partition("://")
     if not separator:
-        raise UsageError(f"{redact(uri)!r} is not a metadata URI; known forms: {FORMS}")
+        raise UsageError(f"{redact(uri)!r} is not a metadata URI; known forms: {URI_FORMS}")
     location, _, query_text = location.partition("?")
     authority, slash, path = location.partition("/")
     path = slash + path
     query = dict(parse_qsl(query_text, keep_blank_values=True))
     _require_no_user(uri, authority)
-    if scheme in _LAYOUTS:
-        return _parse_live(uri, "zk", authority, path, query, _LAYOUTS[scheme])
-    if scheme in SAVED:
+    if scheme in _LAYOUTS_BY_SCHEME:
+        return _parse_live(uri, "zk", authority, path, query, _LAYOUTS_BY_SCHEME[scheme])
+    if scheme in SAVED_SCHEMES:
         return _parse_saved(uri, scheme, authority, unquote(path), query)
     if scheme == "etcd":
         return _parse_live(uri, scheme, authority, unquote(path), query, LayoutKind.ETCD)
     if scheme.startswith(("etcd+", "etcd-snapshot+")):
         raise UsageError(
-            f"{redact(uri)!r}: etcd has one layout, so its scheme takes no suffix; known forms: {FORMS}"
+            f"{redact(uri)!r}: etcd has one layout, so its scheme takes no suffix; known forms: {URI_FORMS}"
         )
     if scheme == "zk+ms":
         raise UsageError(
             f"{redact(uri)!r}: the metadata-store layout (+ms) keeps its ledgers in tables, not in znodes"
         )
-    raise UsageError(f"{redact(uri)!r}: unknown scheme {redact(scheme)!r}; known forms: {FORMS}")
+    raise UsageError(f"{redact(uri)!r}: unknown scheme {redact(scheme)!r}; known forms: {URI_FORMS}")
 
 
 def require_utf8(uri: str) -> None:
@@ -175,33 +180,35 @@ def _require_no_user(uri: str, authority: str) -> None:
         )
 
 
-def _metadata_store(uri: str) -> MetadataUri:
+def _parse_metadata_store(uri: str) -> MetadataUri:
     """Parse a ``metadata-store:`` URI, in the form of this program or of bookie and broker settings."""
-    kind, _, location = uri.removeprefix(METADATA_STORE).partition(":")
-    if kind == "zk":  # Pulsar's root below its chroot is always the same
+    store_kind, _, location = uri.removeprefix(METADATA_STORE).partition(":")
+    if store_kind == "zk":  # Pulsar's root below its chroot is always the same
         authority, _, chroot = location.removeprefix("//").partition("/")
         _require_no_user(uri, authority)
         root = chroot if chroot.rpartition("/")[2] == "ledgers" else f"{chroot}/ledgers".strip("/")
         return _parse_live(uri, "zk", authority, f"/{root}", {})
-    if kind == "etcd":
+    if store_kind == "etcd":
         location, _, query = location.partition("?")
         if location.startswith("//"):
             authority, slash, path = location[2:].partition("/")
         else:
             authority, slash, path = re.sub("https?://", "", location), "", ""
         _require_no_user(uri, authority)
-        return _parse_live(uri, PATHS_ETCD, authority, unquote(slash + path) or DEFAULT_ROOT, query)
-    if kind == "etcd-snapshot" and location.startswith("//"):
+        return _parse_live(uri, ETCD_WITH_PATH_KEYS, authority, unquote(slash + path) or DEFAULT_ROOT, query)
+    if store_kind == "etcd-snapshot" and location.startswith("//"):
         path, _, query = location[2:].partition("?")
         authority, slash, relative_path = path.partition("/")
         parameters = dict(parse_qsl(query, keep_blank_values=True))
-        return _parse_saved(uri, PATHS_SNAPSHOT, authority, unquote(slash + relative_path), parameters)
-    if kind == "oxia":
-        return _oxia(uri, location)
-    raise UsageError(f"{redact(uri)!r}: unknown metadata store {kind!r}; known forms: {FORMS}")
+        return _parse_saved(
+            uri, SNAPSHOT_WITH_PATH_KEYS, authority, unquote(slash + relative_path), parameters
+        )
+    if store_kind == "oxia":
+        return _parse_oxia(uri, location)
+    raise UsageError(f"{redact(uri)!r}: unknown metadata store {store_kind!r}; known forms: {URI_FORMS}")
 
 
-def _oxia(uri: str, location: str) -> MetadataUri:
+def _parse_oxia(uri: str, location: str) -> MetadataUri:
     """Parse a URI of Oxia in the form of bookies' settings.
 
     This program adds the query parameter ``root``, for reading the owners of ledgers below another root.
@@ -210,8 +217,8 @@ def _oxia(uri: str, location: str) -> MetadataUri:
     authority, _, path = location.partition("/")
     _require_no_user(uri, authority)
     # The query may have client settings of Pulsar's driver, such as batchingMaxDelayMillis. They are ignored.
-    root = _root(uri, dict(parse_qsl(query, keep_blank_values=True)).get("root", DEFAULT_ROOT))
-    hosts = tuple(_host(uri, host, OXIA_PORT) for host in re.split("[;,]", authority))
+    root = _checked_root(uri, dict(parse_qsl(query, keep_blank_values=True)).get("root", DEFAULT_ROOT))
+    hosts = tuple(_checked_host(uri, host, OXIA_PORT) for host in re.split("[;,]", authority))
     namespace = unquote(path.rstrip("/")) or DEFAULT_NAMESPACE
     if "/" in namespace:
         raise UsageError(
@@ -232,22 +239,22 @@ def _parse_live(
     port, root_hint = _LIVE_SCHEMES[scheme]
     if query:
         raise UsageError(f"{redact(uri)!r}: a live store takes no query; {root_hint}")
-    hosts = tuple(_host(uri, host, port) for host in re.split("[;,]", authority))
-    root = _scope(uri, path) if scheme == "etcd" else _root(uri, path)
+    hosts = tuple(_checked_host(uri, host, port) for host in re.split("[;,]", authority))
+    root = _checked_etcd_scope(uri, path) if scheme == "etcd" else _checked_root(uri, path)
     return MetadataUri(scheme, hosts, "", root, layout, uri)
 
 
-def _host(uri: str, text: str, default_port: int) -> str:
-    match = _HOST.fullmatch(text)
-    if not match or (match[2] and not 0 < int(match[2]) < 65536):
-        raise UsageError(f"{redact(uri)!r}: {text.rpartition('@')[2]!r} is not a host:port")
-    return f"{match[1]}:{match[2] or default_port}"
+def _checked_host(uri: str, host_text: str, default_port: int) -> str:
+    host_match = _HOST_PATTERN.fullmatch(host_text)
+    if not host_match or (host_match[2] and not 0 < int(host_match[2]) < 65536):
+        raise UsageError(f"{redact(uri)!r}: {host_text.rpartition('@')[2]!r} is not a host:port")
+    return f"{host_match[1]}:{host_match[2] or default_port}"
 
 
 def _parse_saved(uri: str, scheme: str, authority: str, path: str, query: dict[str, str]) -> MetadataUri:
     if authority or path in ("", "/"):
         raise UsageError(f"{redact(uri)!r}: saved metadata requires an absolute path, as in {scheme}:///path")
-    parameter = SAVED[scheme]
+    parameter = SAVED_SCHEMES[scheme]
     parameters = (parameter, "scope") if scheme == "dump" else (parameter,)
     unknown_parameters = sorted(set(query) - {*parameters})
     if unknown_parameters:
@@ -258,18 +265,18 @@ def _parse_saved(uri: str, scheme: str, authority: str, path: str, query: dict[s
         raise UsageError(f"{redact(uri)!r}: root and scope mean the same; pass one of them")
     root = next((query[name] for name in parameters if name in query), DEFAULT_ROOT)
     if scheme == "etcd-snapshot":
-        return MetadataUri(scheme, (), path, _scope(uri, root), LayoutKind.ETCD, uri, query)
-    return MetadataUri(scheme, (), path, _root(uri, root), None, uri, query)
+        return MetadataUri(scheme, (), path, _checked_etcd_scope(uri, root), LayoutKind.ETCD, uri, query)
+    return MetadataUri(scheme, (), path, _checked_root(uri, root), None, uri, query)
 
 
-def _root(uri: str, text: str) -> str:
-    root = text.rstrip("/")
+def _checked_root(uri: str, root_text: str) -> str:
+    root = root_text.rstrip("/")
     if not root.startswith("/") or any(part in ("", ".", "..") for part in root[1:].split("/")):
         raise UsageError(f"{redact(uri)!r}: the root must be an absolute znode path such as {DEFAULT_ROOT}")
     return root
 
 
-def _scope(uri: str, scope: str) -> str:
-    if not scope.startswith("/") or not scope.strip("/"):
+def _checked_etcd_scope(uri: str, etcd_scope: str) -> str:
+    if not etcd_scope.startswith("/") or not etcd_scope.strip("/"):
         raise UsageError(f"{redact(uri)!r}: the scope must be an absolute path such as {DEFAULT_ROOT}")
-    return scope
+    return etcd_scope

@@ -31,7 +31,7 @@ from auditor.sources.metadata.store import NO_TIME, ZnodeBatch
 from auditor.sources.metadata.uri import (
     METADATA_STORE,
     OXIA,
-    SAVED,
+    SAVED_SCHEMES,
     MetadataUri,
     parse_metadata_uri,
     redact,
@@ -210,7 +210,7 @@ def parse_owners_uri(text: str) -> OwnersUri:
         )
     scheme, _, location = uri.partition("://")
     store_location, _, query = location.partition("?")
-    if scheme in SAVED:
+    if scheme in SAVED_SCHEMES:
         parameters = dict(parse_qsl(query, keep_blank_values=True))
         chroot = parameters.pop("root", "/")
         if parameters:
@@ -296,7 +296,7 @@ def _with_root(store: str, root: str) -> str:
     scheme = store.partition("://")[0]
     if scheme == OXIA:
         return f"{store}{'&' if '?' in store else '?'}root={quote(root)}"
-    return f"{store}?{SAVED[scheme]}={quote(root)}" if scheme in SAVED else f"{store}{root}"
+    return f"{store}?{SAVED_SCHEMES[scheme]}={quote(root)}" if scheme in SAVED_SCHEMES else f"{store}{root}"
 
 
 OWNERS = schema_of(
@@ -314,7 +314,7 @@ OWNERS = schema_of(
     ("cursor", pa.string(), "the subscription"),
     ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
     ("ledger_id", pa.int64(), "the ledger; null: the owner refers to no ledger, or was not read"),
-    ("place", pa.int64(), "place of the ledger in the topic's list, from 0"),
+    ("place", pa.int64(), "position of the ledger in the topic's list, from 0"),
     ("list_size", pa.int64(), "number of ledgers in that list"),
     ("entries", pa.int64(), "number of entries of a closed ledger, in the owner's record"),
     ("size", pa.int64(), "number of bytes of a closed ledger, in the owner's record"),
@@ -326,7 +326,7 @@ OWNERS = schema_of(
     ),
     ("offload_uid", pa.string(), "UUID in the names of the offloaded objects"),
     ("offload_time", pa.int64(), "time when the offload was begun, or was completed, ms"),
-    ("borrowed", pa.bool_(), "whether the reference is a shadow topic's, and another topic owns the ledger"),
+    ("borrowed", pa.bool_(), "true: the reference is of a shadow topic, and another topic owns the ledger"),
     ("stale", pa.bool_(), "whether a newer reference may be in the last entry of the cursor's ledger"),
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("mark_delete_ledger_id", pa.int64(), "for a cursor: ledger of the acknowledged position in its znode"),
@@ -348,16 +348,16 @@ def owner_rows(batch: ZnodeBatch, owners: OwnersUri, reader: Reader) -> pa.Recor
     """Turn one batch of an application's znodes into rows of `OWNERS`, one for each reference."""
     rows = list(_rows(batch, (owners.application, owners.text), reader, len(owners.chroot) + 1))
     columns: Iterable[Any] = zip(*rows, strict=True) if rows else ([] for _ in OWNERS)
-    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, OWNERS, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=OWNERS)
+    owner_columns = [pa.array(column, kind.type) for column, kind in zip(columns, OWNERS, strict=True)]
+    return pa.RecordBatch.from_arrays(owner_columns, schema=OWNERS)
 
 
-def _rows(batch: ZnodeBatch, source: tuple[str, str], reader: Reader, start: int) -> Iterator[Row]:
-    numbers = zip(batch.mzxid.tolist(), batch.ctime.tolist(), batch.mtime.tolist(), strict=True)
-    for path, data, (mzxid, ctime, mtime) in zip(batch.paths, batch.data, numbers, strict=True):
-        last_columns = (mzxid, _known_time(ctime), _known_time(mtime))
+def _rows(batch: ZnodeBatch, source: tuple[str, str], reader: Reader, root_length: int) -> Iterator[Row]:
+    znode_numbers = zip(batch.mzxid.tolist(), batch.ctime.tolist(), batch.mtime.tolist(), strict=True)
+    for path, data, (mzxid, ctime, mtime) in zip(batch.paths, batch.data, znode_numbers, strict=True):
+        znode_columns = (mzxid, _known_time(ctime), _known_time(mtime))
         try:
-            owner = reader(path[start:], bytes(data))
+            owner = reader(path[root_length:], bytes(data))
         except DecodeError as error:
             yield _owner_row(
                 source,
@@ -365,23 +365,23 @@ def _rows(batch: ZnodeBatch, source: tuple[str, str], reader: Reader, start: int
                 path,
                 _NO_OWNER,
                 _NO_REFERENCE,
-                (*last_columns, str(error), error.offset),
+                (*znode_columns, str(error), error.offset),
             )
         except ValueError as error:
             if data:  # an unknown znode without a value refers to nothing
                 yield _owner_row(
-                    source, "misplaced", path, _NO_OWNER, _NO_REFERENCE, (*last_columns, str(error), None)
+                    source, "misplaced", path, _NO_OWNER, _NO_REFERENCE, (*znode_columns, str(error), None)
                 )
         else:
             if owner is not None:
                 for reference in owner.references:
-                    yield _owner_row(source, "ok", path, owner, reference, (*last_columns, None, None))
+                    yield _owner_row(source, "ok", path, owner, reference, (*znode_columns, None, None))
     for path, reason in batch.gaps:
         yield _owner_row(source, "gap", path, _NO_OWNER, _NO_REFERENCE, (None, None, None, reason, None))
 
 
 def _owner_row(
-    source: tuple[str, str], status: str, path: str, owner: Owner, reference: Reference, last_columns: Row
+    source: tuple[str, str], status: str, path: str, owner: Owner, reference: Reference, znode_columns: Row
 ) -> Row:
     mark_delete_position = owner.mark_delete or (None, None)
     return (
@@ -392,7 +392,7 @@ def _owner_row(
         *reference,
         *mark_delete_position,
         owner.compression,
-        *last_columns,
+        *znode_columns,
     )
 
 

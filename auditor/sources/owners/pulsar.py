@@ -5,8 +5,8 @@ Each kind of reference comes from:
     data             the list of a topic's ledgers; borrowed if the topic is a shadow topic
     cursor           a subscription; one row without a ledger if the subscription has none
     delayed-bucket   properties of a subscription
-    compacted        the position of the subscription ``__compaction``. The position in the znode is older
-                     than the last entry of the cursor's ledger
+    compacted        a property of the subscription ``__compaction``. If it has a cursor ledger,
+                     its last entry may have a newer reference
     schema           every version of a schema
     log-segment, log-allocation   the znodes of a DistributedLog
 """
@@ -56,18 +56,20 @@ def _decode_topic(owner: OwnerNames, data: bytes) -> Owner:
     topic = managed_ledger.decode(data)
     is_borrowed, ledger_count = topic.shadow_source is not None, len(topic.ledgers)
     listed_references = tuple(
-        _reference(ledger, place, ledger_count, is_borrowed=is_borrowed)
-        for place, ledger in enumerate(topic.ledgers)
+        _reference(ledger, list_position, ledger_count, is_borrowed=is_borrowed)
+        for list_position, ledger in enumerate(topic.ledgers)
     )
     return Owner(owner, listed_references or (Reference(OwnerKind.DATA, None),), None, topic.compression)
 
 
-def _reference(ledger: ListedLedger, place: int, ledger_count: int, *, is_borrowed: bool) -> Reference:
+def _reference(
+    ledger: ListedLedger, list_position: int, ledger_count: int, *, is_borrowed: bool
+) -> Reference:
     offload = ledger.offload
     return Reference(
         OwnerKind.DATA,
         ledger.ledger_id,
-        place,
+        list_position,
         ledger_count,
         ledger.entries,
         ledger.size,
@@ -94,17 +96,20 @@ def _decode_cursor(owner: OwnerNames, names: Names, data: bytes) -> Owner:
         for name, ledger_id in cursor.buckets.items()
     ]
     if names.cursor == COMPACTION and (cursor.compacted_ledger is not None or cursor.ledger_id is not None):
-        is_stale = cursor.ledger_id is not None
-        references.append(Reference(OwnerKind.COMPACTED, cursor.compacted_ledger, stale=is_stale))
+        may_be_stale = cursor.ledger_id is not None
+        references.append(Reference(OwnerKind.COMPACTED, cursor.compacted_ledger, stale=may_be_stale))
     return Owner(owner, tuple(references), cursor.mark_delete, cursor.compression)
 
 
 def _decode_schema(owner: OwnerNames, data: bytes) -> Owner:
-    locator = schema_locator.decode(data)
-    versions = {version.version: version for version in (*locator.versions, locator.newest)}
+    schema_locator_record = schema_locator.decode(data)
+    versions_by_number = {
+        version.version: version
+        for version in (*schema_locator_record.versions, schema_locator_record.newest)
+    }
     references = tuple(
         Reference(OwnerKind.SCHEMA, version.ledger_id, detail=str(version.version))
-        for version in versions.values()
+        for version in versions_by_number.values()
         if version.ledger_id >= 0
     )
     return Owner(owner, references or (Reference(OwnerKind.SCHEMA, None),))

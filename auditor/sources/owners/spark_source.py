@@ -45,24 +45,24 @@ class OwnerSource(NamedSource):
             UsageError: no ``owners``, an unknown option, or an invalid value.
         """
         settings = dict(self.options)
-        reading = reading_options(self.name(), settings, ("owners",))
+        limits = reading_options(self.name(), settings, ("owners",))
         if not settings.get("owners"):
             raise UsageError(f"{self.name()}: give the option owners, such as pulsar:zk://host:2181")
-        return OwnerReader(parse_owners_uris(settings["owners"]), reading, self.decodes_values)
+        return OwnerReader(parse_owners_uris(settings["owners"]), limits, self.decodes_values)
 
 
 @dataclass(frozen=True)
 class OwnerPartition(InputPartition):
     """The part of one tree that one task reads. ``owners`` is the store that has the tree.
 
-    ``uri`` is the metadata URI of the tree. ``bounds`` are the limits of the task: its share of the reader's
-    limits.
+    ``uri`` is the metadata URI of the tree. ``task_options`` has the limits of the task: its share of the
+    reader's limits.
     """
 
     owners: OwnersUri
     uri: str
     part: Part
-    bounds: StoreOptions
+    task_options: StoreOptions
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class OwnerReader(DataSourceReader):
     """
 
     owners: tuple[OwnersUri, ...]
-    reading: ReadingOptions
+    reading_options: ReadingOptions
     decodes_values: bool = True
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -83,8 +83,8 @@ class OwnerReader(DataSourceReader):
             StoreError: a store cannot be read, or lacks the application's first tree.
         """
         parts = [partition for owners in self.owners for partition in self._store_partitions(owners)]
-        bounds = self.reading.share(len(parts))
-        return [replace(part, bounds=bounds) for part in parts]
+        task_options = self.reading_options.limits_per_task(len(parts))
+        return [replace(part, task_options=task_options) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one part, batch by batch."""
@@ -92,7 +92,7 @@ class OwnerReader(DataSourceReader):
             return  # without parts Spark passes an empty partition of its own
         owners = partition.owners
         reader = APPLICATIONS[owners.application].load()
-        with closing(open_store(partition.uri, partition.bounds)) as store:
+        with closing(open_store(partition.uri, partition.task_options)) as store:
             for batch in store.read(partition.part):
                 yield owner_rows(batch, owners, reader) if self.decodes_values else value_rows(batch, owners)
 
@@ -108,10 +108,10 @@ class OwnerReader(DataSourceReader):
 
     def _tree_partitions(self, owners: OwnersUri, tree: str) -> list[OwnerPartition]:
         uri = owners.tree(tree)
-        with closing(open_store(uri, self.reading.store)) as store:
+        with closing(open_store(uri, self.reading_options.store)) as store:
             # The layout is ignored: it concerns BookKeeper's own tree.
-            parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, self.reading.parts)
-        return [OwnerPartition(owners, uri, part, self.reading.store) for part in parts]
+            parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, self.reading_options.parts)
+        return [OwnerPartition(owners, uri, part, self.reading_options.store) for part in parts]
 
 
 OWNER_VALUES = pa.schema(
@@ -147,9 +147,10 @@ def value_rows(batch: ZnodeBatch, owners: OwnersUri) -> pa.RecordBatch:
         len(data) > 0 and path not in tree_roots for path, data in zip(batch.paths, batch.data, strict=True)
     ]
     rows = np.flatnonzero(has_value).tolist()
-    start, gaps = len(owners.chroot), batch.gaps
+    chroot_length, gaps = len(owners.chroot), batch.gaps
     columns = {
-        "path": [batch.paths[row][start:] for row in rows] + [path[start:] for path, _ in gaps],
+        "path": [batch.paths[row][chroot_length:] for row in rows]
+        + [path[chroot_length:] for path, _ in gaps],
         "version": batch.version[rows].tolist() + [None] * len(gaps),
         "status": ["ok"] * len(rows) + ["gap"] * len(gaps),
         "damage": [None] * len(rows) + [reason for _, reason in gaps],

@@ -27,7 +27,7 @@ from auditor.model.run_facts import FindingCause
 from auditor.model.space import DiskTotal, FileSystem, SpaceTotal
 from auditor.model.views import LedgerView, ReplicaView
 from auditor.reports.html import render
-from auditor.reports.owners import LEAKS_SHOWN, OWNERS_SHOWN
+from auditor.reports.owners import MAX_HTML_LEAKS, MAX_HTML_OWNERS
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import LOST, coverage, report, tally
 from tests.reports.test_ledger import LEDGER
@@ -200,7 +200,7 @@ def _many_owners(long: str) -> OwnerFigures:
     levels = {
         level: tuple(
             OwnerTotal(f"{number}{long}", most, most, most, most, most, most, most, {"error": most})
-            for number in range(OWNERS_SHOWN[level])
+            for number in range(MAX_HTML_OWNERS[level])
         )
         for level in LEVELS
     }
@@ -208,7 +208,7 @@ def _many_owners(long: str) -> OwnerFigures:
     return OwnerFigures(
         levels,
         dict.fromkeys(LEVELS, most),
-        (leak,) * LEAKS_SHOWN,
+        (leak,) * MAX_HTML_LEAKS,
         LeakTotals(most, most, most, most, most),
         0,
     )

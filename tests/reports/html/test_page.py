@@ -19,7 +19,7 @@ from auditor.model.report_source import BookieFigure, Figures
 from auditor.model.space import SpaceTotal
 from auditor.reports import html
 from auditor.reports.html import MAX_PAGE_BYTES, findings
-from auditor.reports.html.findings import FindingShown, rows_that_fit
+from auditor.reports.html.findings import FindingFields, rows_that_fit
 from tests.reports.html.pages import FIGURES, LOUD, MARKUP, giant, history, small
 from tests.reports.samples import coverage, report, tally
 from tests.reports.test_ledger import LEDGER
@@ -57,7 +57,7 @@ def test_no_cluster_makes_a_page_of_two_megabytes() -> None:
     assert len(page.encode()) - packed < MAX_PAGE_BYTES
     assert packed < MAX_PAGE_BYTES
     shown = Elements(page)
-    at = FindingShown._fields.index("check")
+    at = FindingFields._fields.index("check")
     checks = {line.split("\t")[at] for line in unpacked(page, "findings").splitlines()}
     assert len(checks) == 80
     assert sum(f">{check}</td>" in page for check in checks) > 20, "some of many checks are seen at first"
@@ -134,8 +134,8 @@ def test_the_first_action_comes_first_with_its_command() -> None:
 
 
 def test_more_findings_than_a_page_holds_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findings, "FINDINGS_PACKED", 2)
-    monkeypatch.setattr(html, "FINDINGS_PACKED", 2)
+    monkeypatch.setattr(findings, "MAX_FINDINGS_PACKED", 2)
+    monkeypatch.setattr(html, "MAX_FINDINGS_PACKED", 2)
     of = report()
     page = render(of, Figures(), (), (), no_change_status, "RUN", (), [(each, None) for each in of.findings])
     assert unpacked(page, "findings").count("\n") == 1

@@ -97,9 +97,9 @@ def test_metadata_names_a_bookie_whose_own_cookies_are_gone(bookies: Path, dump:
     name = place.name.replace("_", ":")
     for version in place.rglob("VERSION"):
         version.unlink()
-    (alone,) = {each.bookie_id for each in find_indexes({"bookies": str(copy)}).unread}
+    (alone,) = {each.bookie_id for each in find_indexes({"bookies": str(copy)}).unread_paths}
     assert alone is None
-    (told,) = {each.bookie_id for each in find_indexes({"bookies": str(copy), "metadata": dump}).unread}
+    (told,) = {each.bookie_id for each in find_indexes({"bookies": str(copy), "metadata": dump}).unread_paths}
     assert told == name
 
 

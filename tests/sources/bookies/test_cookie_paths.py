@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.sources.bookies.paths import match, path_parts, shared_parts
+from auditor.sources.bookies.paths import count_shared_parts, match_paths, path_parts
 
 names = st.sampled_from(["data", "disk1", "disk2", "ledgers", "ledgers0"])
 paths = st.lists(names, min_size=1, max_size=3).map(lambda each: "/" + "/".join(each))
@@ -14,26 +14,30 @@ insides = st.dictionaries(st.integers(0, 5), st.lists(names, max_size=3).map(lam
 def test_every_path_is_matched_with_one_directory_of_its_own_or_has_a_reason(
     asked: list[str], directories: dict[int, tuple[str, ...]]
 ) -> None:
-    matched = match(asked, directories)
+    matched = match_paths(asked, directories)
     assert sorted([*matched.found, *matched.reasons]) == sorted(asked)
     assert len(set(matched.found.values())) == len(matched.found)
     for path, key in matched.found.items():
-        mine = shared_parts(path_parts(path), directories[key])
+        mine = count_shared_parts(path_parts(path), directories[key])
         others = [
-            shared_parts(path_parts(path), inside) for other, inside in directories.items() if other != key
+            count_shared_parts(path_parts(path), inside)
+            for other, inside in directories.items()
+            if other != key
         ]
         rivals = [
-            shared_parts(path_parts(other), directories[key]) for other in matched.found if other != path
+            count_shared_parts(path_parts(other), directories[key])
+            for other in matched.found
+            if other != path
         ]
         assert mine > max([0, *others, *rivals])
 
 
 def test_the_longer_match_keeps_the_directory_and_the_other_path_has_none() -> None:
-    matched = match(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], {1: ("bk", "disk1", "ledgers")})
+    matched = match_paths(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], {1: ("bk", "disk1", "ledgers")})
     assert matched.found == {"/mnt/disk1/ledgers": 1}
     assert matched.reasons == {"/mnt/disk2/ledgers": "bk/disk1/ledgers could also be /mnt/disk1/ledgers"}
 
 
 def test_a_path_without_any_name_in_common_is_not_matched() -> None:
-    assert match(["/mnt/a"], {1: ("bk", "b")}).reasons == {"/mnt/a": "no such directory was found"}
-    assert match(["/"], {1: ("bk", "b")}).reasons == {"/": "no such directory was found"}
+    assert match_paths(["/mnt/a"], {1: ("bk", "b")}).reasons == {"/mnt/a": "no such directory was found"}
+    assert match_paths(["/"], {1: ("bk", "b")}).reasons == {"/": "no such directory was found"}

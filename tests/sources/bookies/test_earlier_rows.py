@@ -23,7 +23,7 @@ from auditor.errors import RunError
 from auditor.keys import index_path
 from auditor.sources.bookies import earlier_rows, part_rows, parts
 from auditor.sources.bookies.availability import IndexFiles
-from auditor.sources.bookies.earlier_rows import Earlier
+from auditor.sources.bookies.earlier_rows import EarlierTable
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart
 from auditor.sources.bookies.reusable_parts import ReusablePart
 from auditor.sources.bookies.rocksdb import rows
@@ -59,7 +59,7 @@ def made(root: Path) -> list[IndexDirectory]:
 
 def seen(root: Path) -> list[IndexDirectory]:
     paths = [root / f"ledgers{number}" for number in (0, 1)]
-    return [IndexDirectory.seen(str(path), (path / "current/VERSION").read_bytes()) for path in paths]
+    return [IndexDirectory.from_version(str(path), (path / "current/VERSION").read_bytes()) for path in paths]
 
 
 def other_entries(path: Path) -> None:
@@ -211,7 +211,7 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
             whole(root)
             began = settle()
             all_parts = [
-                IndexPart(part.bookie_id, part.directories, part.names, part.elsewhere, threads)
+                IndexPart(part.bookie_id, part.directories, part.names, part.names_of_other_parts, threads)
                 for part in cut(directories, again)
             ]
             before = read(since(all_parts, earlier))
@@ -223,7 +223,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     quick_clocks(monkeypatch)
 
 
-def earlier_of(root: Path) -> Earlier:
+def earlier_of(root: Path) -> EarlierTable:
     """A bookie that was read, and has been left alone."""
     directories = made(root / "bookie")
     began = settle()
@@ -274,8 +274,8 @@ def test_files_that_a_disk_is_waited_for_are_asked_for_side_by_side(
 ) -> None:
     earlier = earlier_of(tmp_path)
     monkeypatch.setattr(earlier_rows, "SLICE_FILES", 1)
-    monkeypatch.setattr(earlier_rows, "WAIT_S", 0.01)
-    threads, states = set(), earlier_rows._states
+    monkeypatch.setattr(earlier_rows, "MAX_CACHED_STAT_SECONDS", 0.01)
+    threads, states = set(), earlier_rows._read_stats
     clock, arrival = [0.0], threading.Condition()
     monkeypatch.setattr(earlier_rows, "perf_counter", lambda: clock[0])
 
@@ -288,7 +288,7 @@ def test_files_that_a_disk_is_waited_for_are_asked_for_side_by_side(
                 arrival.wait_for(lambda: len(threads) == 1 + earlier_rows.MIN_STAT_THREADS, timeout=60)
         return states(paths)
 
-    monkeypatch.setattr(earlier_rows, "_states", waiting)
+    monkeypatch.setattr(earlier_rows, "_read_stats", waiting)
     table = read(since(cut(seen(tmp_path / "bookie"), 1), earlier))
     assert table["reused"].to_pylist() == [True] * len(LEDGERS)
     assert len(threads) == (1 + earlier_rows.MIN_STAT_THREADS if at_once else 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from auditor.sources.bookies.availability import RACY_NS, files_stamp, stamps
+from auditor.sources.bookies.availability import MIN_STAMP_AGE_NS, files_stamp, stamps
 
 LATER = 60 * 10**9
 
@@ -66,14 +66,14 @@ def test_several_files_have_another_stamp_when_one_is_added_or_renamed(tmp_path:
     assert len({both, stamp_of(one), stamp_of(two), stamp_of(), renamed}) == 5
 
 
-@pytest.mark.parametrize("ago", [-LATER, 0, RACY_NS - 1])
+@pytest.mark.parametrize("ago", [-LATER, 0, MIN_STAMP_AGE_NS - 1])
 @pytest.mark.parametrize("which", ["modified", "changed"])
 def test_what_was_touched_a_moment_ago_or_in_the_future_has_no_stamp(ago: int, which: str) -> None:
     now = 10**18
     times = {"modified": now - LATER, "changed": now - LATER, which: now - ago}
     found = stamps([1], [1], [times["modified"]], [times["changed"]], now)
-    assert found.sure.tolist() == [False]
-    assert stamps([1], [1], [now - LATER], [now - LATER], now).sure.tolist() == [True]
+    assert found.is_valid.tolist() == [False]
+    assert stamps([1], [1], [now - LATER], [now - LATER], now).is_valid.tolist() == [True]
 
 
 def test_one_file_of_many_that_changed_a_moment_ago_takes_the_stamp_of_all(tmp_path: Path) -> None:

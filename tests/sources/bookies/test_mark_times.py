@@ -11,9 +11,9 @@ from auditor.sources.bookies.mark_times import (
     INDEX_LOG_MS,
     DatedIndex,
     JournalTime,
-    bound_by_index,
-    date_index,
-    date_mark,
+    find_index_date,
+    find_mark_date,
+    limit_by_index_write,
 )
 
 FIRST = 1_795_000_000_000
@@ -25,23 +25,23 @@ def test_a_long_lived_bookie_is_dated_by_its_files_and_not_by_their_ids() -> Non
     """The ninth file has an id of eight milliseconds after the first start, and is months younger."""
     files = [JournalTime(FIRST + n, FIRST + n * MONTH) for n in range(9)]
     mark = LastMark(FIRST + 8, 512)
-    dated = date_mark(mark, FIRST + 8 * MONTH + 90_000, files)
+    dated = find_mark_date(mark, FIRST + 8 * MONTH + 90_000, files)
     assert dated == DatedIndex(FIRST + 7 * MONTH, TimeBasis.OLDER_JOURNAL)
-    alone = date_mark(mark, FIRST + 8 * MONTH + 90_000, files[8:])
+    alone = find_mark_date(mark, FIRST + 8 * MONTH + 90_000, files[8:])
     assert alone == DatedIndex(FIRST + 8, TimeBasis.FIRST_START)
 
 
 def test_a_clock_that_was_ahead_at_the_first_start_dates_nothing() -> None:
     written = FIRST - 4 * MONTH  # by a clock that was put right
-    assert date_mark(LastMark(FIRST, 512), written, [JournalTime(FIRST, written)]) is None
+    assert find_mark_date(LastMark(FIRST, 512), written, [JournalTime(FIRST, written)]) is None
     older = JournalTime(FIRST, written - 60_000)
-    dated = date_mark(LastMark(FIRST + 1, 512), written, [older])
+    dated = find_mark_date(LastMark(FIRST + 1, 512), written, [older])
     assert dated == DatedIndex(written - 60_000, TimeBasis.OLDER_JOURNAL)
 
 
 def test_a_journal_that_is_younger_than_the_mark_behind_it_lost_its_file_time() -> None:
     copied = FIRST + 9 * MONTH
-    dated = date_mark(LastMark(FIRST + 1, 512), FIRST + MONTH, [JournalTime(FIRST, copied)])
+    dated = find_mark_date(LastMark(FIRST + 1, 512), FIRST + MONTH, [JournalTime(FIRST, copied)])
     assert dated == DatedIndex(FIRST + 1, TimeBasis.FIRST_START)
 
 
@@ -52,11 +52,11 @@ def test_the_oldest_mark_of_all_journals_counts_and_each_is_needed() -> None:
         ("lastMark.1", [JournalTime(FIRST + 4, FIRST + 3_000)]),
     ]
     written = FIRST + MONTH
-    assert date_index([(marks, written)], journals) == DatedIndex(FIRST + 3_000, TimeBasis.OLDER_JOURNAL)
+    assert find_index_date([(marks, written)], journals) == DatedIndex(FIRST + 3_000, TimeBasis.OLDER_JOURNAL)
     without = {"lastMark.0": marks["lastMark.0"]}
-    assert date_index([(marks, written), (without, written)], journals) is None
-    assert date_index([(marks, None)], journals) is None
-    assert date_index([(marks, written)], []) is None
+    assert find_index_date([(marks, written), (without, written)], journals) is None
+    assert find_index_date([(marks, None)], journals) is None
+    assert find_index_date([(marks, written)], []) is None
 
 
 def test_an_index_that_its_mark_outlived_is_as_old_as_its_log() -> None:
@@ -64,11 +64,11 @@ def test_an_index_that_its_mark_outlived_is_as_old_as_its_log() -> None:
     marked = FIRST + MONTH
     date = DatedIndex(marked + 5_000, TimeBasis.LAST_WRITE)
     put_back = marked - INDEX_LOG_MS - 1
-    assert bound_by_index(date, put_back, marked) == DatedIndex(put_back, TimeBasis.INDEX_LOG)
+    assert limit_by_index_write(date, put_back, marked) == DatedIndex(put_back, TimeBasis.INDEX_LOG)
     # Of a bookie that runs LOG lags by minutes, and a time before the log's own stays.
-    assert bound_by_index(date, put_back + 1, marked) == date
+    assert limit_by_index_write(date, put_back + 1, marked) == date
     earlier = DatedIndex(put_back - 1, TimeBasis.OLDER_JOURNAL)
-    assert bound_by_index(earlier, put_back, marked) == earlier
+    assert limit_by_index_write(earlier, put_back, marked) == earlier
 
 
 times = st.integers(1, 10**13)
@@ -78,17 +78,17 @@ times = st.integers(1, 10**13)
 def test_a_log_makes_no_index_newer(at: int, written_ms: int | None, marked_ms: int | None) -> None:
     """A LOG that is later than the scan confirms nothing: what dates an index is never later for it."""
     date = DatedIndex(at, TimeBasis.OLDER_JOURNAL)
-    bound = bound_by_index(date, written_ms, marked_ms)
+    bound = limit_by_index_write(date, written_ms, marked_ms)
     assert bound is not None
-    assert bound == date or (bound.at == written_ms and written_ms < at)
-    assert bound_by_index(None, written_ms, marked_ms) is None
+    assert bound == date or (bound.time_ms == written_ms and written_ms < at)
+    assert limit_by_index_write(None, written_ms, marked_ms) is None
 
 
 @given(times, st.none() | times, st.lists(st.tuples(times, times)))
 def test_no_time_is_later_than_the_mark_itself(
     file_id: int, marked_ms: int | None, files: list[tuple[int, int]]
 ) -> None:
-    dated = date_mark(LastMark(file_id, 0), marked_ms, [JournalTime(*file) for file in files])
-    assert dated is None or (marked_ms is not None and dated.at <= marked_ms)
+    dated = find_mark_date(LastMark(file_id, 0), marked_ms, [JournalTime(*file) for file in files])
+    assert dated is None or (marked_ms is not None and dated.time_ms <= marked_ms)
     if dated is not None and dated.basis is TimeBasis.OLDER_JOURNAL:
-        assert any(id < file_id and modified == dated.at for id, modified in files)
+        assert any(id < file_id and modified == dated.time_ms for id, modified in files)

@@ -198,7 +198,10 @@ def test_each_rocksdb_index_knows_its_place_in_the_configured_order(tmp_path: Pa
         (tmp_path / "bk-a_3181" / name / "current/locations").mkdir()
     bookie = attributed(tmp_path, {A}).bookies[A]
     assert (bookie.read, bookie.reason) == ("read", None)
-    assert [(each.path[-1], each.storage, each.position, each.of) for each in bookie.index_directories] == [
+    assert [
+        (each.path[-1], each.storage, each.position, each.directory_count)
+        for each in bookie.index_directories
+    ] == [
         ("1", "rocksdb", 0, 2),
         ("0", "rocksdb", 1, 2),
     ]

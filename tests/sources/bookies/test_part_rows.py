@@ -44,7 +44,7 @@ def corpus_parts(corpus: str, folder: Path, wanted: int) -> list[IndexPart]:
 
     def seen(bookie: str, name: str) -> IndexDirectory:
         directory = root / bookie.replace(":", "_") / name
-        return IndexDirectory.seen(str(directory), (directory / "current" / "VERSION").read_bytes())
+        return IndexDirectory.from_version(str(directory), (directory / "current" / "VERSION").read_bytes())
 
     bookies = [(bookie, [seen(bookie, name) for name in names]) for bookie, names in BOOKIES[corpus].items()]
     return plan_parts(bookies, wanted)
@@ -126,7 +126,7 @@ def test_rows_have_the_published_columns_with_their_meaning(tmp_path: Path) -> N
 
 
 def test_many_strays_come_in_bounded_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auditor.sources.bookies.part_rows.ROWS", 20)
+    monkeypatch.setattr("auditor.sources.bookies.part_rows.MAX_BATCH_ROWS", 20)
     monkeypatch.setattr("auditor.sources.bookies.part_rows.BATCH_UNITS", 10)
     leaf = tmp_path / "current" / "0" / "0"
     leaf.mkdir(parents=True)
@@ -153,7 +153,7 @@ def test_a_version_that_changed_since_planning_is_a_gap(
     directories = [make_directory(tmp_path / name, b"5\n...") for name in ("l0", "l1")]
     part = IndexPart(
         "bk",
-        tuple(IndexDirectory.seen(str(each), b"5\n...") for each in directories),
+        tuple(IndexDirectory.from_version(str(each), b"5\n...") for each in directories),
         ("0",),
         threads=threads,
     )
@@ -172,7 +172,7 @@ def test_a_version_that_changed_since_planning_is_a_gap(
 
 
 def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auditor.sources.bookies.index_files.listing.PIECE_FILES", 3)
+    monkeypatch.setattr("auditor.sources.bookies.index_files.listing.BATCH_FILES", 3)
     planned = corpus_parts("interleaved-hier", tmp_path, 2)
     in_threads = read_all([replace(part, threads=3) for part in planned])
     assert sorted(in_threads, key=itemgetter("path")) == sorted(read_all(planned), key=itemgetter("path"))
@@ -190,7 +190,7 @@ def test_rows_have_the_scope_of_their_ledger(tmp_path: Path) -> None:
     wrong.parent.mkdir()
     wrong.touch()
     (directory / "current" / "notes.txt").touch()
-    rows = read_all(plan_parts([("bk", [IndexDirectory.seen(str(directory), b"5\n...")])], 3))
+    rows = read_all(plan_parts([("bk", [IndexDirectory.from_version(str(directory), b"5\n...")])], 3))
     assert {
         LedgerId(row["ledger_id"], row["scope_id"]): entries(row["groups"])
         for row in rows

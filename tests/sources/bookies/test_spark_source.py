@@ -20,11 +20,11 @@ def rows(planned: list[IndexPart]) -> list[tuple[Any, ...]]:
 def test_spark_reads_what_the_parts_say(spark: SparkSession, tmp_path: Path) -> None:
     place = unpack_bookies("interleaved-hier", tmp_path) / "127.0.101.3_3181"
     directories = [
-        IndexDirectory.seen(str(place / name), (place / name / "current" / "VERSION").read_bytes())
+        IndexDirectory.from_version(str(place / name), (place / name / "current" / "VERSION").read_bytes())
         for name in ("ledgers0", "ledgers1")
     ]
     planned = plan_parts([("127.0.101.3:3181", directories)], part_count=3)
-    table = PartTable.of(spark, SCHEMA, read_part, planned).frame()
+    table = PartTable.from_parts(spark, SCHEMA, read_part, planned).frame()
     expected = rows(planned)
     assert len(planned) == 3
     assert sorted(map(tuple, table.drop("stamp").collect())) == sorted(expected)
@@ -35,13 +35,13 @@ def test_spark_reads_what_the_parts_say(spark: SparkSession, tmp_path: Path) -> 
 def test_spark_reads_databases_part_by_part_as_well(spark: SparkSession, tmp_path: Path) -> None:
     place = unpack_bookies("dbledger-long", tmp_path) / "bk-a.rack1"
     directories = [
-        IndexDirectory.seen(
+        IndexDirectory.from_version(
             str(place / name), (place / name / "current" / "VERSION").read_bytes(), ROCKSDB, position, 2
         )
         for position, name in enumerate(("ledgers0", "ledgers1"))
     ]
     planned = plan_parts([("bk-a.rack1", directories)], part_count=1)
-    table = PartTable.of(spark, SCHEMA, read_part, planned).frame()
+    table = PartTable.from_parts(spark, SCHEMA, read_part, planned).frame()
     counted = table.groupBy("storage", "state").count().collect()
     # The disks were swapped: the second one is bk-b's, which lost a ledger from its index.
     assert sorted(map(tuple, counted)) == [("rocksdb", "not-indexed", 1), ("rocksdb", "ok", 39)]

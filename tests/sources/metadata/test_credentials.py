@@ -113,15 +113,15 @@ def test_an_empty_section_means_tls_with_the_systems_authorities(file: Path) -> 
         (f'[etcd]\npassword = "{SECRET}"', "etcd.user: is required here"),
         (f'[etcd]\nuser = "{SECRET}"', "etcd.password: is required here"),
         (f'etcd = "{SECRET}"', r"etcd: must be a section, as in \[etcd\]"),
-        (f'[etcd]\nuser = "u"\npassword = ["{SECRET}"]', "etcd.password: it is not a string, or empty"),
-        ('[etcd]\nuser = "u"\npassword = ""', "etcd.password: it is not a string, or empty"),
+        (f'[etcd]\nuser = "u"\npassword = ["{SECRET}"]', "etcd.password: must be a string that is not empty"),
+        ('[etcd]\nuser = "u"\npassword = ""', "etcd.password: must be a string that is not empty"),
         (
             f'[etcd]\nuser = "u"\npassword = "{SECRET}"\npassword_env = "X"',
             "etcd.password: given twice",
         ),
         (
             f'[etcd]\nuser = "u"\npassword_env = "{SECRET}"',
-            "etcd.password_env: this environment variable is not set, or empty",
+            "etcd.password_env: the environment variable is not set, or is empty",
         ),
         (
             f'[zookeeper.digest]\nuser = "{SECRET}:"\npassword = "{SECRET}"',

@@ -120,7 +120,7 @@ def test_what_is_read_is_recognised(tmp_path: Path) -> None:
 
 
 def test_a_kind_with_a_known_beginning_and_one_without() -> None:
-    assert kind_of_bytes(NOISE).way_out is None
-    assert kind_of_bytes(b"PK\3\4").way_out == "unpack it first"
+    assert kind_of_bytes(NOISE).advice is None
+    assert kind_of_bytes(b"PK\3\4").advice == "unpack it first"
     cut_in_a_character = ("a" * (HEAD_BYTES - 1) + "ü").encode()[:HEAD_BYTES]
-    assert kind_of_bytes(cut_in_a_character).words == "text, but no dump"
+    assert kind_of_bytes(cut_in_a_character).kind_text == "text, but no dump"

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from auditor.sources.metadata.saved_files import GZIP, READ_BYTES, ZSTD, held_bytes, open_packed, packing
+from auditor.sources.metadata.saved_files import (
+    GZIP,
+    UNPACK_STEP_BYTES,
+    ZSTD,
+    open_packed,
+    packing,
+    unpacked_size,
+)
 from tests.examples import examples
 
 TEXT = b"".join(b"line %d of some\n" % number for number in range(3_000))
@@ -42,21 +49,21 @@ def test_a_packed_file_is_read_from_anywhere_as_what_it_holds(
     file = tmp_path / "no-ending"
     file.write_bytes(packed(kind, held))
     assert packing(file.read_bytes()) == kind
-    assert held_bytes(file) == len(held)
+    assert unpacked_size(file) == len(held)
     assert read(file, offset) == (held[offset:], None)
 
 
 def test_several_members_are_one_file_and_a_plain_one_stays_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "file.gz"
     file.write_bytes(gzip.compress(b"one\n") + gzip.compress(b"two\n"))
-    assert (read(file), held_bytes(file)) == ((b"one\ntwo\n", None), 8)
+    assert (read(file), unpacked_size(file)) == ((b"one\ntwo\n", None), 8)
     file.write_bytes(b"plain\n")
-    assert (read(file, 2), held_bytes(file)) == ((b"ain\n", None), 6)
+    assert (read(file, 2), unpacked_size(file)) == ((b"ain\n", None), 6)
 
 
 @pytest.mark.parametrize("kind", [GZIP, ZSTD])
 def test_wherever_a_packed_file_is_cut_what_comes_before_is_read(kind: str, tmp_path: Path) -> None:
-    noise = os.urandom(3 * READ_BYTES) + TEXT
+    noise = os.urandom(3 * UNPACK_STEP_BYTES) + TEXT
     whole = packed(kind, noise)
     for length in (len(whole) - 1, len(whole) - 5, len(whole) - 9, len(whole) // 2, 5):
         file = tmp_path / "cut"
@@ -65,10 +72,10 @@ def test_wherever_a_packed_file_is_cut_what_comes_before_is_read(kind: str, tmp_
         assert noise.startswith(held)
         assert damage is not None
         assert damage.startswith(f"the {kind} stream is cut or damaged (")
-        assert held_bytes(file) == len(held) + 1
+        assert unpacked_size(file) == len(held) + 1
         assert read(file, len(held)) == (b"", damage)
     file.write_bytes(whole[:-1])
-    assert len(read(file)[0]) > len(noise) - 2 * READ_BYTES
+    assert len(read(file)[0]) > len(noise) - 2 * UNPACK_STEP_BYTES
 
 
 @pytest.mark.parametrize("flipped", [-6, -1])  # its CRC, its length
@@ -107,7 +114,7 @@ def test_a_changed_byte_is_noticed_and_every_reader_stops_at_the_same_place(
     held, damage = read(file)
     assert damage is not None or held == TEXT  # bits that pad the last block mean nothing
     if damage is not None:
-        assert held_bytes(file) == len(held) + 1
+        assert unpacked_size(file) == len(held) + 1
         assert read(file, len(held) // 2) == (held[len(held) // 2 :], damage)
 
 
@@ -118,8 +125,9 @@ def test_a_large_file_is_unpacked_in_little_memory(tmp_path: Path) -> None:
             zeros.write(bytes(1 << 20))
     code = (
         "import resource, sys; from pathlib import Path;"
-        "from auditor.sources.metadata.saved_files import held_bytes; import pyarrow;"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; print(held_bytes(Path(sys.argv[1])));"
+        "from auditor.sources.metadata.saved_files import unpacked_size; import pyarrow;"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
+        "print(unpacked_size(Path(sys.argv[1])));"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     said = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)

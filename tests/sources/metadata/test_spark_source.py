@@ -115,6 +115,6 @@ def test_tasks_that_run_side_by_side_share_the_rate(
 ) -> None:
     options = {"metadata": f"dump://{dump_of('dbledger-long')}", "parts": "5", "rate_limit": "100"}
     parts = source(options | at_once).reader(StructType()).partitions()
-    rates = [part.bounds.rate_limit for part in parts if isinstance(part, StorePartition)]
+    rates = [part.task_options.rate_limit for part in parts if isinstance(part, StorePartition)]
     readers = min(int(at_once.get("at_once", len(parts))), len(parts))
     assert rates == [100 / readers] * len(parts)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from auditor.errors import UsageError
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.uri import OXIA, PATHS_ETCD, parse_metadata_uri
+from auditor.sources.metadata.uri import ETCD_WITH_PATH_KEYS, OXIA, parse_metadata_uri
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_an_etcd_is_named_as_bookkeeper_names_it(separator: str) -> None:
             ("h1:2379", "h2:2379"),
             "/ledgers",
         ),
-        ("metadata-store:etcd:https://h1:2379", PATHS_ETCD, ("h1:2379",), "/ledgers"),
+        ("metadata-store:etcd:https://h1:2379", ETCD_WITH_PATH_KEYS, ("h1:2379",), "/ledgers"),
         ("metadata-store:zk:h1:2181,h2:2181", "zk", ("h1:2181", "h2:2181"), "/ledgers"),
         ("metadata-store:zk:h1:2181/east", "zk", ("h1:2181",), "/east/ledgers"),
         ("metadata-store:zk://h1/east/ledgers", "zk", ("h1:2181",), "/east/ledgers"),

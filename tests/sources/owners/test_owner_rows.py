@@ -117,8 +117,8 @@ def test_a_store_tells_what_lies_beside_its_root(tmp_path: Path) -> None:
         store = open_store(uri)
         assert isinstance(store, NeighbourStore)
         store.cluster()
-        assert store.has_beside("managed-ledgers")
-        assert not store.has_beside("ledgers2")
+        assert store.has_neighbour("managed-ledgers")
+        assert not store.has_neighbour("ledgers2")
 
 
 def test_a_running_server_tells_what_lies_beside_its_root(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_a_running_server_tells_what_lies_beside_its_root(tmp_path: Path) -> Non
         store = open_store(f"zk://{server.hosts}/ledgers", StoreOptions())
         assert isinstance(store, NeighbourStore)
         store.cluster()
-        assert store.has_beside("managed-ledgers")
-        assert not store.has_beside("ledgers2")
+        assert store.has_neighbour("managed-ledgers")
+        assert not store.has_neighbour("ledgers2")
         store.close()
 
 

@@ -42,13 +42,15 @@ from auditor.sources.bookies.places import LAST_MARK, DeclaredRole, DirectoryFou
 from auditor.sources.file_systems import require_file, run_files
 
 MANIFEST = "collection.json"
-SCHEMA = "bookkeeper-auditor/collection/1"
-TABLES = ("places", "directories", "cookies", "availability", "entry_logs")
+MANIFEST_SCHEMA = "bookkeeper-auditor/collection/1"
+REQUIRED_TABLES = ("places", "directories", "cookies", "availability", "entry_logs")
 OPTIONAL_TABLES = ("journal_tails", "locations", "disks")
 """Tables that older collections lack, or that the user did not ask for."""
 
 
 MAX_MANIFEST_BYTES = 64 << 20
+"""Largest size of collection.json, in bytes."""
+
 MAX_GROUP_ROWS, MAX_DIRECTORY_ROWS = 1 << 23, 500_000
 """Largest numbers of rows in a row group, and in a table that is kept in memory.
 
@@ -56,7 +58,7 @@ A few bytes of Parquet can stand for billions of rows.
 """
 
 _BATCH_ROWS = 64
-_READERS = 8
+_FOOTER_READERS = 8
 """Number of Parquet footers that are read at once. On an object store each takes one or two requests."""
 
 
@@ -110,13 +112,13 @@ class Collection:
         try:
             require_file(self.files, f"{self.base}/{MANIFEST}")
             with self.files.open_input_stream(f"{self.base}/{MANIFEST}") as stream:
-                text = stream.read(MAX_MANIFEST_BYTES)
+                json_text = stream.read(MAX_MANIFEST_BYTES)
         except FileNotFoundError as error:
             raise UnreadError(self.path, f"was not finished: it has no {MANIFEST}") from error
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise UnreadError(self.path, f"{MANIFEST}: {error}") from error
         try:
-            return _parse_manifest(parse_json(text))
+            return _parse_manifest(parse_json(json_text))
         except (ValueError, KeyError, TypeError) as error:
             raise UnreadError(self.path, f"{MANIFEST} is damaged: {error or type(error).__name__}") from error
 
@@ -126,9 +128,11 @@ class Collection:
             name: {"rows": manifest.rows(name), "files": [asdict(file) for file in files]}
             for name, files in manifest.tables.items()
         }
-        text = json.dumps({"schema": SCHEMA, **asdict(manifest), "tables": tables}, indent=2) + "\n"
+        json_text = (
+            json.dumps({"schema": MANIFEST_SCHEMA, **asdict(manifest), "tables": tables}, indent=2) + "\n"
+        )
         with self.files.open_output_stream(f"{self.base}/{MANIFEST}.part") as stream:
-            stream.write(text.encode())
+            stream.write(json_text.encode())
         self.files.move(f"{self.base}/{MANIFEST}.part", f"{self.base}/{MANIFEST}")
 
     def verify(self, manifest: CollectionManifest) -> None:
@@ -143,20 +147,22 @@ class Collection:
             if file_info.type != fs.FileType.File:
                 raise UnreadError(self.path, f"{file.path} is missing")
             if file_info.size != file.bytes:
-                raise UnreadError(self.path, f"{file.path} has {file_info.size} of {file.bytes} bytes")
-        with ThreadPoolExecutor(_READERS) as pool:
-            for file, rows in zip(listed_files, pool.map(self.rows_of, listed_files), strict=True):
-                if rows != file.rows:
-                    raise UnreadError(self.path, f"{file.path} has {rows} of {file.rows} rows")
+                reason = f"{file.path} has {file_info.size} bytes; {MANIFEST} lists {file.bytes}"
+                raise UnreadError(self.path, reason)
+        with ThreadPoolExecutor(_FOOTER_READERS) as pool:
+            for file, row_count in zip(listed_files, pool.map(self.count_rows, listed_files), strict=True):
+                if row_count != file.rows:
+                    reason = f"{file.path} has {row_count} rows; {MANIFEST} lists {file.rows}"
+                    raise UnreadError(self.path, reason)
 
-    def rows_of(self, file: CollectedFile) -> int:
-        """Return the number of rows in a file's footer. Raises `UnreadError`."""
+    def count_rows(self, file: CollectedFile) -> int:
+        """Return a file's number of rows, from its footer. Raises `UnreadError`."""
         try:
             require_file(self.files, f"{self.base}/{file.path}")
             with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
                 footer = pq.read_metadata(stream)
                 row_groups = range(footer.num_row_groups)
-                max_rows = max((footer.row_group(number).num_rows for number in row_groups), default=0)
+                max_rows = max((footer.row_group(row_group).num_rows for row_group in row_groups), default=0)
                 if max_rows > MAX_GROUP_ROWS:
                     raise OSError(
                         f"a row group has {max_rows:,} rows; at most {MAX_GROUP_ROWS:,} can be read"
@@ -173,7 +179,7 @@ class Collection:
             if file_info.base_name.endswith(".parquet")
         ]
         return tuple(
-            CollectedFile(file.path, self.rows_of(file), file.bytes)
+            CollectedFile(file.path, self.count_rows(file), file.bytes)
             for file in sorted(parquet_files, key=lambda file: file.path)
         )
 
@@ -187,7 +193,7 @@ class Collection:
         remaining_rows = MAX_DIRECTORY_ROWS
         try:
             for file in self.manifest_files(table) if manifest is None else manifest.tables[table]:
-                remaining_rows -= self.rows_of(file)
+                remaining_rows -= self.count_rows(file)
                 if remaining_rows < 0:
                     raise UnreadError(self.path, f"{table} has more than {MAX_DIRECTORY_ROWS:,} rows")
                 require_file(self.files, f"{self.base}/{file.path}")
@@ -198,51 +204,51 @@ class Collection:
             raise UnreadError(self.path, f"{table} cannot be read: {error}") from error
 
 
-def _parse_manifest(value: Any) -> CollectionManifest:
+def _parse_manifest(manifest_value: Any) -> CollectionManifest:
     """Parse collection.json.
 
     Raises:
         ValueError, KeyError, TypeError: `Collection.write_manifest` did not write this value.
     """
-    schema = value["schema"]
-    if schema != SCHEMA:
-        raise ValueError(f"schema {schema!r}; this version reads {SCHEMA!r}")
-    table_names = [*TABLES, *(name for name in OPTIONAL_TABLES if name in value["tables"])]
-    tables = {name: _parse_files(name, value["tables"][name]) for name in table_names}
-    texts = (value["id"], value["version"], *value["sources"])
-    if not all(isinstance(text, str) for text in texts) or not value["id"]:
+    schema = manifest_value["schema"]
+    if schema != MANIFEST_SCHEMA:
+        raise ValueError(f"schema {schema!r}; this version reads {MANIFEST_SCHEMA!r}")
+    table_names = [*REQUIRED_TABLES, *(name for name in OPTIONAL_TABLES if name in manifest_value["tables"])]
+    tables = {name: _parse_files(name, manifest_value["tables"][name]) for name in table_names}
+    text_fields = (manifest_value["id"], manifest_value["version"], *manifest_value["sources"])
+    if not all(isinstance(text_field, str) for text_field in text_fields) or not manifest_value["id"]:
         raise ValueError("id, version and sources must be text")
     return CollectionManifest(
-        value["id"],
-        value["version"],
-        _parse_count(value["made"]),
-        _parse_count(value["finished"]),
-        tuple(value["sources"]),
+        manifest_value["id"],
+        manifest_value["version"],
+        _parse_count(manifest_value["made"]),
+        _parse_count(manifest_value["finished"]),
+        tuple(manifest_value["sources"]),
         tables,
     )
 
 
 def _parse_files(name: str, table: Any) -> tuple[CollectedFile, ...]:
     files = tuple(
-        CollectedFile(entry["path"], _parse_count(entry["rows"]), _parse_count(entry["bytes"]))
-        for entry in table["files"]
+        CollectedFile(file_entry["path"], _parse_count(file_entry["rows"]), _parse_count(file_entry["bytes"]))
+        for file_entry in table["files"]
     )
     for file in files:
-        folder, _, file_name = file.path.partition("/")
-        if folder != name or "/" in file_name or not file_name.endswith(".parquet"):
+        table_name, _, file_name = file.path.partition("/")
+        if table_name != name or "/" in file_name or not file_name.endswith(".parquet"):
             raise ValueError(f"{file.path!r} is not a file of the table {name}")
     if sum(file.rows for file in files) != table["rows"]:
         raise ValueError(f"table {name}: {table['rows']} rows listed, but its files have another number")
     return files
 
 
-def _parse_count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is not a count or time")
-    return value
+def _parse_count(count: Any) -> int:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise ValueError(f"{count!r} is not a count or time")
+    return count
 
 
-PLACES = schema_of(
+PLACE_SCHEMA = schema_of(
     (
         "place",
         pa.int32(),
@@ -257,41 +263,41 @@ PLACES = schema_of(
         "paths below the place that could not be listed, with reasons",
     ),
 )
-DIRECTORIES = schema_of(
+DIRECTORY_SCHEMA = schema_of(
     ("place", pa.int32(), "number of the place of the directory"),
-    ("path", pa.string(), "its path"),
+    ("path", pa.string(), "path of the directory"),
     ("inside", pa.list_(pa.string()), "parts of the path from the place on, the place's name first"),
-    ("has_current", pa.bool_(), "whether it has a subdirectory current, as bookies' directories do"),
+    ("has_current", pa.bool_(), "whether the directory has a subdirectory current, as bookies' ones do"),
     ("version", pa.binary(), "bytes of the directory's VERSION"),
-    ("version_error", pa.string(), "reason why its VERSION could not be read"),
-    ("marked_ms", pa.int64(), "time of the last write of its newest lastMark, in ms"),
-    ("mark_file_id", pa.int64(), "journal file id in its greatest lastMark; null if it has none"),
+    ("version_error", pa.string(), "reason why the directory's VERSION could not be read"),
+    ("marked_ms", pa.int64(), "time when the directory's newest lastMark was written, in ms"),
+    ("mark_file_id", pa.int64(), "journal file id in the directory's greatest lastMark; null: no lastMark"),
     ("mark_offset", pa.int64(), "offset in the journal file of mark_file_id"),
     (
         "marks",
         pa.list_(pa.struct([("name", pa.string()), ("file_id", pa.int64()), ("offset", pa.int64())])),
         "all lastMark files of the directory",
     ),
-    ("unclean", pa.bool_(), "whether it has a file DIRTY; null: not known"),
-    ("has_rocksdb", pa.bool_(), "whether it has an index of DbLedgerStorage"),
-    ("version_absent", pa.bool_(), "whether it certainly has no VERSION"),
-    ("empty", pa.bool_(), "without VERSION: whether its subdirectory current is empty; null: not known"),
-    ("old_data", pa.bool_(), "whether it has no subdirectory current, but files of a layout before 3"),
+    ("unclean", pa.bool_(), "whether the directory has a file DIRTY; null: not known"),
+    ("has_rocksdb", pa.bool_(), "whether the directory has an index of DbLedgerStorage"),
+    ("version_absent", pa.bool_(), "whether the directory certainly has no VERSION"),
+    ("empty", pa.bool_(), "whether VERSION is absent and current empty or absent; null: not known"),
+    ("old_data", pa.bool_(), "whether there is no subdirectory current, but a file of a layout before 3"),
     (
         "journal_times",
         pa.list_(pa.struct([("file_id", pa.int64()), ("modified", pa.int64())])),
-        "its journal files, with the time of the last write to each, in ms",
+        "journal files of the directory, with the time of the last write to each, in ms",
     ),
-    ("index_alone", pa.bool_(), "whether it has a VERSION, but no lastMark, journal, entry log or database"),
-    ("index_written_ms", pa.int64(), "time of RocksDB's last write to its locations, in ms; null: not known"),
+    ("index_alone", pa.bool_(), "whether VERSION exists, but no lastMark, journal, entry log or database"),
+    ("index_written_ms", pa.int64(), "time of RocksDB's last write to locations, in ms; null: not known"),
     (
         "declared",
         pa.struct(
             [("path", pa.string()), ("role", pa.string()), ("position", pa.int32()), ("of", pa.int32())]
         ),
-        "its role in the inventory; null: there is no inventory",
+        "role of the directory in the inventory; null: there is no inventory",
     ),
-    ("piece", pa.string(), "number of the piece of availability with its index; null: no index was read"),
+    ("piece", pa.string(), "id of the piece with the directory's index; null: no index was read"),
 )
 _REQUIRED_FIELDS = ("path", "has_current", "version", "version_error", "marked_ms", "has_rocksdb")
 # Older collections lack these fields; the values here mean unknown.
@@ -307,43 +313,43 @@ _DIRECTORY_FIELDS = (*_REQUIRED_FIELDS, *_OPTIONAL_DEFAULTS)
 
 
 def place_rows(places: Sequence[PlaceFound]) -> list[dict[str, Any]]:
-    """Return rows of `PLACES` for the places, numbered in their order."""
+    """Return rows of `PLACE_SCHEMA` for the places, numbered in their order."""
     return [
         {
-            "place": number,
+            "place": place_number,
             "name": place.name,
             "path": place.path,
             "names_bookie": place.names_bookie,
             "gaps": [{"path": path, "reason": reason} for path, reason in place.gaps],
         }
-        for number, place in enumerate(places)
+        for place_number, place in enumerate(places)
     ]
 
 
 def directory_rows(
-    number: int, place: PlaceFound, pieces: dict[tuple[int, str], str]
+    place_number: int, place: PlaceFound, piece_by_directory: dict[tuple[int, str], str]
 ) -> list[dict[str, Any]]:
-    """Return rows of `DIRECTORIES` for one place.
+    """Return rows of `DIRECTORY_SCHEMA` for one place.
 
     Args:
-        number: The number of the place in the collection.
+        place_number: The number of the place in the collection.
         place: The place with its directories.
-        pieces: The id of the piece of each directory, by place number and path.
+        piece_by_directory: The id of each directory's piece, by place number and path.
     """
     rows = []
     for directory in place.directories:
-        mark = max((mark for _, mark in directory.marks), default=None)
+        greatest_mark = max((mark for _, mark in directory.marks), default=None)
         rows.append(
             {name: getattr(directory, name) for name in _DIRECTORY_FIELDS}
             | {
-                "place": number,
+                "place": place_number,
                 "inside": list(directory.inside),
-                "mark_file_id": mark.file_id if mark else None,
-                "mark_offset": mark.offset if mark else None,
+                "mark_file_id": greatest_mark.file_id if greatest_mark else None,
+                "mark_offset": greatest_mark.offset if greatest_mark else None,
                 "journal_times": [file._asdict() for file in directory.journal_times],
                 "marks": [{"name": name, **mark._asdict()} for name, mark in directory.marks],
                 "declared": asdict(directory.declared) if directory.declared else None,
-                "piece": pieces.get((number, directory.path)),
+                "piece": piece_by_directory.get((place_number, directory.path)),
             }
         )
     return rows
@@ -382,8 +388,8 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
 def _parse_marks(row: dict[str, Any]) -> tuple[tuple[str, LastMark], ...]:
     """Return the marks of a directory.
 
-    Older collections have only the greatest mark of a directory. It gets the name ``lastMark``, as with one
-    journal.
+    Older collections have only the greatest mark of a directory. That mark then gets the name ``lastMark``,
+    the name in a bookie with one journal.
     """
     if (marks := row.get("marks")) is not None:
         return tuple((mark["name"], LastMark(mark["file_id"], mark["offset"])) for mark in marks)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pyarrow import fs
 from pyarrow import parquet as pq
 
-from auditor.sources.bookies.availability import ROWS, SCHEMA
+from auditor.sources.bookies.availability import MAX_BATCH_ROWS, SCHEMA
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.file_systems import require_file
@@ -30,12 +30,12 @@ _DICTIONARY_COLUMNS = ("bookie_id", "groups", "state", "reason", "storage", "pie
 _SHARE_BYTES = 64 << 20
 
 
-class Share(NamedTuple):
-    """A share of a file: every ``share_count``-th row group, from row group ``number`` on."""
+class FileShare(NamedTuple):
+    """A share of a file: every ``share_count``-th row group, from row group ``first_row_group`` on."""
 
-    system: fs.FileSystem
+    file_system: fs.FileSystem
     path: str
-    number: int
+    first_row_group: int
     share_count: int
 
 
@@ -48,8 +48,8 @@ def shares(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
     group_count: int,
-) -> list[tuple[Share, ...]]:
-    """Divide the files of collections into about ``group_count`` groups of equal size in bytes.
+) -> list[tuple[FileShare, ...]]:
+    """Divide the files of collections into about ``group_count`` groups of about equal size in bytes.
 
     A collection is left out if ``owner_of_piece`` has none of its pieces. A large file is divided into
     several shares.
@@ -61,21 +61,23 @@ def shares(
             share_count = max(1, -(-file.bytes // _SHARE_BYTES))
             shares_with_size += [
                 (
-                    Share(collection.files, f"{collection.base}/{file.path}", number, share_count),
+                    FileShare(
+                        collection.files, f"{collection.base}/{file.path}", first_row_group, share_count
+                    ),
                     file.bytes / share_count,
                 )
-                for number in range(share_count)
+                for first_row_group in range(share_count)
             ]
-    bytes_per_group = sum(size for _, size in shares_with_size) / max(1, group_count)
-    groups: list[tuple[Share, ...]] = []
-    group, filled_part = [], 0.0
-    for share, size in shares_with_size:
-        group.append(share)
-        filled_part += size
-        if filled_part >= bytes_per_group:
-            groups.append(tuple(group))
-            group, filled_part = [], 0.0
-    return [*groups, tuple(group)] if group else groups
+    target_bytes = sum(share_bytes for _, share_bytes in shares_with_size) / max(1, group_count)
+    share_groups: list[tuple[FileShare, ...]] = []
+    share_group, group_bytes = [], 0.0
+    for share, share_bytes in shares_with_size:
+        share_group.append(share)
+        group_bytes += share_bytes
+        if group_bytes >= target_bytes:
+            share_groups.append(tuple(share_group))
+            share_group, group_bytes = [], 0.0
+    return [*share_groups, tuple(share_group)] if share_group else share_groups
 
 
 @dataclass(frozen=True)
@@ -84,36 +86,36 @@ class CopiedRows:
 
     owner_of_piece: Mapping[str, PieceOwner]
 
-    def read(self, group: Sequence[Share]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of directories that belong to the owner of their piece. Leave out all other rows.
+    def read(self, share_group: Sequence[FileShare]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the directories that belong to the owners (`PieceOwner.roots`), and no others.
 
         Raises:
             OSError: a page changed since it was written.
         """
-        for share in group:
-            require_file(share.system, share.path)
-            names = pq.read_schema(share.path, filesystem=share.system).names
-            column_names = [name for name in (*SCHEMA.names, "piece") if name in names]
-            row_groups = slice(share.number, None, share.share_count)
-            for rows in read_bounded(
-                partial(_open, share), row_groups, column_names, _DICTIONARY_COLUMNS, ROWS
+        for share in share_group:
+            require_file(share.file_system, share.path)
+            file_columns = pq.read_schema(share.path, filesystem=share.file_system).names
+            column_names = [name for name in (*SCHEMA.names, "piece") if name in file_columns]
+            row_groups = slice(share.first_row_group, None, share.share_count)
+            for table_rows in read_bounded(
+                partial(_open_parquet, share), row_groups, column_names, _DICTIONARY_COLUMNS, MAX_BATCH_ROWS
             ):
-                for batch in rows.unify_dictionaries().combine_chunks().to_batches():
+                for batch in table_rows.unify_dictionaries().combine_chunks().to_batches():
                     yield self._with_owner(batch)
 
     def _with_owner(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        piece = batch.column("piece")
-        owners = [self.owner_of_piece.get(piece_id) for piece_id in piece.dictionary.to_pylist()]
-        owner_codes = piece.indices.fill_null(len(owners)).to_numpy()
+        piece_column = batch.column("piece")
+        owners = [self.owner_of_piece.get(piece_id) for piece_id in piece_column.dictionary.to_pylist()]
+        owner_codes = piece_column.indices.fill_null(len(owners)).to_numpy()
         is_owned = np.zeros(batch.num_rows, bool)
         for owner_code in np.unique(owner_codes).tolist():
             owner = owners[owner_code] if owner_code < len(owners) else None
             if owner is not None:
-                is_owned |= (owner_codes == owner_code) & _is_below_roots(batch.column("path"), owner.roots)
-        names = pa.array([owner.bookie_id if owner else None for owner in owners], pa.string())
+                is_owned |= (owner_codes == owner_code) & _mask_below_roots(batch.column("path"), owner.roots)
+        owner_names = pa.array([owner.bookie_id if owner else None for owner in owners], pa.string())
         columns = {name: batch.column(name) for name in batch.schema.names} | {
             "bookie_id": pa.DictionaryArray.from_arrays(
-                pa.array(owner_codes, pa.int32(), mask=~is_owned), names
+                pa.array(owner_codes, pa.int32(), mask=~is_owned), owner_names
             ),
             # A stamp is valid only on the host of its file.
             "stamp": pa.nulls(batch.num_rows, pa.int64()),
@@ -126,21 +128,21 @@ class CopiedRows:
         return rows if is_owned.all() else rows.filter(pa.array(is_owned))
 
 
-def _open(share: Share, dictionary_columns: Sequence[str]) -> pq.ParquetFile:
-    require_file(share.system, share.path)
+def _open_parquet(share: FileShare, dictionary_columns: Sequence[str]) -> pq.ParquetFile:
+    require_file(share.file_system, share.path)
     return pq.ParquetFile(
         share.path,
         page_checksum_verification=True,
         read_dictionary=list(dictionary_columns),
         pre_buffer=False,
-        filesystem=share.system,
+        filesystem=share.file_system,
     )
 
 
-def _is_below_roots(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:
+def _mask_below_roots(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:
     """Return a mask of the paths that are one of the directories ``roots``, or below one of them."""
-    is_below = np.zeros(len(paths), bool)
+    is_below_any_root = np.zeros(len(paths), bool)
     for root in roots:
-        matches = pc.or_(pc.starts_with(paths, f"{root}/"), pc.equal(paths, root))
-        is_below |= matches.fill_null(False).to_numpy(zero_copy_only=False)
-    return is_below
+        is_below_root = pc.or_(pc.starts_with(paths, f"{root}/"), pc.equal(paths, root))
+        is_below_any_root |= is_below_root.fill_null(False).to_numpy(zero_copy_only=False)
+    return is_below_any_root

@@ -1,9 +1,9 @@
 """The places and directories in collections, in the form of those on disk, ready for attribution to bookies.
 
-A directory of a collection gets the path ``<collection>#<path>``, because different hosts have equal paths.
-If a bookie was collected again, only the newer collection counts, and all of the older one is left out. A
-complete collection replaces an incomplete one. This holds even if the newer collection lacks directories that
-the older one has: a disk that was lost in the meantime must not count as read.
+A directory of a collection gets the path ``<collection>#<path>``, because several hosts may have equal paths.
+If a bookie was collected again, only its directories in the newer collection count. Those in the older one
+are left out, even if the newer collection lacks some of them: a disk that was lost in the meantime must not
+count as read. A complete collection counts as newer than an incomplete one.
 
 A bookie was collected again if both collections have a directory with the same id, instance and path in its
 VERSION. If a bookie's disks were collected one by one, no path is in two collections, and all of them count.
@@ -37,33 +37,37 @@ class NewestCollection:
         """Add the next older collection with its places."""
         for place in places:
             self._places.setdefault((place.name, place.path), collection)
-            for key in _logical_keys(place):
-                self._directories.setdefault(key, collection)
+            for logical_key in _directory_keys(place):
+                self._directories.setdefault(logical_key, collection)
 
-    def take_from(self, place: PlaceFound, newer_collections: dict[str, str]) -> PlaceFound | None:
+    def remove_newer_bookies(self, place: PlaceFound, newer_collections: dict[str, str]) -> PlaceFound | None:
         """Return an older place without the bookies that a newer collection has; None if no bookie is left.
 
         ``newer_collections`` receives each removed bookie id, with the newer collection that has it.
         """
-        newer = {key[0]: self._directories[key] for key in _logical_keys(place) if key in self._directories}
+        newer_by_bookie = {
+            logical_key[0]: self._directories[logical_key]
+            for logical_key in _directory_keys(place)
+            if logical_key in self._directories
+        }
         if (newer_collection := self._places.get((place.name, place.path))) is not None:
-            newer[None] = newer_collection
-        directory_cookies = [(directory, directory.cookie[0]) for directory in place.directories]
+            newer_by_bookie[None] = newer_collection
+        cookies_of_directories = [(directory, directory.cookie[0]) for directory in place.directories]
         newer_collections.update(
-            (bookie_id, path) for bookie_id, path in newer.items() if bookie_id is not None
+            (bookie_id, path) for bookie_id, path in newer_by_bookie.items() if bookie_id is not None
         )
-        ids = {cookie.bookie_id for _, cookie in directory_cookies if cookie is not None}
-        if newer and ids <= newer.keys():
-            return None  # the rest of the place concerns no other bookie
+        bookie_ids = {cookie.bookie_id for _, cookie in cookies_of_directories if cookie is not None}
+        if newer_by_bookie and bookie_ids <= newer_by_bookie.keys():
+            return None  # no other bookie has a directory in the place
         remaining_directories = tuple(
             directory
-            for directory, cookie in directory_cookies
-            if (cookie.bookie_id if cookie else None) not in newer
+            for directory, cookie in cookies_of_directories
+            if (cookie.bookie_id if cookie else None) not in newer_by_bookie
         )
         return replace(place, directories=remaining_directories)
 
 
-def _logical_keys(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
+def _directory_keys(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
     """Yield (id, instance, path on the bookie) for each directory of a place, by its VERSION."""
     directories_by_bookie: dict[str, list[OwnedDirectory]] = {}
     for found_directory in place.directories:
@@ -82,7 +86,7 @@ def _logical_keys(place: PlaceFound) -> Iterator[tuple[str | None, str | None, s
             yield bookie_id, directory.cookie.instance_id if directory.cookie else None, path
 
 
-COLLECTION_MARK = "#"
+COLLECTION_SEPARATOR = "#"
 """The separator between a collection's path and the path of a directory in it."""
 
 
@@ -108,15 +112,15 @@ class CollectedPlaces:
 
     Attributes:
         directories: The collected directories, by their path in ``places``.
-        whole: The collections that can be read, with their manifests.
-        broken: (path, reason) of each collection that cannot be read.
+        readable_collections: The collections that can be read, with their manifests.
+        unreadable_collections: (path, reason) of each collection that cannot be read.
         notes: Which newer collection replaced which older one.
     """
 
     places: tuple[PlaceFound, ...]
     directories: Mapping[str, CollectedDirectory]
-    whole: tuple[tuple[Collection, CollectionManifest], ...]
-    broken: tuple[tuple[str, str], ...]
+    readable_collections: tuple[tuple[Collection, CollectionManifest], ...]
+    unreadable_collections: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
 
 
@@ -133,7 +137,7 @@ class PieceOwner:
 
 @dataclass(frozen=True, slots=True)
 class SettledPlaces:
-    """An attribution with only the index directories on disk, and the owner of each collected piece.
+    """An attribution without the collected index directories, and the owner of each collected piece.
 
     ``overlapping`` are bookies whose index comes from several pieces, or from a piece and from disk. Several
     of these sources may have the same ledger.
@@ -161,14 +165,15 @@ class _OpenCollection:
 def collected_places(paths: Sequence[str]) -> CollectedPlaces:
     """Open collections and compare their files with their manifests. Do not read the table ``availability``.
 
-    A damaged collection raises no error. It goes to ``broken``, and its directories get its ``trouble``.
+    A damaged collection raises no error. It goes to ``unreadable_collections``, and its directories get its
+    ``trouble``.
     """
     collection_by_id: dict[str, _OpenCollection] = {}
     for collection in map(_open_collection, paths):
         # A copy has the same id. A complete copy replaces a broken one.
         if collection.id not in collection_by_id or collection_by_id[collection.id].trouble is not None:
             collection_by_id[collection.id] = collection
-    ranked_collections = sorted(
+    collections_newest_first = sorted(
         collection_by_id.values(),
         key=lambda candidate: (candidate.trouble is None, candidate.creation_time, candidate.id),
         reverse=True,
@@ -176,41 +181,43 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
     places: list[PlaceFound] = []
     directories: dict[str, CollectedDirectory] = {}
     notes: list[str] = []
-    newest = NewestCollection()
-    for collection in ranked_collections:
+    newest_collections = NewestCollection()
+    for collection in collections_newest_first:
         newer_collections: dict[str, str] = {}
-        remaining_places = [newest.take_from(place, newer_collections) for place in collection.places]
-        newest.add(collection.path, collection.places)
+        remaining_places = [
+            newest_collections.remove_newer_bookies(place, newer_collections) for place in collection.places
+        ]
+        newest_collections.add(collection.path, collection.places)
         notes += [
             f"{collection.path}: bookie {bookie} is read from the newer collection {newer_collection}"
             for bookie, newer_collection in sorted(newer_collections.items())
         ]
-        for number, place in enumerate(remaining_places):
+        for place_number, place in enumerate(remaining_places):
             if place is None:
                 continue
-            places.append(_with_own_paths(collection.path, place))
+            places.append(_with_collection_paths(collection.path, place))
             for directory in place.directories:
                 directories.setdefault(
                     _name_in_collection(collection.path, directory.path),
                     CollectedDirectory(
                         collection.path,
                         directory.path,
-                        collection.pieces.get((number, directory.path)),
+                        collection.pieces.get((place_number, directory.path)),
                         collection.trouble,
                     ),
                 )
     return CollectedPlaces(
         places=tuple(places),
         directories=directories,
-        whole=tuple(
+        readable_collections=tuple(
             (candidate.collection, candidate.manifest)
-            for candidate in ranked_collections
+            for candidate in collections_newest_first
             if candidate.manifest and candidate.trouble is None
         ),
-        broken=tuple(
+        unreadable_collections=tuple(
             sorted(
                 (candidate.path, candidate.trouble)
-                for candidate in ranked_collections
+                for candidate in collections_newest_first
                 if candidate.trouble is not None
             )
         ),
@@ -219,9 +226,9 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
 
 
 def without_collections(collected: CollectedPlaces, reasons: Mapping[str, str]) -> CollectedPlaces:
-    """Return the places after moving some collections to ``broken``, because damage appeared later.
+    """Return the places with some collections moved to ``unreadable_collections``.
 
-    ``reasons`` are the reasons by the collection's path.
+    ``reasons`` has the paths of these collections, in which damage was found later, and the damage.
     """
     return replace(
         collected,
@@ -229,10 +236,12 @@ def without_collections(collected: CollectedPlaces, reasons: Mapping[str, str]) 
             name: replace(directory, trouble=reasons.get(directory.collection, directory.trouble))
             for name, directory in collected.directories.items()
         },
-        whole=tuple(
-            collection_pair for collection_pair in collected.whole if collection_pair[0].path not in reasons
+        readable_collections=tuple(
+            readable_collection
+            for readable_collection in collected.readable_collections
+            if readable_collection[0].path not in reasons
         ),
-        broken=tuple(sorted({**dict(collected.broken), **reasons}.items())),
+        unreadable_collections=tuple(sorted({**dict(collected.unreadable_collections), **reasons}.items())),
     )
 
 
@@ -247,11 +256,11 @@ def settle_places(attribution: Attribution, collected: CollectedPlaces) -> Settl
         The attribution and the owners. If a bookie has an index directory in a collection that cannot be
         read, the bookie is not read completely, and its reason names the collection.
     """
-    owners: dict[str, PieceOwner] = {}
-    overlapping: list[str] = []
+    owner_of_piece: dict[str, PieceOwner] = {}
+    overlapping_bookies: list[str] = []
     bookies = {}
     for bookie_id, bookie in attribution.bookies.items():
-        disk_directories, roots, troubles = [], dict[str, list[str]](), []
+        disk_directories, paths_by_piece, troubles = [], dict[str, list[str]](), []
         for directory in bookie.index_directories:
             collected_directory = collected.directories.get(directory.path)
             if collected_directory is None:
@@ -261,19 +270,21 @@ def settle_places(attribution: Attribution, collected: CollectedPlaces) -> Settl
             elif collected_directory.piece is None:
                 troubles.append(f"{directory.path}: no index was collected from it")
             else:
-                roots.setdefault(collected_directory.piece, []).append(collected_directory.path)
-        if len(roots) + bool(disk_directories) > 1:
-            overlapping.append(bookie_id)
-        owners.update((piece, PieceOwner(bookie_id, tuple(paths))) for piece, paths in roots.items())
+                paths_by_piece.setdefault(collected_directory.piece, []).append(collected_directory.path)
+        if len(paths_by_piece) + bool(disk_directories) > 1:
+            overlapping_bookies.append(bookie_id)
+        owner_of_piece.update(
+            (piece, PieceOwner(bookie_id, tuple(paths))) for piece, paths in paths_by_piece.items()
+        )
         changed_bookie = replace(bookie, index_directories=tuple(disk_directories))
         if troubles:
             reasons = [*([bookie.reason] if bookie.reason else []), *dict.fromkeys(troubles)]
-            read = BookieRead.PARTIAL if disk_directories or roots else BookieRead.UNREAD
+            bookie_state = BookieRead.PARTIAL if disk_directories or paths_by_piece else BookieRead.UNREAD
             changed_bookie = replace(
-                changed_bookie, read=read, reason="; ".join(reasons), absent_directories=()
+                changed_bookie, read=bookie_state, reason="; ".join(reasons), absent_directories=()
             )
         bookies[bookie_id] = changed_bookie
-    return SettledPlaces(replace(attribution, bookies=bookies), owners, tuple(overlapping))
+    return SettledPlaces(replace(attribution, bookies=bookies), owner_of_piece, tuple(overlapping_bookies))
 
 
 def _open_collection(path: str) -> _OpenCollection:
@@ -310,13 +321,13 @@ def _open_collection(path: str) -> _OpenCollection:
 
 
 def _name_in_collection(collection: str, path: str) -> str:
-    return f"{collection}{COLLECTION_MARK}{path}"
+    return f"{collection}{COLLECTION_SEPARATOR}{path}"
 
 
-def _with_own_paths(collection: str, place: PlaceFound) -> PlaceFound:
+def _with_collection_paths(collection: str, place: PlaceFound) -> PlaceFound:
     """Prefix all paths of a place with its collection.
 
-    The ends of the paths, which are matched, do not change.
+    The ends of the paths do not change. By these ends, directories are matched with configured paths.
     """
     return replace(
         place,

@@ -38,7 +38,7 @@ from auditor.sources.bookies.parts import IndexDirectory
 from auditor.sources.bookies.places import PlaceFound
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
-from auditor.spark.tasks import file_system_errors
+from auditor.spark.tasks import translate_file_system_errors
 from auditor.spark.types import DataFrame, SparkSession
 
 
@@ -76,46 +76,50 @@ def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
     """
     pieces: list[Piece] = []
     assigned_paths: set[str] = set()
-    for number, place in enumerate(places):
+    for place_number, place in enumerate(places):
         for place_of_bookie in _group_by_id(place):
             own_directories = tuple(
                 directory for directory in place_of_bookie.directories if directory.path not in assigned_paths
             )
             assigned_paths.update(directory.path for directory in own_directories)
             if own_directories:
-                name = f"{collection_id}:{len(pieces)}"
+                piece_id = f"{collection_id}:{len(pieces)}"
                 pieces.append(
                     Piece(
-                        name,
-                        number,
+                        piece_id,
+                        place_number,
                         place_of_bookie.bookie_id,
                         own_directories,
                         place_of_bookie.journals,
-                        place_of_bookie.homes,
+                        place_of_bookie.ledger_directories,
                     )
                 )
     return pieces
 
 
 class _PlaceOfBookie(NamedTuple):
-    """The directories and journals of one bookie id in a place; ``homes`` are the id's ledger directories."""
+    """The index directories, journals and ledger directories of one bookie id in a place."""
 
     bookie_id: str | None
     directories: list[IndexDirectory]
     journals: Journals = NO_JOURNALS
-    homes: tuple[str, ...] = ()
+    ledger_directories: tuple[str, ...] = ()
 
 
 def _group_by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
     attribution = attribute([place], frozenset(), {}, None)
     cookie_ids = {row.path: row.cookie_bookie_id for row in attribution.directories}
     id_counts = Counter(sorted(bookie_id for bookie_id in cookie_ids.values() if bookie_id is not None))
-    ids = [bookie_id for bookie_id, _ in id_counts.most_common()]
-    matching_ids = [known_id for known_id in ids if place.name in (known_id, known_id.replace(":", "_"))]
+    bookie_ids = [bookie_id for bookie_id, _ in id_counts.most_common()]
+    matching_ids = [
+        candidate_id
+        for candidate_id in bookie_ids
+        if place.name in (candidate_id, candidate_id.replace(":", "_"))
+    ]
     places_of_bookies: list[_PlaceOfBookie] = []
-    for bookie_id in ids:
+    for bookie_id in bookie_ids:
         place_attribution = attribute(
-            [replace(place, name=bookie_id, names_bookie=True)], frozenset(ids), {}, None
+            [replace(place, name=bookie_id, names_bookie=True)], frozenset(bookie_ids), {}, None
         )
         directories, journals = (
             place_attribution.bookies[bookie_id].index_directories,
@@ -124,9 +128,9 @@ def _group_by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
         own_directories = [
             directory for directory in directories if cookie_ids.get(directory.path) == bookie_id
         ]
-        homes = tuple(place_attribution.ledger_directories(bookie_id))
-        places_of_bookies.append(_PlaceOfBookie(bookie_id, own_directories, journals, homes))
-        if bookie_id == (matching_ids or ids)[0]:
+        ledger_directories = tuple(place_attribution.ledger_directories(bookie_id))
+        places_of_bookies.append(_PlaceOfBookie(bookie_id, own_directories, journals, ledger_directories))
+        if bookie_id == (matching_ids or bookie_ids)[0]:
             places_of_bookies.append(
                 _PlaceOfBookie(
                     None, [directory for directory in directories if cookie_ids.get(directory.path) is None]
@@ -136,18 +140,18 @@ def _group_by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
 
 
 COMPRESSION = "zstd"
-PIECE = column(
+PIECE_COLUMN = column(
     "piece",
     pa.string(),
-    "number of a piece of the collection: the directories of one place with one id in VERSION",
+    "id of a piece of the collection: the directories of one place with one id in VERSION",
 )
-AVAILABILITY = pa.schema([*INDEX_ROWS, PIECE])
+INDEX_SCHEMA = pa.schema([*INDEX_ROWS, PIECE_COLUMN])
 """The table ``availability`` of a collection; ``bookie_id`` is the id in VERSION, null if there is none."""
 
-TAILS = pa.schema([*JOURNAL_TAILS, PIECE])
+TAIL_SCHEMA = pa.schema([*JOURNAL_TAILS, PIECE_COLUMN])
 """The table ``journal_tails`` of a collection; ``bookie_id`` is the id in VERSION, null if there is none."""
 
-LOCATIONS = pa.schema([*LOCATION_ROWS, PIECE])
+LOCATION_SCHEMA = pa.schema([*LOCATION_ROWS, PIECE_COLUMN])
 """The table ``locations`` of a collection; ``bookie_id`` is the id in VERSION, null if there is none."""
 
 _BATCH_ROWS = 65_536
@@ -182,18 +186,18 @@ def batches_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa
     [2]
     """
     row_iterator = iter(rows)
-    while chunk := list(islice(row_iterator, _BATCH_ROWS)):
-        yield pa.RecordBatch.from_pylist(chunk, schema=schema)
+    while batch_rows := list(islice(row_iterator, _BATCH_ROWS)):
+        yield pa.RecordBatch.from_pylist(batch_rows, schema=schema)
 
 
-def with_piece(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
+def add_piece_columns(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows of a batch in the columns of ``schema``, with the piece's id and bookie id."""
     columns = {name: batch.column(name) for name in batch.schema.names}
-    owner_columns = {"bookie_id": piece.bookie_id, PIECE.name: piece.id}
+    owner_columns = {"bookie_id": piece.bookie_id, PIECE_COLUMN.name: piece.id}
     return rows_of_columns(schema, batch.num_rows, columns | owner_columns)
 
 
-ROOTS = "roots"
+ROOTS_COLUMN = "roots"
 """Name of the column with the directories of a piece that belong to the bookie of the piece."""
 
 
@@ -204,7 +208,7 @@ def collected_rows(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame | None:
-    """Return a table's rows from collections, and add the columns ``bookie_id`` and `ROOTS`.
+    """Return a table's rows from collections, and add the columns ``bookie_id`` and `ROOTS_COLUMN`.
 
     Only files that a manifest lists are read. A page that changed since it was written fails the job by its
     checksum.
@@ -219,26 +223,26 @@ def collected_rows(
     Returns:
         None if no collection has a file of the table.
     """
-    owned = {piece.rpartition(":")[0] for piece in owner_of_piece}
+    owned_collection_ids = {piece.rpartition(":")[0] for piece in owner_of_piece}
     paths = [
         literal_path(f"{collection.path}/{file.path}")
         for collection, manifest in collections
-        if manifest.id in owned
+        if manifest.id in owned_collection_ids
         for file in manifest.tables[table]
     ]
     if not paths:
         return None
-    rows = _read(spark, schema, paths)
-    owners = spark.createDataFrame(
+    rows = _read_parquet(spark, schema, paths)
+    owner_rows = spark.createDataFrame(
         [(piece, owner.bookie_id, list(owner.roots)) for piece, owner in owner_of_piece.items()],
-        f"piece string, owner string, {ROOTS} array<string>",
+        f"piece string, owner string, {ROOTS_COLUMN} array<string>",
     )
-    return rows.join(F.broadcast(owners), "piece").withColumn("bookie_id", F.col("owner"))
+    return rows.join(F.broadcast(owner_rows), "piece").withColumn("bookie_id", F.col("owner"))
 
 
-def _read(spark: SparkSession, schema: pa.Schema, files: Sequence[str]) -> DataFrame:
+def _read_parquet(spark: SparkSession, schema: pa.Schema, files: Sequence[str]) -> DataFrame:
     reader = spark.read.schema(spark_types(schema))
-    with file_system_errors(files[0]):
+    with translate_file_system_errors(files[0]):
         return reader.option("parquet.page.verify-checksum.enabled", "true").parquet(*files)
 
 
@@ -257,17 +261,17 @@ def collected_tails(
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame:
     """Return the rows of ``journal_tails`` from collections, each with the bookie that owns its piece."""
-    rows = collected_rows(spark, "journal_tails", TAILS, collections, owner_of_piece)
+    rows = collected_rows(spark, "journal_tails", TAIL_SCHEMA, collections, owner_of_piece)
     if rows is None:
         return spark.createDataFrame([], spark_types(JOURNAL_TAILS))
     return rows.select(*JOURNAL_TAILS.names)
 
 
-COLLECTION = column("collection", pa.string(), "the id of the collection")
-LOGS = pa.schema([*ENTRY_LOGS, COLLECTION])
+COLLECTION_COLUMN = column("collection", pa.string(), "the id of the collection")
+LOG_SCHEMA = pa.schema([*ENTRY_LOGS, COLLECTION_COLUMN])
 """The table ``entry_logs`` of a collection."""
 
-DISKS = pa.schema([*SIZES, COLLECTION])
+DISK_SCHEMA = pa.schema([*SIZES, COLLECTION_COLUMN])
 """The table ``disks`` of a collection."""
 
 SPACE_TABLES = ("locations", "disks")
@@ -308,7 +312,7 @@ def rows_of_directories(
         for collection, manifest in collections
         for file in manifest.tables[table]
     ]
-    rows = _read(spark, schema, files)
+    rows = _read_parquet(spark, schema, files)
     owner_rows = spark.createDataFrame(
         list(owners), "collection string, directory string, named string, bookie_id string, logger int"
     )

@@ -1,4 +1,4 @@
-"""Sums of a bookie's index by ledger and entry log, and reads of single entries at their locations.
+"""Numbers of entries in a bookie's index by ledger and entry log, and reads of single entries.
 
     RocksDB locations   ledger id, entry id: i64, i64, big-endian -> location: i64
     .idx file           slot e, at byte 1024 + 8 e: location: i64
@@ -6,11 +6,11 @@
     entry               header of 32 bytes (`auditor.codecs.bookie.entry`), digest, body
 
 A log may still have an old copy of an entry for which the index has a newer location. No reader uses the old
-copy. So a ledger needs a log only if the index has a location of the ledger in that log.
+copy. So a ledger needs a log only if the index has a location of the ledger in it.
 
-The program can look up one entry per ledger and log, and check that the entry lies where the index says
-(`probe`). Each lookup costs one small read. So the program looks up about `MAX_PROBES` entries per batch of
-rows, evenly spread. It checks every row for a missing or truncated log, which needs no lookup.
+The program looks up about `MAX_PROBES` entries per batch in their logs, evenly spread, one per ledger and
+log. It checks that these entries lie where the index says (column ``probe``). Each lookup costs one small
+read. The program checks every location for a missing or truncated log, which needs no lookup.
 
 The program reads bodies only of entries that applications keep for their own bookkeeping (`read_body`), and
 never of user data. It does not check an HMAC, which needs a password.
@@ -38,7 +38,7 @@ from auditor.model.states import Probe
 from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.entry_logs.log_files import LogSizes
 from auditor.sources.bookies.index_files.listing import list_part
-from auditor.sources.bookies.index_files.reader import CHUNK_BYTES, SLOT_BYTES, next_data
+from auditor.sources.bookies.index_files.reader import CHUNK_BYTES, SLOT_BYTES, next_data_offset
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.ledgers import KEY_BYTES, VALUE_BYTES
 from auditor.sources.bookies.rocksdb.scan import Rows, open_rocksdb, scan
@@ -57,23 +57,24 @@ LOCATIONS = schema_of(
     ),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
-    ("entries", pa.int64(), "number of entries that the index has in this log"),
-    ("first_offset", pa.int64(), "lowest offset of these entries"),
-    ("last_offset", pa.int64(), "highest offset of these entries"),
+    ("entries", pa.int64(), "number of the ledger's entries that the index has in this log"),
+    ("first_offset", pa.int64(), "lowest offset of the ledger's entries in this log"),
+    ("last_offset", pa.int64(), "highest offset of the ledger's entries in this log"),
     (
         "probe",
         pa.string(),
-        "result of the lookup of one entry in the log: ok, missing, misnamed, past-end or other; null: "
-        "no lookup",
+        "result of the lookup of one entry. ok; missing: there is no such log; misnamed: the name of the log "
+        "has its id in decimal digits; past-end: the log ends before the entry; other: the entry is not at "
+        "the offset; null: no lookup",
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
-    ("probe_offset", pa.int64(), "offset of that entry in the index"),
-    ("there_ledger_id", pa.int64(), "ledger of the entry that is at the offset instead; null: none is there"),
-    ("there_entry_id", pa.int64(), "id of the entry that is at the offset instead"),
+    ("probe_offset", pa.int64(), "offset of probe_entry, by the index"),
+    ("there_ledger_id", pa.int64(), "ledger of another entry found at probe_offset; null: none found"),
+    ("there_entry_id", pa.int64(), "id of another entry found at probe_offset; null: none found"),
     (
         "gone",
         pa.binary(),
-        "entries whose location is in a missing log, or past the end of the log, as groups; null: none",
+        "entries whose location is in a missing log, or past the end of a log, as groups; null: none",
     ),
     ("reason", pa.string(), "reason why the index could not be read"),
 )
@@ -100,57 +101,57 @@ def read_locations(
     Args:
         ledger_directories: Each bookie's ledger directories in configured order, "" for one that was not
             found. With DbLedgerStorage the logs of an index lie in the ledger directory at the same position
-            as the index directory, with other storages in any of them. If one of these is missing, no entry
-            is looked up.
+            as the index directory, with other storages in any ledger directory. If one of these directories
+            was not found, no entry is looked up.
         part: The part to read. If it cannot be read, a row gives the reason.
     """
-    logger, home_directories = homes_of(part, ledger_directories.get(part.bookie_id, ()))
+    logger, log_directories = logger_and_directories(part, ledger_directories.get(part.bookie_id, ()))
     try:
-        logs = LogSizes(home_directories)
-        for located in located_batches(part):
+        logs = LogSizes(log_directories)
+        for batch in read_location_batches(part):
             # A running bookie may have created logs since the last listing.
-            logs.list_again_if_unknown(located.locations >> _OFFSET_BITS)
-            yield _sum_per_log(part.bookie_id, logger, located, logs)
+            logs.list_again_if_unknown(batch.locations >> _OFFSET_BITS)
+            yield _sum_per_log(part.bookie_id, logger, batch, logs)
     except (OSError, UnreadError) as error:
         reason = error.reason if isinstance(error, UnreadError) else error.strerror or str(error)
         row = {"bookie_id": part.bookie_id, "logger": logger, "reason": reason}
         yield pa.RecordBatch.from_pylist([row], schema=LOCATIONS)
 
 
-def homes_of(part: IndexPart, ledger_directories: Sequence[str]) -> tuple[int, Sequence[str]]:
+def logger_and_directories(part: IndexPart, ledger_directories: Sequence[str]) -> tuple[int, Sequence[str]]:
     """Return the number of the entry logger of a part, and the directories that hold its logs.
 
-    Returns no directories if one of them was not found.
+    Return no directories if one of these was not found.
     """
     if part.storage != ROCKSDB:
         return 0, () if "" in ledger_directories else ledger_directories
     position = part.directories[0].position
-    is_position_known = part.directories[0].of == len(ledger_directories)
-    home_directories = ledger_directories[position : position + 1] if is_position_known else ()
-    return position, () if "" in home_directories else home_directories
+    is_position_known = part.directories[0].directory_count == len(ledger_directories)
+    log_directories = ledger_directories[position : position + 1] if is_position_known else ()
+    return position, () if "" in log_directories else log_directories
 
 
-def located_batches(part: IndexPart) -> Iterator[EntryLocations]:
+def read_location_batches(part: IndexPart) -> Iterator[EntryLocations]:
     """Yield the entries of a part's index with their locations, in batches.
 
     Raises:
         OSError, UnreadError: the index cannot be read.
     """
-    return _rocksdb(part) if part.storage == ROCKSDB else _index_files(part)
+    return _read_rocksdb_locations(part) if part.storage == ROCKSDB else _read_index_file_locations(part)
 
 
-def _rocksdb(part: IndexPart) -> Iterator[EntryLocations]:
+def _read_rocksdb_locations(part: IndexPart) -> Iterator[EntryLocations]:
     path = f"{part.directories[0].path}/current/locations"
     with open_rocksdb(path) as database:
         for rows in scan(database, path):
-            yield _sound_rows(rows)
+            yield _valid_locations(rows)
 
 
-def _sound_rows(rows: Rows) -> EntryLocations:
+def _valid_locations(rows: Rows) -> EntryLocations:
     """Return the valid rows. The table ``availability`` reports the invalid ones."""
-    row_numbers = np.flatnonzero(rows.of_lengths(KEY_BYTES, VALUE_BYTES))
-    key_pairs = rows.keys.octets(row_numbers, KEY_BYTES).view(">i8").astype(np.int64)
-    locations = rows.values.octets(row_numbers, VALUE_BYTES).view(">i8").ravel().astype(np.int64)
+    row_numbers = np.flatnonzero(rows.has_lengths(KEY_BYTES, VALUE_BYTES))
+    key_pairs = rows.keys.leading_bytes(row_numbers, KEY_BYTES).view(">i8").astype(np.int64)
+    locations = rows.values.leading_bytes(row_numbers, VALUE_BYTES).view(">i8").ravel().astype(np.int64)
     is_valid = (key_pairs[:, 0] >= 0) & (key_pairs[:, 1] >= 0) & (locations > 0)
     return EntryLocations(
         np.zeros(int(is_valid.sum()), np.int64),
@@ -160,44 +161,46 @@ def _sound_rows(rows: Rows) -> EntryLocations:
     )
 
 
-def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
+def _read_index_file_locations(part: IndexPart) -> Iterator[EntryLocations]:
     """Yield the used slots of index files, in batches of several files."""
-    pending_batches: list[EntryLocations] = []
-    count = 0
+    pending_locations: list[EntryLocations] = []
+    pending_count = 0
     for files in list_part(part):
         if not isinstance(files, IndexFiles):
             continue  # the table availability reports it
         for ledger_id, path in zip(files.ledger_ids.tolist(), files.paths, strict=True):
             try:
-                for first, slot_array in _slots(path):
-                    entries = np.flatnonzero(slot_array)
-                    locations = slot_array[entries].astype(np.int64)
-                    scopes, ledgers = (
-                        np.full(len(entries), identifier) for identifier in (files.scope_id, ledger_id)
+                for first_entry, slot_array in _read_slots(path):
+                    slots = np.flatnonzero(slot_array)
+                    locations = slot_array[slots].astype(np.int64)
+                    scope_ids, ledger_ids = (
+                        np.full(len(slots), identifier) for identifier in (files.scope_id, ledger_id)
                     )
-                    pending_batches.append(EntryLocations(scopes, ledgers, entries + first, locations))
-                    count += len(entries)
-                    if count >= _BATCH_ROWS:
-                        yield _concatenate(pending_batches)
-                        pending_batches, count = [], 0
+                    pending_locations.append(
+                        EntryLocations(scope_ids, ledger_ids, slots + first_entry, locations)
+                    )
+                    pending_count += len(slots)
+                    if pending_count >= _BATCH_ROWS:
+                        yield _concatenate(pending_locations)
+                        pending_locations, pending_count = [], 0
             except OSError:
                 continue  # the table availability reports it
-    if count:
-        yield _concatenate(pending_batches)
+    if pending_count:
+        yield _concatenate(pending_locations)
 
 
-def _slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield the slots outside the holes of an index file, run by run, with the entry id of the first slot.
+def _read_slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield the slots of an index file in arrays, each with the entry id of its first slot. Skip holes.
 
-    Yields nothing if the file ends before its first slot. Raises OSError.
+    Yield nothing if the file ends before its first slot. Raises OSError.
     """
     with open_regular(path) as file:
         offset = HEADER_BYTES
-        while (offset := next_data(file.fileno(), offset)) >= 0:
-            data = os.pread(
+        while (offset := next_data_offset(file.fileno(), offset)) >= 0:
+            slot_bytes = os.pread(
                 file.fileno(), min(CHUNK_BYTES, max(0, os.fstat(file.fileno()).st_size - offset)), offset
             )
-            slot_array = np.frombuffer(data, ">i8", len(data) // SLOT_BYTES)
+            slot_array = np.frombuffer(slot_bytes, ">i8", len(slot_bytes) // SLOT_BYTES)
             if not len(slot_array):
                 return
             yield (offset - HEADER_BYTES) // SLOT_BYTES, slot_array
@@ -208,104 +211,113 @@ def _concatenate(batches: Sequence[EntryLocations]) -> EntryLocations:
     return EntryLocations(*(np.concatenate(column) for column in zip(*batches, strict=True)))
 
 
-def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: LogSizes) -> pa.RecordBatch:
+def _sum_per_log(bookie_id: str, logger: int, batch: EntryLocations, logs: LogSizes) -> pa.RecordBatch:
     """Return the rows of `LOCATIONS` for a batch of entries: one row per ledger and log."""
-    log_ids, offsets = located.locations >> 32, located.locations & 0xFFFFFFFF
-    order = np.lexsort((offsets, log_ids, located.ledger_ids, located.scope_ids))
-    scopes, ledgers, log_ids = (column[order] for column in (located.scope_ids, located.ledger_ids, log_ids))
-    offsets, entries = offsets[order], located.entry_ids[order]
+    log_ids, offsets = batch.locations >> 32, batch.locations & 0xFFFFFFFF
+    order = np.lexsort((offsets, log_ids, batch.ledger_ids, batch.scope_ids))
+    scopes, ledgers, log_ids = (column[order] for column in (batch.scope_ids, batch.ledger_ids, log_ids))
+    offsets, entry_ids = offsets[order], batch.entry_ids[order]
     if not len(order):
         return pa.RecordBatch.from_pylist([], schema=LOCATIONS)
     is_new_pair = (scopes[1:] != scopes[:-1]) | (ledgers[1:] != ledgers[:-1]) | (log_ids[1:] != log_ids[:-1])
     first_rows = np.flatnonzero(np.concatenate(([True], is_new_pair)))
-    ends = np.append(first_rows[1:], len(order))
+    end_rows = np.append(first_rows[1:], len(order))
     columns = {
         "log_id": log_ids[first_rows],
         "scope_id": scopes[first_rows],
         "ledger_id": ledgers[first_rows],
-        "entries": ends - first_rows,
+        "entries": end_rows - first_rows,
         "first_offset": offsets[first_rows],
-        "last_offset": offsets[ends - 1],
+        "last_offset": offsets[end_rows - 1],
     }
     owner_columns = {"bookie_id": bookie_id, "logger": logger}
-    probe_columns = _probe_logs(columns, entries[first_rows], entries[ends - 1], logs)
+    probe_columns = _probe_logs(columns, entry_ids[first_rows], entry_ids[end_rows - 1], logs)
     if logs.has_directories and len(logs.ids):
-        is_gone = np.logical_or(*logs.lacking(log_ids, offsets))
-        if is_gone.any():
-            probe_columns["gone"] = _gone_groups(entries, is_gone, first_rows, ends)
+        is_missing = np.logical_or(*logs.find_missing(log_ids, offsets))
+        if is_missing.any():
+            probe_columns["gone"] = _missing_entry_groups(entry_ids, is_missing, first_rows, end_rows)
     return rows_of_columns(LOCATIONS, len(first_rows), owner_columns | columns | probe_columns)
 
 
-def _gone_groups(
-    entries: Longs, is_gone: NDArray[np.bool_], first_rows: Longs, ends: Longs
+def _missing_entry_groups(
+    entry_ids: Longs, is_missing: NDArray[np.bool_], first_rows: Longs, end_rows: Longs
 ) -> list[bytes | None]:
-    """Return for each row the entries whose bytes no longer exist, as groups; None if a row has none."""
-    gone_groups: list[bytes | None] = [None] * len(first_rows)
-    for row in np.flatnonzero(np.add.reduceat(is_gone, first_rows)).tolist():
-        part = slice(int(first_rows[row]), int(ends[row]))
-        gone_groups[row] = groups_of_entries(entries[part][is_gone[part]]).tobytes()
-    return gone_groups
+    """Return for each row the entries that ``is_missing`` marks, as groups; None for a row without any."""
+    missing_groups: list[bytes | None] = [None] * len(first_rows)
+    for row in np.flatnonzero(np.add.reduceat(is_missing, first_rows)).tolist():
+        row_slice = slice(int(first_rows[row]), int(end_rows[row]))
+        missing_groups[row] = groups_of_entries(entry_ids[row_slice][is_missing[row_slice]]).tobytes()
+    return missing_groups
 
 
-def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: LogSizes) -> dict[str, Any]:
-    """Compare every row of the index with the sizes of the logs. For some rows, look up the entries too."""
+def _probe_logs(
+    columns: Mapping[str, Longs], first_entries: Longs, last_entries: Longs, logs: LogSizes
+) -> dict[str, Any]:
+    """Compare every row with the sizes of the logs. For some rows, also look up an entry in its log.
+
+    Return the probe columns of `LOCATIONS`; {} if the directories of the logs are not known.
+    """
     if not logs.has_directories:
         return {}
-    log_ids, ledgers, scopes, lowest_offsets, highest_offsets = (
+    log_ids, ledger_ids, scope_ids, lowest_offsets, highest_offsets = (
         columns[name] for name in ("log_id", "ledger_id", "scope_id", "first_offset", "last_offset")
     )
     probes: list[str | None] = [None] * len(log_ids)
-    entries, offsets = first.copy(), lowest_offsets.copy()
-    other_ids = np.full((len(log_ids), 2), -1)
+    probed_entries, probed_offsets = first_entries.copy(), lowest_offsets.copy()
+    found_ids = np.full((len(log_ids), 2), -1)
     log_positions = np.minimum(np.searchsorted(logs.ids, log_ids), max(0, len(logs.ids) - 1))
-    ends = logs.sizes[log_positions] if len(logs.ids) else np.zeros(len(log_ids), np.int64)
-    is_absent, is_beyond_end = logs.lacking(log_ids, highest_offsets)
+    log_ends = logs.sizes[log_positions] if len(logs.ids) else np.zeros(len(log_ids), np.int64)
+    is_absent, is_beyond_end = logs.find_missing(log_ids, highest_offsets)
     for row in np.flatnonzero(is_absent).tolist():
         probes[row] = Probe.MISSING
         decimal_id = logs.decimal_name(int(log_ids[row]))
-        if decimal_id is not None and scopes[row] == 0:
-            expected_ids = int(ledgers[row]), int(first[row])
+        if decimal_id is not None and scope_ids[row] == 0:
+            expected_ids = int(ledger_ids[row]), int(first_entries[row])
             if (
-                _probe(logs, decimal_id, int(lowest_offsets[row]), 1 << _OFFSET_BITS, expected_ids)[0]
+                _look_up_entry(logs, decimal_id, int(lowest_offsets[row]), 1 << _OFFSET_BITS, expected_ids)[0]
                 == Probe.OK
             ):
                 probes[row] = Probe.MISNAMED
     for row in np.flatnonzero(is_beyond_end).tolist():
-        probes[row], entries[row], offsets[row] = Probe.PAST_END, last[row], highest_offsets[row]
-    probed_rows = np.flatnonzero(~is_absent & ~is_beyond_end & (scopes == 0))
+        probes[row], probed_entries[row], probed_offsets[row] = (
+            Probe.PAST_END,
+            last_entries[row],
+            highest_offsets[row],
+        )
+    probed_rows = np.flatnonzero(~is_absent & ~is_beyond_end & (scope_ids == 0))
     sample_step = max(1, -(-len(probed_rows) // MAX_PROBES))
     for row in probed_rows[::sample_step].tolist():
-        expected_ids = int(ledgers[row]), int(first[row])
-        probes[row], other_entry = _probe(
-            logs, int(log_ids[row]), int(lowest_offsets[row]), int(ends[row]), expected_ids
+        expected_ids = int(ledger_ids[row]), int(first_entries[row])
+        probes[row], found_entry = _look_up_entry(
+            logs, int(log_ids[row]), int(lowest_offsets[row]), int(log_ends[row]), expected_ids
         )
-        if other_entry is not None:
-            other_ids[row] = other_entry
+        if found_entry is not None:
+            found_ids[row] = found_entry
     is_unprobed = np.array([probe is None for probe in probes])
     return {
         "probe": probes,
-        "probe_entry": pa.array(entries, mask=is_unprobed),
-        "probe_offset": pa.array(offsets, mask=is_unprobed),
-        "there_ledger_id": pa.array(other_ids[:, 0], mask=other_ids[:, 0] < 0),
-        "there_entry_id": pa.array(other_ids[:, 1], mask=other_ids[:, 0] < 0),
+        "probe_entry": pa.array(probed_entries, mask=is_unprobed),
+        "probe_offset": pa.array(probed_offsets, mask=is_unprobed),
+        "there_ledger_id": pa.array(found_ids[:, 0], mask=found_ids[:, 0] < 0),
+        "there_entry_id": pa.array(found_ids[:, 1], mask=found_ids[:, 0] < 0),
     }
 
 
-def _probe(
-    logs: LogSizes, log_id: int, offset: int, end: int, expected_ids: tuple[int, int]
+def _look_up_entry(
+    logs: LogSizes, log_id: int, offset: int, log_end: int, expected_ids: tuple[int, int]
 ) -> tuple[str, tuple[int, int] | None]:
-    """Look up one entry. Return the result, and the (ledger, entry) found there instead or None."""
+    """Look up one entry. Return the result, and (ledger, entry) of another entry at the offset or None."""
     try:
-        record = logs.record(log_id, offset)
+        record = logs.read_record(log_id, offset)
     except FileNotFoundError:
         return Probe.MISSING, None
     if record is None:
         return Probe.PAST_END, None
-    size, *ids = record
-    if size >= RECORD_IDS and tuple(ids) == expected_ids:
+    size, *record_ids = record
+    if size >= RECORD_IDS and tuple(record_ids) == expected_ids:
         return Probe.OK, None
-    is_entry = size >= RECORD_IDS and offset + size <= end and min(ids) >= 0
-    return Probe.OTHER, (ids[0], ids[1]) if is_entry else None
+    is_entry = size >= RECORD_IDS and offset + size <= log_end and min(record_ids) >= 0
+    return Probe.OTHER, (record_ids[0], record_ids[1]) if is_entry else None
 
 
 ENTRY_FORMAT_NAME = "entry"
@@ -330,14 +342,14 @@ def find_location(index: str, storage: str, ledger_id: int, entry_id: int) -> in
     """
     if storage == ROCKSDB:
         with open_rocksdb(index) as database:
-            value = database.get(_KEY_FORMAT.pack(ledger_id, entry_id))
+            location_bytes = database.get(_KEY_FORMAT.pack(ledger_id, entry_id))
     else:
-        value = _read_part(
+        location_bytes = _read_bytes(
             Path(index), HEADER_BYTES + _LOCATION_FORMAT.size * entry_id, _LOCATION_FORMAT.size
         )
-    if value is None or len(value) != _LOCATION_FORMAT.size:
+    if location_bytes is None or len(location_bytes) != _LOCATION_FORMAT.size:
         return None
-    return int(_LOCATION_FORMAT.unpack(value)[0]) or None
+    return int(_LOCATION_FORMAT.unpack(location_bytes)[0]) or None
 
 
 def read_body(
@@ -359,27 +371,27 @@ def read_body(
         raise DecodeError(
             ENTRY_FORMAT_NAME, entry_offset - _SIZE_FORMAT.size, f"invalid entry size: {size} bytes"
         )
-    data = _read_exactly(logs[0], entry_offset, size)
-    header = decode_header(data)
+    entry_bytes = _read_exactly(logs[0], entry_offset, size)
+    header = decode_header(entry_bytes)
     if (header.version, header.ledger.id, header.entry_id) != (1, ledger_id, entry_id):
         raise DecodeError(
-            ENTRY_FORMAT_NAME, entry_offset, f"entry {entry_id} of ledger {ledger_id} is not here"
+            ENTRY_FORMAT_NAME, entry_offset, f"entry {entry_id} of ledger {ledger_id} does not begin here"
         )
-    if digest_matches(data, _HEADER_BYTES, digest_type) is False:
+    if digest_matches(entry_bytes, _HEADER_BYTES, digest_type) is False:
         raise DecodeError(
             ENTRY_FORMAT_NAME, entry_offset + _HEADER_BYTES, f"its {digest_type} digest does not match"
         )
-    return data[_HEADER_BYTES + DIGEST_BYTES[digest_type] :]
+    return entry_bytes[_HEADER_BYTES + DIGEST_BYTES[digest_type] :]
 
 
 def _read_exactly(path: Path, offset: int, length: int) -> bytes:
-    data = _read_part(path, offset, length)
-    if len(data) != length:
-        raise DecodeError(ENTRY_FORMAT_NAME, offset, f"{length} bytes expected, {len(data)} present")
-    return data
+    read_bytes = _read_bytes(path, offset, length)
+    if len(read_bytes) != length:
+        raise DecodeError(ENTRY_FORMAT_NAME, offset, f"{length} bytes expected, {len(read_bytes)} present")
+    return read_bytes
 
 
-def _read_part(path: Path, offset: int, length: int) -> bytes:
+def _read_bytes(path: Path, offset: int, length: int) -> bytes:
     try:
         with open_regular(path) as file:
             file.seek(max(0, offset))

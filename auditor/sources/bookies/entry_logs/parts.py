@@ -1,13 +1,13 @@
 """The division of entry logs into tasks: each task reads some logs of one ledger directory.
 
-The driver lists nothing. A task lists its directory and takes every ``slice_count``-th log, so that several
-tasks share a directory of thousands of logs.
+The driver lists no logs. A task lists its directory and reads every ``slice_count``-th log. So several tasks
+share a directory of thousands of logs.
 
 A garbage collector with gcEntryLogMetadataCacheEnabled reads a log's ledgers map once. It keeps the map in
 the database ``metadata-cache`` (`auditor.codecs.bookie.entry_log`) and uses that copy from then on. This
-module compares the cached map with the log. The cache lacks ledgers that the collector dropped. Everything
-else in the cache must agree with the log. A log that is not in the cache proves nothing: the collector has
-not read it yet.
+module compares the cached map with the log. The cache may lack ledgers, because the collector drops them.
+Everything that is in the cache must agree with the log. That a log is not in the cache is no fault: the
+collector has not read it yet.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ from auditor.sources.bookies.rocksdb.scan import look_up, open_rocksdb
 if TYPE_CHECKING:
     from pyrex import PyRocksDB
 
-NAME = "metadata-cache"
+CACHE_NAME = "metadata-cache"
 
 
 class CachedLog(NamedTuple):
-    """The cache's record of one log.
+    """The metadata cache's record of one log.
 
-    ``ledgers`` has bytes by ledger id; None if the log is not in the cache.
+    ``state`` is None if the log is not in the cache. ``ledgers`` has bytes by ledger id. It is None if the
+    log is not in the cache, or if its record cannot be read.
     """
 
     state: CacheState | None
@@ -55,12 +56,13 @@ class CachedLog(NamedTuple):
 
 
 NOT_CACHED = CachedLog(None)
+"""The result for a log that is not in the cache, or that cannot be compared with it."""
 
 
 class MetadataCache:
     """The metadata cache of one directory.
 
-    If the cache cannot be opened, every log in it is ``unreadable``.
+    If the cache cannot be opened, the record of every log has the state ``unreadable``.
     """
 
     def __init__(self, path: str, database: PyRocksDB | None, trouble: str | None = None) -> None:
@@ -68,69 +70,71 @@ class MetadataCache:
         self._database = database
         self._trouble = trouble
 
-    def of(self, log_id: int, contents: LogContents) -> CachedLog:
-        """Return the cache's record of a log, compared with the ``contents`` of the log."""
+    def check_record(self, log_id: int, contents: LogContents) -> CachedLog:
+        """Return the cache's record of a log, and whether it agrees with the ``contents`` of the log."""
         if self._trouble is not None:
             return CachedLog(CacheState.UNREADABLE, self._trouble)
         if self._database is None:
             return NOT_CACHED
         try:
-            value = look_up(self._database, self._path, log_id.to_bytes(METADATA_KEY_BYTES, "big"))
-            if value is None:
+            record_bytes = look_up(self._database, self._path, log_id.to_bytes(METADATA_KEY_BYTES, "big"))
+            if record_bytes is None:
                 return NOT_CACHED
-            cached = decode_metadata(value)
+            metadata = decode_metadata(record_bytes)
         except UnreadError as error:
-            return CachedLog(CacheState.UNREADABLE, f"{NAME}: {error.reason}")
+            return CachedLog(CacheState.UNREADABLE, f"{CACHE_NAME}: {error.reason}")
         except DecodeError as damage:
-            return CachedLog(CacheState.UNREADABLE, f"{NAME}: {damage}")
+            return CachedLog(CacheState.UNREADABLE, f"{CACHE_NAME}: {damage}")
         if contents.counted is None:
             return NOT_CACHED
-        ledgers = dict(cached.ledgers.tolist())
-        reason = contradiction(log_id, cached, ledgers, contents)
-        return CachedLog(CacheState.WRONG if reason else CacheState.OK, reason, ledgers)
+        ledger_bytes = dict(metadata.ledgers.tolist())
+        reason = find_contradiction(log_id, metadata, ledger_bytes, contents)
+        return CachedLog(CacheState.WRONG if reason else CacheState.OK, reason, ledger_bytes)
 
 
 @contextmanager
 def open_cache(directory: str) -> Iterator[MetadataCache]:
     """Open the metadata cache in a ledger directory. Yields an empty cache if there is none."""
-    path = Path(directory, "current", NAME)
+    path = Path(directory, "current", CACHE_NAME)
     if not path.is_dir():
         yield MetadataCache(str(path), None)
         return
-    with ExitStack() as stack:
+    with ExitStack() as exit_stack:
         try:
-            cache = MetadataCache(str(path), stack.enter_context(open_rocksdb(str(path))))
+            cache = MetadataCache(str(path), exit_stack.enter_context(open_rocksdb(str(path))))
         except UnreadError as error:
-            cache = MetadataCache(str(path), None, f"{NAME}: {error.reason}")
+            cache = MetadataCache(str(path), None, f"{CACHE_NAME}: {error.reason}")
         yield cache
 
 
-def contradiction(
-    log_id: int, cached: EntryLogMetadata, ledgers: Mapping[int, int], contents: LogContents
+def find_contradiction(
+    log_id: int, metadata: EntryLogMetadata, cached_bytes: Mapping[int, int], contents: LogContents
 ) -> str | None:
     """Return the first contradiction between a log and its cached metadata. None if they agree.
 
     A ledger of the log may be missing in the cache: the collector may have dropped it.
     """
-    if cached.log_id != log_id:
-        return f"{NAME}: the record of this log has log id {cached.log_id}"
+    if metadata.log_id != log_id:
+        return f"{CACHE_NAME}: the record of this log has log id {metadata.log_id}"
     if contents.scope_ids.any():
         return None  # no server caches ledgers of other scopes yet
-    if cached.total != contents.entry_bytes:
-        return f"{NAME}: {cached.total} bytes of entries; the log has {contents.entry_bytes}"
+    if metadata.total != contents.entry_bytes:
+        return f"{CACHE_NAME}: {metadata.total} bytes of entries; the log has {contents.entry_bytes}"
     ledger_bytes = dict(zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True))
-    for ledger, size in sorted(ledgers.items()):
-        if ledger_bytes.get(ledger) != size:
-            return f"{NAME}: {size} bytes of ledger {ledger}; the log has {ledger_bytes.get(ledger, 0)}"
-    if cached.remaining != sum(ledgers.values()):
-        return f"{NAME}: {cached.remaining} bytes remain, but its ledgers add up to {sum(ledgers.values())}"
+    for ledger_id, cached_size in sorted(cached_bytes.items()):
+        if ledger_bytes.get(ledger_id) != cached_size:
+            log_size = ledger_bytes.get(ledger_id, 0)
+            return f"{CACHE_NAME}: {cached_size} bytes of ledger {ledger_id}; the log has {log_size}"
+    if metadata.remaining != sum(cached_bytes.values()):
+        ledgers_size = sum(cached_bytes.values())
+        return f"{CACHE_NAME}: {metadata.remaining} bytes remain, but its ledgers add up to {ledgers_size}"
     return None
 
 
-MAX_VERIFIED_LOGS = 64
-"""Interval of logs whose entries are read although they have a ledgers map: one log in 64, to check the map.
+VERIFIED_LOG_INTERVAL = 64
+"""One log in this many has its entries read although it has a ledgers map, to compare the map with them.
 
-Parts with ``verify`` read the entries of all logs.
+A part with ``verify`` reads the entries of all its logs.
 """
 
 MAX_VERIFIED_BYTES = 4 << 30
@@ -154,14 +158,14 @@ ENTRY_LOGS = pa.schema([*OWNER_COLUMNS, *SCHEMA])
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """Every ``slice_count``-th log of a ledger directory, from number ``number`` on.
+    """Every ``slice_count``-th log of a ledger directory, beginning with log number ``slice_number``.
 
     Attributes:
         bookie_id: The bookie that the directory belongs to. None if it belongs to no bookie.
         logger: The number of the entry logger that named the logs. None if it is not known.
         version_sha256: The SHA-256 of VERSION as the driver read it.
         verify: Whether to compare the ledgers maps of all logs with the entries, not only of one log in
-            `MAX_VERIFIED_LOGS`.
+            `VERIFIED_LOG_INTERVAL`.
         cache: The directory with the collector's metadata cache. None if it is the ledger directory itself.
     """
 
@@ -169,23 +173,23 @@ class LogPart:
     logger: int | None
     directory: str
     version_sha256: str | None
-    number: int = 0
+    slice_number: int = 0
     slice_count: int = 1
     verify: bool = False
     cache: str | None = None
 
 
 def slice_parts(parts: Sequence[LogPart], part_count: int) -> list[LogPart]:
-    """Divide each part, which is a whole directory, so that there are about ``part_count`` parts in all.
+    """Divide each part, which must be a whole directory, so that there are about ``part_count`` parts in all.
 
-    >>> [part.number for part in slice_parts([LogPart("bk1", 0, "/l0", None)], 3)]
+    >>> [part.slice_number for part in slice_parts([LogPart("bk1", 0, "/l0", None)], 3)]
     [0, 1, 2]
     """
     slice_count = max(1, -(-part_count // max(1, len(parts))))
     return [
-        replace(part, number=number, slice_count=slice_count)
+        replace(part, slice_number=slice_number, slice_count=slice_count)
         for part in parts
-        for number in range(slice_count)
+        for slice_number in range(slice_count)
     ]
 
 
@@ -204,22 +208,22 @@ def read_logs_of(part: LogPart) -> Iterator[pa.RecordBatch]:
         yield _row_of(part, unlisted_row(part.directory, OSError(version_change.reason)))
         return
     with open_cache(part.cache or part.directory) as cache:
-        yield from _read_part(part, logs[part.number :: part.slice_count], cache)
+        yield from _read_slice(part, logs[part.slice_number :: part.slice_count], cache)
 
 
-def _read_part(part: LogPart, logs: Sequence[LogFile], cache: MetadataCache) -> Iterator[pa.RecordBatch]:
+def _read_slice(part: LogPart, logs: Sequence[LogFile], cache: MetadataCache) -> Iterator[pa.RecordBatch]:
     remaining_bytes = MAX_VERIFIED_BYTES
     for log in logs:
-        sampled = log.log_id % MAX_VERIFIED_LOGS == 0 and remaining_bytes > 0
-        verify = part.verify or sampled
+        is_sampled = log.log_id % VERIFIED_LOG_INTERVAL == 0 and remaining_bytes > 0
+        verify = part.verify or is_sampled
         row, contents = read_log(
             part.directory, f"{part.directory}/current/{log.name}", log, scan=True, verify=verify
         )
-        remaining_bytes -= contents.size if sampled else 0
-        cached = cache.of(log.log_id, contents) if log.kind == LogFileKind.LOG else NOT_CACHED
-        yield _row_of(part, row | {"cache": cached.state, "cache_reason": cached.reason})
+        remaining_bytes -= contents.size if is_sampled else 0
+        cached_log = cache.check_record(log.log_id, contents) if log.kind == LogFileKind.LOG else NOT_CACHED
+        yield _row_of(part, row | {"cache": cached_log.state, "cache_reason": cached_log.reason})
         if log.kind == LogFileKind.LOG:
-            for batch in ledger_batches(row, contents, cached.ledgers):
+            for batch in ledger_batches(row, contents, cached_log.ledgers):
                 columns = dict(zip(SCHEMA.names, batch.columns, strict=True))
                 owner_columns = {"bookie_id": part.bookie_id, "logger": part.logger}
                 yield rows_of_columns(ENTRY_LOGS, batch.num_rows, owner_columns | columns)

@@ -47,7 +47,7 @@ MAX_ENTRY_BYTES = 16 << 20
 """Largest size of an entry's record, in bytes. A bookie accepts 5 MB by default (nettyMaxFrameSizeBytes)."""
 
 
-def _no_numbers() -> Longs:
+def _empty_column() -> Longs:
     return np.zeros(0, np.int64)
 
 
@@ -65,11 +65,10 @@ class LogContents:
         damage: The fault of a record. None if there is none.
         map_damage: The fault of the map: it contradicts the entries, or cannot be read. None if there is
             none.
-        map_unreadable: Whether the map cannot be read.
-        astray: Whether the header has a negative map offset that makes a garbage collector with a large read
-            buffer read wrong ledgers. No server writes such an offset.
-        collector_scan: The result of a garbage collector that reads the entries. None if the collector would
-            miss no record.
+        is_map_unreadable: Whether the map cannot be read.
+        is_header_astray: Whether the header has a negative map offset, with which a garbage collector with a
+            large read buffer reads wrong ledgers. No server writes a negative map offset.
+        collector_scan: The result of a collector that reads the entries. None if it misses no record.
         collected: Bytes of each ledger as the garbage collector counts them: by the map if it accepts the
             map, else by the entries. Can have ledgers that do not exist. Empty if there is no map and the
             scan fails.
@@ -80,10 +79,10 @@ class LogContents:
     header: EntryLogHeader | None = None
     direct: bool = False
     counted: str | None = None
-    scope_ids: Longs = field(default_factory=_no_numbers)
-    ledger_ids: Longs = field(default_factory=_no_numbers)
-    bytes: Longs = field(default_factory=_no_numbers)
-    entries: Longs = field(default_factory=_no_numbers)
+    scope_ids: Longs = field(default_factory=_empty_column)
+    ledger_ids: Longs = field(default_factory=_empty_column)
+    bytes: Longs = field(default_factory=_empty_column)
+    entries: Longs = field(default_factory=_empty_column)
     header_bytes: int = 0
     map_bytes: int = 0
     padding_bytes: int = 0
@@ -91,8 +90,8 @@ class LogContents:
     cut: bool = False
     damage: DecodeError | None = None
     map_damage: DecodeError | None = None
-    map_unreadable: bool = False
-    astray: bool = False
+    is_map_unreadable: bool = False
+    is_header_astray: bool = False
     collector_scan: CollectorScan | None = None
     collected: dict[int, int] = field(default_factory=dict)
 
@@ -128,7 +127,7 @@ def open_log(path: str) -> Iterator[tuple[ReadAt, os.stat_result]]:
     """Open a log. Yields a function that reads its bytes, and its file status. Raises OSError."""
     with open_regular(path) as file:
         descriptor = file.fileno()
-        yield lambda offset, length: _read_part(descriptor, offset, length), os.fstat(descriptor)
+        yield lambda offset, length: _read_bytes(descriptor, offset, length), os.fstat(descriptor)
 
 
 def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = False) -> LogContents:
@@ -137,50 +136,50 @@ def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = Fa
     >>> str(contents_of(lambda offset, length: b"", 0).damage)
     'entry log: 0 of 1024 header bytes (at byte 0)'
     """
-    return _Log(read_at, LogContents(size=size)).read(scan, verify)
+    return _LogReader(read_at, LogContents(size=size)).read(scan, verify)
 
 
-def _read_part(descriptor: int, offset: int, length: int) -> bytes:
+def _read_bytes(descriptor: int, offset: int, length: int) -> bytes:
     """Read ``length`` bytes, or fewer if the file ends. One ``pread`` may return fewer than the file has."""
-    data = os.pread(descriptor, length, offset)
-    while data and len(data) < length:
-        read_bytes = os.pread(descriptor, length - len(data), offset + len(data))
-        if not read_bytes:
+    log_bytes = os.pread(descriptor, length, offset)
+    while log_bytes and len(log_bytes) < length:
+        more_bytes = os.pread(descriptor, length - len(log_bytes), offset + len(log_bytes))
+        if not more_bytes:
             break
-        data += read_bytes
-    return data
+        log_bytes += more_bytes
+    return log_bytes
 
 
-class _Log:
+class _LogReader:
     def __init__(self, read_at: ReadAt, contents: LogContents) -> None:
-        self._read_part = read_at
+        self._read_bytes = read_at
         self._contents = contents
         self._mapped_bytes: dict[int, int] | None = None
 
     def read(self, scan: bool, verify: bool) -> LogContents:
         contents = self._contents
-        data = self._read_part(0, DIRECT_HEADER_BYTES)
+        header_bytes = self._read_bytes(0, DIRECT_HEADER_BYTES)
         contents.header_bytes = min(contents.size, HEADER_BYTES)
         contents.tail_bytes = contents.size - contents.header_bytes
         try:
-            contents.header = decode_unchecked_header(data)
+            contents.header = decode_unchecked_header(header_bytes)
         except DecodeError as damage:
             contents.damage = damage
             return contents
         try:
             check_header(contents.header)
         except DecodeError as damage:
-            contents.map_damage, contents.map_unreadable = damage, True
-        contents.direct = is_direct(data)
+            contents.map_damage, contents.is_map_unreadable = damage, True
+        contents.direct = is_direct(header_bytes)
         if contents.direct:
             contents.header_bytes = DIRECT_HEADER_BYTES
             contents.tail_bytes = contents.size - DIRECT_HEADER_BYTES
-        if contents.header.has_map and not contents.map_unreadable:
+        if contents.header.has_map and not contents.is_map_unreadable:
             self._read_map(contents.header)
         if scan and (verify or contents.counted is None):
             self._scan()
             if self._mapped_bytes is None:
-                self._record_collector_numbers(contents.header)
+                self._record_collector_misses(contents.header)
         return contents
 
     def _read_map(self, header: EntryLogHeader) -> None:
@@ -188,21 +187,21 @@ class _Log:
         try:
             remaining_bytes = contents.size - header.map_offset
             if remaining_bytes < 0:
-                problem = f"the file ends before the ledgers map, expected at byte {header.map_offset}"
-                raise DecodeError("entry log", contents.size, problem)
+                fault = f"the file ends before the ledgers map, expected at byte {header.map_offset}"
+                raise DecodeError("entry log", contents.size, fault)
             # A damaged offset can be past the end. One more length shows whether the map goes on.
             max_map_bytes = min(remaining_bytes, header.longest_map + LENGTH.size)
             if max_map_bytes > MAX_MAP_BYTES:
-                problem = f"the ledgers map has {header.map_ledgers} ledgers and over {MAX_MAP_BYTES:,} bytes"
-                raise DecodeError("entry log", 16, problem)
-            data = self._read_part(header.map_offset, max_map_bytes)
-            ledgers = decode_map(data, header)
+                fault = f"the ledgers map has {header.map_ledgers} ledgers and over {MAX_MAP_BYTES:,} bytes"
+                raise DecodeError("entry log", 16, fault)
+            map_data = self._read_bytes(header.map_offset, max_map_bytes)
+            map_rows = decode_map(map_data, header)
         except DecodeError as damage:
-            contents.map_damage, contents.map_unreadable = damage, True
+            contents.map_damage, contents.is_map_unreadable = damage, True
             return
         entry_area_bytes = header.map_offset - contents.header_bytes
-        total_bytes = sum(ledgers["bytes"].tolist())  # a Python int: the sum may exceed int64
-        self._mapped_bytes = dict(ledgers.tolist())
+        total_bytes = sum(map_rows["bytes"].tolist())  # a Python int: the sum may exceed int64
+        self._mapped_bytes = dict(map_rows.tolist())
         if total_bytes > entry_area_bytes or (total_bytes < entry_area_bytes and not contents.direct):
             reason = (
                 f"the ledgers map adds up to {total_bytes} bytes, but {entry_area_bytes} bytes are before it"
@@ -211,23 +210,25 @@ class _Log:
             return
         contents.counted = MAP
         contents.ledger_ids, contents.bytes = (
-            ledgers[name].astype(np.int64) for name in ("ledger_id", "bytes")
+            map_rows[name].astype(np.int64) for name in ("ledger_id", "bytes")
         )
-        contents.scope_ids = np.zeros(len(ledgers), np.int64)
+        contents.scope_ids = np.zeros(len(map_rows), np.int64)
         contents.padding_bytes = entry_area_bytes - total_bytes
         contents.map_bytes = contents.size - header.map_offset
         contents.tail_bytes = 0
 
     def _scan(self) -> None:
         contents = self._contents
-        records = EntryLogRecords(self._read_part, contents.size)
+        records = EntryLogRecords(self._read_bytes, contents.size)
         # Sum block by block, so that memory grows with ledgers per block and not with entries.
-        partial_sums = [(_no_numbers(), _no_numbers(), _no_numbers(), _no_numbers())]
+        partial_sums = [(_empty_column(), _empty_column(), _empty_column(), _empty_column())]
         try:
-            for entries in records.entries():
-                entry_counts = np.ones(len(entries.sizes), np.int64)
+            for record_block in records.entries():
+                single_counts = np.ones(len(record_block.sizes), np.int64)
                 partial_sums.append(
-                    _sum_per_ledger(entries.scope_ids, entries.ledger_ids, entries.sizes, entry_counts)
+                    _sum_per_ledger(
+                        record_block.scope_ids, record_block.ledger_ids, record_block.sizes, single_counts
+                    )
                 )
         except DecodeError as damage:
             contents.damage = damage
@@ -254,24 +255,24 @@ class _Log:
         if contents.damage or contents.cut or is_map_unsure:
             self._scan_as_collector()
 
-    def _record_cut(self, start: int) -> None:
-        """Record damage if the truncated record at ``start`` is longer than any entry.
+    def _record_cut(self, cut_offset: int) -> None:
+        """Record damage if the truncated record at ``cut_offset`` is longer than any entry.
 
         A shorter one may be a write that was not finished.
         """
-        length = int.from_bytes(self._read_part(start, LENGTH.size), signed=True)
+        length = int.from_bytes(self._read_bytes(cut_offset, LENGTH.size), signed=True)
         if length > MAX_ENTRY_BYTES:
-            self._contents.damage = DecodeError("entry log", start, f"a record of {length} bytes")
+            self._contents.damage = DecodeError("entry log", cut_offset, f"a record of {length} bytes")
 
     def _scan_as_collector(self) -> None:
-        """Compute what a garbage collector finds that reads the entries, and the bytes that it counts.
+        """Record how a garbage collector that reads the entries fares, and the bytes that it counts.
 
-        Do so only if the collector's byte counts may differ from the log's.
+        Record nothing if the collector misses no record.
         """
         contents = self._contents
         assert contents.header is not None
-        ledgers_by_map = extract_ledgers(self._read_part, contents.size, contents.header, contents.direct)
-        scanned_ledgers = scan_log(self._read_part, contents.size, contents.direct)
+        ledgers_by_map = extract_ledgers(self._read_bytes, contents.size, contents.header, contents.direct)
+        scanned_ledgers = scan_log(self._read_bytes, contents.size, contents.direct)
         if scanned_ledgers is None:
             contents.collector_scan, contents.collected = CollectorScan.FAILS, ledgers_by_map or {}
             return
@@ -284,15 +285,15 @@ class _Log:
             )
             contents.collected = partial_sums if ledgers_by_map is None else ledgers_by_map
 
-    def _compare_with_map(self, mapped_bytes: dict[int, int], ledger_ids: Longs, sizes: Longs) -> None:
+    def _compare_with_map(self, mapped_bytes: dict[int, int], ledger_ids: Longs, record_bytes: Longs) -> None:
         """Compare the map with the entries, and record a difference as a fault of the map."""
         contents = self._contents
         assert contents.header is not None
-        log_bytes = dict(zip(ledger_ids.tolist(), sizes.tolist(), strict=True))
+        scanned_bytes = dict(zip(ledger_ids.tolist(), record_bytes.tolist(), strict=True))
         wrong_ledgers = sorted(
             ledger_id
-            for ledger_id in mapped_bytes.keys() | log_bytes.keys()
-            if mapped_bytes.get(ledger_id) != log_bytes.get(ledger_id)
+            for ledger_id in mapped_bytes.keys() | scanned_bytes.keys()
+            if mapped_bytes.get(ledger_id) != scanned_bytes.get(ledger_id)
         )
         contents.map_damage = None
         if wrong_ledgers:
@@ -300,46 +301,46 @@ class _Log:
             ledger_text = "1 ledger" if len(wrong_ledgers) == 1 else f"{len(wrong_ledgers)} ledgers"
             reason = (
                 f"the ledgers map is wrong for {ledger_text}: it has {mapped_bytes.get(first, 0)} bytes of "
-                f"ledger {first}; the log has {log_bytes.get(first, 0)}"
+                f"ledger {first}; the log has {scanned_bytes.get(first, 0)}"
             )
             contents.map_damage = DecodeError("entry log", contents.header.map_offset, reason)
 
-    def _record_collector_numbers(self, header: EntryLogHeader) -> None:
-        """Record damage if a garbage collector misses ledgers because of the log's header or map.
+    def _record_collector_misses(self, header: EntryLogHeader) -> None:
+        """Record damage if a garbage collector misses ledgers of the log, because of a bad header or map.
 
-        Compare the ledgers that the collector reads from an invalid header or map with the ledgers of the
-        entries.
+        The collector takes a list of ledgers from such a header or map. Compare this list with the ledgers of
+        the entries.
         """
         contents = self._contents
-        collected_ledgers = extract_ledgers(self._read_part, contents.size, header, contents.direct)
+        collector_ledgers = extract_ledgers(self._read_bytes, contents.size, header, contents.direct)
         missing_ledgers = (
             []
-            if collected_ledgers is None
-            else sorted(set(contents.ledger_ids.tolist()) - collected_ledgers.keys())
+            if collector_ledgers is None
+            else sorted(set(contents.ledger_ids.tolist()) - collector_ledgers.keys())
         )
-        if collected_ledgers is None or not missing_ledgers:
+        if collector_ledgers is None or not missing_ledgers:
             return
-        fault = (
+        fault_text = (
             contents.map_damage.reason
             if contents.map_damage
             else f"the header puts the ledgers map at byte {header.map_offset}"
         )
         reason = (
-            f"{fault}: garbage collection finds {plural(len(collected_ledgers), 'ledger')} in the "
+            f"{fault_text}: garbage collection finds {plural(len(collector_ledgers), 'ledger')} in the "
             f"log, and misses {plural(len(missing_ledgers), 'ledger')} that the log has, such as "
             f"{missing_ledgers[0]}"
         )
         offset = contents.map_damage.offset if contents.map_damage else header.map_offset
-        contents.map_damage, contents.map_unreadable = DecodeError("entry log", offset, reason), False
-        contents.astray = header.map_offset < 0
+        contents.map_damage, contents.is_map_unreadable = DecodeError("entry log", offset, reason), False
+        contents.is_header_astray = header.map_offset < 0
 
 
 def _sum_per_ledger(
-    scope_ids: Longs, ledger_ids: Longs, sizes: Longs, counts: Longs
+    scope_ids: Longs, ledger_ids: Longs, sizes: Longs, entry_counts: Longs
 ) -> tuple[Longs, Longs, Longs, Longs]:
     """Return scopes, ledgers, bytes and entries with one item per ledger, in ascending order of ids."""
     if not len(ledger_ids):
-        return scope_ids, ledger_ids, sizes, counts
+        return scope_ids, ledger_ids, sizes, entry_counts
     order = np.lexsort((ledger_ids, scope_ids)) if scope_ids.any() else np.argsort(ledger_ids, kind="stable")
     scopes, ledgers = scope_ids[order], ledger_ids[order]
     group_starts = np.flatnonzero(
@@ -349,7 +350,7 @@ def _sum_per_ledger(
         scopes[group_starts],
         ledgers[group_starts],
         np.add.reduceat(sizes[order], group_starts),
-        np.add.reduceat(counts[order], group_starts),
+        np.add.reduceat(entry_counts[order], group_starts),
     )
 
 
@@ -376,7 +377,7 @@ def read_ledger_entries(path: str, ledger_ids: Longs) -> LedgerEntries:
     Raises:
         OSError: the log cannot be read.
     """
-    columns = [(_no_numbers(), _no_numbers(), _no_numbers(), _no_numbers())]
+    columns = [(_empty_column(), _empty_column(), _empty_column(), _empty_column())]
     damage = None
     with open_log(path) as (read_at, status):
         size = status.st_size

@@ -27,7 +27,7 @@ import pyarrow as pa
 from auditor.model.columns import column, rows_of_columns, schema_of
 from auditor.model.space import DISK_BYTES
 from auditor.model.states import EntryLogState, LogFileKind
-from auditor.sources.bookies.availability import ROWS
+from auditor.sources.bookies.availability import MAX_BATCH_ROWS
 from auditor.sources.bookies.entry_logs.reader import LogContents, read_contents
 from auditor.sources.bookies.parts import is_database
 from auditor.sources.clock import now_ms
@@ -68,7 +68,7 @@ SCHEMA = schema_of(
         "log, which compaction made",
     ),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null in a file's row"),
-    ("ledger_id", pa.int64(), "the ledger; null: the row is about the whole file"),
+    ("ledger_id", pa.int64(), "the ledger; null in a file's row"),
     ("entries", pa.int64(), "number of entries, duplicates included; null if only the map was read"),
     ("counted", pa.string(), "source of the bytes per ledger: map or scan; null: not known"),
     ("direct", pa.bool_(), "whether the direct entry logger wrote the log"),
@@ -82,18 +82,18 @@ SCHEMA = schema_of(
         "the log's record in the metadata cache of garbage collection: ok, wrong or unreadable; null: no "
         "record",
     ),
-    ("cache_reason", pa.string(), "reason why that record is not ok"),
+    ("cache_reason", pa.string(), "reason for a cache other than ok"),
     (
         "collector_scan",
         pa.string(),
-        "result of a garbage collection that reads the entries of a log with damaged records: counts: it "
-        "counts collected_bytes and misses records; may-fail: as counts, but it skips the log if Java "
-        "has too little memory; fails: it skips the log; null: it misses no record",
+        "what garbage collection does if it reads the entries of this log. counts: it misses records, and "
+        "counts collected_bytes; may-fail: as counts, but it skips the log if Java has too little memory; "
+        "fails: it skips the log; null: it misses no record",
     ),
     (
         "collected_bytes",
         pa.int64(),
-        "in a ledger's row: bytes of the ledger, as that garbage collection counts them",
+        "in a ledger's row: bytes of the ledger, as garbage collection counts them (see collector_scan)",
     ),
     (
         "cached_bytes",
@@ -103,7 +103,7 @@ SCHEMA = schema_of(
 )
 """The table ``entry_logs``. A file's header, map, padding, tail and entry_bytes add up to its length."""
 
-_NAME = re.compile(r"([0-9a-f]{1,8})\.log(?:(\.compacting)|(\.[0-9a-f]{1,8}\.compacted))?")
+_LOG_NAME = re.compile(r"([0-9a-f]{1,8})\.log(?:(\.compacting)|(\.[0-9a-f]{1,8}\.compacted))?")
 _MAX_LOG_ID = 2**31 - 1
 
 
@@ -123,27 +123,27 @@ def is_log(name: str) -> bool:
     >>> is_log("1f.log"), is_log("1f.log.compacting"), is_log("lastId"), is_log("00001f.log")
     (True, True, False, False)
     """
-    parts = _NAME.fullmatch(name)
-    if parts is None:
+    name_match = _LOG_NAME.fullmatch(name)
+    if name_match is None:
         return False
-    log_id = int(parts[1], 16)
-    return log_id <= _MAX_LOG_ID and parts[1] == f"{log_id:x}"
+    log_id = int(name_match[1], 16)
+    return log_id <= _MAX_LOG_ID and name_match[1] == f"{log_id:x}"
 
 
 def list_logs(directory: str) -> list[LogFile]:
     """Return the entry logs of a ledger directory, by id. Raises OSError."""
     logs = []
     for name in os.listdir(f"{directory}/current"):  # noqa: PTH208 -- names only
-        parts = _NAME.fullmatch(name)
-        if parts is not None and is_log(name):
-            logs.append(LogFile(int(parts[1], 16), name, _kind(parts)))
+        name_match = _LOG_NAME.fullmatch(name)
+        if name_match is not None and is_log(name):
+            logs.append(LogFile(int(name_match[1], 16), name, _log_kind(name_match)))
     return sorted(logs)
 
 
-def _kind(parts: re.Match[str]) -> LogFileKind:
-    if parts[2]:
+def _log_kind(name_match: re.Match[str]) -> LogFileKind:
+    if name_match[2]:
         return LogFileKind.COMPACTING
-    return LogFileKind.COMPACTED if parts[3] else LogFileKind.LOG
+    return LogFileKind.COMPACTED if name_match[3] else LogFileKind.LOG
 
 
 def read_logs(directory: str) -> Iterator[dict[str, Any]]:
@@ -152,7 +152,7 @@ def read_logs(directory: str) -> Iterator[dict[str, Any]]:
     >>> [str(row["state"]) for row in read_logs("/no/such/directory")]
     ['unreadable']
     """
-    current = f"{directory}/current"
+    current_path = f"{directory}/current"
     try:
         logs = list_logs(directory)
     except OSError as error:
@@ -160,23 +160,23 @@ def read_logs(directory: str) -> Iterator[dict[str, Any]]:
         return
     for log in logs:
         if log.kind == LogFileKind.LOG:
-            yield read_log(directory, f"{current}/{log.name}", log, scan=False)[0]
+            yield read_log(directory, f"{current_path}/{log.name}", log, scan=False)[0]
 
 
 def unlisted_row(directory: str, error: OSError) -> dict[str, Any]:
     """Return the row of a directory that could not be listed."""
-    return _row(directory, f"{directory}/current", None) | _unreadable(error)
+    return _empty_row(directory, f"{directory}/current", None) | _unreadable_columns(error)
 
 
 def read_log(
     directory: str, path: str, log: LogFile, scan: bool = True, verify: bool = False
 ) -> tuple[dict[str, Any], LogContents]:
-    """Return the row of one file, and the contents, with damage. For the options see `read_contents`."""
-    row = _row(directory, path, log.log_id) | {"kind": log.kind}
+    """Return the row of one log file, and its contents. `read_contents` explains ``scan`` and ``verify``."""
+    row = _empty_row(directory, path, log.log_id) | {"kind": log.kind}
     try:
         contents = read_contents(path, scan, verify)
     except OSError as error:
-        return row | _unreadable(error), LogContents()
+        return row | _unreadable_columns(error), LogContents()
     row |= {"bytes": contents.size, "mtime": contents.mtime}
     if contents.header is not None:
         row |= {"version": contents.header.version, "direct": contents.direct}
@@ -199,64 +199,67 @@ def read_log(
 
 
 def ledger_batches(
-    row: dict[str, Any], contents: LogContents, cached: Mapping[int, int] | None = None
+    row: dict[str, Any], contents: LogContents, cached_bytes: Mapping[int, int] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield one row of `SCHEMA` for each ledger of a log.
 
     Args:
         row: The row of the log itself.
         contents: The contents of the log.
-        cached: Bytes by ledger id in the garbage collector's metadata cache. None if the log is not in the
-            cache.
+        cached_bytes: Bytes by ledger id in the garbage collector's metadata cache. None if the log is not in
+            the cache.
 
     Yields:
-        The rows in batches. A ledger that only a collector's scan of damaged records counts has 0 bytes.
+        The rows in batches. If only the garbage collector counts bytes of a ledger, because of damaged
+        records, the ledger's ``entry_bytes`` are 0.
     """
-    only_by_collector = sorted(contents.collected.keys() - set(contents.ledger_ids.tolist()))
-    names = ("directory", "path", "log_id", "mtime", "state", "kind", "counted", "collector_scan")
-    for start in range(0, len(contents.ledger_ids), ROWS):
-        part = slice(start, start + ROWS)
-        ids = contents.ledger_ids[part]
-        columns = {name: row[name] for name in names} | {
-            "scope_id": contents.scope_ids[part],
-            "ledger_id": ids,
-            "entry_bytes": contents.bytes[part],
+    collector_only_ids = sorted(contents.collected.keys() - set(contents.ledger_ids.tolist()))
+    log_columns = ("directory", "path", "log_id", "mtime", "state", "kind", "counted", "collector_scan")
+    for first_row in range(0, len(contents.ledger_ids), MAX_BATCH_ROWS):
+        row_slice = slice(first_row, first_row + MAX_BATCH_ROWS)
+        ledger_ids = contents.ledger_ids[row_slice]
+        columns = {name: row[name] for name in log_columns} | {
+            "scope_id": contents.scope_ids[row_slice],
+            "ledger_id": ledger_ids,
+            "entry_bytes": contents.bytes[row_slice],
         }
         if len(contents.entries):
-            columns["entries"] = contents.entries[part]
-        if cached is not None:
-            columns["cached_bytes"] = [cached.get(ledger_id, 0) for ledger_id in ids.tolist()]
+            columns["entries"] = contents.entries[row_slice]
+        if cached_bytes is not None:
+            columns["cached_bytes"] = [cached_bytes.get(ledger_id, 0) for ledger_id in ledger_ids.tolist()]
         if contents.collector_scan is not None:
-            columns["collected_bytes"] = [contents.collected.get(ledger_id, 0) for ledger_id in ids.tolist()]
-        yield rows_of_columns(SCHEMA, len(ids), columns)
-    if only_by_collector:
-        columns = {name: row[name] for name in names} | {
-            "scope_id": [0] * len(only_by_collector),
-            "ledger_id": only_by_collector,
-            "entry_bytes": [0] * len(only_by_collector),
-            "collected_bytes": [contents.collected[ledger] for ledger in only_by_collector],
+            columns["collected_bytes"] = [
+                contents.collected.get(ledger_id, 0) for ledger_id in ledger_ids.tolist()
+            ]
+        yield rows_of_columns(SCHEMA, len(ledger_ids), columns)
+    if collector_only_ids:
+        columns = {name: row[name] for name in log_columns} | {
+            "scope_id": [0] * len(collector_only_ids),
+            "ledger_id": collector_only_ids,
+            "entry_bytes": [0] * len(collector_only_ids),
+            "collected_bytes": [contents.collected[ledger_id] for ledger_id in collector_only_ids],
         }
-        yield rows_of_columns(SCHEMA, len(only_by_collector), columns)
+        yield rows_of_columns(SCHEMA, len(collector_only_ids), columns)
 
 
 def state_of(contents: LogContents) -> str:
     """Return the state of a log from its contents."""
-    if contents.header is None or (contents.map_unreadable and contents.counted is None):
+    if contents.header is None or (contents.is_map_unreadable and contents.counted is None):
         return EntryLogState.UNREADABLE
-    if contents.astray:
+    if contents.is_header_astray:
         return EntryLogState.ASTRAY
     if contents.map_damage is not None:
-        return EntryLogState.MAP_UNREADABLE if contents.map_unreadable else EntryLogState.MAP_WRONG
+        return EntryLogState.MAP_UNREADABLE if contents.is_map_unreadable else EntryLogState.MAP_WRONG
     if contents.damage is not None:
         return EntryLogState.DAMAGED
     return EntryLogState.OK if contents.header.has_map else EntryLogState.NO_MAP
 
 
-def _row(directory: str, path: str, log_id: int | None) -> dict[str, Any]:
+def _empty_row(directory: str, path: str, log_id: int | None) -> dict[str, Any]:
     return {**dict.fromkeys(SCHEMA.names), "directory": directory, "path": path, "log_id": log_id}
 
 
-def _unreadable(error: OSError) -> dict[str, Any]:
+def _unreadable_columns(error: OSError) -> dict[str, Any]:
     return {"state": EntryLogState.UNREADABLE, "reason": error.strerror or str(error)}
 
 
@@ -272,9 +275,9 @@ SIZES = schema_of(
         "number of the directory's file system; directories of one bookie with the same number share it",
     ),
     ("capacity_bytes", pa.int64(), "size of the file system, in bytes; null: not read"),
-    ("free_bytes", pa.int64(), "bytes that the bookie may still write there; null: not read"),
-    ("seen", pa.int64(), "time of reading, in ms"),
-    ("reason", pa.string(), "reason why some files could not be read; the others are counted"),
+    ("free_bytes", pa.int64(), "bytes that the bookie may still write on the file system; null: not read"),
+    ("seen", pa.int64(), "time when the sizes were read, in ms"),
+    ("reason", pa.string(), "reason why the sizes lack some files, which could not be read"),
 )
 DISKS = pa.schema(
     [column("bookie_id", pa.string(), "bookie that the directory belongs to; null: none"), *SIZES]
@@ -299,11 +302,11 @@ def sizes_of(directory: str) -> dict[str, Any]:
         }
     except OSError as error:
         return row | {"reason": error.strerror or str(error)}
-    troubles: list[str] = []
+    list_errors: list[str] = []
     row |= dict.fromkeys((kind.column for kind in DISK_BYTES), 0)
-    for kind, size in _files(f"{directory}/current", "", troubles):
-        row[kind] += size
-    return row | {"reason": next(iter(troubles), None)}
+    for column_name, file_bytes in _file_sizes(f"{directory}/current", "", list_errors):
+        row[column_name] += file_bytes
+    return row | {"reason": next(iter(list_errors), None)}
 
 
 def read_sizes(directory: str) -> Iterator[pa.RecordBatch]:
@@ -311,7 +314,7 @@ def read_sizes(directory: str) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist([sizes_of(directory)], schema=SIZES)
 
 
-def _files(path: str, relative_directory: str, troubles: list[str]) -> Iterator[tuple[str, int]]:
+def _file_sizes(path: str, relative_directory: str, list_errors: list[str]) -> Iterator[tuple[str, int]]:
     """Yield for each file the column of `SIZES` that counts it, and its size.
 
     Skip files that vanished since they were listed.
@@ -321,16 +324,19 @@ def _files(path: str, relative_directory: str, troubles: list[str]) -> Iterator[
             for entry in entries:
                 try:
                     if entry.is_dir(follow_symlinks=False):
-                        yield from _files(entry.path, f"{relative_directory}{entry.name}/", troubles)
-                    elif entry.is_file() and (kind := _column(relative_directory, entry.name)) is not None:
-                        yield kind, entry.stat().st_size
+                        yield from _file_sizes(entry.path, f"{relative_directory}{entry.name}/", list_errors)
+                    elif (
+                        entry.is_file()
+                        and (column_name := _size_column(relative_directory, entry.name)) is not None
+                    ):
+                        yield column_name, entry.stat().st_size
                 except FileNotFoundError:
                     continue
     except OSError as error:
-        troubles.append(f"{path}: {error.strerror or error}")
+        list_errors.append(f"{path}: {error.strerror or error}")
 
 
-def _column(relative_directory: str, name: str) -> str | None:
+def _size_column(relative_directory: str, name: str) -> str | None:
     """Return the column that counts a file, by its name and the directories above. None for an entry log."""
     if is_database(relative_directory.partition("/")[0]):
         return "rocksdb_bytes"

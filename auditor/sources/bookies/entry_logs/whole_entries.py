@@ -47,8 +47,8 @@ from auditor.sources.bookies.availability import splitmix
 from auditor.sources.bookies.entry_logs.locations import (
     MAX_ENTRY_BYTES,
     EntryLocations,
-    homes_of,
-    located_batches,
+    logger_and_directories,
+    read_location_batches,
 )
 from auditor.sources.bookies.entry_logs.log_files import LogPaths
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
@@ -62,28 +62,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EntrySample:
-    """The size of the sample; ``bytes`` limits the bytes of entries that one part of an index may read."""
+    """The size of the sample: the ``first`` entries of each ledger, and ``percent`` of all later ones.
+
+    ``bytes`` limits the bytes of entries that one part of an index may read.
+    """
 
     first: int
     percent: float
     bytes: int
 
-    def chosen(self, scope_ids: Longs, ledger_ids: Longs, entry_ids: Longs) -> NDArray[np.bool_]:
+    def is_in_sample(self, scope_ids: Longs, ledger_ids: Longs, entry_ids: Longs) -> NDArray[np.bool_]:
         """Return which of these entries are in the sample, without regard to ``bytes``.
 
         The arrays have equal length.
 
         >>> one = np.zeros(4, np.int64)
-        >>> EntrySample(2, 0, 0).chosen(one, one, np.arange(4)).tolist()
+        >>> EntrySample(2, 0, 0).is_in_sample(one, one, np.arange(4)).tolist()
         [True, True, False, False]
         """
         is_first_entry: NDArray[np.bool_] = entry_ids < self.first
         if self.percent >= 100:
             return np.ones(len(entry_ids), np.bool_)
         hash_limit = np.uint64(self.percent / 100 * 2**64)
-        hashed = splitmix(splitmix(scope_ids.view(np.uint64)) ^ ledger_ids.view(np.uint64))
-        hashed = splitmix(hashed ^ entry_ids.view(np.uint64))
-        return is_first_entry | (hashed < hash_limit)
+        entry_hash = splitmix(splitmix(scope_ids.view(np.uint64)) ^ ledger_ids.view(np.uint64))
+        entry_hash = splitmix(entry_hash ^ entry_ids.view(np.uint64))
+        return is_first_entry | (entry_hash < hash_limit)
 
 
 WHOLE_ENTRIES = schema_of(
@@ -99,14 +102,14 @@ WHOLE_ENTRIES = schema_of(
     ("crc32c_right", pa.bool_(), "whether the entry's bytes match a CRC32C digest"),
     ("mac_right", pa.bool_(), "whether the entry's bytes match a MAC digest; null: no password was given"),
     *(
-        (f"payload_{name.lower()}", pa.int64(), f"CRC-32C of the payload, if the digest is {name}")
+        (f"payload_{name.lower()}", pa.int64(), f"CRC-32C of the payload, if the digest type is {name}")
         for name in DIGEST_BYTES
     ),
     ("header_bytes", pa.int32(), "offset of the digest in the entry"),
     ("entries", pa.int64(), "1, or the number of entries that were not read"),
     ("reason", pa.string(), "reason why entries were not read or not checked"),
-    ("there_ledger_id", pa.int64(), "ledger of the entry that is at the offset instead, as in locations"),
-    ("there_entry_id", pa.int64(), "id of the entry that is at the offset instead"),
+    ("there_ledger_id", pa.int64(), "ledger of another entry found at entry_offset; null: none found"),
+    ("there_entry_id", pa.int64(), "id of another entry found at entry_offset; null: none found"),
     (
         "key_tag",
         pa.int64(),
@@ -134,16 +137,18 @@ class Secrets:
     password: bytes | None
     tag_key: bytes
 
-    def of_master_key(self, key: bytes) -> dict[str, Any]:
+    def key_columns(self, stored_key: bytes) -> dict[str, Any]:
         """Return ``key_tag`` and ``key_right`` for a master key; {} for a key of zeros.
 
         The server treats a key of zeros as no key.
         """
-        if not any(key):
+        if not any(stored_key):
             return {}
-        tag = hashlib.blake2b(key, key=self.tag_key, digest_size=8).digest()
-        is_own_key = None if self.password is None else hmac.compare_digest(key, master_key(self.password))
-        return {"key_tag": int.from_bytes(tag, "big", signed=True), "key_right": is_own_key}
+        key_tag = hashlib.blake2b(stored_key, key=self.tag_key, digest_size=8).digest()
+        matches_password = (
+            None if self.password is None else hmac.compare_digest(stored_key, master_key(self.password))
+        )
+        return {"key_tag": int.from_bytes(key_tag, "big", signed=True), "key_right": matches_password}
 
 
 class WholeEntryReader:
@@ -187,41 +192,45 @@ def read_whole_entries(
         sample: The entries to read.
         secrets: The ledgers' password and the key of the tags.
     """
-    key = None if secrets.password is None else mac_key(secrets.password)
-    logger, homes = homes_of(part, ledger_directories)
-    logs = LogPaths(homes)
+    digest_key = None if secrets.password is None else mac_key(secrets.password)
+    logger, log_directories = logger_and_directories(part, ledger_directories)
+    logs = LogPaths(log_directories)
     remaining_bytes = sample.bytes
-    with suppress(OSError, UnreadError), _master_keys(part) as keys:
+    with suppress(OSError, UnreadError), _master_keys(part) as read_master_key:
 
         @lru_cache(_MAX_CACHED_KEYS)
-        def of_ledger(ledger: LedgerId) -> dict[str, Any]:
+        def key_columns_of(ledger: LedgerId) -> dict[str, Any]:
             with suppress(OSError, UnreadError, DecodeError):
-                return secrets.of_master_key(keys(ledger))
+                return secrets.key_columns(read_master_key(ledger))
             return {}
 
-        for located in located_batches(part):
-            chosen = np.flatnonzero(sample.chosen(located.scope_ids, located.ledger_ids, located.entry_ids))
-            if len(chosen):
-                chosen_locations = EntryLocations(*(column[chosen] for column in located))
-                rows, remaining_bytes = _rows(chosen_locations, logs, remaining_bytes, key, of_ledger)
-                owned_rows = [{"bookie_id": part.bookie_id, "logger": logger} | row for row in rows]
-                yield pa.RecordBatch.from_pylist(owned_rows, schema=WHOLE_ENTRIES)
+        for batch in read_location_batches(part):
+            sampled_rows = np.flatnonzero(
+                sample.is_in_sample(batch.scope_ids, batch.ledger_ids, batch.entry_ids)
+            )
+            if len(sampled_rows):
+                sampled_locations = EntryLocations(*(column[sampled_rows] for column in batch))
+                rows, remaining_bytes = _entry_rows(
+                    sampled_locations, logs, remaining_bytes, digest_key, key_columns_of
+                )
+                rows_with_owner = [{"bookie_id": part.bookie_id, "logger": logger} | row for row in rows]
+                yield pa.RecordBatch.from_pylist(rows_with_owner, schema=WHOLE_ENTRIES)
 
 
 @contextmanager
 def _master_keys(part: IndexPart) -> Iterator[Callable[[LedgerId], bytes]]:
-    """Yield a function that returns a ledger's master key from a part's index. Empty if the index has no key.
+    """Yield a function that returns a ledger's master key from a part's index.
 
-    The function raises OSError, UnreadError and DecodeError.
+    The function returns no bytes if the index has no key. It raises OSError, UnreadError and DecodeError.
     """
     if part.storage != ROCKSDB:
         yield partial(_master_key_in_file, part)
         return
     path = f"{part.directories[0].path}/current/ledgers"
-    with ExitStack() as stack:
+    with ExitStack() as exit_stack:
         database = None
         with suppress(OSError, UnreadError):
-            database = stack.enter_context(open_rocksdb(path))
+            database = exit_stack.enter_context(open_rocksdb(path))
         yield partial(_master_key_in_database, database, path)
 
 
@@ -236,36 +245,40 @@ def _master_key_in_file(part: IndexPart, ledger: LedgerId) -> bytes:
 def _master_key_in_database(database: PyRocksDB | None, path: str, ledger: LedgerId) -> bytes:
     if database is not None and not ledger.scope:
         for length in sorted(ledger_data.KEY_BYTES, reverse=True):  # the longer key counts
-            value = look_up(database, path, struct.pack(">q", ledger.id).ljust(length, b"\0"))
-            if value is not None:
-                return ledger_data.stored_key(value)
+            ledger_value = look_up(database, path, struct.pack(">q", ledger.id).ljust(length, b"\0"))
+            if ledger_value is not None:
+                return ledger_data.stored_key(ledger_value)
     return b""
 
 
-def _rows(
-    located: EntryLocations,
+def _entry_rows(
+    entry_locations: EntryLocations,
     logs: LogPaths,
     remaining_bytes: int,
-    key: bytes | None,
-    of_ledger: Callable[[LedgerId], dict[str, Any]],
+    digest_key: bytes | None,
+    key_columns_of: Callable[[LedgerId], dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of some entries, and the bytes left to read. Read the entries by location."""
+    """Read some entries, in the order of their locations. Return their rows, and the bytes left to read."""
     rows: list[dict[str, Any]] = []
     skipped_counts: Counter[NotChecked] = Counter()
-    reader = _Reader(logs)
-    for position in np.argsort(located.locations, kind="stable").tolist():
+    reader = _EntryReader(logs)
+    for row_number in np.argsort(entry_locations.locations, kind="stable").tolist():
         if remaining_bytes <= 0:
             skipped_counts[NotChecked.BUDGET] += 1
             continue
-        location = int(located.locations[position])
-        ledger = LedgerId(int(located.ledger_ids[position]), int(located.scope_ids[position]))
+        location = int(entry_locations.locations[row_number])
+        ledger = LedgerId(
+            int(entry_locations.ledger_ids[row_number]), int(entry_locations.scope_ids[row_number])
+        )
         try:
-            data = reader.entry(location >> 32, location & 0xFFFFFFFF)
+            entry_bytes = reader.read_entry(location >> 32, location & 0xFFFFFFFF)
         except OSError:
             skipped_counts[NotChecked.LOG] += 1
             continue
-        remaining_bytes -= len(data)
-        row = _row(data, ledger, int(located.entry_ids[position]), key) | of_ledger(ledger)
+        remaining_bytes -= len(entry_bytes)
+        row = _entry_row(
+            entry_bytes, ledger, int(entry_locations.entry_ids[row_number]), digest_key
+        ) | key_columns_of(ledger)
         rows.append(row | {"log_id": location >> 32, "entry_offset": location & 0xFFFFFFFF})
     reader.close()
     return [
@@ -274,11 +287,13 @@ def _rows(
     ], remaining_bytes
 
 
-def _row(data: bytes, ledger: LedgerId, entry_id: int, key: bytes | None) -> dict[str, Any]:
+def _entry_row(
+    entry_bytes: bytes, ledger: LedgerId, entry_id: int, digest_key: bytes | None
+) -> dict[str, Any]:
     """Return the row of one entry from the bytes at its location."""
     entry_columns = {"scope_id": ledger.scope, "ledger_id": ledger.id, "entry_id": entry_id, "entries": 1}
     try:
-        header = decode_header(data)
+        header = decode_header(entry_bytes)
     except DecodeError:
         return entry_columns | {"reason": NotChecked.OTHER}
     if (header.ledger, header.entry_id) != (ledger, entry_id):
@@ -286,66 +301,66 @@ def _row(data: bytes, ledger: LedgerId, entry_id: int, key: bytes | None) -> dic
         return entry_columns | {"reason": NotChecked.OTHER} | found_ids
     payload_offset = header.header_bytes
     payloads = {
-        f"payload_{name.lower()}": crc32c(data[payload_offset + length :])
+        f"payload_{name.lower()}": crc32c(entry_bytes[payload_offset + length :])
         for name, length in DIGEST_BYTES.items()
     }
     return entry_columns | {
-        "entry_bytes": len(data),
-        "crc32_right": digest_matches(data, payload_offset, "CRC32"),
-        "crc32c_right": digest_matches(data, payload_offset, "CRC32C"),
-        "mac_right": digest_matches(data, payload_offset, "MAC", key),
+        "entry_bytes": len(entry_bytes),
+        "crc32_right": digest_matches(entry_bytes, payload_offset, "CRC32"),
+        "crc32c_right": digest_matches(entry_bytes, payload_offset, "CRC32C"),
+        "mac_right": digest_matches(entry_bytes, payload_offset, "MAC", digest_key),
         "header_bytes": payload_offset,
         **payloads,
     }
 
 
-class _Reader:
+class _EntryReader:
     """A reader of entries in logs. It reads blocks, so callers must ask in the order of location."""
 
     def __init__(self, logs: LogPaths) -> None:
         self._logs = logs
-        self._log: int | None = None
+        self._log_id: int | None = None
         self._descriptor: int | None = None
         self._start, self._block = 0, b""
 
-    def entry(self, log_id: int, offset: int) -> bytes:
+    def read_entry(self, log_id: int, offset: int) -> bytes:
         """Return the bytes of the entry at an offset; no bytes if no entry can begin there.
 
         Raises:
             OSError: the log cannot be read.
         """
-        if log_id != self._log:
+        if log_id != self._log_id:
             self._open(log_id)
         if self._descriptor is None:
             raise FileNotFoundError(f"log {log_id:x}")
-        size_bytes = self._part(offset - LENGTH.size, LENGTH.size)
+        size_bytes = self._read_bytes(offset - LENGTH.size, LENGTH.size)
         size = LENGTH.unpack(size_bytes)[0] if len(size_bytes) == LENGTH.size else 0
         if not RECORD_IDS <= size <= MAX_ENTRY_BYTES:
             return b""
-        data = self._part(offset, size)
-        return data if len(data) == size else b""
+        entry_bytes = self._read_bytes(offset, size)
+        return entry_bytes if len(entry_bytes) == size else b""
 
     def close(self) -> None:
         """Close the open log."""
         if self._descriptor is not None:
             os.close(self._descriptor)
-        self._descriptor = self._log = None
+        self._descriptor = self._log_id = None
 
     def _open(self, log_id: int) -> None:
         self.close()
-        self._log, self._start, self._block = log_id, 0, b""
+        self._log_id, self._start, self._block = log_id, 0, b""
         path = self._logs.path(log_id)
         try:
             self._descriptor = None if path is None else open_descriptor(path)[0]
         except OSError:
             self._descriptor = None
 
-    def _part(self, offset: int, length: int) -> bytes:
+    def _read_bytes(self, offset: int, length: int) -> bytes:
         assert self._descriptor is not None
-        end = self._start + len(self._block)
-        if not self._start <= offset <= offset + length <= end:
+        block_end = self._start + len(self._block)
+        if not self._start <= offset <= offset + length <= block_end:
             # After a neighbour of the last block, further entries are likely to be near too: read more.
-            is_near = bool(self._block) and 0 <= offset - end < _BLOCK_GAP_BYTES
-            read_length = max(length, _BLOCK_BYTES if is_near else 4096)
+            continues_block = bool(self._block) and 0 <= offset - block_end < _BLOCK_GAP_BYTES
+            read_length = max(length, _BLOCK_BYTES if continues_block else 4096)
             self._start, self._block = offset, os.pread(self._descriptor, read_length, max(0, offset))
         return self._block[offset - self._start : offset - self._start + length]

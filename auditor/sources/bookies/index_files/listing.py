@@ -1,14 +1,14 @@
 """The index files (``.idx``) of a bookie and their ledgers (IndexPersistenceMgr).
 
-A ledger's index may lie in any index directory. The server opens the first, in configured order, that has it.
-``<hex>.idx.rloc`` is a relocation that was not finished. If any index directory has the ``.idx``, the
-``.rloc`` is garbage. Otherwise it is the index, and the server renames it when it starts. The server's scan
-counts every ``.idx`` two directories down as a ledger. But the server opens a ledger's index by its path. So
-it lists an ``.idx`` in the wrong directory and cannot read it.
+A ledger's index may lie in any index directory. If several have it, the server opens the first in configured
+order. ``<hex>.idx.rloc`` is a relocation that was not finished. If any index directory has the ``.idx``, the
+``.rloc`` is garbage. Otherwise the ``.rloc`` is the index, and the server renames it when it starts. The
+server's scan counts every ``.idx`` two directories down as a ledger, but the server opens a ledger's index by
+its path. So the server lists an ``.idx`` in the wrong directory and cannot read it.
 
 Ledgers of scopes other than 0 (BP-35) have their ``.idx`` four directories down, where the server's scan sees
-none. Without zero padding, the first two of these four may have names of directories of scope 0.
-A step is the number in the name of one of these four directories.
+none. A step is the number in the name of one of these four directories. Without zero padding, the first two
+may have the names of directories of scope 0.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from auditor.sources.bookies.parts import IndexDirectory, IndexPart, list_curren
 from auditor.sources.regular_file import open_regular
 
 RLOC = ".rloc"
-PIECE_FILES = 1024
-"""Least number of files in one piece of a listing. The names in a piece are parsed together."""
+BATCH_FILES = 1024
+"""Number of files whose names are parsed together, at least."""
 
-NOT_OURS = "is not one of the bookie's files"
+STRAY_REASON = "is not one of the bookie's files"
 _UNOPENABLE_NOTE = ": the server lists it, and cannot open it"
 
 
@@ -55,91 +55,86 @@ class SkippedPath:
     scope_id: int = 0
 
 
-class _Keys(NamedTuple):
+class _Naming(NamedTuple):
     """The names and paths of the index files of one scope."""
 
     scope_id: int
     from_name: Callable[[str], int | None]
     to_path: Callable[[int], str]
-    places: Callable[[int], Iterable[str]]
-    """Returns every path that the index file of a ledger may have. One of them is the path of `to_path`."""
+    server_paths: Callable[[int], Iterable[str]]
+    """Returns every path at which the server looks for a ledger's index file. `to_path` returns one."""
 
 
-_SCOPE_0_KEYS = _Keys(
+_SCOPE_0_NAMING = _Naming(
     0, index_path.from_name, index_path.to_path, lambda ledger_id: (index_path.to_path(ledger_id),)
 )
 
 
 def list_part(
-    part: IndexPart, skips: Callable[[bytes], bool] | None = None
+    part: IndexPart, can_skip: Callable[[bytes], bool] | None = None
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List the index files of one part, in the order of names. Opens only directories.
 
-    ``skips`` returns whether the files of a second-level directory need no listing; None to list all.
+    ``can_skip`` returns whether a second-level directory need not be listed. None: list all directories.
     """
     directories = [index_directory.path for index_directory in part.directories]
     names = list(part.names)
-    if part.elsewhere is not None:
+    if part.names_of_other_parts is not None:
         first_names: set[str] = set(names)
         for directory in directories:
             try:
-                inner, strays = list_current(directory)
+                level_names, stray_names = list_current(directory)
             except OSError as error:
                 yield _gap_row(f"{directory}/current", error)
                 continue
-            first_names.update(inner)
+            first_names.update(level_names)
             yield from (
-                SkippedPath(None, f"{directory}/current/{name}", IndexState.STRAY, NOT_OURS)
-                for name in strays
+                SkippedPath(None, f"{directory}/current/{name}", IndexState.STRAY, STRAY_REASON)
+                for name in stray_names
             )
-        names = sorted(first_names.difference(part.elsewhere))
-    leaves = _Leaves(directories)
+        names = sorted(first_names.difference(part.names_of_other_parts))
+    buffer = _LeafBuffer(directories)
     for name in names:
         if index_path.is_scope_id_directory(name):
-            yield from leaves.take()
+            yield from buffer.take_files()
             paths = [f"{directory}/current/{name}" for directory in directories]
             yield from _list_scoped(directories, paths, (int(name, 16),))
         else:
-            yield from _first_level(directories, name, leaves, skips)
-    yield from leaves.take()
-    yield from _list_unpadded(directories, leaves.inner)
+            yield from _list_first_level(directories, name, buffer, can_skip)
+    yield from buffer.take_files()
+    yield from _list_unpadded(directories, buffer.third_steps)
 
 
 def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPath]:
-    """Yield a gap for each directory whose VERSION changed since planning, as after a change of its disk."""
+    """Yield a gap for each directory whose VERSION changed since planning: its disk may be another one."""
     for directory in directories:
         path = f"{directory.path}/current/VERSION"
         try:
             with open_regular(path) as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                version_digest = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError as error:
             if directory.version_sha256 is not None or not Path(directory.path, "current").is_dir():
                 yield _gap_row(path, error)
         except OSError as error:
             yield _gap_row(path, error)
         else:
-            if digest != directory.version_sha256:
-                yield SkippedPath(
-                    None,
-                    path,
-                    IndexState.GAP,
-                    "VERSION changed since the audit was planned",
-                )
+            if version_digest != directory.version_sha256:
+                yield SkippedPath(None, path, IndexState.GAP, "VERSION changed since the audit was planned")
 
 
 _Steps = tuple[int, ...]
 
-_Leaf = bytes | list[bytes]
+_LeafPaths = bytes | list[bytes]
 """The path of a second-level directory that exists in one index directory, or its paths in several."""
 
 
-def _first_level(
-    directories: Sequence[str], first: str, leaves: _Leaves, skips: Callable[[bytes], bool] | None
+def _list_first_level(
+    directories: Sequence[str], first_name: str, buffer: _LeafBuffer, can_skip: Callable[[bytes], bool] | None
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List everything below one first-level name, in all index directories together."""
-    holders: dict[bytes, _Leaf] = {}
+    paths_by_leaf: dict[bytes, _LeafPaths] = {}
     for directory in directories:
-        path = f"{directory}/current/{first}"
+        path = f"{directory}/current/{first_name}"
         try:
             names = os.listdir(os.fsencode(path))  # noqa: PTH208 -- hot: no Path a name
         except FileNotFoundError:
@@ -149,40 +144,42 @@ def _first_level(
             continue
         prefix = os.fsencode(path) + b"/"
         for leaf in names:
-            previous = holders.get(leaf)
+            earlier_paths = paths_by_leaf.get(leaf)
             file_path = prefix + leaf
-            holders[leaf] = file_path if previous is None else [*_paths(previous), file_path]
-    high_byte = _BYTES.get(os.fsencode(first), -1) << 8
-    for leaf in sorted(holders):
-        holder = holders[leaf]
-        if skips is not None and isinstance(holder, bytes) and skips(holder):
+            paths_by_leaf[leaf] = (
+                file_path if earlier_paths is None else [*_as_list(earlier_paths), file_path]
+            )
+    high_byte = _BYTE_BY_NAME.get(os.fsencode(first_name), -1) << 8
+    for leaf in sorted(paths_by_leaf):
+        leaf_paths = paths_by_leaf[leaf]
+        if can_skip is not None and isinstance(leaf_paths, bytes) and can_skip(leaf_paths):
             continue
-        leaves.add(holder, high_byte | _BYTES.get(leaf, -1))
-        if len(leaves.paths) >= PIECE_FILES:
-            yield from leaves.take()
+        buffer.add(leaf_paths, high_byte | _BYTE_BY_NAME.get(leaf, -1))
+        if len(buffer.paths) >= BATCH_FILES:
+            yield from buffer.take_files()
 
 
-class _Leaves:
+class _LeafBuffer:
     """A buffer of second-level directories. Almost all of them hold only index files in the right place.
 
     It parses the names of these files together. If a directory has any other file, or cannot be listed,
-    `_leaf` lists the directory again and reports what it finds.
+    `_list_leaf` lists the directory again and reports what it finds.
     """
 
     def __init__(self, directories: Sequence[str]) -> None:
         self._directories = directories
-        self.inner: dict[_Steps, list[str]] = {}
-        """Third-level directories that may lead to ledgers of other scopes, by the numbers in the path."""
+        self.third_steps: dict[_Steps, list[str]] = {}
+        """Third-level directories that may lead to ledgers of other scopes, by the steps of their path."""
         self._clear()
 
     def _clear(self) -> None:
         self.paths: list[bytes] = []
-        self._leaves: list[_Leaf] = []
+        self._leaves: list[_LeafPaths] = []
         self._ends: list[int] = [0]
         self._low_bytes: list[int] = []
 
-    def add(self, leaf: _Leaf, low_bytes: int) -> None:
-        """List a directory whose ledger ids end in the bytes ``low_bytes``; below 0 if none belongs there."""
+    def add(self, leaf: _LeafPaths, low_bytes: int) -> None:
+        """List a directory. Its ledger ids must end in the bytes ``low_bytes``. -1: no id belongs there."""
         # Hot: called once per file at worst. Keep no containers, or Python's garbage collector gets slow.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
@@ -199,106 +196,108 @@ class _Leaves:
         self._ends.append(len(self.paths))
         self._low_bytes.append(low_bytes)
 
-    def take(self) -> Iterator[IndexFiles | SkippedPath]:
+    def take_files(self) -> Iterator[IndexFiles | SkippedPath]:
         """Yield all files in the buffer, and empty it."""
         paths, ends, low_bytes = self.paths, np.array(self._ends), np.array(self._low_bytes)
         leaves = self._leaves
         self._clear()
-        ids = index_path.ledger_ids(paths) if paths else np.zeros(0, np.int64)
-        leaf_of = np.repeat(np.arange(len(leaves)), np.diff(ends))
+        ledger_ids = index_path.ledger_ids(paths) if paths else np.zeros(0, np.int64)
+        leaf_of_file = np.repeat(np.arange(len(leaves)), np.diff(ends))
         is_misplaced = low_bytes < 0
-        is_misplaced[leaf_of[(ids < 0) | (ids & 0xFFFF != low_bytes[leaf_of])]] = True
+        is_misplaced[leaf_of_file[(ledger_ids < 0) | (ledger_ids & 0xFFFF != low_bytes[leaf_of_file])]] = True
         if not all(isinstance(leaf, bytes) for leaf in leaves):
             # If several index directories have a ledger, the server opens the first; the others are strays.
-            _, number, count = np.unique(ids, return_inverse=True, return_counts=True)
-            is_misplaced[leaf_of[count[number] > 1]] = True
-        start = 0
+            _, id_numbers, id_counts = np.unique(ledger_ids, return_inverse=True, return_counts=True)
+            is_misplaced[leaf_of_file[id_counts[id_numbers] > 1]] = True
+        first_file = 0
         for row in np.flatnonzero(is_misplaced).tolist():
-            if ends[row] > start:
-                yield IndexFiles(ids[start : ends[row]], paths[start : ends[row]])
-            leaf_paths = [os.fsdecode(path) for path in _paths(leaves[row])]
-            place = "/".join(leaf_paths[0].rsplit("/", 2)[1:])
-            yield from _leaf(self._directories, leaf_paths, place, inner=self.inner)
-            start = ends[row + 1]
-        if len(paths) > start:
-            yield IndexFiles(ids[start:], paths[start:])
+            if ends[row] > first_file:
+                yield IndexFiles(ledger_ids[first_file : ends[row]], paths[first_file : ends[row]])
+            leaf_paths = [os.fsdecode(path) for path in _as_list(leaves[row])]
+            leaf_path = "/".join(leaf_paths[0].rsplit("/", 2)[1:])
+            yield from _list_leaf(self._directories, leaf_paths, leaf_path, third_steps=self.third_steps)
+            first_file = ends[row + 1]
+        if len(paths) > first_file:
+            yield IndexFiles(ledger_ids[first_file:], paths[first_file:])
 
 
-def _paths(leaf: _Leaf) -> list[bytes]:
+def _as_list(leaf: _LeafPaths) -> list[bytes]:
     return [leaf] if isinstance(leaf, bytes) else leaf
 
 
-_BYTES = {b"%x" % value: value for value in range(256)}
+_BYTE_BY_NAME = {b"%x" % value: value for value in range(256)}
 
 
 def _list_scoped(
-    directories: Sequence[str], paths: Sequence[str], steps: _Steps, tops: Sequence[str] = ()
+    directories: Sequence[str], paths: Sequence[str], steps: _Steps, top_paths: Sequence[str] = ()
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List all index files of scopes other than 0 below some path steps, in all index directories together.
 
-    ``tops`` are first-level directories of other parts. The server prefers files below them to files here.
+    ``top_paths`` are first-level directories of other parts. The server prefers a ledger's file below these.
     """
-    # The first two steps give the scope. Files above that are treated as files of scope 0.
-    keys = _keys(index_path.ledger_spelt(steps).scope if len(steps) > 2 else 0)
+    # The first two steps give the scope. Files above the third step are treated as files of scope 0.
+    naming = _naming_of_scope(index_path.ledger_of_directories(steps).scope if len(steps) > 2 else 0)
     paths_by_step: dict[int, list[str]] = {}
     for path in paths:
         try:
             names = os.listdir(path)  # noqa: PTH208
         except NotADirectoryError:
-            yield _misplaced_file(directories, path, path.rpartition("/")[2], keys)
+            yield _misplaced_file(directories, path, path.rpartition("/")[2], naming)
             continue
         except OSError as error:
             if len(steps) > 1 or not isinstance(error, FileNotFoundError):
                 yield _gap_row(path, error)
             continue  # else another index directory has this name
         for name in sorted(names):
-            step, file_path = index_path.step(name), f"{path}/{name}"
+            step, file_path = index_path.number_of_directory(name), f"{path}/{name}"
             if step is not None:
                 paths_by_step.setdefault(step, []).append(file_path)
             elif len(steps) == 1:
-                yield from _leaf(directories, [file_path], file_path.split("/current/")[-1])
-            elif keys.from_name(name.removesuffix(RLOC)) is not None or not _empty_directory(file_path):
-                yield _misplaced_file(directories, file_path, name.removesuffix(RLOC), keys)
+                yield from _list_leaf(directories, [file_path], file_path.split("/current/")[-1])
+            elif naming.from_name(name.removesuffix(RLOC)) is not None or not _is_empty_directory(file_path):
+                yield _misplaced_file(directories, file_path, name.removesuffix(RLOC), naming)
     for step in sorted(paths_by_step):
         next_steps = (*steps, step)
-        if len(next_steps) < index_path.STEPS:
-            yield from _list_scoped(directories, paths_by_step[step], next_steps, tops)
+        if len(next_steps) < index_path.SCOPED_DIRECTORY_COUNT:
+            yield from _list_scoped(directories, paths_by_step[step], next_steps, top_paths)
         else:
-            ledger = index_path.ledger_spelt(next_steps)
-            home = index_path.scoped_ledger_to_path(ledger).rpartition("/")[0]
-            padded_files = _files_below(tops, next_steps)
-            yield from _leaf(directories, paths_by_step[step], home, _keys(ledger.scope), padded_files)
+            ledger = index_path.ledger_of_directories(next_steps)
+            leaf = index_path.scoped_ledger_to_path(ledger).rpartition("/")[0]
+            padded_files = _find_padded_files(top_paths, next_steps)
+            yield from _list_leaf(
+                directories, paths_by_step[step], leaf, _naming_of_scope(ledger.scope), padded_files
+            )
 
 
 def _list_unpadded(
-    directories: Sequence[str], inner: Mapping[_Steps, Sequence[str]]
+    directories: Sequence[str], third_steps: Mapping[_Steps, Sequence[str]]
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List ledgers of other scopes below first steps without zero padding; ``inner`` are their third steps.
+    """List ledgers of other scopes below first steps without zero padding, in ``third_steps``.
 
-    Another part may list the padded first step. The server opens the index of a ledger there if it has one.
+    Another part may list the padded first step. If a ledger's index is there too, the server opens that one.
     """
-    for steps in sorted(inner):
+    for steps in sorted(third_steps):
         name = f"{steps[0]:08x}"
-        tops = [path for directory in directories if Path(path := f"{directory}/current/{name}").is_dir()]
-        yield from _list_scoped(directories, inner[steps], steps, tops)
+        paths = [path for directory in directories if Path(path := f"{directory}/current/{name}").is_dir()]
+        yield from _list_scoped(directories, third_steps[steps], steps, paths)
 
 
-def _files_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
+def _find_padded_files(top_paths: Sequence[str], steps: _Steps) -> dict[str, str]:
     """Return the index files, by name, below padded first steps. The later steps may lack padding."""
     padded_files: dict[str, str] = {}
-    for first_level, spelling in product(tops, index_path.spellings(steps[1:])):
-        folder = f"{first_level}/{spelling}"
-        with suppress(OSError):  # most spellings do not exist; listing their own part reports a gap
+    for first_level, later_steps in product(top_paths, index_path.directory_paths(steps[1:])):
+        folder = f"{first_level}/{later_steps}"
+        with suppress(OSError):  # most spellings do not exist; the part that lists them reports other errors
             for name in os.listdir(folder):  # noqa: PTH208
                 if index_path.scoped_ledger_from_name(name.removesuffix(RLOC)) is not None:
                     padded_files.setdefault(name.removesuffix(RLOC), f"{folder}/{name}")
     return padded_files
 
 
-def _keys(scope_id: int) -> _Keys:
+def _naming_of_scope(scope_id: int) -> _Naming:
     if scope_id == 0:
-        return _SCOPE_0_KEYS
-    return _Keys(
+        return _SCOPE_0_NAMING
+    return _Naming(
         scope_id,
         index_path.scoped_ledger_from_name,
         lambda ledger_id: index_path.scoped_ledger_to_path(LedgerId(ledger_id, scope_id)),
@@ -306,20 +305,20 @@ def _keys(scope_id: int) -> _Keys:
     )
 
 
-def _leaf(
+def _list_leaf(
     directories: Sequence[str],
     paths: Sequence[str],
-    place: str,
-    keys: _Keys = _SCOPE_0_KEYS,
+    leaf: str,
+    naming: _Naming = _SCOPE_0_NAMING,
     path_by_name: Mapping[str, str] | None = None,
-    inner: dict[_Steps, list[str]] | None = None,
+    third_steps: dict[_Steps, list[str]] | None = None,
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List the files of one directory of indexes, which has one path in each of several index directories.
+    """List the files of one directory of indexes, in all index directories that have it (``paths``).
 
-    ``path_by_name`` are files in other directories that the server opens before files of the same name here.
-    ``inner`` receives third-level directories that may lead to ledgers of other scopes.
+    ``path_by_name`` are files in other directories. The server opens these and not files of that name here.
+    ``third_steps`` receives third-level directories that may lead to ledgers of other scopes.
     """
-    scope_id, from_name, to_path, _ = keys
+    scope_id, from_name, to_path, _ = naming
     path_by_name = dict(path_by_name or {})
     ledger_files: list[tuple[int, str]] = []
     relocations: list[tuple[str, str]] = []
@@ -327,7 +326,7 @@ def _leaf(
         try:
             names = os.listdir(path)  # noqa: PTH208
         except NotADirectoryError:
-            yield _misplaced_file(directories, path, path.rpartition("/")[2], keys)
+            yield _misplaced_file(directories, path, path.rpartition("/")[2], naming)
             continue
         except OSError as error:
             yield _gap_row(path, error)
@@ -336,36 +335,36 @@ def _leaf(
             file_path = f"{path}/{name}"
             if name.endswith(RLOC) and from_name(name.removesuffix(RLOC)) is not None:
                 relocations.append((name.removesuffix(RLOC), file_path))
-            elif (ledger := from_name(name)) is None:
-                if inner is not None and (steps := index_path.third_step(place, name)) is not None:
-                    inner.setdefault(steps, []).append(file_path)
-                elif not _empty_directory(file_path):
-                    yield SkippedPath(None, file_path, IndexState.STRAY, NOT_OURS)
-            elif to_path(ledger) != f"{place}/{name}":
-                yield _misplaced_file(directories, file_path, name, keys)
+            elif (ledger_id := from_name(name)) is None:
+                if third_steps is not None and (steps := index_path.path_numbers(leaf, name)) is not None:
+                    third_steps.setdefault(steps, []).append(file_path)
+                elif not _is_empty_directory(file_path):
+                    yield SkippedPath(None, file_path, IndexState.STRAY, STRAY_REASON)
+            elif to_path(ledger_id) != f"{leaf}/{name}":
+                yield _misplaced_file(directories, file_path, name, naming)
             elif name in path_by_name:
                 yield SkippedPath(None, file_path, IndexState.STRAY, f"the server opens {path_by_name[name]}")
             else:
                 path_by_name[name] = file_path
-                ledger_files.append((ledger, file_path))
+                ledger_files.append((ledger_id, file_path))
     for name, file_path in relocations:
-        relocated_ledger = _relocation(directories, name, file_path, place, path_by_name, keys)
+        relocated_ledger = _relocated_ledger(directories, name, file_path, leaf, path_by_name, naming)
         if isinstance(relocated_ledger, SkippedPath):
             yield relocated_ledger
         else:
             ledger_files.append((relocated_ledger, file_path))
     if ledger_files:
-        ids = np.array([ledger for ledger, _ in ledger_files], np.int64)
-        yield IndexFiles(ids, [os.fsencode(file_path) for _, file_path in ledger_files], scope_id)
+        ledger_ids = np.array([ledger for ledger, _ in ledger_files], np.int64)
+        yield IndexFiles(ledger_ids, [os.fsencode(file_path) for _, file_path in ledger_files], scope_id)
 
 
-def _relocation(
-    directories: Sequence[str], name: str, path: str, place: str, path_by_name: dict[str, str], keys: _Keys
+def _relocated_ledger(
+    directories: Sequence[str], name: str, path: str, leaf: str, path_by_name: dict[str, str], naming: _Naming
 ) -> int | SkippedPath:
     """Return the ledger of a relocation file. If a directory has the ``.idx``, return the file as a stray."""
-    ledger = keys.from_name(name)
-    if ledger is None or keys.to_path(ledger) != f"{place}/{name}":
-        return _misplaced_file(directories, path, name, keys)
+    ledger_id = naming.from_name(name)
+    if ledger_id is None or naming.to_path(ledger_id) != f"{leaf}/{name}":
+        return _misplaced_file(directories, path, name, naming)
     if name in path_by_name:
         return SkippedPath(
             None,
@@ -374,22 +373,22 @@ def _relocation(
             f"left behind by a relocation; the server opens {path_by_name[name]}",
         )
     path_by_name[name] = path
-    return ledger
+    return ledger_id
 
 
-def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Keys) -> SkippedPath:
-    """Return a file at the wrong path for its name: an index that the server cannot open, or a stray."""
-    ledger = keys.from_name(name)
+def _misplaced_file(directories: Sequence[str], path: str, name: str, naming: _Naming) -> SkippedPath:
+    """Return the row of a file at the wrong path for its name: a stray, or an index that no server opens."""
+    ledger = naming.from_name(name)
     if ledger is None:
-        return SkippedPath(None, path, IndexState.STRAY, NOT_OURS)
-    for directory, home in product(directories, keys.places(ledger)):
+        return SkippedPath(None, path, IndexState.STRAY, STRAY_REASON)
+    for directory, home in product(directories, naming.server_paths(ledger)):
         if Path(directory, "current", home).exists():
             return SkippedPath(None, path, IndexState.STRAY, f"the server opens {directory}/current/{home}")
-    reason = f"is not at its path {keys.to_path(ledger)}" + ("" if keys.scope_id else _UNOPENABLE_NOTE)
-    return SkippedPath(ledger, path, IndexState.MISPLACED, reason, scope_id=keys.scope_id)
+    reason = f"is not at its path {naming.to_path(ledger)}" + ("" if naming.scope_id else _UNOPENABLE_NOTE)
+    return SkippedPath(ledger, path, IndexState.MISPLACED, reason, scope_id=naming.scope_id)
 
 
-def _empty_directory(path: str) -> bool:
+def _is_empty_directory(path: str) -> bool:
     try:
         return not any(Path(path).iterdir())
     except OSError:

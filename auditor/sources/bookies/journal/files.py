@@ -1,7 +1,7 @@
 """A bookie's journals: their files, the position where a replay would start, and the entries after it.
 
-The position follows from the lastMark files. The program reads these when it finds the directories, before it
-reads any index.
+The position follows from the lastMark files. The program reads the lastMark files when it finds the
+directories, before it reads any index.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from auditor.codecs.bookie.journal import MASTER_KEY, Journal
 from auditor.codecs.bookie.length_prefixed import Longs
 from auditor.errors import DecodeError
 from auditor.model.states import ReplayError
-from auditor.sources.bookies.mark_times import DatedIndex, JournalTime, bound_by_index, date_index
+from auditor.sources.bookies.mark_times import DatedIndex, JournalTime, find_index_date, limit_by_index_write
 from auditor.sources.bookies.paths import BookiePaths, OwnedDirectory
 from auditor.sources.bookies.places import mark_name, replay_marks
 from auditor.sources.regular_file import open_regular
 
-SUFFIX = ".txn"
+JOURNAL_SUFFIX = ".txn"
 MAX_KEPT_BYTES = 1 << 30
 ENTRY_BYTES = 3 * 8  # its scope, ledger and entry id
 MAX_MASTER_KEY_ENTRIES = MAX_KEPT_BYTES // ENTRY_BYTES
@@ -38,8 +38,8 @@ _DEDUPLICATE_ENTRIES = 4 << 20  # number of entries after which duplicates are d
 class JournalFile(NamedTuple):
     """A journal file: its id, which is its name in hexadecimal, and its path.
 
-    The first file of a journal has the clock's milliseconds as its id. Each later id is the one before it
-    plus one (``Journal.run``). So an id gives the order of files, and no time.
+    The id of a journal's first file is the clock's time in ms. Each later id is the one before it plus one
+    (``Journal.run``). So ids give the order of files, and no times.
     """
 
     id: int
@@ -52,7 +52,8 @@ class JournalEntries(NamedTuple):
     Attributes:
         master_keys: Number of records with a ledger's master key.
         cut: Whether the file ends inside a record.
-        damage: Bytes after these entries that no server can have written. None in a sound file.
+        damage: The fault of the bytes after these entries, which no server can have written. None in a sound
+            file.
         replay_error: How a server's replay ends at the damage. None if the replay continues.
     """
 
@@ -70,7 +71,7 @@ def list_journals(directory: str) -> list[JournalFile]:
 
     Raises:
         OSError: the directory cannot be listed.
-        ValueError: a file has a name that the server cannot parse either: it would not start.
+        ValueError: the name of a file cannot be parsed. The server would not start with it either.
 
     >>> list_journals("/no/such/directory")
     Traceback (most recent call last):
@@ -78,10 +79,10 @@ def list_journals(directory: str) -> list[JournalFile]:
     FileNotFoundError: [Errno 2] No such file or directory: '/no/such/directory/current'
     """
     journals = []
-    with os.scandir(f"{directory}/current") as entries:
-        for entry in entries:
-            if entry.name.endswith(SUFFIX):
-                journals.append(JournalFile(_file_id(entry.name), entry.path))
+    with os.scandir(f"{directory}/current") as directory_entries:
+        for directory_entry in directory_entries:
+            if directory_entry.name.endswith(JOURNAL_SUFFIX):
+                journals.append(JournalFile(_file_id(directory_entry.name), directory_entry.path))
     return sorted(journals)
 
 
@@ -94,18 +95,18 @@ def _file_id(name: str) -> int:
 
 
 def read_entries(path: str, start: int) -> JournalEntries:
-    """Read the records of a journal file from byte ``start`` on. Byte 0 stands for the first record.
+    """Read the records of a journal file from byte ``start`` on. 0 means from the first record on.
 
-    Each entry takes `ENTRY_BYTES` of memory, and a third more while the columns are put together.
+    Each entry takes `ENTRY_BYTES` of memory, and a third more while the columns are concatenated.
 
     Raises:
         OSError: the file cannot be read.
         DecodeError: the file is shorter than ``start``, or has more than `MAX_MASTER_KEY_ENTRIES` entries.
     """
-    scopes: list[Longs] = []
-    ledgers: list[Longs] = []
-    entries: list[Longs] = []
-    count = master_key_count = 0
+    scope_parts: list[Longs] = []
+    ledger_parts: list[Longs] = []
+    entry_parts: list[Longs] = []
+    entry_count = master_key_count = 0
     damage: DecodeError | None = None
     replay_error: ReplayError | None = None
     journal: Journal | None = None
@@ -118,16 +119,26 @@ def read_entries(path: str, start: int) -> JournalEntries:
             for records in journal.records(start):
                 master_key_count += int((records.entry_ids == MASTER_KEY).sum())
                 _, ledger_ids, entry_ids, scope_ids = records.entries()
-                scopes.append(scope_ids)
-                ledgers.append(ledger_ids)
-                entries.append(entry_ids)
-                count += len(entry_ids)
-                is_full = count > _DEDUPLICATE_ENTRIES and len(ledgers) > 1 and count > 2 * len(ledgers[0])
-                if is_full and not any(column.any() for column in scopes):  # no server writes other scopes
-                    distinct_ids = distinct(np.concatenate(ledgers), np.concatenate(entries))
-                    ledgers, entries, count = [distinct_ids[0]], [distinct_ids[1]], len(distinct_ids[0])
-                    scopes = [np.zeros(count, np.int64)]
-                if count > MAX_MASTER_KEY_ENTRIES:
+                scope_parts.append(scope_ids)
+                ledger_parts.append(ledger_ids)
+                entry_parts.append(entry_ids)
+                entry_count += len(entry_ids)
+                has_many_duplicates = (
+                    entry_count > _DEDUPLICATE_ENTRIES
+                    and len(ledger_parts) > 1
+                    and entry_count > 2 * len(ledger_parts[0])
+                )
+                if has_many_duplicates and not any(
+                    scope_part.any() for scope_part in scope_parts
+                ):  # no server writes other scopes
+                    distinct_ids = distinct(np.concatenate(ledger_parts), np.concatenate(entry_parts))
+                    ledger_parts, entry_parts, entry_count = (
+                        [distinct_ids[0]],
+                        [distinct_ids[1]],
+                        len(distinct_ids[0]),
+                    )
+                    scope_parts = [np.zeros(entry_count, np.int64)]
+                if entry_count > MAX_MASTER_KEY_ENTRIES:
                     raise DecodeError(
                         "journal", int(records.offsets[-1]), f"more than {MAX_MASTER_KEY_ENTRIES} entries"
                     )
@@ -136,18 +147,18 @@ def read_entries(path: str, start: int) -> JournalEntries:
             damage, cut = error, False
             # An invalid version is the only damage for which Journal.open fails.
             replay_error = journal.replay_error if journal is not None else ReplayError.INVALID_VERSION
-    scope_ids, ledger_ids, entry_ids = map(_take_column, (scopes, ledgers, entries))
+    scope_ids, ledger_ids, entry_ids = map(_concatenate_and_clear, (scope_parts, ledger_parts, entry_parts))
     return JournalEntries(scope_ids, ledger_ids, entry_ids, master_key_count, cut, damage, replay_error)
 
 
-def _take_column(pieces: list[Longs]) -> Longs:
-    """Concatenate the pieces into one array, and clear the list so that the pieces use no memory."""
-    column = np.concatenate([np.empty(0, np.int64), *pieces])
-    pieces.clear()
+def _concatenate_and_clear(id_arrays: list[Longs]) -> Longs:
+    """Concatenate the arrays, and clear the list so that the arrays use no more memory."""
+    column = np.concatenate([np.empty(0, np.int64), *id_arrays])
+    id_arrays.clear()
     return column
 
 
-def first_records(path: str) -> str | None:
+def find_record_kind(path: str) -> str | None:
     """Return `ENTRIES` if a journal file has an entry, else `MASTER_KEYS` if it has a master key, else None.
 
     Raises:
@@ -169,7 +180,7 @@ def first_records(path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class JournalDirectory:
-    """One journal of a bookie, the SHA-256 of its VERSION, and the position from which it is replayed."""
+    """One journal of a bookie, the SHA-256 of its VERSION, and the mark from which the bookie replays it."""
 
     path: str
     version_sha256: str
@@ -183,33 +194,32 @@ class Journals:
 
     Attributes:
         trouble: Why the entries in the journals cannot be known completely. None if they can.
-        dated: A time up to which the index has all entries, with its evidence. Later entries may be in the
-            journals only. None if nothing dates the marks.
-        stopped: When the bookie wrote the last mark, if it then stopped cleanly, with all entries in its
-            index. None if it did not stop cleanly.
-        marked: When the newest mark was written. None if it is not known.
-        index_written: When RocksDB last wrote to each index directory: the oldest of these times. None if
-            there is none.
-        unmarked: Ledger directories with a lastMark that cannot be read or decoded. The bookie replays its
-            journals from another directory's mark, or from their beginning.
+        index_date: A time up to which the index has all entries, with its evidence. Later entries may be in
+            the journals only. None if nothing dates the marks.
+        clean_stop_ms: When the bookie wrote the last mark, if it then stopped cleanly, with all entries in
+            its index. None if it did not stop cleanly.
+        mark_ms: When the newest mark was written. None if it is not known.
+        index_written_ms: The oldest of RocksDB's last writes to the index directories. None if none is known.
+        directories_without_mark: Ledger directories with a lastMark that cannot be read or decoded. The
+            bookie replays its journals from another directory's mark, or from their beginning.
     """
 
     directories: tuple[JournalDirectory, ...] = ()
     trouble: str | None = "none of its directories was found"
-    dated: DatedIndex | None = None
-    stopped: int | None = None
-    marked: int | None = None
-    index_written: int | None = None
-    unmarked: tuple[str, ...] = ()
+    index_date: DatedIndex | None = None
+    clean_stop_ms: int | None = None
+    mark_ms: int | None = None
+    index_written_ms: int | None = None
+    directories_without_mark: tuple[str, ...] = ()
 
     @property
     def index_time(self) -> int | None:
-        """The time of ``dated``, in ms."""
-        return None if self.dated is None else self.dated.at
+        """The time of ``index_date``, in ms. None if there is no date."""
+        return None if self.index_date is None else self.index_date.time_ms
 
-    def bound(self, date: DatedIndex | None) -> DatedIndex | None:
-        """Return ``date``, or an earlier time if the files of the index are older than the newest mark."""
-        return bound_by_index(date, self.index_written, self.marked)
+    def limit_by_index(self, index_date: DatedIndex | None) -> DatedIndex | None:
+        """Return ``index_date``, or an earlier time if the index's files are older than the newest mark."""
+        return limit_by_index_write(index_date, self.index_written_ms, self.mark_ms)
 
 
 NO_JOURNALS = Journals()
@@ -224,23 +234,29 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
         instance_id: The instance id of the cluster. None if it is not known.
     """
     ledger_directories = [paths.found.get(path) for path in paths.ledger]
-    marks = [dict(directory.found.marks) if directory is not None else {} for directory in ledger_directories]
-    written_times = [
+    mark_by_name_lists = [
+        dict(directory.found.marks) if directory is not None else {} for directory in ledger_directories
+    ]
+    mark_times = [
         directory.found.marked_ms if directory is not None else None for directory in ledger_directories
     ]
-    known_times = [marked_ms for marked_ms in written_times if marked_ms is not None]
+    known_mark_times = [marked_ms for marked_ms in mark_times if marked_ms is not None]
     has_all_marks = bool(ledger_directories) and all(
         directory is not None and directory.found.unclean is False and directory.found.marks
         for directory in ledger_directories
     )
-    troubles = list(_troubles(bookie_id, paths, instance_id))
-    replay_start_marks = replay_marks(marks, len(paths.journal))
+    troubles = list(_journal_troubles(bookie_id, paths, instance_id))
+    replay_start_marks = replay_marks(mark_by_name_lists, len(paths.journal))
     directories = (
         ()
         if troubles
         else tuple(
-            JournalDirectory(owned.found.path, hashlib.sha256(owned.found.version or b"").hexdigest(), *mark)
-            for owned, mark in zip(
+            JournalDirectory(
+                journal_directory.found.path,
+                hashlib.sha256(journal_directory.found.version or b"").hexdigest(),
+                *mark,
+            )
+            for journal_directory, mark in zip(
                 (paths.found[path] for path in paths.journal), replay_start_marks, strict=True
             )
         )
@@ -248,15 +264,17 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
     return Journals(
         directories=directories,
         trouble="; ".join(troubles) or None,
-        dated=bound_by_index(
-            date_index(list(zip(marks, written_times, strict=True)), _journal_times(paths)),
-            index_written(paths),
-            max(known_times, default=None),
+        index_date=limit_by_index_write(
+            find_index_date(list(zip(mark_by_name_lists, mark_times, strict=True)), _journal_times(paths)),
+            oldest_index_write_ms(paths),
+            max(known_mark_times, default=None),
         ),
-        stopped=min(known_times) if has_all_marks and len(known_times) == len(written_times) else None,
-        marked=max(known_times, default=None),
-        index_written=index_written(paths),
-        unmarked=tuple(
+        clean_stop_ms=min(known_mark_times)
+        if has_all_marks and len(known_mark_times) == len(mark_times)
+        else None,
+        mark_ms=max(known_mark_times, default=None),
+        index_written_ms=oldest_index_write_ms(paths),
+        directories_without_mark=tuple(
             directory.found.path
             for directory in ledger_directories
             if directory is not None and directory.found.marked_ms is not None and not directory.found.marks
@@ -264,11 +282,15 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
     )
 
 
-def index_written(paths: BookiePaths) -> int | None:
+def oldest_index_write_ms(paths: BookiePaths) -> int | None:
     """Return the oldest of RocksDB's last writes to the index directories, in ms. None if none is known."""
-    directories_found = [paths.found[path].found for path in paths.index if path in paths.found]
+    index_directories = [paths.found[path].found for path in paths.index if path in paths.found]
     return min(
-        (each.index_written_ms for each in directories_found if each.index_written_ms is not None),
+        (
+            directory.index_written_ms
+            for directory in index_directories
+            if directory.index_written_ms is not None
+        ),
         default=None,
     )
 
@@ -277,12 +299,12 @@ def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...
     """Return for each journal the name of its mark file, and its files with their times."""
     journals = [paths.found.get(path) for path in paths.journal]
     return [
-        (mark_name(number, len(journals)), () if journal is None else journal.found.journal_times)
-        for number, journal in enumerate(journals)
+        (mark_name(journal_number, len(journals)), () if journal is None else journal.found.journal_times)
+        for journal_number, journal in enumerate(journals)
     ]
 
 
-def _troubles(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> Iterator[str]:
+def _journal_troubles(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> Iterator[str]:
     if not paths.journal:
         yield "no VERSION contains the journal directories of this bookie"
     if paths.journals_differ:
@@ -293,12 +315,16 @@ def _troubles(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> It
             yield f"ledger directory {path} (its lastMark is needed): {paths.reasons[path]}"
     for path in paths.journal:
         directory = paths.found.get(path)
-        trouble = paths.reasons[path] if directory is None else _trouble(bookie_id, directory, instance_id)
+        trouble = (
+            paths.reasons[path]
+            if directory is None
+            else _directory_trouble(bookie_id, directory, instance_id)
+        )
         if trouble is not None:
             yield f"journal directory {path}: {trouble}"
 
 
-def _trouble(bookie_id: str, directory: OwnedDirectory, instance_id: str | None) -> str | None:
+def _directory_trouble(bookie_id: str, directory: OwnedDirectory, instance_id: str | None) -> str | None:
     path, cookie = directory.found.path, directory.cookie
     if not directory.found.has_current:
         return f"{path} has no current/"

@@ -2,14 +2,15 @@
 
 A bookie replays its journals from the greatest mark of its ledger directories. So the bookie has the entries
 after the mark. Entries before the mark prove nothing: they were in the index once, and the index may have
-lost them. The tail is complete only if three conditions hold: every journal directory is the bookie's, the
-file that the mark names still exists, and no file is damaged. A file that ends inside a record is sound: a
-restart would end there too.
+lost them. The tail is complete if three conditions hold. Every journal directory belongs to the bookie. The
+file that the mark names still exists. No file is damaged. A file that ends inside a record is not damaged:
+the bookie's replay would end there too.
 
-A bookie with ``journalWriteData=false`` writes ledgers' master keys to its journal, and never an entry. So a
-tail cannot always prove that an entry is not in the journal. A tail that has entries proves it. A tail
-without records proves it if the journal has entries before the mark. A tail with master keys alone, or a
-journal without records, does not prove it.
+A bookie with ``journalWriteData=false`` writes ledgers' master keys to its journal, and never an entry. Its
+tail does not show which entries are on their way to the index. So the program needs proof that the bookie
+writes entries to its journal. A tail that has entries proves it. A tail without records proves it if the
+journal has entries before the mark. A tail with master keys alone, or a journal without records, proves
+nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from auditor.codecs.byte_column import binary_array
 from auditor.errors import DecodeError
 from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.states import ReplayError, TailState
-from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS
+from auditor.sources.bookies.availability import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from auditor.sources.bookies.index_files.listing import check_versions
 from auditor.sources.bookies.journal.files import (
     ENTRIES,
@@ -38,15 +39,15 @@ from auditor.sources.bookies.journal.files import (
     JournalDirectory,
     JournalEntries,
     JournalFile,
-    first_records,
+    find_record_kind,
     list_journals,
     read_entries,
 )
 from auditor.sources.bookies.parts import IndexDirectory
 from auditor.sources.clock import now_ms
 
-NO_DATA = "the journal has master keys and no entries: journalWriteData=false"
-NO_RECORDS = "the journal has no records: unknown whether entries are written to it (journalWriteData)"
+NO_ENTRIES_REASON = "the journal has master keys and no entries: journalWriteData=false"
+NO_RECORDS_REASON = "the journal has no records: unknown whether entries are written to it (journalWriteData)"
 
 SCHEMA = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
@@ -63,7 +64,7 @@ SCHEMA = schema_of(
     (
         "groups",
         pa.binary(),
-        "the ledger's entries after the mark: BP-34 groups of 24 bytes, without the header of a BP-34 list",
+        "entries of the ledger after the mark: BP-34 groups of 24 bytes, without the header of a BP-34 list",
     ),
     (
         "state",
@@ -114,15 +115,15 @@ class _DirectoryTail:
     replay_error: ReplayError | None = None
     modified: int | None = None
     lacks_mark_file: bool = False
-    tail: list[JournalFile] = field(default_factory=list)
-    below: list[JournalFile] = field(default_factory=list)
-    pieces: list[JournalEntries] = field(default_factory=list)
+    files_from_mark: list[JournalFile] = field(default_factory=list)
+    files_before_mark: list[JournalFile] = field(default_factory=list)
+    entries_by_file: list[JournalEntries] = field(default_factory=list)
 
     @property
     def entries(self) -> int:
-        return sum(len(piece.entry_ids) for piece in self.pieces)
+        return sum(len(file_entries.entry_ids) for file_entries in self.entries_by_file)
 
-    def wrong(
+    def record_fault(
         self,
         reason: str,
         path: str | None = None,
@@ -143,7 +144,7 @@ def to_json(parts: Sequence[TailPart]) -> str:
     return json.dumps([asdict(part) for part in parts])
 
 
-def from_json(text: str) -> list[TailPart]:
+def from_json(json_text: str) -> list[TailPart]:
     """Return the parts in the text that `to_json` wrote."""
     return [
         TailPart(
@@ -151,7 +152,7 @@ def from_json(text: str) -> list[TailPart]:
             tuple(JournalDirectory(**directory) for directory in part["directories"]),
             part["trouble"],
         )
-        for part in json.loads(text)
+        for part in json.loads(json_text)
     ]
 
 
@@ -162,122 +163,133 @@ def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
     """
     start_ms = now_ms()
     if part.trouble is not None:
-        yield _batch([_summary(part.bookie_id, _DirectoryTail(None, part.trouble), start_ms)])
+        yield _rows_batch([_directory_row(part.bookie_id, _DirectoryTail(None, part.trouble), start_ms)])
         return
     journals = [_read_directory(directory) for directory in part.directories]
-    if (data_doubt := _data_doubt(journals)) is not None:
+    if (no_proof_reason := _find_no_proof_reason(journals)) is not None:
         for journal in journals:
-            journal.wrong(data_doubt)
+            journal.record_fault(no_proof_reason)
     yield from _ledger_rows(
-        part.bookie_id, [piece for part_journal in journals for piece in part_journal.pieces]
+        part.bookie_id,
+        [file_entries for part_journal in journals for file_entries in part_journal.entries_by_file],
     )
-    yield _batch([_summary(part.bookie_id, journal, start_ms) for journal in journals])
+    yield _rows_batch([_directory_row(part.bookie_id, journal, start_ms) for journal in journals])
 
 
 def _read_directory(directory: JournalDirectory) -> _DirectoryTail:
     journal = _DirectoryTail(directory, path=directory.path)
     directories = [IndexDirectory(directory.path, directory.version_sha256)]
     for version_gap in check_versions(directories):
-        journal.wrong(version_gap.reason, version_gap.path)
+        journal.record_fault(version_gap.reason, version_gap.path)
         return journal
     mark = LastMark(directory.mark_file_id, directory.mark_offset)
     try:
         files = list_journals(directory.path)
     except OSError as error:
-        journal.wrong(_error_text(error))
+        journal.record_fault(_error_text(error))
         return journal
     except ValueError as error:
-        journal.wrong(str(error), replay_error=ReplayError.INVALID_NAME)
+        journal.record_fault(str(error), replay_error=ReplayError.INVALID_NAME)
         return journal
-    journal.below = [file for file in files if file.id < mark.file_id]
-    journal.tail = [file for file in files if file.id >= mark.file_id]
-    if mark.file_id > 0 and (not journal.tail or journal.tail[0].id != mark.file_id):
+    journal.files_before_mark = [file for file in files if file.id < mark.file_id]
+    journal.files_from_mark = [file for file in files if file.id >= mark.file_id]
+    if mark.file_id > 0 and (not journal.files_from_mark or journal.files_from_mark[0].id != mark.file_id):
         journal.lacks_mark_file = True
-        journal.wrong(f"{mark.file_name} is missing; the bookie would replay the journal from it")
-    for file in journal.tail:
+        journal.record_fault(f"{mark.file_name} is missing; the bookie would replay the journal from it")
+    for file in journal.files_from_mark:
         _read_file(journal, file, mark.offset if file.id == mark.file_id else 0)
-    for after in check_versions(directories):
-        journal.wrong(after.reason, after.path)
+    for version_change in check_versions(directories):
+        journal.record_fault(version_change.reason, version_change.path)
     return journal
 
 
-def _read_file(journal: _DirectoryTail, file: JournalFile, start: int) -> None:
+def _read_file(journal: _DirectoryTail, file: JournalFile, first_byte: int) -> None:
     try:
-        changed_ms = Path(file.path).stat().st_mtime_ns // 1_000_000
-        journal.modified = max(changed_ms, journal.modified or 0)
-        piece = read_entries(file.path, start)
+        modified_ms = Path(file.path).stat().st_mtime_ns // 1_000_000
+        journal.modified = max(modified_ms, journal.modified or 0)
+        file_entries = read_entries(file.path, first_byte)
     except OSError as error:
-        journal.wrong(_error_text(error), file.path)
+        journal.record_fault(_error_text(error), file.path)
         return
     except DecodeError as error:
-        journal.wrong(error.reason, file.path, error.offset)
+        journal.record_fault(error.reason, file.path, error.offset)
         return
-    journal.pieces.append(piece)
-    if piece.damage is not None:
-        journal.wrong(piece.damage.reason, file.path, piece.damage.offset, piece.replay_error)
+    journal.entries_by_file.append(file_entries)
+    if file_entries.damage is not None:
+        journal.record_fault(
+            file_entries.damage.reason, file.path, file_entries.damage.offset, file_entries.replay_error
+        )
 
 
-def _data_doubt(journals: Sequence[_DirectoryTail]) -> str | None:
-    """Return why a tail without entries does not prove that the bookie wrote none.
+def _find_no_proof_reason(journals: Sequence[_DirectoryTail]) -> str | None:
+    """Return why it is not proved that the bookie writes entries to its journals.
 
-    Returns None if the tail proves it, or has entries.
+    Return None if it is proved.
     """
     if any(journal.entries for journal in journals):
         return None
-    if any(piece.master_keys for journal in journals for piece in journal.pieces):
-        return NO_DATA
-    # Search all files, newest first: also the part of the mark's own file before the mark.
-    files = sorted({file for journal in journals for file in (*journal.tail, *journal.below)}, reverse=True)
+    if any(file_entries.master_keys for journal in journals for file_entries in journal.entries_by_file):
+        return NO_ENTRIES_REASON
+    # Search all files whole, newest first: an entry before the mark is proof too.
+    files = sorted(
+        {file for journal in journals for file in (*journal.files_from_mark, *journal.files_before_mark)},
+        reverse=True,
+    )
     for file in files:
         try:
-            record_kind = first_records(file.path)
+            record_kind = find_record_kind(file.path)
         except (OSError, DecodeError):
             continue  # a file before the mark may be deleted at any time
         if record_kind == ENTRIES:
             return None
         if record_kind == MASTER_KEYS:
-            return NO_DATA
-    return NO_RECORDS
+            return NO_ENTRIES_REASON
+    return NO_RECORDS_REASON
 
 
 def _error_text(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _ledger_rows(bookie_id: str, pieces: Sequence[JournalEntries]) -> Iterator[pa.RecordBatch]:
+def _ledger_rows(bookie_id: str, entry_lists: Sequence[JournalEntries]) -> Iterator[pa.RecordBatch]:
     """Yield one row per ledger, from all journals together."""
-    if not pieces:
+    if not entry_lists:
         return
-    scopes, ledgers, entries = (np.concatenate(column) for column in list(zip(*pieces, strict=True))[:3])
-    for scope_id in np.unique(scopes).tolist():
-        is_of_scope = scopes == scope_id
+    scope_ids, ledger_ids, entry_ids = (
+        np.concatenate(column) for column in list(zip(*entry_lists, strict=True))[:3]
+    )
+    for scope_id in np.unique(scope_ids).tolist():
+        is_of_scope = scope_ids == scope_id
         yield from _rows_of_scope(
-            bookie_id, scope_id, *ledger_sets(ledgers[is_of_scope], entries[is_of_scope])
+            bookie_id, scope_id, *ledger_sets(ledger_ids[is_of_scope], entry_ids[is_of_scope])
         )
 
 
 def _rows_of_scope(
-    bookie_id: str, scope_id: int, ids: Longs, entry_sets: GroupBatch
+    bookie_id: str, scope_id: int, ledger_ids: Longs, entry_sets: GroupBatch
 ) -> Iterator[pa.RecordBatch]:
-    data, ends = entry_sets.tobytes(), entry_sets.offsets * GROUP.itemsize
-    start = 0
-    while start < len(ids):
-        last_full_row = int(np.searchsorted(ends, ends[start] + MAX_BATCH_BYTES, "right")) - 1
-        end = min(start + ROWS, max(last_full_row, start + 1), len(ids))
-        groups = binary_array(data[ends[start] : ends[end]], ends[start : end + 1] - ends[start])
+    group_bytes, group_ends = entry_sets.tobytes(), entry_sets.offsets * GROUP.itemsize
+    first_row = 0
+    while first_row < len(ledger_ids):
+        last_full_row = int(np.searchsorted(group_ends, group_ends[first_row] + MAX_BATCH_BYTES, "right")) - 1
+        end_row = min(first_row + MAX_BATCH_ROWS, max(last_full_row, first_row + 1), len(ledger_ids))
+        groups = binary_array(
+            group_bytes[group_ends[first_row] : group_ends[end_row]],
+            group_ends[first_row : end_row + 1] - group_ends[first_row],
+        )
         columns = {
             "bookie_id": bookie_id,
             "scope_id": scope_id,
-            "ledger_id": ids[start:end],
+            "ledger_id": ledger_ids[first_row:end_row],
             "groups": groups,
             "state": TailState.OK,
         }
-        yield rows_of_columns(SCHEMA, end - start, columns)
-        start = end
+        yield rows_of_columns(SCHEMA, end_row - first_row, columns)
+        first_row = end_row
 
 
-def _summary(bookie_id: str, journal: _DirectoryTail, start_ms: int) -> dict[str, Any]:
-    mark = journal.directory
+def _directory_row(bookie_id: str, journal: _DirectoryTail, start_ms: int) -> dict[str, Any]:
+    mark_position = journal.directory
     return {
         "bookie_id": bookie_id,
         "groups": b"",
@@ -289,16 +301,16 @@ def _summary(bookie_id: str, journal: _DirectoryTail, start_ms: int) -> dict[str
         "reason": journal.reason,
         "offset": journal.offset,
         "path": journal.path,
-        "mark_file_id": mark.mark_file_id if mark else None,
-        "mark_offset": mark.mark_offset if mark else None,
+        "mark_file_id": mark_position.mark_file_id if mark_position else None,
+        "mark_offset": mark_position.mark_offset if mark_position else None,
         "read_at": start_ms,
         "modified": journal.modified,
-        "files": len(journal.tail),
-        "files_below": len(journal.below),
+        "files": len(journal.files_from_mark),
+        "files_below": len(journal.files_before_mark),
         "entries": journal.entries,
         "replay_error": journal.replay_error,
     }
 
 
-def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+def _rows_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)

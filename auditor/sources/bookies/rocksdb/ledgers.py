@@ -5,12 +5,13 @@
     locations-scoped   scope, ledger id, entry id: 3 * i64     as in ``locations``
 
 All numbers are big-endian. The program reads the databases side by side, in the order of keys. So the entries
-of a ledger come together. The program folds them into groups, batch by batch. If a ledger continues in the
-next batch, it keeps only the groups. Memory grows with the groups of one ledger, never with its entries.
+of a ledger follow one another. The program folds them into groups, batch by batch. If a ledger continues in
+the next batch, the program keeps only its groups. Memory grows with the groups of one ledger, never with its
+entries.
 
-The database ``locations-scoped`` is for ledgers outside scope 0 (BP-35). The proposal gives it no name; this
-program chose one. The proposal also has no index of ledgers for these scopes. So a ledger that has a location
-exists, and none is in limbo. No server writes this database yet.
+The database ``locations-scoped`` is for ledgers outside scope 0 (BP-35). The proposal gives the database no
+name; this program chose one. The proposal also has no index of ledgers for these scopes. So a ledger counts
+as existing if it has a location, and no ledger is in limbo. No server writes this database yet.
 """
 
 from __future__ import annotations
@@ -34,30 +35,30 @@ KEY_BYTES, VALUE_BYTES = 16, 8
 class LedgerSets(NamedTuple):
     """Complete ledgers in ascending order of ids, with the entries of each.
 
-    ``failed`` gives, by ledger id, the reason why the entries are too irregular to fold.
+    ``failure_by_id`` has the reason for each ledger whose entries are too irregular to fold.
     """
 
     ids: Longs
     groups: GroupBatch
-    failed: dict[int, str]
+    failure_by_id: dict[int, str]
 
-    def part(self, start: int, stop: int) -> LedgerSets:
+    def slice_ledgers(self, start: int, stop: int) -> LedgerSets:
         """Return the ledgers ``start:stop``.
 
         >>> sets = LedgerSets(np.array([5, 7]), GroupBatch.from_tuples([[], [(1, 1, 1, 0)]]), {})
-        >>> sets.part(1, 2).groups.first.tolist()
+        >>> sets.slice_ledgers(1, 2).groups.first.tolist()
         [1]
         """
         offsets, groups = self.groups.offsets[start : stop + 1], self.groups
         group_rows = slice(offsets[0], offsets[-1])
-        part = GroupBatch(
+        sliced_groups = GroupBatch(
             groups.first[group_rows],
             groups.last[group_rows],
             groups.size[group_rows],
             groups.period[group_rows],
             offsets - offsets[0],
         )
-        return LedgerSets(self.ids[start:stop], part, self.failed)
+        return LedgerSets(self.ids[start:stop], sliced_groups, self.failure_by_id)
 
 
 def fold_locations(
@@ -68,33 +69,33 @@ def fold_locations(
     Args:
         batches: The rows, in the order of keys.
         unexpected_rows: Receives the rows that the server cannot have written.
-        signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. Negative ids come after
-            all others. The rows must then have no negative entry ids: `scoped_ledgers` removes them.
+        signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. They come after all
+            others. If True, the rows must have no negative entry ids; `scoped_ledgers` removes these before.
     """
     open_ledger: _OpenLedger | None = None
     for rows in batches:
-        ledgers, entries = _split_keys(rows, unexpected_rows, signed_ids)
-        if not len(ledgers):
+        ledger_of_row, entry_ids = _split_keys(rows, unexpected_rows, signed_ids)
+        if not len(ledger_of_row):
             continue
-        bounds = _ledger_bounds(ledgers)
-        ids = ledgers[bounds[:-1]].astype(np.int64)
-        sets = LedgerSets(ids, fold_entries(entries.astype(np.int64), bounds), {})
-        start = 0
+        ledger_bounds = _ledger_bounds(ledger_of_row)
+        ledger_ids = ledger_of_row[ledger_bounds[:-1]].astype(np.int64)
+        sets = LedgerSets(ledger_ids, fold_entries(entry_ids.astype(np.int64), ledger_bounds), {})
+        first_row = 0
         if open_ledger is not None:
-            if open_ledger.ledger_id == ids[0]:
-                open_ledger.add(sets.part(0, 1).groups)
-                start = 1
-            if start == 0 or len(ids) > 1:
-                yield open_ledger.close_sets()
+            if open_ledger.ledger_id == ledger_ids[0]:
+                open_ledger.add(sets.slice_ledgers(0, 1).groups)
+                first_row = 1
+            if first_row == 0 or len(ledger_ids) > 1:
+                yield open_ledger.finish()
                 open_ledger = None
-        if start < len(ids):
-            last = len(ids) - 1
-            if start < last:
-                yield sets.part(start, last)
-            open_ledger = _OpenLedger(int(ids[last]))
-            open_ledger.add(sets.part(last, last + 1).groups)
+        if first_row < len(ledger_ids):
+            last_row = len(ledger_ids) - 1
+            if first_row < last_row:
+                yield sets.slice_ledgers(first_row, last_row)
+            open_ledger = _OpenLedger(int(ledger_ids[last_row]))
+            open_ledger.add(sets.slice_ledgers(last_row, last_row + 1).groups)
     if open_ledger is not None:
-        yield open_ledger.close_sets()
+        yield open_ledger.finish()
 
 
 class _OpenLedger:
@@ -112,7 +113,7 @@ class _OpenLedger:
             except CoverageLimitError as error:
                 self._record_failure(error)
 
-    def close_sets(self) -> LedgerSets:
+    def finish(self) -> LedgerSets:
         groups = GroupBatch.from_tuples([[]])
         if not self._failed:
             try:
@@ -126,25 +127,27 @@ class _OpenLedger:
         self._gathered = IncrementalFold()
 
 
-BigLongs = NDArray[np.int64]
+BigEndianLongs = NDArray[np.int64]
 """Big-endian int64 numbers, as in the keys."""
 
 
-def _split_keys(rows: Rows, unexpected_rows: UnexpectedRows, signed_ids: bool) -> tuple[BigLongs, BigLongs]:
-    """Return the ledger and entry ids of the rows that have a location."""
+def _split_keys(
+    rows: Rows, unexpected_rows: UnexpectedRows, signed_ids: bool
+) -> tuple[BigEndianLongs, BigEndianLongs]:
+    """Return the ledger ids and the entry ids of the valid rows that have a location."""
     keys, values = rows
-    if keys.all_of(KEY_BYTES) and values.all_of(VALUE_BYTES):
+    if keys.all_have_length(KEY_BYTES) and values.all_have_length(VALUE_BYTES):
         key_bytes = keys.data[keys.offsets[0] : keys.offsets[-1]]
         value_bytes = values.data[values.offsets[0] : values.offsets[-1]]
         row_numbers: NDArray[np.intp] | None = None
     else:
-        row_numbers = _sound_rows(rows, unexpected_rows, KEY_BYTES)
+        row_numbers = _valid_rows(rows, unexpected_rows, KEY_BYTES)
         key_bytes, value_bytes = (
-            keys.octets(row_numbers, KEY_BYTES).ravel(),
-            values.octets(row_numbers, VALUE_BYTES).ravel(),
+            keys.leading_bytes(row_numbers, KEY_BYTES).ravel(),
+            values.leading_bytes(row_numbers, VALUE_BYTES).ravel(),
         )
     key_pairs = key_bytes.view(">i8").reshape(-1, 2)
-    # Negative ids sort last, so checking the last ledger id finds any. Entry ids are all checked.
+    # Negative ids sort last: if any ledger id is negative, the last one is. Entry ids are all checked.
     if not signed_ids and len(key_pairs) and (key_pairs[-1, 0] < 0 or (key_pairs[:, 1] < 0).any()):
         is_valid = (key_pairs >= 0).all(axis=1)
         negative_rows = np.flatnonzero(~is_valid)
@@ -160,30 +163,30 @@ def _split_keys(rows: Rows, unexpected_rows: UnexpectedRows, signed_ids: bool) -
     return key_pairs[:, 0], key_pairs[:, 1]
 
 
-def _sound_rows(rows: Rows, unexpected_rows: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
+def _valid_rows(rows: Rows, unexpected_rows: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
     """Return the rows whose key has ``key_bytes`` bytes and whose value has the length of a location."""
-    is_valid = rows.of_lengths(key_bytes, VALUE_BYTES)
+    is_valid = rows.has_lengths(key_bytes, VALUE_BYTES)
     unexpected_rows.add(rows, np.flatnonzero(~is_valid), "a key or value of the wrong length")
     return np.flatnonzero(is_valid)
 
 
-def _ledger_bounds(ledgers: BigLongs) -> Longs:
+def _ledger_bounds(ledger_of_row: BigEndianLongs) -> Longs:
     """Return the row where each ledger begins, and the row where the last one ends.
 
     Ids ascend: if the first and the last row have the same ledger, all rows have it.
     """
-    if ledgers[0] == ledgers[-1]:
-        return np.array([0, len(ledgers)])
-    change_rows = np.flatnonzero(ledgers[1:] != ledgers[:-1]) + 1
-    return np.concatenate(([0], change_rows, [len(ledgers)]))
+    if ledger_of_row[0] == ledger_of_row[-1]:
+        return np.array([0, len(ledger_of_row)])
+    change_rows = np.flatnonzero(ledger_of_row[1:] != ledger_of_row[:-1]) + 1
+    return np.concatenate(([0], change_rows, [len(ledger_of_row)]))
 
 
 EXISTING, LIMBO, NONEXISTENT, UNLISTED, BROKEN = range(5)
 """The states of a ledger in the bookie's index of ledgers.
 
-EXISTING: the bookie has the ledger. LIMBO: the bookie does not know which of its entries it should have.
-NONEXISTENT: the bookie no longer has the ledger. UNLISTED: the index does not list the ledger. BROKEN: the
-data of the ledger cannot be read.
+EXISTING: the bookie has the ledger. LIMBO: the bookie does not know which entries of the ledger it should
+have. NONEXISTENT: the bookie no longer has the ledger. UNLISTED: the index does not list the ledger. BROKEN:
+the data of the ledger cannot be read.
 """
 
 
@@ -194,11 +197,11 @@ class IndexedLedgers(NamedTuple):
     states: NDArray[np.uint8]
     reasons: dict[int, str]
 
-    def part(self, start: int, stop: int) -> IndexedLedgers:
+    def slice_ledgers(self, start: int, stop: int) -> IndexedLedgers:
         """Return the ledgers ``start:stop``.
 
         >>> ledgers = IndexedLedgers(np.array([5, 7]), np.array([EXISTING, LIMBO], np.uint8), {})
-        >>> ledgers.part(1, 2).ids.tolist()
+        >>> ledgers.slice_ledgers(1, 2).ids.tolist()
         [7]
         """
         return IndexedLedgers(self.ids[start:stop], self.states[start:stop], self.reasons)
@@ -219,19 +222,23 @@ class StorageFlags:
 def indexed_ledgers(
     batches: Iterable[Rows], flags: StorageFlags, unexpected_rows: UnexpectedRows
 ) -> Iterator[IndexedLedgers]:
-    """Read the rows of ``ledgers``, and set ``flags``. Rows of no server go to ``unexpected_rows``."""
-    carried_over = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
+    """Read the rows of ``ledgers``; set ``flags``. Add rows that no server writes to ``unexpected_rows``."""
+    open_ledgers = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
     for rows in batches:
-        read = _read_rows(rows, flags, unexpected_rows)
-        ids = np.concatenate((carried_over.ids, read.ids))
-        states = np.concatenate((carried_over.states, read.states))
+        ledgers_of_batch = _read_rows(rows, flags, unexpected_rows)
+        ledger_ids = np.concatenate((open_ledgers.ids, ledgers_of_batch.ids))
+        states = np.concatenate((open_ledgers.states, ledgers_of_batch.states))
         # A ledger can have keys of both lengths. The last one counts, and may be in the next batch.
-        last = np.append(ids[1:] != ids[:-1], True) if len(ids) else np.zeros(0, np.bool_)
-        batch = IndexedLedgers(ids[last], states[last], carried_over.reasons | read.reasons)
-        settled_count = max(len(batch.ids) - 1, 0)
-        yield batch.part(0, settled_count)
-        carried_over = batch.part(settled_count, len(batch.ids))
-    yield carried_over
+        is_last_key = (
+            np.append(ledger_ids[1:] != ledger_ids[:-1], True) if len(ledger_ids) else np.zeros(0, np.bool_)
+        )
+        batch = IndexedLedgers(
+            ledger_ids[is_last_key], states[is_last_key], open_ledgers.reasons | ledgers_of_batch.reasons
+        )
+        complete_count = max(len(batch.ids) - 1, 0)
+        yield batch.slice_ledgers(0, complete_count)
+        open_ledgers = batch.slice_ledgers(complete_count, len(batch.ids))
+    yield open_ledgers
 
 
 def _read_rows(rows: Rows, flags: StorageFlags, unexpected_rows: UnexpectedRows) -> IndexedLedgers:
@@ -240,28 +247,28 @@ def _read_rows(rows: Rows, flags: StorageFlags, unexpected_rows: UnexpectedRows)
     is_valid = np.isin(lengths, ledger_data.KEY_BYTES)
     unexpected_rows.add(rows, np.flatnonzero(~is_valid), "a key of the wrong length")
     row_numbers = np.flatnonzero(is_valid)
-    ids = keys.octets(row_numbers, 8).ravel().view(">i8").astype(np.int64)
-    for row in row_numbers[ids == ledger_data.FLAGS_KEY]:
+    ledger_ids = keys.leading_bytes(row_numbers, 8).ravel().view(">i8").astype(np.int64)
+    for row in row_numbers[ledger_ids == ledger_data.FLAGS_KEY]:
         try:
             flags.value |= ledger_data.flags(values.item(int(row)))
         except DecodeError as error:
             unexpected_rows.add(rows, np.array([row]), f"invalid storage flags ({error.reason})")
-    ledgers = ids >= 0  # all other negative numbers are reserved
-    ids, row_numbers = ids[ledgers], row_numbers[ledgers]
-    states = np.full(len(ids), EXISTING, np.uint8)
-    reasons = {}
-    is_plain = ledger_data.have_required_fields_only(values.data, values.offsets.astype(np.int64))[
+    is_ledger = ledger_ids >= 0  # all other negative numbers are reserved
+    ledger_ids, row_numbers = ledger_ids[is_ledger], row_numbers[is_ledger]
+    states = np.full(len(ledger_ids), EXISTING, np.uint8)
+    reason_by_id = {}
+    has_plain_data = ledger_data.have_required_fields_only(values.data, values.offsets.astype(np.int64))[
         row_numbers
     ]
-    for index in np.flatnonzero(~is_plain):
+    for position in np.flatnonzero(~has_plain_data):
         try:
-            data = ledger_data.decode(values.item(int(row_numbers[index])))
+            ledger = ledger_data.decode(values.item(int(row_numbers[position])))
         except DecodeError as error:
-            states[index] = BROKEN
-            reasons[int(ids[index])] = str(error)
+            states[position] = BROKEN
+            reason_by_id[int(ledger_ids[position])] = str(error)
         else:
-            states[index] = LIMBO if data.limbo else EXISTING if data.exists else NONEXISTENT
-    return IndexedLedgers(ids, states, reasons)
+            states[position] = LIMBO if ledger.limbo else EXISTING if ledger.exists else NONEXISTENT
+    return IndexedLedgers(ledger_ids, states, reason_by_id)
 
 
 class JoinedLedgers(NamedTuple):
@@ -292,12 +299,12 @@ def join_ledgers(
             ledger_rows = next(ledgers, None)
             continue
         # Both sides are complete up to this id: later batches have only greater ids.
-        ends = [
+        last_ids = [
             int(sorted_ledgers.ids[-1])
             for sorted_ledgers in (location_sets, ledger_rows)
             if sorted_ledgers is not None
         ]
-        last_id = min(ends)
+        last_id = min(last_ids)
         ready_sets, location_sets = (
             _split_after(location_sets, last_id) if location_sets is not None else (_NO_LEDGER_SETS, None)
         )
@@ -316,63 +323,80 @@ SortedLedgers = TypeVar("SortedLedgers", LedgerSets, IndexedLedgers)
 
 def _split_after(sorted_ledgers: SortedLedgers, last_id: int) -> tuple[SortedLedgers, SortedLedgers]:
     end = int(np.searchsorted(sorted_ledgers.ids, last_id, side="right"))
-    return sorted_ledgers.part(0, end), sorted_ledgers.part(end, len(sorted_ledgers.ids))
+    return sorted_ledgers.slice_ledgers(0, end), sorted_ledgers.slice_ledgers(end, len(sorted_ledgers.ids))
 
 
-def _join_sets(sets: LedgerSets, indexed_ledgers_in_order: IndexedLedgers) -> JoinedLedgers:
-    reasons = indexed_ledgers_in_order.reasons | sets.failed
-    if np.array_equal(sets.ids, indexed_ledgers_in_order.ids):
-        ids, groups, states = sets.ids, sets.groups, indexed_ledgers_in_order.states
+def _join_sets(sets: LedgerSets, index_rows: IndexedLedgers) -> JoinedLedgers:
+    reason_by_id = index_rows.reasons | sets.failure_by_id
+    if np.array_equal(sets.ids, index_rows.ids):
+        ledger_ids, groups, states = sets.ids, sets.groups, index_rows.states
     else:
-        ids = np.union1d(sets.ids, indexed_ledgers_in_order.ids)
-        set_counts = np.zeros(len(ids), np.int64)
-        set_counts[np.searchsorted(ids, sets.ids)] = np.diff(sets.groups.offsets)
-        columns = sets.groups
-        groups = GroupBatch(columns.first, columns.last, columns.size, columns.period, offsets_of(set_counts))
-        states = np.full(len(ids), UNLISTED, np.uint8)
-        states[np.searchsorted(ids, indexed_ledgers_in_order.ids)] = indexed_ledgers_in_order.states
-    if sets.failed:
-        states = np.where(np.isin(ids, list(sets.failed)), np.uint8(BROKEN), states)
-    return JoinedLedgers(ids, groups, states, reasons)
+        ledger_ids = np.union1d(sets.ids, index_rows.ids)
+        group_counts = np.zeros(len(ledger_ids), np.int64)
+        group_counts[np.searchsorted(ledger_ids, sets.ids)] = np.diff(sets.groups.offsets)
+        set_groups = sets.groups
+        groups = GroupBatch(
+            set_groups.first, set_groups.last, set_groups.size, set_groups.period, offsets_of(group_counts)
+        )
+        states = np.full(len(ledger_ids), UNLISTED, np.uint8)
+        states[np.searchsorted(ledger_ids, index_rows.ids)] = index_rows.states
+    if sets.failure_by_id:
+        states = np.where(np.isin(ledger_ids, list(sets.failure_by_id)), np.uint8(BROKEN), states)
+    return JoinedLedgers(ledger_ids, groups, states, reason_by_id)
 
 
-NAME = "locations-scoped"
+SCOPED_DATABASE_NAME = "locations-scoped"
 SCOPED_KEY_BYTES = 8 + KEY_BYTES
 
 
 def scoped_ledgers(
     batches: Iterable[Rows], unexpected_rows: UnexpectedRows
 ) -> Iterator[tuple[int, JoinedLedgers]]:
-    """Fold the rows of ``locations-scoped``, scope by scope. Rows of no server go to ``unexpected_rows``."""
-    pieces = (piece for rows in batches for piece in _split_by_scope(rows, unexpected_rows))
-    for scope, of_scope in groupby(pieces, key=lambda piece: piece[0]):
-        for sets in fold_locations((rows for _, rows in of_scope), unexpected_rows, signed_ids=True):
+    """Fold the rows of ``locations-scoped``, scope by scope. Yield each scope with its ledgers.
+
+    Rows that no server writes go to ``unexpected_rows``.
+    """
+    rows_by_scope = (
+        scope_and_rows for rows in batches for scope_and_rows in _split_by_scope(rows, unexpected_rows)
+    )
+    for scope_id, rows_of_scope in groupby(rows_by_scope, key=lambda scope_and_rows: scope_and_rows[0]):
+        for sets in fold_locations((rows for _, rows in rows_of_scope), unexpected_rows, signed_ids=True):
             states = np.full(len(sets.ids), EXISTING, np.uint8)
-            states[np.isin(sets.ids, list(sets.failed))] = BROKEN
-            yield scope, JoinedLedgers(sets.ids, sets.groups, states, sets.failed)
+            states[np.isin(sets.ids, list(sets.failure_by_id))] = BROKEN
+            yield (scope_id, JoinedLedgers(sets.ids, sets.groups, states, sets.failure_by_id))
 
 
 def _split_by_scope(rows: Rows, unexpected_rows: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
     """Yield the rows of each scope, with keys as in ``locations``. The rows of a scope are adjacent."""
     keys, values = rows
-    row_numbers = _sound_rows(rows, unexpected_rows, SCOPED_KEY_BYTES)
-    names, places = keys.octets(row_numbers, SCOPED_KEY_BYTES), values.octets(row_numbers, VALUE_BYTES)
-    numbers = np.ascontiguousarray(names).view(">i8").reshape(-1, 3)
-    is_negative = numbers[:, 2] < 0
+    row_numbers = _valid_rows(rows, unexpected_rows, SCOPED_KEY_BYTES)
+    scoped_keys, location_bytes = (
+        keys.leading_bytes(row_numbers, SCOPED_KEY_BYTES),
+        values.leading_bytes(row_numbers, VALUE_BYTES),
+    )
+    key_numbers = np.ascontiguousarray(scoped_keys).view(">i8").reshape(-1, 3)
+    is_negative = key_numbers[:, 2] < 0
     unexpected_rows.add(rows, row_numbers[is_negative], "a negative entry id")
-    names, places, numbers = names[~is_negative], places[~is_negative], numbers[~is_negative]
-    if not len(numbers):
+    scoped_keys, location_bytes, key_numbers = (
+        scoped_keys[~is_negative],
+        location_bytes[~is_negative],
+        key_numbers[~is_negative],
+    )
+    if not len(key_numbers):
         return
-    scopes = numbers[:, 0].astype(np.int64)
-    starts = np.flatnonzero(np.append(True, scopes[1:] != scopes[:-1]))
-    for start, end in zip(starts, np.append(starts[1:], len(scopes)), strict=True):
+    scope_ids = key_numbers[:, 0].astype(np.int64)
+    starts = np.flatnonzero(np.append(True, scope_ids[1:] != scope_ids[:-1]))
+    for start, end in zip(starts, np.append(starts[1:], len(scope_ids)), strict=True):
         yield (
-            int(scopes[start]),
-            Rows(_strings(names[start:end, 8:], KEY_BYTES), _strings(places[start:end], VALUE_BYTES)),
+            int(scope_ids[start]),
+            Rows(
+                _to_strings(scoped_keys[start:end, 8:], KEY_BYTES),
+                _to_strings(location_bytes[start:end], VALUE_BYTES),
+            ),
         )
 
 
-def _strings(octets: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], length: int) -> Strings:
+def _to_strings(byte_rows: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], length: int) -> Strings:
     return Strings(
-        np.ascontiguousarray(octets).ravel(), np.arange(0, octets.size + 1, length, dtype=np.int32)
+        np.ascontiguousarray(byte_rows).ravel(), np.arange(0, byte_rows.size + 1, length, dtype=np.int32)
     )

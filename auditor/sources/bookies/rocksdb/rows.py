@@ -4,11 +4,11 @@ Each index directory has two databases: the location of each entry (``locations`
 bookie knows (``ledgers``). The program reads both side by side in the order of keys, in bounded memory. The
 bookie does not serve a ledger that is missing in ``ledgers``, even if ``locations`` has its entries. A bookie
 looks for a ledger in one directory only, which depends on the ledger's id. Ledgers of scopes other than 0
-have a third database: `auditor.sources.bookies.rocksdb.ledgers`.
+(BP-35) are in a third database (`auditor.sources.bookies.rocksdb.ledgers`).
 
-The program opens ``locations`` first. A bookie writes the locations of a new ledger before the ledger itself.
-In the other order, many new ledgers of a running bookie would look not indexed. In this order, a ledger looks
-not indexed only while the bookie is between the two writes.
+The program opens ``locations`` first, because a bookie writes the locations of a new ledger before the ledger
+itself. A new ledger of a running bookie then looks not indexed only while the bookie is between the two
+writes. If ``ledgers`` were opened first, many new ledgers would look not indexed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from auditor.codecs.byte_column import binary_array
 from auditor.errors import DamagedError, UnreadError
 from auditor.model.columns import rows_of_columns
 from auditor.model.states import IndexState
-from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS, SCHEMA, files_stamp
-from auditor.sources.bookies.index_files.listing import NOT_OURS, SkippedPath
+from auditor.sources.bookies.availability import MAX_BATCH_BYTES, MAX_BATCH_ROWS, SCHEMA, files_stamp
+from auditor.sources.bookies.index_files.listing import STRAY_REASON, SkippedPath
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, list_current
 from auditor.sources.bookies.rocksdb.ledgers import (
     BROKEN,
+    SCOPED_DATABASE_NAME,
     JoinedLedgers,
     StorageFlags,
     fold_locations,
@@ -39,8 +40,7 @@ from auditor.sources.bookies.rocksdb.ledgers import (
     join_ledgers,
     scoped_ledgers,
 )
-from auditor.sources.bookies.rocksdb.ledgers import NAME as SCOPED
-from auditor.sources.bookies.rocksdb.scan import UnexpectedRows, open_rocksdb, scan, states
+from auditor.sources.bookies.rocksdb.scan import UnexpectedRows, file_statuses, open_rocksdb, scan
 
 CHECK_NEEDED_REASON = "NEEDS_INTEGRITY_CHECK is set: the bookie has yet to check which entries it lost"
 UNCLEAR_STORAGE = "index files beside a DbLedgerStorage index: unclear which of the two the bookie uses"
@@ -49,7 +49,7 @@ UNCLEAR_STORAGE = "index files beside a DbLedgerStorage index: unclear which of 
 _STATE_REASONS: tuple[tuple[str, str | None], ...] = (
     (IndexState.OK, None),
     (IndexState.LIMBO, "in limbo: the bookie does not know which entries of the ledger it should have"),
-    (IndexState.NOT_INDEXED, "the index of ledgers has this ledger as not existing"),
+    (IndexState.NOT_INDEXED, "the index of ledgers says that this ledger does not exist"),
     (
         IndexState.NOT_INDEXED,
         "entries of this ledger have locations, but the index of ledgers does not list the ledger",
@@ -58,85 +58,95 @@ _STATE_REASONS: tuple[tuple[str, str | None], ...] = (
 
 
 def read_databases(
-    bookie_id: str, directory: IndexDirectory, passed: list[SkippedPath]
+    bookie_id: str, directory: IndexDirectory, skipped_paths: list[SkippedPath]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one row per ledger. Paths that belong to no ledger (gap, damaged, stray) go to ``passed``."""
-    current = f"{directory.path}/current"
-    locations, ledgers = f"{current}/locations", f"{current}/ledgers"
-    skipped_paths = list(index_files_beside(directory.path))
-    passed.extend(skipped_paths)
-    if any(skipped.state != IndexState.STRAY for skipped in skipped_paths):
+    """Yield one row per ledger. ``skipped_paths`` receives paths without a ledger (gap, damaged, stray)."""
+    current_path = f"{directory.path}/current"
+    locations_path, ledgers_path = f"{current_path}/locations", f"{current_path}/ledgers"
+    paths_beside = list(index_files_beside(directory.path))
+    skipped_paths.extend(paths_beside)
+    if any(skipped_path.state != IndexState.STRAY for skipped_path in paths_beside):
         return
-    stamp = stamp_databases(current)
-    odd_locations, odd_ledgers = UnexpectedRows(locations), UnexpectedRows(ledgers)
+    stamp = stamp_databases(current_path)
+    unexpected_locations, unexpected_ledgers = UnexpectedRows(locations_path), UnexpectedRows(ledgers_path)
     flags = StorageFlags()
 
-    def unscoped_rows() -> Iterator[tuple[int, JoinedLedgers]]:
-        with open_rocksdb(locations) as locations_db, open_rocksdb(ledgers) as ledgers_db:
-            location_sets = fold_locations(scan(locations_db, locations), odd_locations)
-            ledgers_in_index = indexed_ledgers(scan(ledgers_db, ledgers), flags, odd_ledgers)
+    def read_scope_0() -> Iterator[tuple[int, JoinedLedgers]]:
+        with open_rocksdb(locations_path) as locations_db, open_rocksdb(ledgers_path) as ledgers_db:
+            location_sets = fold_locations(scan(locations_db, locations_path), unexpected_locations)
+            ledgers_in_index = indexed_ledgers(scan(ledgers_db, ledgers_path), flags, unexpected_ledgers)
             yield from (
                 (0, joined_ledgers) for joined_ledgers in join_ledgers(location_sets, ledgers_in_index)
             )
 
-    yield from _Rows(bookie_id, directory, locations, stamp).gather(unscoped_rows(), passed)
-    scoped_database = f"{current}/{SCOPED}"
-    if Path(scoped_database).exists():
-        unexpected = UnexpectedRows(scoped_database)
+    yield from _RowBuffer(bookie_id, directory, locations_path, stamp).read_batches(
+        read_scope_0(), skipped_paths
+    )
+    scoped_path = f"{current_path}/{SCOPED_DATABASE_NAME}"
+    if Path(scoped_path).exists():
+        unexpected_scoped = UnexpectedRows(scoped_path)
 
-        def scoped_rows() -> Iterator[tuple[int, JoinedLedgers]]:
-            with open_rocksdb(scoped_database) as database:
-                yield from scoped_ledgers(scan(database, scoped_database), unexpected)
+        def read_other_scopes() -> Iterator[tuple[int, JoinedLedgers]]:
+            with open_rocksdb(scoped_path) as database:
+                yield from scoped_ledgers(scan(database, scoped_path), unexpected_scoped)
 
-        yield from _Rows(bookie_id, directory, scoped_database, stamp).gather(scoped_rows(), passed)
-        passed.extend(unexpected.rows())
-    passed.extend([*odd_locations.rows(), *odd_ledgers.rows()])
+        yield from _RowBuffer(bookie_id, directory, scoped_path, stamp).read_batches(
+            read_other_scopes(), skipped_paths
+        )
+        skipped_paths.extend(unexpected_scoped.rows())
+    skipped_paths.extend([*unexpected_locations.rows(), *unexpected_ledgers.rows()])
     if flags.needs_integrity_check and directory.position == 0:
-        passed.append(SkippedPath(None, ledgers, IndexState.GAP, CHECK_NEEDED_REASON))
+        skipped_paths.append(SkippedPath(None, ledgers_path, IndexState.GAP, CHECK_NEEDED_REASON))
 
 
-def stamp_databases(current: str) -> int | None:
-    """Return the stamp of all databases in one index directory before they are read.
+def stamp_databases(current_path: str) -> int | None:
+    """Return one stamp for all databases in an index directory. Call it before they are read.
 
-    Returns None if they have no stamp.
+    Return None if a file has no stamp, or if its status cannot be read.
     """
     start_ns = time.time_ns()
-    file_states: list[tuple[str, os.stat_result]] = []
-    for name in ("locations", "ledgers", SCOPED):
-        if name != SCOPED or Path(current, name).exists():
+    named_statuses: list[tuple[str, os.stat_result]] = []
+    for name in ("locations", "ledgers", SCOPED_DATABASE_NAME):
+        if name != SCOPED_DATABASE_NAME or Path(current_path, name).exists():
             try:
-                file_states += [
-                    (f"{name}/{file}", state) for file, state in states(f"{current}/{name}").items()
+                named_statuses += [
+                    (f"{name}/{file}", status)
+                    for file, status in file_statuses(f"{current_path}/{name}").items()
                 ]
             except UnreadError:
                 return None  # the reader of the database reports the reason
-    return files_stamp(file_states, start_ns)
+    return files_stamp(named_statuses, start_ns)
 
 
 def index_files_beside(directory: str) -> Iterator[SkippedPath]:
-    """Yield the strays in ``current``. Yield a gap or damage too if the databases there cannot be trusted."""
-    current = f"{directory}/current"
+    """Yield the stray files in ``current``, and a gap or damage if its databases cannot be trusted."""
+    current_path = f"{directory}/current"
     try:
-        level_names, strays = list_current(directory)
-        files = ("*/*.idx", "*/*/*/*.idx")  # of scope 0, and of other scopes
+        level_names, stray_names = list_current(directory)
+        index_patterns = ("*/*.idx", "*/*/*/*.idx")  # of scope 0, and of other scopes
         has_index_files = any(
-            True for name in level_names for pattern in files for _ in Path(current, name).glob(pattern)
+            True
+            for name in level_names
+            for pattern in index_patterns
+            for _ in Path(current_path, name).glob(pattern)
         )
     except OSError as error:
-        yield SkippedPath(None, current, IndexState.GAP, error.strerror or str(error))
+        yield SkippedPath(None, current_path, IndexState.GAP, error.strerror or str(error))
         return
-    yield from (SkippedPath(None, f"{current}/{name}", IndexState.STRAY, NOT_OURS) for name in strays)
+    yield from (
+        SkippedPath(None, f"{current_path}/{name}", IndexState.STRAY, STRAY_REASON) for name in stray_names
+    )
     if has_index_files:
-        yield SkippedPath(None, current, IndexState.GAP, UNCLEAR_STORAGE)
+        yield SkippedPath(None, current_path, IndexState.GAP, UNCLEAR_STORAGE)
     for name, other_name in (("locations", "ledgers"), ("ledgers", "locations")):
-        if not Path(current, name).is_dir():
+        if not Path(current_path, name).is_dir():
             yield SkippedPath(
-                None, f"{current}/{name}", IndexState.DAMAGED, f"missing, though {other_name} exists"
+                None, f"{current_path}/{name}", IndexState.DAMAGED, f"missing, though {other_name} exists"
             )
 
 
-class _Rows:
-    """A buffer of rows. A row's code is the number of its pair (state, reason) in the list of pairs."""
+class _RowBuffer:
+    """A buffer of rows. A row's state code is the number of its (state, reason) among all such pairs."""
 
     def __init__(self, bookie_id: str, directory: IndexDirectory, path: str, stamp: int | None) -> None:
         self._bookie_id = bookie_id
@@ -152,20 +162,25 @@ class _Rows:
         self._codes: list[NDArray[np.int64]] = []
         self._groups: list[bytes] = []
         self._group_bytes: list[Longs] = []
-        self._kinds = {kind: code for code, kind in enumerate(_STATE_REASONS)}
+        self._code_by_state = {
+            state_and_reason: state_code for state_code, state_and_reason in enumerate(_STATE_REASONS)
+        }
 
     @property
-    def full(self) -> bool:
-        return self.count >= ROWS or sum(map(len, self._groups)) > MAX_BATCH_BYTES
+    def is_full(self) -> bool:
+        return self.count >= MAX_BATCH_ROWS or sum(map(len, self._groups)) > MAX_BATCH_BYTES
 
-    def gather(
+    def read_batches(
         self, ledgers: Iterator[tuple[int, JoinedLedgers]], skipped_paths: list[SkippedPath]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ledgers with their scopes. If reading fails, all later ledgers are unknown."""
+        """Yield the rows of ledgers with their scopes.
+
+        If reading fails, ``skipped_paths`` receives the fault, and no later ledger becomes a row.
+        """
         try:
             for scope_id, joined_ledgers in ledgers:
-                if self.full:
-                    yield self.take()
+                if self.is_full:
+                    yield self.take_batch()
                 self.add(joined_ledgers, scope_id)
         except DamagedError as error:
             skipped_paths.append(
@@ -174,54 +189,56 @@ class _Rows:
         except UnreadError as error:
             skipped_paths.append(SkippedPath(None, error.path, IndexState.GAP, error.reason))
         if self.count:
-            yield self.take()
+            yield self.take_batch()
 
     def add(self, joined_ledgers: JoinedLedgers, scope_id: int) -> None:
         directory = self._directory
-        codes = joined_ledgers.states.astype(np.int64)
+        state_codes = joined_ledgers.states.astype(np.int64)
         for row in np.flatnonzero(joined_ledgers.states == BROKEN):
-            codes[row] = self._code(
+            state_codes[row] = self._state_code(
                 IndexState.UNREADABLE, joined_ledgers.reasons[int(joined_ledgers.ids[row])]
             )
-        if directory.of > 1:
-            places = joined_ledgers.ids % directory.of
-            for place in np.unique(places[places != directory.position]):
+        if directory.directory_count > 1:
+            expected_positions = joined_ledgers.ids % directory.directory_count
+            for expected_position in np.unique(expected_positions[expected_positions != directory.position]):
                 reason = (
-                    f"in index directory {directory.position + 1} of {directory.of}, "
-                    f"but the bookie looks for this ledger in directory {place + 1}"
+                    f"in index directory {directory.position + 1} of {directory.directory_count}, "
+                    f"but the bookie looks for this ledger in directory {expected_position + 1}"
                 )
-                codes[places == place] = self._code(IndexState.WRONG_DIRECTORY, reason)
-        groups, counts = joined_ledgers.groups.groups(), np.diff(joined_ledgers.groups.offsets)
-        unreadable = codes >= len(_STATE_REASONS)
-        if unreadable.any():
-            groups = groups[np.repeat(~unreadable, counts)]
-            counts = np.where(unreadable, 0, counts)
+                state_codes[expected_positions == expected_position] = self._state_code(
+                    IndexState.WRONG_DIRECTORY, reason
+                )
+        groups, group_counts = joined_ledgers.groups.groups(), np.diff(joined_ledgers.groups.offsets)
+        is_unreadable = state_codes >= len(_STATE_REASONS)
+        if is_unreadable.any():
+            groups = groups[np.repeat(~is_unreadable, group_counts)]
+            group_counts = np.where(is_unreadable, 0, group_counts)
         self.count += len(joined_ledgers.ids)
         self._scopes.append(np.full(len(joined_ledgers.ids), scope_id))
         self._ids.append(joined_ledgers.ids)
-        self._codes.append(codes)
+        self._codes.append(state_codes)
         self._groups.append(groups.tobytes())
-        self._group_bytes.append(counts * GROUP.itemsize)
+        self._group_bytes.append(group_counts * GROUP.itemsize)
 
-    def _code(self, state: str, reason: str) -> int:
-        return self._kinds.setdefault((state, reason), len(self._kinds))
+    def _state_code(self, state: str, reason: str) -> int:
+        return self._code_by_state.setdefault((state, reason), len(self._code_by_state))
 
-    def take(self) -> pa.RecordBatch:
+    def take_batch(self) -> pa.RecordBatch:
         """Return all rows as one record batch, and empty the buffer."""
-        count, ends = self.count, offsets_of(np.concatenate(self._group_bytes))
-        codes = pa.array(np.concatenate(self._codes))
-        states, reasons = (pa.array(column, pa.string()) for column in zip(*self._kinds, strict=True))
+        row_count, group_ends = self.count, offsets_of(np.concatenate(self._group_bytes))
+        state_codes = pa.array(np.concatenate(self._codes))
+        states, reasons = (pa.array(column, pa.string()) for column in zip(*self._code_by_state, strict=True))
         columns = {
             "bookie_id": self._bookie_id,
             "scope_id": np.concatenate(self._scopes),
             "ledger_id": np.concatenate(self._ids),
-            "groups": binary_array(b"".join(self._groups), ends),
-            "state": states.take(codes),
-            "reason": reasons.take(codes),
+            "groups": binary_array(b"".join(self._groups), group_ends),
+            "state": states.take_batch(state_codes),
+            "reason": reasons.take_batch(state_codes),
             "path": self._path,
             "storage": ROCKSDB,
             "stamp": self._stamp,
             "reused": False,
         }
         self._clear()
-        return rows_of_columns(SCHEMA, count, columns)
+        return rows_of_columns(SCHEMA, row_count, columns)

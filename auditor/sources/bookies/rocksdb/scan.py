@@ -6,19 +6,19 @@ block as an error. It counts rows that DbLedgerStorage cannot have written, and 
 
 RocksDB's table files never change, so the scratch directory has links to them. The small files that do change
 (CURRENT, the MANIFEST, write-ahead logs) are copied, the logs first. If a flush moves entries from a log to a
-table meanwhile, these entries are in both copies, and never in neither.
+table meanwhile, these entries are in the copy twice, and never missing.
 
-RocksDB stops reading a log at the first bad record and goes on without an error. An audit must not, so this
-module checks the copies. Every table in the MANIFEST must exist with the length given there. The logs that
-the MANIFEST needs must exist and be sound to their end. Sequence numbers must continue from the tables to the
-logs, and from log to log. If a check fails and the directory has changed meanwhile, the copy is made again.
-If the directory has not changed, it is damaged.
+RocksDB stops reading a log at the first bad record and opens the database without an error. Entries would
+then be missing unnoticed, so this module checks the copies. Every table in the MANIFEST must exist with the
+length given there. The logs that the MANIFEST needs must exist and be sound to their end. Sequence numbers
+must continue from the tables to the logs, and from log to log. If a check fails and the directory has changed
+meanwhile, the copy is made again. If the directory has not changed, it is damaged.
 
 RocksDB opens all tables with the database (its ``max_open_files`` is -1 by default). So a later compaction by
 the bookie takes nothing away, and the scratch directory can be deleted at once.
 
-One fault cannot be noticed: the last log ends exactly at the end of a record, but earlier than it once did,
-as after a power cut. The bookie would not notice it either.
+One fault cannot be noticed: the last log lost its last records, as after a power cut, and now ends exactly at
+the end of a record. The bookie would not notice it either.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ SCRATCH_NAME_PREFIX = f"{SCRATCH_PREFIX}rocksdb-"
 MAX_COPY_ATTEMPTS = 8
 """Largest number of copies of a directory that keeps changing."""
 
-PAUSE_S = 0.05
-"""Seconds between a failed copy and the check for changes. It grows with each attempt."""
+RETRY_PAUSE_S = 0.05
+"""Seconds between the first failed copy and the check for changes. Attempt n waits n times as long."""
 
 MAX_MANIFEST_BYTES = 1 << 30
 """Largest size of a MANIFEST, in bytes. RocksDB begins a new one at this size."""
@@ -63,16 +63,16 @@ MAX_MANIFEST_BYTES = 1 << 30
 MAX_LOG_BYTES = 4 << 30
 """Largest size of a write-ahead log, in bytes: eight times what a bookie allows."""
 
-Listing = dict[str, tuple[int, int]]
+FileListing = dict[str, tuple[int, int]]
 """The files of a database: name -> (length in bytes, modification time in ns)."""
 
-Opened = TypeVar("Opened")
+OpenedDatabase = TypeVar("OpenedDatabase")
 
-_LOG = re.compile(r"([0-9]+)\.log")
+_LOG_NAME = re.compile(r"([0-9]+)\.log")
 _DATABASE_FILE_NAME = re.compile(r"[0-9]+\.(log|sst)|CURRENT|MANIFEST-[0-9]+")
 
 
-def open_copy(directory: str, open_database: Callable[[str], Opened]) -> Opened:
+def open_copy(directory: str, open_database: Callable[[str], OpenedDatabase]) -> OpenedDatabase:
     """Open a copy of the database in ``directory``.
 
     Args:
@@ -84,92 +84,92 @@ def open_copy(directory: str, open_database: Callable[[str], Opened]) -> Opened:
         DamagedError: the files contradict each other, and the directory does not change.
         UnreadError: the directory cannot be read, or changed faster than it could be copied.
     """
-    troubles: list[str] = []
+    error_texts: list[str] = []
     for attempt in range(1, MAX_COPY_ATTEMPTS + 1):
         files_before = _list_files(directory)
         try:
-            with scratch_directory("rocksdb") as scratch:
-                _copy_files(directory, scratch, files_before)
-                return open_database(scratch)
+            with scratch_directory("rocksdb") as scratch_path:
+                _copy_files(directory, scratch_path, files_before)
+                return open_database(scratch_path)
         except UnreadError as error:
-            troubles.append(str(error))
-            time.sleep(PAUSE_S * attempt)
+            error_texts.append(str(error))
+            time.sleep(RETRY_PAUSE_S * attempt)
             # The same fault in every copy is damage, and not a write in progress.
             if _list_files(directory) == files_before or (
-                attempt == MAX_COPY_ATTEMPTS and len(set(troubles)) == 1
+                attempt == MAX_COPY_ATTEMPTS and len(set(error_texts)) == 1
             ):
                 raise
     raise UnreadError(
-        directory, f"changed during each of {MAX_COPY_ATTEMPTS} copies; last problem: {troubles[-1]}"
+        directory, f"changed during each of {MAX_COPY_ATTEMPTS} copies; last problem: {error_texts[-1]}"
     )
 
 
-def states(directory: str) -> dict[str, os.stat_result]:
+def file_statuses(directory: str) -> dict[str, os.stat_result]:
     """Return the file status of each file of the database in ``directory``, by name. Raises `UnreadError`."""
     try:
-        file_states = {}
-        for path in Path(directory).iterdir():
-            if _DATABASE_FILE_NAME.fullmatch(path.name):
+        status_by_name = {}
+        for file_path in Path(directory).iterdir():
+            if _DATABASE_FILE_NAME.fullmatch(file_path.name):
                 try:
-                    file_states[path.name] = path.stat()
+                    status_by_name[file_path.name] = file_path.stat()
                 except FileNotFoundError:
                     continue
-        return file_states
+        return status_by_name
     except OSError as error:
         raise UnreadError(directory, error.strerror or str(error)) from error
 
 
-def _list_files(directory: str) -> Listing:
-    return {name: (status.st_size, status.st_mtime_ns) for name, status in states(directory).items()}
+def _list_files(directory: str) -> FileListing:
+    return {name: (status.st_size, status.st_mtime_ns) for name, status in file_statuses(directory).items()}
 
 
-def _copy_files(directory: str, scratch: str, listing: Listing) -> None:
+def _copy_files(directory: str, scratch_path: str, listing: FileListing) -> None:
     """Fill the scratch directory and check that it is a complete database. Raises `UnreadError`."""
     logs: dict[int, RecordSpan | DamagedError | None] = {}
     sizes: dict[int, int] = {}
     for name in listing:
-        if (log_match := _LOG.fullmatch(name)) is not None:
-            data = _copy_file(directory, scratch, name, MAX_LOG_BYTES)
-            number = int(log_match[1])
-            sizes[number] = len(data)
+        if (log_match := _LOG_NAME.fullmatch(name)) is not None:
+            log_bytes = _copy_file(directory, scratch_path, name, MAX_LOG_BYTES)
+            log_number = int(log_match[1])
+            sizes[log_number] = len(log_bytes)
             try:
-                logs[number] = batches(data, name, number)
+                logs[log_number] = batches(log_bytes, name, log_number)
             except DecodeError as error:
-                # Raised later if the log counts: most often it is an obsolete one.
-                logs[number] = DamagedError(f"{directory}/{name}", error.reason, error.offset)
-    current = f"{directory}/CURRENT"
-    current_data = _copy_file(directory, scratch, "CURRENT", MAX_MANIFEST_BYTES)
-    name = current_data.decode("ascii", "replace").removesuffix("\n")
-    if re.fullmatch(r"MANIFEST-[0-9]+", name) is None or not current_data.endswith(b"\n"):
-        raise DamagedError(current, f"its content is {name[:80]!r}, not the name of a MANIFEST", 0)
+                # Raised later if the MANIFEST needs the log: most often a damaged log is an obsolete one.
+                logs[log_number] = DamagedError(f"{directory}/{name}", error.reason, error.offset)
+    current_path = f"{directory}/CURRENT"
+    current_bytes = _copy_file(directory, scratch_path, "CURRENT", MAX_MANIFEST_BYTES)
+    name = current_bytes.decode("ascii", "replace").removesuffix("\n")
+    if re.fullmatch(r"MANIFEST-[0-9]+", name) is None or not current_bytes.endswith(b"\n"):
+        raise DamagedError(current_path, f"its content is {name[:80]!r}, not the name of a MANIFEST", 0)
     path = f"{directory}/{name}"
     try:
-        manifest = decode(_copy_file(directory, scratch, name, MAX_MANIFEST_BYTES), name)
+        manifest = decode(_copy_file(directory, scratch_path, name, MAX_MANIFEST_BYTES), name)
     except DecodeError as error:
         raise DamagedError(path, error.reason, error.offset) from None
     for table in manifest.tables.values():
-        _link_table(directory, scratch, table)
+        _link_table(directory, scratch_path, table)
     _check_logs(directory, int(name.removeprefix("MANIFEST-")), manifest, logs, sizes)
 
 
-def _copy_file(directory: str, scratch: str, name: str, max_bytes: int) -> bytes:
+def _copy_file(directory: str, scratch_path: str, name: str, max_bytes: int) -> bytes:
     path = f"{directory}/{name}"
     try:
         with open_regular(path) as file:
-            data = file.read(max_bytes + 1)
+            file_bytes = file.read(max_bytes + 1)
     except FileNotFoundError:
         raise DamagedError(path, "file is missing") from None
     except NotRegularError as error:
         raise DamagedError(path, error.strerror) from None
     except OSError as error:
         raise UnreadError(path, error.strerror or str(error)) from error
-    if len(data) > max_bytes:
+    if len(file_bytes) > max_bytes:
         raise UnreadError(path, f"larger than {max_bytes} bytes")
-    Path(scratch, name).write_bytes(data)
-    return data
+    Path(scratch_path, name).write_bytes(file_bytes)
+    return file_bytes
 
 
-def _link_table(directory: str, scratch: str, table: TableFile) -> None:
+def _link_table(directory: str, scratch_path: str, table: TableFile) -> None:
     name = f"{table.number:06}.sst"
     path = Path(directory, name)
     try:
@@ -182,7 +182,7 @@ def _link_table(directory: str, scratch: str, table: TableFile) -> None:
         raise DamagedError(
             str(path), f"{size} bytes; the MANIFEST says {table.bytes}", min(size, table.bytes)
         )
-    Path(scratch, name).symlink_to(path.absolute())
+    Path(scratch_path, name).symlink_to(path.absolute())
 
 
 def _check_logs(
@@ -192,12 +192,11 @@ def _check_logs(
     logs: dict[int, RecordSpan | DamagedError | None],
     sizes: dict[int, int],
 ) -> None:
-    """Check that all logs that count exist and are sound. Raises `DamagedError`."""
-    live_logs = sorted(number for number in logs if number >= manifest.log_number)
-    if not live_logs:
+    """Check that all logs that the MANIFEST needs exist and are sound. Raises `DamagedError`."""
+    needed_logs = sorted(number for number in logs if number >= manifest.log_number)
+    if not needed_logs:
         raise DamagedError(
-            directory,
-            f"no write-ahead log numbered {manifest.log_number} or later; a bookie always has one",
+            directory, f"no write-ahead log numbered {manifest.log_number} or later; a bookie always has one"
         )
     for number, synced_bytes in manifest.logs.items():
         if number >= manifest.log_number and sizes.get(number, -1) < synced_bytes:
@@ -206,29 +205,31 @@ def _check_logs(
                 f"missing or shorter than the {synced_bytes} bytes in the MANIFEST",
             )
     record_spans: list[tuple[int, RecordSpan]] = []
-    for number in live_logs:
-        span = logs[number]
-        if isinstance(span, DamagedError):
-            raise span
-        if span is not None:
-            record_spans.append((number, span))
+    for number in needed_logs:
+        record_span = logs[number]
+        if isinstance(record_span, DamagedError):
+            raise record_span
+        if record_span is not None:
+            record_spans.append((number, record_span))
     if record_spans and record_spans[0][1].first > manifest.last_sequence + 1:
-        number, span = record_spans[0]
-        raise _sequence_gap(directory, number, manifest.last_sequence + 1, span)
-    # Without a write no sequence number shows a missing log. The MANIFEST names the log with its log number.
-    # Only a number above the MANIFEST's own surely existed: a recovery can use up a lower one without a log.
+        number, record_span = record_spans[0]
+        raise _sequence_gap(directory, number, manifest.last_sequence + 1, record_span)
+    # Without a write no sequence number shows a missing log. Then the log that the MANIFEST names must
+    # exist. If this number is below the MANIFEST's own number, the log may never have existed: a recovery can
+    # use up a number without a log.
     log_number = manifest.log_number
-    if not record_spans and log_number > manifest_number and log_number != live_logs[0]:
+    if not record_spans and log_number > manifest_number and log_number != needed_logs[0]:
         raise DamagedError(f"{directory}/{log_number:06}.log", "needed by the MANIFEST, but missing")
-    for (_, previous_span), (number, span) in pairwise(record_spans):
-        if span.first != previous_span.end:
-            raise _sequence_gap(directory, number, previous_span.end, span)
+    for (_, previous_span), (number, record_span) in pairwise(record_spans):
+        if record_span.first != previous_span.end:
+            raise _sequence_gap(directory, number, previous_span.end, record_span)
 
 
-def _sequence_gap(directory: str, number: int, expected: int, span: RecordSpan) -> DamagedError:
+def _sequence_gap(directory: str, number: int, expected: int, record_span: RecordSpan) -> DamagedError:
     return DamagedError(
         f"{directory}/{number:06}.log",
-        f"writes before it are missing: it begins with sequence number {span.first}, expected {expected}",
+        f"writes before it are missing: it begins with sequence number {record_span.first}, "
+        f"expected {expected}",
         0,
     )
 
@@ -255,12 +256,12 @@ class Strings(NamedTuple):
         """
         return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
 
-    def octets(self, rows: NDArray[np.intp], length: int) -> NDArray[np.uint8]:
+    def leading_bytes(self, rows: NDArray[np.intp], length: int) -> NDArray[np.uint8]:
         """Return the first ``length`` bytes of some strings: an array with one row per string."""
-        leading_bytes: NDArray[np.uint8] = self.data[self.offsets[rows][:, None] + np.arange(length)]
-        return leading_bytes
+        byte_rows: NDArray[np.uint8] = self.data[self.offsets[rows][:, None] + np.arange(length)]
+        return byte_rows
 
-    def all_of(self, length: int) -> bool:
+    def all_have_length(self, length: int) -> bool:
         """Return whether every string has ``length`` bytes."""
         return bool((self.offsets[1:] - self.offsets[:-1] == length).all())
 
@@ -271,11 +272,11 @@ class Rows(NamedTuple):
     keys: Strings
     values: Strings
 
-    def of_lengths(self, key: int, value: int) -> NDArray[np.bool_]:
+    def has_lengths(self, key_bytes: int, value_bytes: int) -> NDArray[np.bool_]:
         """Return a mask of the rows whose key and value have these lengths, in bytes."""
-        has_lengths: NDArray[np.bool_] = np.diff(self.keys.offsets) == key
-        has_lengths &= np.diff(self.values.offsets) == value
-        return has_lengths
+        mask: NDArray[np.bool_] = np.diff(self.keys.offsets) == key_bytes
+        mask &= np.diff(self.values.offsets) == value_bytes
+        return mask
 
 
 @contextmanager
@@ -283,9 +284,9 @@ def open_rocksdb(directory: str) -> Iterator[PyRocksDB]:
     """Open the database in ``directory`` in its present state. Raises `DamagedError` or `UnreadError`."""
     import pyrex
 
-    def open_scratch(scratch: str) -> PyRocksDB:
+    def open_scratch(scratch_path: str) -> PyRocksDB:
         try:
-            return pyrex.PyRocksDB(scratch, read_only=True)
+            return pyrex.PyRocksDB(scratch_path, read_only=True)
         except pyrex.RocksDBException as error:
             raise _typed_error(directory, str(error)) from None
 
@@ -314,7 +315,7 @@ def scan(database: PyRocksDB, directory: str) -> Iterator[Rows]:
             )
         )
         for batch in batches:
-            yield Rows(_strings(batch.column(0)), _strings(batch.column(1)))
+            yield Rows(_to_strings(batch.column(0)), _to_strings(batch.column(1)))
     except (OSError, pyrex.RocksDBException) as error:
         raise _typed_error(directory, str(error)) from None
 
@@ -324,16 +325,16 @@ def look_up(database: PyRocksDB, directory: str, key: bytes) -> bytes | None:
     import pyrex
 
     try:
-        value = database.get(key)
+        stored_bytes = database.get(key)
     except (OSError, pyrex.RocksDBException) as error:
         raise _typed_error(directory, str(error)) from None
-    return None if value is None else bytes(value)
+    return None if stored_bytes is None else bytes(stored_bytes)
 
 
-def _strings(column: pa.BinaryArray) -> Strings:
-    _, offsets, data = column.buffers()
+def _to_strings(column: pa.BinaryArray) -> Strings:
+    _, offsets, byte_data = column.buffers()
     return Strings(
-        np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8),
+        np.frombuffer(byte_data, np.uint8) if byte_data is not None else np.zeros(0, np.uint8),
         np.frombuffer(offsets, np.int32, count=len(column) + 1, offset=4 * column.offset),
     )
 
@@ -343,17 +344,23 @@ def _typed_error(directory: str, message: str) -> UnreadError:
     message = _SCRATCH_PATH.sub(directory, message)
     if _CORRUPTION not in message:
         return UnreadError(directory, message)
-    table = _TABLE_OFFSET.search(message)
-    return DamagedError(table[1], message, int(table[2])) if table else DamagedError(directory, message)
+    table_match = _TABLE_OFFSET.search(message)
+    return (
+        DamagedError(table_match[1], message, int(table_match[2]))
+        if table_match
+        else DamagedError(directory, message)
+    )
 
 
-MAX_SHOWN = 32
+MAX_SHOWN_KEY_BYTES = 32
 """Largest number of bytes of a key in a message."""
 
 
 @dataclass(slots=True)
 class UnexpectedRows:
-    """The unexpected rows of the database at ``path``. `rows` reports them as one row with state ``damaged``.
+    """A count of the rows in the database at ``path`` that no server can have written, and the first of them.
+
+    `rows` reports them as one row with state ``damaged``.
 
     >>> list(UnexpectedRows("/data/ledgers0/current/locations").rows())
     []
@@ -361,7 +368,7 @@ class UnexpectedRows:
 
     path: str
     count: int = 0
-    first: str = ""
+    first_example: str = ""
 
     def add(self, rows: Rows, row_numbers: NDArray[np.intp], row_kind: str) -> None:
         """Count the rows ``row_numbers``; ``row_kind`` describes their fault.
@@ -370,13 +377,15 @@ class UnexpectedRows:
         """
         if len(row_numbers) and not self.count:
             key = rows.keys.item(int(row_numbers[0]))
-            self.first = f"{row_kind} (key {key[:MAX_SHOWN].hex()}{'...' if len(key) > MAX_SHOWN else ''})"
+            ellipsis = "..." if len(key) > MAX_SHOWN_KEY_BYTES else ""
+            self.first_example = f"{row_kind} (key {key[:MAX_SHOWN_KEY_BYTES].hex()}{ellipsis})"
         self.count += len(row_numbers)
 
     def rows(self) -> Iterator[SkippedPath]:
         """Yield a row with the count and the first key, if there were unexpected rows."""
         if self.count:
             reason = (
-                f"{plural(self.count, 'row')} that DbLedgerStorage does not write; the first has {self.first}"
+                f"{plural(self.count, 'row')} that DbLedgerStorage does not write; the first has "
+                f"{self.first_example}"
             )
             yield SkippedPath(None, self.path, IndexState.DAMAGED, reason)

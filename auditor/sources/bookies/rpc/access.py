@@ -6,7 +6,7 @@ request.
 
 A bookie that rejects a login sends no answer (`SASLBookieAuthProvider` logs a stack trace and drops the
 message). So AUTH has a time limit of its own. After this time, the program asks on the same connection for an
-entry that cannot exist. If the bookie refuses that read too, it is well and rejects the login.
+entry that cannot exist. If the bookie answers that it refuses the read, it works and rejects the login.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class BookieAccess:
     context: ssl.SSLContext | None = None
 
     @property
-    def refusal(self) -> str:
+    def refusal_text(self) -> str:
         """The likely reason why a bookie answers "not authorised" (EUA), and what to do."""
         if self.sasl is not None:
             return f"the bookie does not accept the login of {SASL_SECTION} (saslJaasClientAllowedIds)"
@@ -82,10 +82,10 @@ class BookieAccess:
             "authorizedRoles of the bookie) nor a client without a login ([bookies.sasl])"
         )
 
-    def connection_error(self, where: str, error: OSError) -> UnreadError:
+    def connection_error(self, address_text: str, error: OSError) -> UnreadError:
         """Return the error for a broken connection: a `RefusedError` if a certificate is the reason."""
         if self.tls is None or not isinstance(error, ssl.SSLError):
-            return UnreadError(where, f"the connection broke: {error.strerror or error}")
+            return UnreadError(address_text, f"the connection broke: {error.strerror or error}")
         if isinstance(error, ssl.SSLCertVerificationError):
             advice = (
                 f"remove check_hostname from {TLS_SECTION}, or issue a certificate with that name"
@@ -93,15 +93,18 @@ class BookieAccess:
                 else f"set ca in {TLS_SECTION} to the authority of the certificate"
             )
             return RefusedError(
-                where, f"the certificate of the bookie is not accepted ({error.verify_message}); {advice}"
+                address_text,
+                f"the certificate of the bookie is not accepted ({error.verify_message}); {advice}",
             )
-        problem = certificate_problem(error.reason or "", self.tls.certificate, TLS_SECTION, "bookie")
-        if problem is not None:
-            return RefusedError(where, problem)
-        return UnreadError(where, f"TLS failed: {error.reason or error}")
+        certificate_text = certificate_problem(
+            error.reason or "", self.tls.certificate, TLS_SECTION, "bookie"
+        )
+        if certificate_text is not None:
+            return RefusedError(address_text, certificate_text)
+        return UnreadError(address_text, f"TLS failed: {error.reason or error}")
 
 
-IN_CLEAR = BookieAccess()
+CLEAR_ACCESS = BookieAccess()
 
 
 def read_access(credentials: str | None) -> BookieAccess:
@@ -117,10 +120,10 @@ def read_access(credentials: str | None) -> BookieAccess:
             f"bookies.sasl.mechanism: {bookies.sasl.mechanism} needs the Python package {package_name}, "
             "which is not installed: pip install kerberos"
         )
-    return BookieAccess(bookies.tls, bookies.sasl, None if bookies.tls is None else _context(bookies.tls))
+    return BookieAccess(bookies.tls, bookies.sasl, None if bookies.tls is None else _tls_context(bookies.tls))
 
 
-def _context(tls: Tls) -> ssl.SSLContext:
+def _tls_context(tls: Tls) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=tls.ca)
     except (OSError, ValueError):
@@ -141,10 +144,10 @@ def _context(tls: Tls) -> ssl.SSLContext:
     return context
 
 
-async def enter(
+async def start_session(
     reader: StreamReader,
     writer: StreamWriter,
-    where: str,
+    address_text: str,
     host: str,
     version: int,
     timeout_s: float,
@@ -155,7 +158,7 @@ async def enter(
     Args:
         reader: The connection's reader.
         writer: The connection's writer.
-        where: The bookie's address in messages.
+        address_text: The bookie's address in messages.
         host: The bookie's host, as registered.
         version: The protocol version of the later requests.
         timeout_s: Longest wait for an answer, in seconds.
@@ -166,58 +169,63 @@ async def enter(
         UnreadError: the bookie did not answer, or the connection broke.
     """
     if access.tls is not None:
-        await start_tls(reader, writer, where, host, timeout_s, access)
+        await start_tls(reader, writer, address_text, host, timeout_s, access)
     if access.sasl is not None:
-        await log_in(reader, writer, where, host, version, timeout_s, access)
+        await log_in(reader, writer, address_text, host, version, timeout_s, access)
 
 
 async def start_tls(
-    reader: StreamReader, writer: StreamWriter, where: str, host: str, timeout_s: float, access: BookieAccess
+    reader: StreamReader,
+    writer: StreamWriter,
+    address_text: str,
+    host: str,
+    timeout_s: float,
+    access: BookieAccess,
 ) -> None:
-    """Switch the connection to TLS and verify the name ``host``, as registered. Raises as `enter` does."""
+    """Switch the connection to TLS and verify the name ``host``, as registered. Raises as `start_session`."""
     assert access.context is not None
     try:
         async with asyncio.timeout(timeout_s):
             writer.write(start_tls_request(0))
-            answer = await _answer(reader, START_TLS, 0)
+            answer = await _read_answer(reader, START_TLS, 0)
             if answer.status != Status.EOK:
                 raise RefusedError(
-                    where,
+                    address_text,
                     f"the bookie refuses TLS ({status_text(answer.status)} to START_TLS), and {TLS_SECTION} "
                     "allows no other connection; configure TLS on the bookie, or remove the section",
                 )
             await writer.start_tls(access.context, server_hostname=host)
     except (TimeoutError, IncompleteReadError, OSError, ValueError, DecodeError) as error:
-        _raise_unread(error, where, "START_TLS", timeout_s, access)
+        _raise_unread(error, address_text, "START_TLS", timeout_s, access)
 
 
 async def log_in(
     reader: StreamReader,
     writer: StreamWriter,
-    where: str,
+    address_text: str,
     host: str,
     version: int,
     timeout_s: float,
     access: BookieAccess,
 ) -> None:
-    """Log in by SASL. Raises as `enter` does."""
+    """Log in by SASL. Raises as `start_session`."""
     assert access.sasl is not None
-    seconds = min(timeout_s, AUTH_SECONDS)
+    limit_seconds = min(timeout_s, AUTH_SECONDS)
     try:
         login = SaslLogin(access.sasl, host)
         token: bytes | None = login.first_token()
-        number = 0
+        message_number = 0
         while token is not None:
-            number += 1
-            writer.write(auth_request(number, token, version))
+            message_number += 1
+            writer.write(auth_request(message_number, token, version))
             if login.is_complete:
                 await writer.drain()
                 return  # the last token of GSSAPI is not answered
-            async with asyncio.timeout(seconds):
-                answer = await _answer(reader, AUTH, number)
+            async with asyncio.timeout(limit_seconds):
+                answer = await _read_answer(reader, AUTH, message_number)
             if answer.status != Status.EOK:
                 raise RefusedError(
-                    where,
+                    address_text,
                     f"the bookie does not use SASL ({status_text(answer.status)} to AUTH). If it authorises "
                     "certificate roles, add a client certificate: [bookies.tls]",
                 )
@@ -225,22 +233,22 @@ async def log_in(
                 return  # the bookie requires no login, or accepts the certificate's role
             token = login.next_token(answer.payload or b"")
     except SaslFailedError as error:
-        raise RefusedError(where, f"{error}; see {SASL_SECTION}") from None
+        raise RefusedError(address_text, f"{error}; see {SASL_SECTION}") from None
     except TimeoutError:
-        if await _refuses_reads(reader, writer, version, seconds):
+        if await _refuses_reads(reader, writer, version, limit_seconds):
             raise RefusedError(
-                where,
-                f"the bookie rejects the login: no answer to AUTH within {seconds:g} s, and reads are "
+                address_text,
+                f"the bookie rejects the login: no answer to AUTH within {limit_seconds:g} s, and reads are "
                 f"refused; check user and password of {SASL_SECTION}, and saslJaasClientAllowedIds "
                 "of the bookie",
             ) from None
-        raise UnreadError(where, f"no answer to AUTH within {seconds:g} s") from None
+        raise UnreadError(address_text, f"no answer to AUTH within {limit_seconds:g} s") from None
     except (IncompleteReadError, OSError, ValueError, DecodeError) as error:
-        _raise_unread(error, where, "AUTH", seconds, access)
+        _raise_unread(error, address_text, "AUTH", limit_seconds, access)
 
 
 class Requirement(StrEnum):
-    """The authentication that a bookie requires, if it refuses a client that did not authenticate."""
+    """The authentication that a bookie requires of each client."""
 
     LOGIN = "login"  # SASL, over TLS or not
     CERTIFICATE = "certificate"  # TLS, and a client certificate with a role
@@ -248,70 +256,74 @@ class Requirement(StrEnum):
 
 
 async def find_requirement(
-    reader: StreamReader, writer: StreamWriter, where: str, timeout_s: float
+    reader: StreamReader, writer: StreamWriter, address_text: str, timeout_s: float
 ) -> Requirement:
-    """Find out which authentication a bookie requires after it refused a read. The connection cannot be used
-    afterwards.
+    """Find out which authentication a bookie requires that refused a read.
 
     SASL answers an empty first token with a challenge (DIGEST-MD5) or not at all (GSSAPI). Any other provider
-    refuses the name of the plugin at once. The bookie logs an ERROR unless it uses DIGEST-MD5.
+    refuses the name of the plugin at once. The bookie logs an ERROR unless it uses DIGEST-MD5. Close the
+    connection afterwards: no other request can use it.
 
     Raises:
         UnreadError: the bookie did not answer, or the connection broke.
     """
-    seconds = min(timeout_s, AUTH_SECONDS)
+    limit_seconds = min(timeout_s, AUTH_SECONDS)
     try:
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(limit_seconds):
                 writer.write(auth_request(1, b""))
-                if (await _answer(reader, AUTH, 1)).status == Status.EOK:
+                if (await _read_answer(reader, AUTH, 1)).status == Status.EOK:
                     return Requirement.LOGIN
         except TimeoutError:
             return Requirement.LOGIN
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(limit_seconds):
             writer.write(start_tls_request(0))
-            if (await _answer(reader, START_TLS, 0)).status == Status.EOK:
+            if (await _read_answer(reader, START_TLS, 0)).status == Status.EOK:
                 return Requirement.CERTIFICATE
             return Requirement.OTHER
     except (TimeoutError, IncompleteReadError, OSError, DecodeError) as error:
-        _raise_unread(error, where, "START_TLS", seconds, IN_CLEAR)
+        _raise_unread(error, address_text, "START_TLS", limit_seconds, CLEAR_ACCESS)
 
 
-async def _refuses_reads(reader: StreamReader, writer: StreamWriter, version: int, seconds: float) -> bool:
+async def _refuses_reads(
+    reader: StreamReader, writer: StreamWriter, version: int, limit_seconds: float
+) -> bool:
     """Return whether a bookie that did not answer AUTH also refuses a read, as it does without a login."""
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(limit_seconds):
             writer.write(read_request(0, IMPOSSIBLE_LEDGER, 0, version=version))
-            while is_late_start_tls(frame := await _frame(reader)):
+            while is_late_start_tls(frame := await _read_frame(reader)):
                 pass
             return read_answer(frame, len(frame), version).status == Status.EUA
     except (TimeoutError, IncompleteReadError, OSError, DecodeError):
         return False
 
 
-async def _answer(reader: StreamReader, operation: int, number: int) -> HandshakeAnswer:
+async def _read_answer(reader: StreamReader, operation: int, message_number: int) -> HandshakeAnswer:
     """Return the answer to one message of a handshake. Skip a late second answer to START_TLS."""
     while True:
-        answer = handshake_answer(await _frame(reader))
-        if answer.operation == operation and answer.txn_id in (number, None):
+        answer = handshake_answer(await _read_frame(reader))
+        if answer.operation == operation and answer.txn_id in (message_number, None):
             return answer
         if answer.operation != START_TLS:
             raise DecodeError("bookie's handshake", 0, f"unexpected answer, operation {answer.operation}")
 
 
-async def _frame(reader: StreamReader) -> bytes:
-    length = frame_length(await reader.readexactly(LENGTH.size))
-    if length > MAX_HANDSHAKE_BYTES:
-        raise DecodeError("bookie's handshake", 0, f"{length} bytes, more than {MAX_HANDSHAKE_BYTES}")
-    return await reader.readexactly(length)
+async def _read_frame(reader: StreamReader) -> bytes:
+    frame_bytes = frame_length(await reader.readexactly(LENGTH.size))
+    if frame_bytes > MAX_HANDSHAKE_BYTES:
+        raise DecodeError("bookie's handshake", 0, f"{frame_bytes} bytes, more than {MAX_HANDSHAKE_BYTES}")
+    return await reader.readexactly(frame_bytes)
 
 
-def _raise_unread(error: Exception, where: str, step: str, seconds: float, access: BookieAccess) -> NoReturn:
+def _raise_unread(
+    error: Exception, address_text: str, step_name: str, limit_seconds: float, access: BookieAccess
+) -> NoReturn:
     """Raise the error for a failed handshake."""
     if isinstance(error, TimeoutError):
-        raise UnreadError(where, f"no answer to {step} within {seconds:g} s") from None
+        raise UnreadError(address_text, f"no answer to {step_name} within {limit_seconds:g} s") from None
     if isinstance(error, IncompleteReadError):
-        raise UnreadError(where, f"the bookie closed the connection after {step}") from None
+        raise UnreadError(address_text, f"the bookie closed the connection after {step_name}") from None
     if isinstance(error, OSError):
-        raise access.connection_error(where, error) from None
-    raise UnreadError(where, f"{step} failed: {error}") from None
+        raise access.connection_error(address_text, error) from None
+    raise UnreadError(address_text, f"{step_name} failed: {error}") from None

@@ -4,9 +4,9 @@ A subject is the ledger or entry that a request asks about. If a connection brea
 a bounded number of times. Then it asks for the unanswered subjects one at a time. So a subject whose answer
 breaks the connection affects no other subject.
 
-After a time-out the client asks about a ledger that cannot exist. If the bookie answers, the connection is
-well, and only the silent subjects are unknown. If the bookie does not answer, the client treats the
-connection as broken.
+After a time-out the client asks about a ledger that cannot exist. If the bookie answers, the connection
+works, and only the subjects without an answer are unknown. If the bookie does not answer, the client treats
+the connection as broken.
 
 If a bookie refuses this client's login or certificate, the client gives up at once. Each attempt leaves stack
 traces in the bookie's log.
@@ -54,12 +54,12 @@ Reply = TypeVar("Reply")
 
 MAX_FAILED_CONNECTIONS = 4
 """Number of failed connections in a row, without any answer, after which the client gives up on a bookie."""
-MAX_CONNECTIONS = 32
+MAX_CONNECTIONS = 32  # to one bookie, after which the client gives up
 MAX_SINGLE_ATTEMPTS = 2
 """Number of times that the client asks for a subject alone after a request for it broke the connection."""
 MAX_SILENT_SUBJECTS = 40
-"""Number of silent subjects after which the client gives up on a bookie that answers for other subjects."""
-PAUSE_S = 0.1
+"""Number of subjects without an answer after which the client gives up, even if others get answers."""
+FIRST_PAUSE_S = 0.1
 """First wait before a new connection or after "too many requests", in seconds. It doubles each time."""
 MAX_BUSY_ATTEMPTS = 5
 """Number of times that the client asks for a subject while the bookie answers "too many requests"."""
@@ -73,21 +73,21 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     After its time-out a request no longer counts as in flight, though the bookie may still process it.
 
     Attributes:
-        given_up: Why the client stopped asking. Subjects without an answer are then unknown. None while it
-            asks.
-        refuses: Whether the client stopped because of a refusal, by a status of `REFUSALS` or of the login.
+        give_up_reason: Why the client stopped asking. Subjects without an answer are then unknown. None while
+            it asks.
+        refuses: Whether the client stopped because the bookie refuses it: all its requests, or its login.
         operations: Numbers of connections and requests, by name.
     """
 
-    OPERATION: ClassVar[str]
+    REQUEST_NAME: ClassVar[str]
     """The name of this client's requests in ``operations``."""
-    SUBJECTS: ClassVar[str]
+    SUBJECT_NOUN: ClassVar[str]
     """Word for the subjects in messages, such as "ledgers"."""
-    REFUSALS: ClassVar[dict[int, str]]
-    """Texts for status codes that refuse every request, as EUA does, and prove nothing about a subject."""
+    REFUSAL_TEXTS: ClassVar[dict[int, str]]
+    """Text for each status that refuses all requests, and so proves nothing about a subject. Without EUA."""
 
     def __init__(self, host: str, port: int, options: StoreOptions) -> None:
-        self.given_up: str | None = None
+        self.give_up_reason: str | None = None
         self.refuses = False
         self.operations: Counter[str] = Counter()
         self._host = host
@@ -99,8 +99,8 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         self._connection: BookieConnection[Subject, Answer] | None = None
         self._failed_connects = 0  # connections opened since the last answer
         self._has_understood = False  # the bookie answered in this protocol version
-        self._mute = False  # a connection got no answer to any request
-        self._silent = 0
+        self._has_mute_connection = False  # a connection got no answer to any request
+        self._silent_count = 0
         self._replies: list[Reply] = []
 
     @abstractmethod
@@ -116,11 +116,11 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         """Return the status code of an answer: a `Status` or another number."""
 
     @abstractmethod
-    def note(self, subject: Subject, answer: Answer) -> Reply:
+    def reply_from_answer(self, subject: Subject, answer: Answer) -> Reply:
         """Return the reply for a subject from the bookie's answer."""
 
     @abstractmethod
-    def unknown(self, subject: Subject, reason: str) -> Reply:
+    def unknown_reply(self, subject: Subject, reason: str) -> Reply:
         """Return the reply for a subject without an answer."""
 
     def has_enough_replies(self) -> bool:
@@ -131,21 +131,20 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         """Return whether an earlier answer already decides a subject."""
         return False
 
-    def mute_reason(self, silent: int) -> str | None:
-        """Return why to stop asking a bookie that did not answer for ``silent`` subjects; None to go on."""
+    def mute_bookie_reason(self, silent_count: int) -> str | None:
+        """Return why to stop after ``silent_count`` subjects got no answer. Return None to go on."""
         return None
 
-    async def ask(self, waiting: deque[Subject]) -> list[Reply]:
-        """Ask about subjects from the left.
+    async def ask(self, waiting_subjects: deque[Subject]) -> list[Reply]:
+        """Ask about subjects. Remove each from the left of ``waiting_subjects``, and return the replies.
 
-        Stop after the last, with enough replies, or if the client gives up.
-
-        If the client gives up, every subject that it took from ``waiting`` and that has no reply is unknown.
+        Stop after the last subject, with enough replies, or if the client gives up. If it gives up, every
+        removed subject without a reply is unknown.
         """
         self._replies = []
-        while waiting and self.given_up is None and not self.has_enough_replies():
-            for subject in await self._side_by_side(waiting):
-                await self._alone(subject)
+        while waiting_subjects and self.give_up_reason is None and not self.has_enough_replies():
+            for subject in await self._ask_in_parallel(waiting_subjects):
+                await self._ask_alone(subject)
         return self._replies
 
     async def close(self) -> None:
@@ -154,131 +153,134 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             await self._connection.close()
             self._connection = None
 
-    async def _side_by_side(self, waiting: deque[Subject]) -> list[Subject]:
+    async def _ask_in_parallel(self, waiting_subjects: deque[Subject]) -> list[Subject]:
         """Ask in parallel until something fails. Return the subjects to ask about again, one by one."""
-        connection = await self._connected()
+        connection = await self._working_connection()
         if connection is None:
             return []
-        silent: list[Subject] = []
-        unanswered: list[Subject] = []
+        silent_subjects: list[Subject] = []
+        unanswered_subjects: list[Subject] = []
 
-        async def work() -> None:
+        async def ask_next() -> None:
             while (
-                waiting
-                and not silent
-                and not unanswered
-                and not self.given_up
+                waiting_subjects
+                and not silent_subjects
+                and not unanswered_subjects
+                and not self.give_up_reason
                 and not self.has_enough_replies()
             ):
-                subject = waiting.popleft()
+                subject = waiting_subjects.popleft()
                 if self.may_skip(subject):
                     continue
                 try:
-                    await self._hear(connection, subject)
+                    await self._ask_subject(connection, subject)
                 except TimeoutError:
-                    silent.append(subject)
+                    silent_subjects.append(subject)
                 except UnreadError:
-                    unanswered.append(subject)
+                    unanswered_subjects.append(subject)
 
-        await asyncio.gather(*(work() for _ in range(self._options.in_flight)))
-        if silent and not unanswered and await self._is_well(connection):
-            self._note_silence(silent)
+        await asyncio.gather(*(ask_next() for _ in range(self._options.in_flight)))
+        if silent_subjects and not unanswered_subjects and await self._still_answers(connection):
+            self._note_silence(silent_subjects)
             return []
-        return silent + unanswered
+        return silent_subjects + unanswered_subjects
 
-    async def _alone(self, subject: Subject) -> None:
+    async def _ask_alone(self, subject: Subject) -> None:
         """Ask about one subject that may have broken the connection."""
         break_reason = ""
         for _ in range(MAX_SINGLE_ATTEMPTS):
-            connection = await self._connected()
+            connection = await self._working_connection()
             if connection is None:
                 return
             try:
-                await self._hear(connection, subject)
+                await self._ask_subject(connection, subject)
                 return
             except TimeoutError:
-                if await self._is_well(connection):
+                if await self._still_answers(connection):
                     self._note_silence([subject])
                     return
                 break_reason = f"no answer within {self._options.timeout_s:g} s to any request"
             except UnreadError as error:
                 break_reason = error.reason
         self._replies.append(
-            self.unknown(subject, f"{MAX_SINGLE_ATTEMPTS} single requests failed: {break_reason}")
+            self.unknown_reply(subject, f"{MAX_SINGLE_ATTEMPTS} single requests failed: {break_reason}")
         )
 
-    async def _hear(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> None:
+    async def _ask_subject(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> None:
         for attempt in range(MAX_BUSY_ATTEMPTS):
             answer = await self._request(connection, subject)
             if self.status(answer) != Status.ETOOMANYREQUESTS:
                 break
             if attempt < MAX_BUSY_ATTEMPTS - 1:
-                await asyncio.sleep(PAUSE_S * 2**attempt)
+                await asyncio.sleep(FIRST_PAUSE_S * 2**attempt)
         status = self.status(answer)
         if status in _OTHER_VERSION_STATUSES and len(self._wire_protocols) > 1 and not self._has_understood:
-            connection.lose(f"the bookie refused this version of the protocol: {status_text(status)}")
-            raise UnreadError(connection.where, f"refused: {status_text(status)}")
+            connection.end_with_reason(
+                f"the bookie refused this version of the protocol: {status_text(status)}"
+            )
+            raise UnreadError(connection.address_text, f"refused: {status_text(status)}")
         if status == Status.EUA:
-            self._stop_on_refusal(f"not authorised: {connection.access.refusal}: {status_text(status)}")
-        elif status in self.REFUSALS:
-            self._stop_on_refusal(f"{self.REFUSALS[status]}: {status_text(status)}")
+            self._stop_on_refusal(f"not authorised: {connection.access.refusal_text}: {status_text(status)}")
+        elif status in self.REFUSAL_TEXTS:
+            self._stop_on_refusal(f"{self.REFUSAL_TEXTS[status]}: {status_text(status)}")
         else:
-            self._replies.append(self.note(subject, answer))
+            self._replies.append(self.reply_from_answer(subject, answer))
 
     def _stop_on_refusal(self, reason: str) -> None:
-        self.given_up, self.refuses = reason, True
+        self.give_up_reason, self.refuses = reason, True
 
     async def _request(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> Answer:
         wait_seconds = self._limit.due(1)
         if wait_seconds:
             await asyncio.sleep(wait_seconds)
-        self.operations[self.OPERATION] += 1
+        self.operations[self.REQUEST_NAME] += 1
         answer = await connection.ask(subject)
         if self.status(answer) not in _OTHER_VERSION_STATUSES:
             self._failed_connects, self._has_understood = 0, True
         return answer
 
-    async def _is_well(self, connection: BookieConnection[Subject, Answer]) -> bool:
+    async def _still_answers(self, connection: BookieConnection[Subject, Answer]) -> bool:
         """Return whether the bookie still answers on a connection. Ask it for an entry that cannot exist."""
         try:
             await self._request(connection, self.impossible_subject())
         except TimeoutError:
-            self._mute = True
-            connection.lose(f"no answer within {self._options.timeout_s:g} s to any request")
+            self._has_mute_connection = True
+            connection.end_with_reason(f"no answer within {self._options.timeout_s:g} s to any request")
         except UnreadError:
             return False  # connection.lost has the reason
-        return connection.lost is None
+        return connection.end_error is None
 
     def _note_silence(self, subjects: list[Subject]) -> None:
         """Record that subjects got no answer although the connection works."""
-        self._silent += len(subjects)
-        waiting_reason = (
+        self._silent_count += len(subjects)
+        silent_subject_reason = (
             f"no answer within {self._options.timeout_s:g} s, though the bookie answers for other "
-            f"{self.SUBJECTS}"
+            f"{self.SUBJECT_NOUN}"
         )
-        self._replies += [self.unknown(subject, waiting_reason) for subject in subjects]
-        silence_reason = self.mute_reason(self._silent)
-        if silence_reason is not None:
-            self.given_up = silence_reason
-        elif self._silent >= MAX_SILENT_SUBJECTS:
-            self.given_up = (
-                f"no answer for {self._silent} {self.SUBJECTS}, each within {self._options.timeout_s:g} s"
+        self._replies += [self.unknown_reply(subject, silent_subject_reason) for subject in subjects]
+        stop_reason = self.mute_bookie_reason(self._silent_count)
+        if stop_reason is not None:
+            self.give_up_reason = stop_reason
+        elif self._silent_count >= MAX_SILENT_SUBJECTS:
+            self.give_up_reason = (
+                f"no answer for {self._silent_count} {self.SUBJECT_NOUN}, each within "
+                f"{self._options.timeout_s:g} s"
             )
 
-    async def _connected(self) -> BookieConnection[Subject, Answer] | None:
+    async def _working_connection(self) -> BookieConnection[Subject, Answer] | None:
         """Return the connection, reopened if it was lost. None after the client gave up."""
-        while self.given_up is None:
-            if self._connection is not None and self._connection.lost is None:
+        while self.give_up_reason is None:
+            if self._connection is not None and self._connection.end_error is None:
                 return self._connection
-            unanswered = self._connection.lost if self._connection else None
+            end_error = self._connection.end_error if self._connection else None
             await self.close()
-            if unanswered is not None and (
-                isinstance(unanswered, RefusedError) or not self._use_next_protocol()
+            if end_error is not None and (
+                isinstance(end_error, RefusedError) or not self._use_next_protocol()
             ):
-                self._give_up_on(unanswered)
-            if self.given_up is None:
+                self._give_up_on(end_error)
+            if self.give_up_reason is None:
                 if self._failed_connects:
-                    await asyncio.sleep(PAUSE_S * 2 ** (self._failed_connects - 1))
+                    await asyncio.sleep(FIRST_PAUSE_S * 2 ** (self._failed_connects - 1))
                 self._failed_connects += 1
                 self.operations["connect"] += 1
                 if self._access is None:
@@ -297,7 +299,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         Silence is no reason to switch: a bookie that does not know a version says so, or closes the
         connection.
         """
-        if self._has_understood or self._mute or len(self._wire_protocols) < 2:
+        if self._has_understood or self._has_mute_connection or len(self._wire_protocols) < 2:
             return False
         self._wire_protocols.popleft()
         self._failed_connects = 0
@@ -308,9 +310,11 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         if isinstance(error, RefusedError):
             self._stop_on_refusal(error.reason)
         elif self._failed_connects >= MAX_FAILED_CONNECTIONS:
-            self.given_up = f"{MAX_FAILED_CONNECTIONS} connections in a row without an answer: {error.reason}"
+            self.give_up_reason = (
+                f"{MAX_FAILED_CONNECTIONS} connections in a row without an answer: {error.reason}"
+            )
         elif self.operations["connect"] >= MAX_CONNECTIONS:
-            self.given_up = f"the connection was lost {MAX_CONNECTIONS} times: {error.reason}"
+            self.give_up_reason = f"the connection was lost {MAX_CONNECTIONS} times: {error.reason}"
 
 
 class Conversation(Generic[Subject, Answer, Reply]):
@@ -319,11 +323,11 @@ class Conversation(Generic[Subject, Answer, Reply]):
     def __init__(
         self,
         addresses: Mapping[str, Address],
-        client: Callable[[str, int, StoreOptions], BookieClient[Subject, Answer, Reply]],
+        new_client: Callable[[str, int, StoreOptions], BookieClient[Subject, Answer, Reply]],
         options: StoreOptions,
     ) -> None:
         self._addresses = addresses
-        self._new_client = client
+        self._new_client = new_client
         self._options = options
         self._bookie_id: str | None = None
         self._client: BookieClient[Subject, Answer, Reply] | None = None
@@ -352,12 +356,12 @@ class Conversation(Generic[Subject, Answer, Reply]):
     def ask(self, bookie_id: str, subjects: Iterable[Subject]) -> Iterator[list[Reply]]:
         """Yield a bookie's replies for these subjects in bounded parts. Stop once the client gives up."""
         client = self.connect_to(bookie_id)
-        waiting = deque(subjects)
-        while waiting and client.given_up is None:
-            replies = self._runner.run(client.ask(waiting))
+        waiting_subjects = deque(subjects)
+        while waiting_subjects and client.give_up_reason is None:
+            replies = self._runner.run(client.ask(waiting_subjects))
             if replies:
                 yield replies
-        if client.given_up is not None:
+        if client.give_up_reason is not None:
             self._runner.run(client.close())
 
     def _end_connection(self) -> None:
@@ -366,26 +370,28 @@ class Conversation(Generic[Subject, Answer, Reply]):
             self._client = None
 
 
-def each_bookie(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the parts of batches that concern one bookie each. The batches are sorted by ``bookie_id``."""
+def split_by_bookie(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield each bookie id with its rows of a batch. The batches must be sorted by ``bookie_id``."""
     for batch in batches:
         if batch.num_rows:
-            bookies = batch.column("bookie_id")
-            bookie_codes = bookies.dictionary_encode().indices.to_numpy(zero_copy_only=False)
-            ends = [*(np.flatnonzero(np.diff(bookie_codes)) + 1).tolist(), batch.num_rows]
-            for start, end in zip([0, *ends], ends, strict=False):
-                yield bookies[start].as_py(), batch.slice(start, end - start)
+            bookie_column = batch.column("bookie_id")
+            bookie_codes = bookie_column.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+            end_rows = [*(np.flatnonzero(np.diff(bookie_codes)) + 1).tolist(), batch.num_rows]
+            for first_row, end_row in zip([0, *end_rows], end_rows, strict=False):
+                yield bookie_column[first_row].as_py(), batch.slice(first_row, end_row - first_row)
 
 
-def one_bookie_per_partition(pairs: DataFrame, bookies: int, *order: str) -> DataFrame:
+def one_bookie_per_partition(requests: DataFrame, bookie_count: int, *order_columns: str) -> DataFrame:
     """Return the rows, partitioned so that all rows of a bookie are in one partition.
 
-    ``order`` names the columns that sort each partition.
+    ``order_columns`` names the columns that sort each partition.
     """
     # With an explicit number of partitions Spark neither merges nor splits them.
-    return pairs.repartition(max(1, bookies), "bookie_id").sortWithinPartitions("bookie_id", *order)
+    return requests.repartition(max(1, bookie_count), "bookie_id").sortWithinPartitions(
+        "bookie_id", *order_columns
+    )
 
 
-def columns(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[Any, ...]]:
+def row_tuples(batch: pa.RecordBatch, *column_names: str) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a batch as tuples of these columns' values."""
-    return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+    return zip(*(batch.column(column_name).to_pylist() for column_name in column_names), strict=True)

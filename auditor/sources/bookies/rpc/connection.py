@@ -5,7 +5,7 @@ registered none (before 4.11, and on etcd), its id is the address. A bookie that
 asked, because an id may only look like an address.
 
 Only `open_connection` connects, starts TLS and logs in (`auditor.sources.bookies.rpc.access`). A connection
-carries requests of one kind. Once it broke, or received an answer that cannot be decoded, it stays lost. The
+carries requests of one kind. It ends if it breaks, or if it receives an answer that cannot be decoded. The
 caller decides whether to open another connection. Of a long answer only the needed bytes are kept; the rest
 is dropped as it arrives.
 """
@@ -26,7 +26,7 @@ from auditor.codecs.store.service_info import BOOKIE_RPC
 from auditor.errors import DecodeError, UnreadError
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
-from auditor.sources.bookies.rpc.access import IN_CLEAR, BookieAccess, enter
+from auditor.sources.bookies.rpc.access import CLEAR_ACCESS, BookieAccess, start_session
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
@@ -48,19 +48,19 @@ class Wire(Protocol[_Subject, Answer]):
     def version(self) -> int:
         """The protocol version. A login on the same connection uses it too."""
 
-    def frame(self, number: int, subject: _Subject) -> bytes:
-        """Return the bytes of a request; ``number`` is unique on its connection."""
+    def request_bytes(self, request_number: int, subject: _Subject) -> bytes:
+        """Return the bytes of a request; ``request_number`` is unique on its connection."""
 
-    def key(self, number: int, subject: _Subject) -> Hashable:
+    def request_key(self, request_number: int, subject: _Subject) -> Hashable:
         """Return the key that matches an answer with its request."""
 
-    def head(self, length: int) -> int:
-        """Return how many leading bytes of an answer of ``length`` bytes are kept."""
+    def kept_length(self, answer_length: int) -> int:
+        """Return how many leading bytes of an answer of ``answer_length`` bytes are kept."""
 
-    def answer(self, head: bytes, length: int) -> tuple[Hashable, Answer]:
+    def decode_answer(self, kept_bytes: bytes, answer_length: int) -> tuple[Hashable, Answer]:
         """Decode the kept bytes of an answer. Return the key of its request and the answer."""
 
-    def mismatch(self, subject: _Subject, answer: Answer) -> DecodeError | None:
+    def find_mismatch(self, subject: _Subject, answer: Answer) -> DecodeError | None:
         """Return an error if an answer does not fit the request with the same key; None if it fits."""
 
 
@@ -69,118 +69,118 @@ class BookieConnection(Generic[Subject, Answer]):
     """A connection that can send only the requests of its ``wire``. Open it with `open_connection`.
 
     Attributes:
-        where: The bookie's address in messages.
+        address_text: The bookie's address in messages.
         timeout_s: Longest wait for one answer, in seconds.
-        lost: The error that ended the connection. None while it works.
+        end_error: The error that ended the connection. None while it works.
     """
 
-    where: str
+    address_text: str
     timeout_s: float
     wire: Wire[Subject, Answer]
     reader: StreamReader
     writer: StreamWriter
-    access: BookieAccess = IN_CLEAR
-    lost: UnreadError | None = None
+    access: BookieAccess = CLEAR_ACCESS
+    end_error: UnreadError | None = None
     _sent_count: int = 0
-    _waiting: dict[Hashable, tuple[Subject, Future[Answer]]] = field(default_factory=dict)
+    _waiting_requests: dict[Hashable, tuple[Subject, Future[Answer]]] = field(default_factory=dict)
     _late_keys: set[Hashable] = field(default_factory=set)
-    _receiver: asyncio.Task[None] | None = None
+    _receive_task: asyncio.Task[None] | None = None
 
     async def ask(self, subject: Subject) -> Answer:
         """Ask about one subject, and wait for the bookie's answer.
 
         Raises:
             TimeoutError: no answer came in time. The connection may still work.
-            UnreadError: the connection is lost.
+            UnreadError: the connection has ended.
         """
-        if self._receiver is None:
-            self._receiver = asyncio.create_task(self._receive())
-        if self.lost is not None:
-            raise self._lost_error()
+        if self._receive_task is None:
+            self._receive_task = asyncio.create_task(self._receive())
+        if self.end_error is not None:
+            raise self._new_end_error()
         self._sent_count += 1
-        key = self.wire.key(self._sent_count, subject)
-        future: Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting[key] = subject, future
+        request_key = self.wire.request_key(self._sent_count, subject)
+        answer_future: Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting_requests[request_key] = subject, answer_future
         try:
             async with asyncio.timeout(self.timeout_s):
-                self.writer.write(self.wire.frame(self._sent_count, subject))
+                self.writer.write(self.wire.request_bytes(self._sent_count, subject))
                 await self.writer.drain()
-                return await future
+                return await answer_future
         except TimeoutError:
-            self._late_keys.add(key)
+            self._late_keys.add(request_key)
             raise
         except OSError as error:
-            self._end_with(self.access.connection_error(self.where, error))
-            raise self._lost_error() from error
+            self._end_with_error(self.access.connection_error(self.address_text, error))
+            raise self._new_end_error() from error
         finally:
-            del self._waiting[key]
-            if future.done() and not future.cancelled():
-                future.exception()  # retrieve it, or asyncio logs it: a failed drain skips the await
+            del self._waiting_requests[request_key]
+            if answer_future.done() and not answer_future.cancelled():
+                answer_future.exception()  # retrieve it, or asyncio logs it: a failed drain skips the await
 
-    def lose(self, reason: str) -> None:
+    def end_with_reason(self, reason: str) -> None:
         """End the connection. Requests without an answer fail with the reason."""
-        self._end_with(UnreadError(self.where, reason))
+        self._end_with_error(UnreadError(self.address_text, reason))
 
-    def _end_with(self, error: UnreadError) -> None:
-        if self.lost is None:
-            self.lost = error
-        for _, future in self._waiting.values():
-            if not future.done():
-                future.set_exception(self._lost_error())
+    def _end_with_error(self, error: UnreadError) -> None:
+        if self.end_error is None:
+            self.end_error = error
+        for _, answer_future in self._waiting_requests.values():
+            if not answer_future.done():
+                answer_future.set_exception(self._new_end_error())
         self.writer.close()
 
     async def close(self) -> None:
         """Close the connection in any state."""
-        self.lose("closed")
-        if self._receiver is not None:
-            self._receiver.cancel()
+        self.end_with_reason("closed")
+        if self._receive_task is not None:
+            self._receive_task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._receiver
-        await end(self.writer)
+                await self._receive_task
+        await wait_closed(self.writer)
 
-    def _lost_error(self) -> UnreadError:
-        assert self.lost is not None
-        return type(self.lost)(self.where, self.lost.reason)
+    def _new_end_error(self) -> UnreadError:
+        assert self.end_error is not None
+        return type(self.end_error)(self.address_text, self.end_error.reason)
 
     async def _receive(self) -> None:
         try:
             while True:
-                length = frame_length(await self.reader.readexactly(LENGTH.size))
-                await self._receive_answer(length)
+                answer_length = frame_length(await self.reader.readexactly(LENGTH.size))
+                await self._receive_answer(answer_length)
         except IncompleteReadError as error:
             cut_note = " in the middle of an answer" if error.partial else ""
-            self.lose(f"the bookie closed the connection{cut_note}")
+            self.end_with_reason(f"the bookie closed the connection{cut_note}")
         except OSError as error:
-            self._end_with(self.access.connection_error(self.where, error))
+            self._end_with_error(self.access.connection_error(self.address_text, error))
         except DecodeError as error:
-            self.lose(str(error))
+            self.end_with_reason(str(error))
 
-    async def _receive_answer(self, length: int) -> None:
+    async def _receive_answer(self, answer_length: int) -> None:
         """Read one answer. It counts only after all of its bytes arrived, also those that are dropped."""
-        head = await self.reader.readexactly(self.wire.head(length))
-        if self.access.tls is not None and is_late_start_tls(head):
+        kept_bytes = await self.reader.readexactly(self.wire.kept_length(answer_length))
+        if self.access.tls is not None and is_late_start_tls(kept_bytes):
             return  # the bookie requires more than TLS, and refuses each request
-        key, answer = self.wire.answer(head, length)
-        remaining_bytes = length - len(head)
+        request_key, answer = self.wire.decode_answer(kept_bytes, answer_length)
+        remaining_bytes = answer_length - len(kept_bytes)
         while remaining_bytes:
             remaining_bytes -= len(await self.reader.readexactly(min(remaining_bytes, _DROPPED_BYTES)))
-        self._deliver_answer(key, answer)
+        self._deliver_answer(request_key, answer)
 
-    def _deliver_answer(self, key: Hashable, answer: Answer) -> None:
-        subject, future_answer = self._waiting.get(key, (None, None))
-        if subject is None or future_answer is None or future_answer.done():
-            if key in self._late_keys:
-                self._late_keys.discard(key)
+    def _deliver_answer(self, request_key: Hashable, answer: Answer) -> None:
+        subject, answer_future = self._waiting_requests.get(request_key, (None, None))
+        if subject is None or answer_future is None or answer_future.done():
+            if request_key in self._late_keys:
+                self._late_keys.discard(request_key)
                 return  # the answer came after the time-out
-            raise DecodeError("bookie's answer", 0, f"answers request {key}, which was never sent")
-        mismatch = self.wire.mismatch(subject, answer)
+            raise DecodeError("bookie's answer", 0, f"answers request {request_key}, which was never sent")
+        mismatch = self.wire.find_mismatch(subject, answer)
         if mismatch is not None:
             raise mismatch
-        future_answer.set_result(answer)
+        answer_future.set_result(answer)
 
 
 async def open_connection(
-    host: str, port: int, timeout_s: float, wire: Wire[Subject, Answer], access: BookieAccess = IN_CLEAR
+    host: str, port: int, timeout_s: float, wire: Wire[Subject, Answer], access: BookieAccess = CLEAR_ACCESS
 ) -> BookieConnection[Subject, Answer]:
     """Connect to a bookie, and start TLS and log in as ``access`` requires.
 
@@ -188,14 +188,14 @@ async def open_connection(
         RefusedError: the bookie refuses this client.
         UnreadError: no connection within ``timeout_s`` seconds.
     """
-    where, reader, writer = await connect(host, port, timeout_s)
+    address_text, reader, writer = await connect(host, port, timeout_s)
     try:
-        await enter(reader, writer, where, host, wire.version, timeout_s, access)
+        await start_session(reader, writer, address_text, host, wire.version, timeout_s, access)
     except BaseException:
         writer.close()
-        await end(writer)
+        await wait_closed(writer)
         raise
-    return BookieConnection(where, timeout_s, wire, reader, writer, access)
+    return BookieConnection(address_text, timeout_s, wire, reader, writer, access)
 
 
 async def connect(host: str, port: int, timeout_s: float) -> tuple[str, StreamReader, StreamWriter]:
@@ -204,23 +204,23 @@ async def connect(host: str, port: int, timeout_s: float) -> tuple[str, StreamRe
     Raises:
         UnreadError: no connection within ``timeout_s`` seconds.
     """
-    where = address(host, port)
+    address_text = address(host, port)
     try:
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_connection(host, port)
     except TimeoutError as error:
-        raise UnreadError(where, f"no connection within {timeout_s:g} s") from error
+        raise UnreadError(address_text, f"no connection within {timeout_s:g} s") from error
     except OSError as error:
         # str(error) would name every address that asyncio tried.
-        raise UnreadError(where, f"no connection: {error.strerror or error}") from error
+        raise UnreadError(address_text, f"no connection: {error.strerror or error}") from error
     except ValueError as error:
         # The registered host can be any text, also one that cannot be looked up.
-        raise UnreadError(where, f"no connection: {host!r} is not a host: {error}") from error
-    return where, reader, writer
+        raise UnreadError(address_text, f"no connection: {host!r} is not a host: {error}") from error
+    return address_text, reader, writer
 
 
-async def end(writer: StreamWriter) -> None:
-    """Wait until a connection is closed."""
+async def wait_closed(writer: StreamWriter) -> None:
+    """Wait until a connection is closed. Abort it after `_CLOSE_SECONDS`."""
     try:
         async with asyncio.timeout(_CLOSE_SECONDS):
             await writer.wait_closed()
@@ -292,9 +292,9 @@ def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
 def _endpoint(row: Mapping[str, Any]) -> Endpoint:
     if row["damage"] is not None:
         return f"its registration has no readable address: {row['damage']}"
-    for offer in row["endpoints"]:
-        if offer["protocol"] == BOOKIE_RPC:
-            host, port = offer["host"], offer["port"]
+    for registered_endpoint in row["endpoints"]:
+        if registered_endpoint["protocol"] == BOOKIE_RPC:
+            host, port = registered_endpoint["host"], registered_endpoint["port"]
             if not host or not 0 < port <= _MAX_PORT:
                 return f"it registered with an invalid address: {host!r}, port {port}"
             return host, port

@@ -6,7 +6,7 @@
 
 DbLedgerStorage (seen in 4.17.2) does not implement the request: it answers for ledgers that it lacks, and
 never for ledgers that it has. The client takes a bookie for one on DbLedgerStorage if the bookie listed no
-ledger and several real ledgers got no answer on a connection that is well. The client then stops asking it.
+ledger, and gave no answer for several real ledgers on a working connection. The client then stops asking it.
 
 A reason that concerns a whole bookie gives one row of state gap, without a ledger. Every ledger of the bookie
 without an earlier answer is then unknown.
@@ -44,9 +44,9 @@ from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.rpc.client import (
     BookieClient,
     Conversation,
-    columns,
-    each_bookie,
     one_bookie_per_partition,
+    row_tuples,
+    split_by_bookie,
 )
 from auditor.sources.bookies.rpc.connection import Address, Endpoint, Wire, address
 from auditor.sources.clock import now_ms
@@ -64,7 +64,7 @@ DB_LEDGER_STORAGE = "the bookie does not list entries: DbLedgerStorage"
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ListReply:
     """A bookie's reply for one ledger.
 
     Attributes:
@@ -81,29 +81,29 @@ class Reply:
     answered: int | None = None
 
 
-class Listing:
+class ListRequest:
     """The request for the entries of a ledger that a bookie holds, in protocol version 3."""
 
     version = VERSION
 
-    def frame(self, number: int, subject: int) -> bytes:
+    def request_bytes(self, request_number: int, subject: int) -> bytes:
         """Return the bytes of the request."""
-        return list_request(number, subject)
+        return list_request(request_number, subject)
 
-    def key(self, number: int, subject: int) -> Hashable:
+    def request_key(self, request_number: int, subject: int) -> Hashable:
         """Return the number of the request, which its answer repeats."""
-        return number
+        return request_number
 
-    def head(self, length: int) -> int:
-        """Return ``length``: a listing is kept completely."""
-        return length
+    def kept_length(self, answer_length: int) -> int:
+        """Return ``answer_length``: a listing is kept completely."""
+        return answer_length
 
-    def answer(self, head: bytes, length: int) -> tuple[Hashable, BookieAnswer]:
+    def decode_answer(self, kept_bytes: bytes, answer_length: int) -> tuple[Hashable, BookieAnswer]:
         """Decode an answer. Return the number of its request and the answer."""
-        bookie_answer = answer(head)
+        bookie_answer = answer(kept_bytes)
         return bookie_answer.txn_id, bookie_answer
 
-    def mismatch(self, subject: int, answer: BookieAnswer) -> DecodeError | None:
+    def find_mismatch(self, subject: int, answer: BookieAnswer) -> DecodeError | None:
         """Return an error if the answer names another ledger, else None."""
         if answer.ledger_id in (None, subject):
             return None
@@ -114,22 +114,22 @@ class Listing:
         )
 
 
-class ListingClient(BookieClient[int, BookieAnswer, Reply]):
+class ListingClient(BookieClient[int, BookieAnswer, ListReply]):
     """A client that asks one bookie for its entries. A subject is a ledger id (see `BookieClient`)."""
 
-    OPERATION = "list_entries"
-    SUBJECTS = "ledgers"
-    REFUSALS: ClassVar[dict[int, str]] = {
+    REQUEST_NAME = "list_entries"
+    SUBJECT_NOUN = "ledgers"
+    REFUSAL_TEXTS: ClassVar[dict[int, str]] = {
         Status.EBADREQ: "the bookie does not know the request for a list of entries",
         Status.EBADVERSION: "the bookie does not speak protocol version 3",
     }
 
     _has_listed = False  # whether the bookie has listed any ledger
-    _bytes = 0
+    _listed_bytes = 0
 
     def wire_protocols(self) -> tuple[Wire[int, BookieAnswer], ...]:
         """Return protocol version 3 only. Version 2 has no such request."""
-        return (Listing(),)
+        return (ListRequest(),)
 
     def impossible_subject(self) -> int:
         """Return the id of a ledger that no bookie can have."""
@@ -139,45 +139,45 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
         """Return the status code of the answer."""
         return answer.status
 
-    async def ask(self, waiting: deque[int]) -> list[Reply]:
+    async def ask(self, waiting_subjects: deque[int]) -> list[ListReply]:
         """Ask as `BookieClient.ask` does; `CHUNK_BYTES` bounds the replies of one call."""
-        self._bytes = 0
-        return await super().ask(waiting)
+        self._listed_bytes = 0
+        return await super().ask(waiting_subjects)
 
     def has_enough_replies(self) -> bool:
         """Return whether the listings so far exceed `CHUNK_BYTES`."""
-        return self._bytes >= CHUNK_BYTES
+        return self._listed_bytes >= CHUNK_BYTES
 
-    def mute_reason(self, silent: int) -> str | None:
+    def mute_bookie_reason(self, silent_count: int) -> str | None:
         """Return a reason if the bookie seems to use DbLedgerStorage, which never lists its ledgers."""
-        if self._has_listed or silent < MAX_SILENT_REQUESTS:
+        if self._has_listed or silent_count < MAX_SILENT_REQUESTS:
             return None
         return (
             f"{DB_LEDGER_STORAGE} (the bookie answers for ledgers that it lacks, but not for "
-            f"{silent} other ledgers)"
+            f"{silent_count} other ledgers)"
         )
 
-    def unknown(self, subject: int, reason: str) -> Reply:
+    def unknown_reply(self, subject: int, reason: str) -> ListReply:
         """Return the reply for a ledger without an answer."""
-        return Reply(subject, None, reason)
+        return ListReply(subject, None, reason)
 
-    def note(self, subject: int, answer: BookieAnswer) -> Reply:
+    def reply_from_answer(self, subject: int, answer: BookieAnswer) -> ListReply:
         """Return the decoded listing, or an empty one if the bookie lacks the ledger."""
-        answer_time = now_ms()
+        answer_ms = now_ms()
         if answer.status == Status.ENOLEDGER:
-            return Reply(subject, _NO_ENTRIES, answered=answer_time)
+            return ListReply(subject, _NO_ENTRIES, answered=answer_ms)
         if answer.availability is None:
-            return Reply(
-                subject, None, f"the bookie refused: {status_text(answer.status)}", answered=answer_time
+            return ListReply(
+                subject, None, f"the bookie refused: {status_text(answer.status)}", answered=answer_ms
             )
         self._has_listed = True
-        self._bytes += len(answer.availability)
+        self._listed_bytes += len(answer.availability)
         try:
             groups = availability.decode(answer.availability)
         except DecodeError as damage:
             offset = answer.availability_offset + damage.offset
-            return Reply(subject, None, f"{damage.what}: {damage.reason}", offset, answer_time)
-        return Reply(subject, groups, answered=answer_time)
+            return ListReply(subject, None, f"{damage.what}: {damage.reason}", offset, answer_ms)
+        return ListReply(subject, groups, answered=answer_ms)
 
 
 _NO_ENTRIES: Groups = availability.decode(bytes(64))
@@ -213,10 +213,10 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
     reachable_pairs = pairs.where(~F.col("bookie_id").isin(list(unreachable_bookies)))
     requests = one_bookie_per_partition(reachable_pairs.select("bookie_id", *LEDGER), len(addresses), *LEDGER)
     rows = requests.mapInArrow(partial(rpc_rows, addresses=addresses, options=options), schema)
-    gaps = pa.Table.from_batches(
+    gap_table = pa.Table.from_batches(
         [_gap_row(name, RPC_PATH, unreachable_bookies[name]) for name in sorted(unreachable_bookies)], SCHEMA
     )
-    return rows.unionByName(pairs.sparkSession.createDataFrame(gaps, schema))
+    return rows.unionByName(pairs.sparkSession.createDataFrame(gap_table, schema))
 
 
 def rpc_rows(
@@ -228,29 +228,31 @@ def rpc_rows(
     `auditor.sources.bookies.rpc.listings.CHUNK_BYTES` of listings bound the memory.
     """
     with Conversation(addresses, ListingClient, options) as conversation:
-        for bookie_id, part in each_bookie(batches):
+        for bookie_id, bookie_pairs in split_by_bookie(batches):
             client = conversation.connect_to(bookie_id)
-            if client.given_up is None:
+            if client.give_up_reason is None:
                 path = address(*addresses[bookie_id])
-                pairs = list(columns(part, *LEDGER))
-                scoped_ids = [
-                    (scope_id, Reply(ledger_id, None, unaskable_scope_reason(scope_id)))
+                pairs = list(row_tuples(bookie_pairs, *LEDGER))
+                unaskable_replies = [
+                    (scope_id, ListReply(ledger_id, None, unaskable_scope_reason(scope_id)))
                     for scope_id, ledger_id in pairs
                     if scope_id
                 ]
-                if scoped_ids:
-                    yield _rows(bookie_id, path, scoped_ids)
-                for replies in conversation.ask(bookie_id, (ledger for scope, ledger in pairs if not scope)):
+                if unaskable_replies:
+                    yield _rows(bookie_id, path, unaskable_replies)
+                for replies in conversation.ask(
+                    bookie_id, (ledger_id for scope_id, ledger_id in pairs if not scope_id)
+                ):
                     yield _rows(bookie_id, path, [(0, reply) for reply in replies])
-                if client.given_up is not None:
-                    yield _gap_row(bookie_id, path, client.given_up)
+                if client.give_up_reason is not None:
+                    yield _gap_row(bookie_id, path, client.give_up_reason)
 
 
-def _rows(bookie_id: str, path: str, replies: list[tuple[int, Reply]]) -> pa.RecordBatch:
+def _rows(bookie_id: str, path: str, replies: list[tuple[int, ListReply]]) -> pa.RecordBatch:
     """Return rows of the replies, each with the scope of its ledger. Fold all listings in one call."""
-    listings = [b"" if reply.groups is None else reply.groups.tobytes() for _, reply in replies]
-    ends = np.cumsum([0, *map(len, listings)], dtype=np.int64)
-    folded_groups = fold(GroupBatch.frombytes(b"".join(listings), ends))
+    group_lists = [b"" if reply.groups is None else reply.groups.tobytes() for _, reply in replies]
+    end_bytes = np.cumsum([0, *map(len, group_lists)], dtype=np.int64)
+    folded_groups = fold(GroupBatch.frombytes(b"".join(group_lists), end_bytes))
     columns = {
         "bookie_id": bookie_id,
         "scope_id": [scope_id for scope_id, _ in replies],

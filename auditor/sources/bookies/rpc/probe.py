@@ -9,9 +9,9 @@ from enum import StrEnum
 
 from auditor.codecs.bookie.wire import IMPOSSIBLE_LEDGER, VERSION, VERSION_2, Status, status_text
 from auditor.errors import RefusedError, UnreadError
-from auditor.sources.bookies.rpc.access import IN_CLEAR, BookieAccess, Requirement, find_requirement
-from auditor.sources.bookies.rpc.connection import Address, connect, end, open_connection
-from auditor.sources.bookies.rpc.reads import Entry, Reading
+from auditor.sources.bookies.rpc.access import CLEAR_ACCESS, BookieAccess, Requirement, find_requirement
+from auditor.sources.bookies.rpc.connection import Address, connect, open_connection, wait_closed
+from auditor.sources.bookies.rpc.reads import Entry, ReadRequest
 
 
 class Reception(StrEnum):
@@ -49,34 +49,34 @@ def probe_bookies(
 
 
 async def _probe(host: str, port: int, access: BookieAccess, timeout_s: float) -> ProbeResult:
-    result = await _read(host, port, VERSION, access, timeout_s)
-    if isinstance(result, UnreadError) and not isinstance(result, RefusedError):
+    probe_result = await _read_status(host, port, VERSION, access, timeout_s)
+    if isinstance(probe_result, UnreadError) and not isinstance(probe_result, RefusedError):
         # A bookie that does not speak version 3 closes the connection.
-        older_result = await _read(host, port, VERSION_2, access, timeout_s)
-        result = result if isinstance(older_result, UnreadError) else older_result
-    if isinstance(result, RefusedError):
-        return ProbeResult(Reception.REFUSED, result.reason)
-    if isinstance(result, UnreadError):
-        return ProbeResult(Reception.SILENT, result.reason)
-    if result != Status.EUA:
+        older_version_result = await _read_status(host, port, VERSION_2, access, timeout_s)
+        probe_result = probe_result if isinstance(older_version_result, UnreadError) else older_version_result
+    if isinstance(probe_result, RefusedError):
+        return ProbeResult(Reception.REFUSED, probe_result.reason)
+    if isinstance(probe_result, UnreadError):
+        return ProbeResult(Reception.SILENT, probe_result.reason)
+    if probe_result != Status.EUA:
         return ProbeResult(Reception.SERVED)
     if access.tls is not None or access.sasl is not None:
-        return ProbeResult(Reception.REFUSED, f"{access.refusal}: {status_text(result)}")
+        return ProbeResult(Reception.REFUSED, f"{access.refusal_text}: {status_text(probe_result)}")
     return await _requirement(host, port, timeout_s)
 
 
-async def _read(
+async def _read_status(
     host: str, port: int, version: int, access: BookieAccess, timeout_s: float
 ) -> int | UnreadError:
     """Return the status of the answer, or the error if there is none."""
     try:
-        connection = await open_connection(host, port, timeout_s, Reading(version), access)
+        connection = await open_connection(host, port, timeout_s, ReadRequest(version), access)
     except UnreadError as error:
         return error
     try:
         answer = await connection.ask(Entry(IMPOSSIBLE_LEDGER, 0))
     except TimeoutError:
-        return UnreadError(connection.where, f"no answer to a read within {timeout_s:g} s")
+        return UnreadError(connection.address_text, f"no answer to a read within {timeout_s:g} s")
     except UnreadError as error:
         return error
     finally:
@@ -84,7 +84,7 @@ async def _read(
     return answer.status
 
 
-_REQUIREMENTS = {
+_RESULT_BY_REQUIREMENT = {
     Requirement.LOGIN: ProbeResult(
         Reception.LOGIN_REQUIRED,
         "the bookie requires a login by SASL; add [bookies.sasl] to the credentials file",
@@ -103,13 +103,13 @@ _REQUIREMENTS = {
 
 async def _requirement(host: str, port: int, timeout_s: float) -> ProbeResult:
     try:
-        where, reader, writer = await connect(host, port, timeout_s)
+        address_text, reader, writer = await connect(host, port, timeout_s)
     except UnreadError as error:
-        return ProbeResult(Reception.REFUSED, f"{IN_CLEAR.refusal} ({error.reason})")
+        return ProbeResult(Reception.REFUSED, f"{CLEAR_ACCESS.refusal_text} ({error.reason})")
     try:
-        return _REQUIREMENTS[await find_requirement(reader, writer, where, timeout_s)]
+        return _RESULT_BY_REQUIREMENT[await find_requirement(reader, writer, address_text, timeout_s)]
     except UnreadError:
-        return ProbeResult(Reception.REFUSED, IN_CLEAR.refusal)
+        return ProbeResult(Reception.REFUSED, CLEAR_ACCESS.refusal_text)
     finally:
         writer.close()
-        await end(writer)
+        await wait_closed(writer)

@@ -42,9 +42,9 @@ from auditor.model.states import WitnessAnswer
 from auditor.sources.bookies.rpc.client import (
     BookieClient,
     Conversation,
-    columns,
-    each_bookie,
     one_bookie_per_partition,
+    row_tuples,
+    split_by_bookie,
 )
 from auditor.sources.bookies.rpc.connection import BookieConnection, Endpoint, Wire
 from auditor.sources.clock import now_ms
@@ -84,29 +84,29 @@ class ReadReply:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadRequest:
     """The request for one entry, in one protocol version."""
 
     version: int
 
-    def frame(self, number: int, subject: Entry) -> bytes:
+    def request_bytes(self, request_number: int, subject: Entry) -> bytes:
         """Return the bytes of the request."""
-        return read_request(number, subject.ledger_id, subject.entry_id, version=self.version)
+        return read_request(request_number, subject.ledger_id, subject.entry_id, version=self.version)
 
-    def key(self, number: int, subject: Entry) -> Hashable:
+    def request_key(self, request_number: int, subject: Entry) -> Hashable:
         """Return the number of the request. In version 2, whose answers have no number, return the entry."""
-        return subject if self.version == VERSION_2 else number
+        return subject if self.version == VERSION_2 else request_number
 
-    def head(self, length: int) -> int:
+    def kept_length(self, answer_length: int) -> int:
         """Return how many bytes of the answer come before the entry's payload."""
-        return min(length, HEAD_BYTES)
+        return min(answer_length, HEAD_BYTES)
 
-    def answer(self, head: bytes, length: int) -> tuple[Hashable, ReadAnswer]:
+    def decode_answer(self, kept_bytes: bytes, answer_length: int) -> tuple[Hashable, ReadAnswer]:
         """Decode an answer. Return the key of its request and the answer."""
-        answer = read_answer(head, length, self.version)
+        answer = read_answer(kept_bytes, answer_length, self.version)
         return (answer.ledger_id, answer.entry_id) if answer.txn_id is None else answer.txn_id, answer
 
-    def mismatch(self, subject: Entry, answer: ReadAnswer) -> DecodeError | None:
+    def find_mismatch(self, subject: Entry, answer: ReadAnswer) -> DecodeError | None:
         """Return an error if the answer names another entry, else None."""
         answer_key = (answer.ledger_id, answer.entry_id)
         if answer_key in (subject, (None, None)):
@@ -124,21 +124,21 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
     ``requests`` counts the requests for each entry.
     """
 
-    OPERATION = "read_entry"
-    SUBJECTS = "entries"
-    REFUSALS: ClassVar[dict[int, str]] = {
+    REQUEST_NAME = "read_entry"
+    SUBJECT_NOUN = "entries"
+    REFUSAL_TEXTS: ClassVar[dict[int, str]] = {
         Status.EBADREQ: "the bookie does not know the request for an entry",
         Status.EBADVERSION: "the bookie speaks neither protocol version 3 nor 2",
     }
 
     def __init__(self, host: str, port: int, options: StoreOptions) -> None:
         super().__init__(host, port, options)
-        self._absent: set[int] = set()  # ledgers for which the bookie answered "no such ledger"
+        self._absent_ledgers: set[int] = set()  # ledgers for which the bookie answered "no such ledger"
         self.requests: Counter[Entry] = Counter()
 
     def wire_protocols(self) -> tuple[Wire[Entry, ReadAnswer], ...]:
         """Return protocol version 3, then 2 for bookies that need it."""
-        return Reading(VERSION), Reading(VERSION_2)
+        return ReadRequest(VERSION), ReadRequest(VERSION_2)
 
     def impossible_subject(self) -> Entry:
         """Return an entry that no bookie can have."""
@@ -150,24 +150,24 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
 
     def may_skip(self, subject: Entry) -> bool:
         """Return whether the bookie already answered that it lacks the entry's ledger."""
-        return subject.ledger_id in self._absent
+        return subject.ledger_id in self._absent_ledgers
 
-    def unknown(self, subject: Entry, reason: str) -> ReadReply:
+    def unknown_reply(self, subject: Entry, reason: str) -> ReadReply:
         """Return the reply for an entry without an answer."""
         answer = WitnessAnswer.REFUSED if self.refuses else WitnessAnswer.UNKNOWN
         return ReadReply(subject, answer, reason, requests=self.requests[subject])
 
-    def note(self, subject: Entry, answer: ReadAnswer) -> ReadReply:
+    def reply_from_answer(self, subject: Entry, answer: ReadAnswer) -> ReadReply:
         """Return the reply for an entry from the bookie's answer."""
-        witness_answer = _ANSWER_OF_STATUS.get(answer.status, WitnessAnswer.UNKNOWN)
-        if witness_answer is WitnessAnswer.NO_SUCH_LEDGER:
-            self._absent.add(subject.ledger_id)
+        entry_answer = _ANSWER_OF_STATUS.get(answer.status, WitnessAnswer.UNKNOWN)
+        if entry_answer is WitnessAnswer.NO_SUCH_LEDGER:
+            self._absent_ledgers.add(subject.ledger_id)
         reason = (
             f"the bookie refused: {status_text(answer.status)}"
-            if witness_answer is WitnessAnswer.UNKNOWN
+            if entry_answer is WitnessAnswer.UNKNOWN
             else None
         )
-        return ReadReply(subject, witness_answer, reason, now_ms(), self.requests[subject])
+        return ReadReply(subject, entry_answer, reason, now_ms(), self.requests[subject])
 
     async def _request(self, connection: BookieConnection[Entry, ReadAnswer], subject: Entry) -> ReadAnswer:
         self.requests[subject] += 1
@@ -209,14 +209,14 @@ def read_rows(
     """Ask for entries that are sorted by bookie, one bookie after another. It needs no Spark."""
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
     with Conversation(addresses, ReadClient, options) as conversation:
-        for bookie_id, part in each_bookie(batches):
-            requests = list(columns(part, "scope_id", "ledger_id", "entry_id"))
-            scoped_entries = [(scope, Entry(*entry_ids)) for scope, *entry_ids in requests if scope]
-            for scope_id, entry in scoped_entries:
+        for bookie_id, bookie_requests in split_by_bookie(batches):
+            requests = list(row_tuples(bookie_requests, "scope_id", "ledger_id", "entry_id"))
+            unaskable_entries = [(scope, Entry(*entry_key)) for scope, *entry_key in requests if scope]
+            for scope_id, entry in unaskable_entries:
                 yield _rows(
                     bookie_id, [_unasked_reply(entry, str(unaskable_scope_reason(scope_id)))], scope_id
                 )
-            entries = [Entry(*entry_ids) for scope, *entry_ids in requests if not scope]
+            entries = [Entry(*entry_key) for scope, *entry_key in requests if not scope]
             endpoint = endpoints[bookie_id]
             if isinstance(endpoint, str):
                 yield _rows(bookie_id, [_unasked_reply(entry, endpoint) for entry in entries])
@@ -230,11 +230,14 @@ def read_rows(
                     if reply.answer is WitnessAnswer.NO_SUCH_LEDGER:
                         absent_ledgers.add(reply.entry.ledger_id)
             client = conversation.connect_to(bookie_id)
-            if client.given_up is not None:
+            if client.give_up_reason is not None:
                 unknown_entries = [
                     entry for entry in unanswered_entries if entry.ledger_id not in absent_ledgers
                 ]
-                yield _rows(bookie_id, [client.unknown(entry, client.given_up) for entry in unknown_entries])
+                yield _rows(
+                    bookie_id,
+                    [client.unknown_reply(entry, client.give_up_reason) for entry in unknown_entries],
+                )
 
 
 def _unasked_reply(entry: Entry, reason: str) -> ReadReply:

@@ -28,7 +28,7 @@ class SaslFailedError(Exception):
 
 
 def missing_package(sasl: Sasl) -> str | None:
-    """Return the Python package that a mechanism needs, if it is not installed; None if it is."""
+    """Return the Python package that a mechanism needs and that is not installed. None if none is missing."""
     return "kerberos" if sasl.mechanism == "GSSAPI" and importlib.util.find_spec("kerberos") is None else None
 
 
@@ -41,9 +41,9 @@ class SaslLogin:
 
     def __init__(self, sasl: Sasl, host: str) -> None:
         self._sasl = sasl
-        if (package := missing_package(sasl)) is not None:
+        if (package_name := missing_package(sasl)) is not None:
             raise SaslFailedError(
-                f"{sasl.mechanism} needs the Python package {package}, which is not installed"
+                f"{sasl.mechanism} needs the Python package {package_name}, which is not installed"
             )
         self._principal = f"{sasl.service}/{host}"
         self._client: Any = self._call(self._new_client, host)  # pure-sasl has no types
@@ -81,9 +81,9 @@ class SaslLogin:
             principal=self._sasl.principal,
         )
 
-    def _call(self, step: Any, *arguments: Any) -> Any:
+    def _call(self, client_call: Any, *arguments: Any) -> Any:
         try:
-            return step(*arguments)
+            return client_call(*arguments)
         except Exception as error:
             # pure-sasl raises arbitrary errors for a challenge that it cannot parse, and no SASLError for a
             # wrong proof ("Invalid server auth response"). Their texts have no secret.

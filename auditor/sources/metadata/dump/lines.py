@@ -28,7 +28,7 @@ from auditor.sources.metadata.dump.records import (
 )
 from auditor.sources.metadata.other_roots import other_roots_sentence, roots_of
 from auditor.sources.metadata.pulsar_layout import PULSAR_TREE
-from auditor.sources.metadata.saved_files import SavedStore, held_bytes, open_packed, packing_of
+from auditor.sources.metadata.saved_files import SavedStore, open_packed, packing_of, unpacked_size
 from auditor.sources.metadata.store import Part, Tree, Znode, ZnodeBatch, tree_of, znode_batches
 from auditor.sources.metadata.uri import MetadataUri
 
@@ -99,11 +99,14 @@ class LineStore(SavedStore[WholeDump]):
         """Return equal byte ranges. A line belongs to the range in which it begins."""
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
-        size = self._size
+        dump_bytes = self._size
         if self._is_packed():
             part_count = min(part_count, PACKED_PARTS)
-        part_bytes = max(1, -(-size // max(1, part_count)))
-        return [DumpPart(tree, start, min(start + part_bytes, size)) for start in range(0, size, part_bytes)]
+        part_bytes = max(1, -(-dump_bytes // max(1, part_count)))
+        return [
+            DumpPart(tree, start, min(start + part_bytes, dump_bytes))
+            for start in range(0, dump_bytes, part_bytes)
+        ]
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read the znodes of one byte range; see `MetadataStore.read`."""
@@ -111,12 +114,12 @@ class LineStore(SavedStore[WholeDump]):
         records = self._read_records(part.start, part.end)
         return znode_batches(record for record in records if self._may_concern_tree(record, part.tree))
 
-    def has_beside(self, name: str) -> bool:
+    def has_neighbour(self, name: str) -> bool:
         """Return whether ``name``, or a path below it, exists beside the root; see `NeighbourStore`."""
         return name in self._siblings
 
-    def value_beside(self, name: str) -> bytes | None:
-        """Return the value of the node ``name`` beside the root; see `NeighbourValueStore.value_beside`."""
+    def neighbour_value(self, name: str) -> bytes | None:
+        """Return the value of ``name`` beside the root; see `NeighbourValueStore.neighbour_value`."""
         if name in self._unread_siblings:
             raise StoreError(f"{self._path}: {self._unread_siblings[name]}")
         return self._siblings.get(name)
@@ -129,28 +132,32 @@ class LineStore(SavedStore[WholeDump]):
         """Pass over the whole file once."""
         nodes: list[Znode] = []
         gaps: list[tuple[str, str]] = []
-        newest: Znode | None = None
+        newest_record: Znode | None = None
         record: Znode | tuple[str, str] | None = None
-        frame, size = Frame(), self._size
-        for record in self._read_records(0, size, frame):
+        frame, dump_bytes = Frame(), self._size
+        for record in self._read_records(0, dump_bytes, frame):
             if not isinstance(record, Znode):
                 gaps.append(record)
                 continue
-            if newest is None:
-                newest = record
-            newest = newest._replace(
-                czxid=max(newest.czxid, record.czxid),
-                mzxid=max(newest.mzxid, record.mzxid),
-                ctime=max(newest.ctime, record.ctime),
-                mtime=max(newest.mtime, record.mtime),
+            if newest_record is None:
+                newest_record = record
+            newest_record = newest_record._replace(
+                czxid=max(newest_record.czxid, record.czxid),
+                mzxid=max(newest_record.mzxid, record.mzxid),
+                ctime=max(newest_record.ctime, record.ctime),
+                mtime=max(newest_record.mtime, record.mtime),
             )
             if len(record.path) > len(self.root) + 1 and self.tree_of(record.path) is None:
                 nodes.append(record)
-        frame.finish(size)
+        frame.finish(dump_bytes)
         gaps += [(self.root, f"line at byte {offset}: {reason}") for offset, reason in frame.faults]
         last_path = record.path if isinstance(record, Znode) else None
         return WholeDump(
-            nodes, [gap for gap in gaps if self._may_concern_tree(gap, None)], newest, frame, last_path
+            nodes,
+            [reported_gap for reported_gap in gaps if self._may_concern_tree(reported_gap, None)],
+            newest_record,
+            frame,
+            last_path,
         )
 
     def _cut_reason(self, whole_dump: WholeDump) -> str | None:
@@ -177,7 +184,7 @@ class LineStore(SavedStore[WholeDump]):
         For a packed file, the method unpacks the whole file, but only once for all trees.
         """
         with self._with_store_errors():
-            return held_bytes(self._path)
+            return unpacked_size(self._path)
 
     def _is_packed(self) -> bool:
         with self._with_store_errors():
@@ -213,7 +220,7 @@ class LineStore(SavedStore[WholeDump]):
 
         ``frame`` counts every line. The store itself records the lines that are beside the root.
         """
-        prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
+        root_prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
         frame = frame or Frame()
         for offset, line in self._read_lines(start, end):
             if isinstance(line, str):
@@ -228,13 +235,13 @@ class LineStore(SavedStore[WholeDump]):
             except DamagedLineError as damage:
                 frame.record(offset)
                 path = self.root if damage.path is None else damage.path
-                if path == self.root or path.startswith(prefix):
+                if path == self.root or path.startswith(root_prefix):
                     yield path, f"line at byte {offset}: {damage.reason}"
                 elif path.startswith(parent):
                     self._unread_siblings[path[len(parent) :]] = f"line at byte {offset}: {damage.reason}"
                 continue
             frame.record(offset)
-            if znode.path == self.root or znode.path.startswith(prefix):
+            if znode.path == self.root or znode.path.startswith(root_prefix):
                 yield znode
             elif znode.path.startswith(parent):
                 name, child_path, _ = znode.path[len(parent) :].partition("/")
@@ -251,8 +258,8 @@ class LineStore(SavedStore[WholeDump]):
             if start:
                 offset += next_line(file)[1]
             while offset < end:
-                line, length = next_line(file)
-                if not length:
+                line, line_length = next_line(file)
+                if not line_length:
                     # The file became shorter. The lost lines could have been anything.
                     damage = unpacked_file.damage if unpacked_file else None
                     yield offset, damage or "cut off"
@@ -262,7 +269,7 @@ class LineStore(SavedStore[WholeDump]):
                     yield offset, f"longer than {LINE_LIMIT} bytes"
                 elif line.strip():
                     yield offset, line
-                offset += length
+                offset += line_length
 
     def _empty_dump_error(self, problem: str, advice: str, damage: Sequence[tuple[str, str]]) -> StoreError:
         """Return the error for a dump without any node of the cluster.
@@ -275,8 +282,8 @@ class LineStore(SavedStore[WholeDump]):
             damage: (path, reason) of unreadable places.
         """
         recognise(self.uri)
-        roots = roots_of(record["path"] for record in records_of(self._path))
+        cluster_roots = roots_of(record["path"] for record in records_of(self._path))
         store = self.uri.text.partition("?")[0]
-        advice = other_roots_sentence(store, roots, self.parameter) or advice
+        advice = other_roots_sentence(store, cluster_roots, self.parameter) or advice
         damage_note = f" ({len(damage)} places could not be read, first: {damage[0][1]})" if damage else ""
         return StoreError(f"{problem}; {advice}{damage_note}")

@@ -38,8 +38,8 @@ from auditor.sources.metadata.saved_files import (
 )
 from auditor.sources.metadata.uri import MetadataUri
 
-BEGIN, END = "begin", "end"
-TIME, NODES = "time", "nodes"
+BEGIN_FIELD, END_FIELD = "begin", "end"
+TIME_FIELD, NODE_COUNT_FIELD = "time", "nodes"
 
 _MAX_TIME_MS = 2**53
 """Largest time to accept, in ms.
@@ -54,7 +54,9 @@ def is_frame(record: object) -> bool:
     >>> is_frame({"end": {"nodes": 3}}), is_frame({"path": "/a"})
     (True, False)
     """
-    return isinstance(record, dict) and "path" not in record and bool({BEGIN, END} & record.keys())
+    return (
+        isinstance(record, dict) and "path" not in record and bool({BEGIN_FIELD, END_FIELD} & record.keys())
+    )
 
 
 def first_line(time: int) -> bytes:
@@ -63,12 +65,12 @@ def first_line(time: int) -> bytes:
     >>> first_line(5)
     b'{"begin":{"time":5}}\\n'
     """
-    return line_of({BEGIN: {TIME: time}})
+    return line_of({BEGIN_FIELD: {TIME_FIELD: time}})
 
 
 def last_line(records: int) -> bytes:
     """Return the last line of a dump with ``records`` records."""
-    return line_of({END: {NODES: records}})
+    return line_of({END_FIELD: {NODE_COUNT_FIELD: records}})
 
 
 @dataclass
@@ -102,12 +104,12 @@ class Frame:
 
     def line(self, offset: int, frame: dict[str, Any]) -> None:
         """Check a ``begin`` or ``end`` line. ``frame`` is its JSON object."""
-        if BEGIN in frame:
+        if BEGIN_FIELD in frame:
             if self.has_first_line or self.has_last_line or self.records:
                 self.faults.append((offset, "a first line after other lines"))
             self.has_first_line = True
-            begin_record = frame[BEGIN]
-            time = begin_record.get(TIME) if isinstance(begin_record, dict) else None
+            begin_record = frame[BEGIN_FIELD]
+            time = begin_record.get(TIME_FIELD) if isinstance(begin_record, dict) else None
             if time is None:
                 return
             if type(time) is int and 0 <= time < _MAX_TIME_MS:
@@ -115,15 +117,15 @@ class Frame:
             else:
                 self.faults.append((offset, "a first line whose time is not a number of milliseconds"))
             return
-        end = frame[END]
-        expected_records = end.get(NODES) if isinstance(end, dict) else None
+        end_record = frame[END_FIELD]
+        expected_records = end_record.get(NODE_COUNT_FIELD) if isinstance(end_record, dict) else None
         if type(expected_records) is not int:
             self.faults.append((offset, "a last line that does not count nodes"))
         elif self.has_last_line:
-            self.faults.append((offset, "a second last line"))
+            self.faults.append((offset, "another last line"))
         elif expected_records != self.records:
-            counts = f"its last line counts {expected_records} records, {self.records} are present"
-            self.faults.append((offset, f"cut off or changed: {counts}"))
+            counts_text = f"its last line counts {expected_records} records, {self.records} are present"
+            self.faults.append((offset, f"cut off or changed: {counts_text}"))
         self.has_last_line = True
 
     def finish(self, offset: int) -> None:
@@ -138,7 +140,7 @@ class Frame:
 LINE_LIMIT = 16 * 1024 * 1024
 """Longest line to read, in bytes. By default, servers accept requests of up to 1 or 1.5 MB."""
 
-UNREAD = "unread"
+UNREAD_FIELD = "unread"
 """Field of a record that has a reason instead of data."""
 
 _INT64_LIMIT = 2**63
@@ -181,8 +183,8 @@ def json_record(line: bytes) -> dict[str, Any]:
     path = record.get("path") if isinstance(record, dict) else None
     if not isinstance(path, str) or not path.startswith("/") or _SURROGATE.search(path):
         raise DamagedLineError(None, "not a JSON object with a path")
-    if UNREAD in record:
-        reason = str(record[UNREAD])[:_REASON_LIMIT].encode(errors="backslashreplace").decode()
+    if UNREAD_FIELD in record:
+        reason = str(record[UNREAD_FIELD])[:_REASON_LIMIT].encode(errors="backslashreplace").decode()
         raise DamagedLineError(path, f"not read when the dump was made: {reason}")
     return dict(record)
 
@@ -206,7 +208,7 @@ def unread_record(path: str, reason: str) -> dict[str, Any]:
         ...
     auditor.sources.metadata.dump.records.DamagedLineError: not read when the dump was made: not authorised
     """
-    return {"path": path, UNREAD: reason}
+    return {"path": path, UNREAD_FIELD: reason}
 
 
 def base64_text(data: bytes) -> str:
@@ -225,10 +227,10 @@ def base64_of(record: dict[str, Any], name: str) -> bytes:
         raise DamagedLineError(record["path"], f"{name} is not base64: {error}") from error
 
 
-def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
-    """Return the values of the fields ``names``, which must be 64-bit integers."""
-    int_values = [record.get(name) for name in names]
-    for name, int_value in zip(names, int_values, strict=True):
+def int64s_of(record: dict[str, Any], field_names: tuple[str, ...]) -> list[int]:
+    """Return the values of the fields ``field_names``, which must be 64-bit integers."""
+    int_values = [record.get(name) for name in field_names]
+    for name, int_value in zip(field_names, int_values, strict=True):
         if type(int_value) is not int or not -_INT64_LIMIT <= int_value < _INT64_LIMIT:
             raise DamagedLineError(record["path"], f"no {name}")
     return [int(number) for number in int_values if number is not None]
@@ -237,13 +239,13 @@ def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
 def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
     """Read the next line. Return the line and its length; None instead of a line longer than `LINE_LIMIT`."""
     line_bytes = file.readline(LINE_LIMIT)
-    length = len(line_bytes)
-    if length < LINE_LIMIT or line_bytes.endswith(b"\n"):
-        return line_bytes, length
+    line_length = len(line_bytes)
+    if line_length < LINE_LIMIT or line_bytes.endswith(b"\n"):
+        return line_bytes, line_length
     while len(line_bytes) == LINE_LIMIT and not line_bytes.endswith(b"\n"):
         line_bytes = file.readline(LINE_LIMIT)
-        length += len(line_bytes)
-    return None, length
+        line_length += len(line_bytes)
+    return None, line_length
 
 
 def records_of(path: Path) -> Iterator[dict[str, Any]]:
@@ -254,9 +256,9 @@ def records_of(path: Path) -> Iterator[dict[str, Any]]:
     with open_packed(path) as (file, _):
         if is_binary(kind_of_bytes(file.peek(HEAD_BYTES))):
             return
-        length = -1
-        while length:
-            line, length = next_line(file)
+        line_length = -1
+        while line_length:
+            line, line_length = next_line(file)
             try:
                 record = json_record(line or b"")
             except DamagedLineError:
@@ -270,13 +272,13 @@ def first_record(path: Path) -> dict[str, Any] | None:
     return next(records_of(path), None)
 
 
-def recognise(parsed: MetadataUri) -> None:
+def recognise(metadata_uri: MetadataUri) -> None:
     """Check that a file has at least one record, as every dump does.
 
     Raises:
         StoreError: the file is not a dump; the message names its apparent kind.
     """
-    path = Path(parsed.path)
+    path = Path(metadata_uri.path)
     try:
         is_dump = first_record(path) is not None
     except OSError:

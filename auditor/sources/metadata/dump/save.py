@@ -25,13 +25,13 @@ import pyarrow as pa
 from auditor.codecs.ledger_metadata.one import without_password
 from auditor.errors import UsageError, named_target
 from auditor.keys import etcd
-from auditor.sources.metadata.dump.records import UNREAD, first_line, last_line, line_of, unread_record
+from auditor.sources.metadata.dump.records import UNREAD_FIELD, first_line, last_line, line_of, unread_record
 from auditor.sources.metadata.dump.store import key_record, oxia_record, znode_record
 from auditor.sources.metadata.etcd.key_ranges import is_ledger
 from auditor.sources.metadata.saved_files import GZIP, ZSTD
 from auditor.sources.metadata.store import StoreOptions, Tree, tree_of
 from auditor.sources.metadata.stores import check_reachable
-from auditor.sources.metadata.uri import OXIA, PATHS_ETCD, MetadataUri
+from auditor.sources.metadata.uri import ETCD_WITH_PATH_KEYS, OXIA, MetadataUri
 
 Record = dict[str, Any]
 
@@ -78,15 +78,15 @@ class Reader(Protocol):
         """
 
 
-PACKINGS = {".gz": GZIP, ".zst": ZSTD}
+COMPRESSIONS_BY_SUFFIX = {".gz": GZIP, ".zst": ZSTD}
 
-SHOWN_GAPS = 10
+MAX_SHOWN_GAPS = 10
 
 
 class DumpSummary(NamedTuple):
     """The number of all records in a dump, and the number of those for unreadable places.
 
-    ``gaps`` are the first `SHOWN_GAPS` unreadable places, as pairs of path and reason.
+    ``gaps`` are the first `MAX_SHOWN_GAPS` unreadable places, as pairs of path and reason.
     """
 
     records: int
@@ -115,17 +115,17 @@ def save(
     check_reachable(request.uri, request.options)
     store_records = READERS[request.uri.scheme](request)
     dump_file.write(first_line(store_records.time))
-    records = unread = 0
+    records = unread_count = 0
     gaps: list[tuple[str, str]] = []
     for batch in store_records.batches:
         dump_file.write(b"".join(map(line_of, batch)))
         records += len(batch)
-        unread_gaps = [(record["path"], record[UNREAD]) for record in batch if UNREAD in record]
-        unread += len(unread_gaps)
-        gaps += unread_gaps[: SHOWN_GAPS - len(gaps)]
+        unread_gaps = [(record["path"], record[UNREAD_FIELD]) for record in batch if UNREAD_FIELD in record]
+        unread_count += len(unread_gaps)
+        gaps += unread_gaps[: MAX_SHOWN_GAPS - len(gaps)]
         progress(records)
     dump_file.write(last_line(records))
-    return DumpSummary(records, unread, gaps)
+    return DumpSummary(records, unread_count, gaps)
 
 
 @contextmanager
@@ -144,7 +144,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         with (
             named_target(path),
             os.fdopen(descriptor, "wb") as unpacked_file,
-            _open_packing(unpacked_file, PACKINGS.get(path.suffix)) as file,
+            _open_packing(unpacked_file, COMPRESSIONS_BY_SUFFIX.get(path.suffix)) as file,
         ):
             yield file
         Path(temporary_path).replace(path)
@@ -153,11 +153,11 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _open_packing(unpacked_file: BinaryIO, packing: str | None) -> Iterator[BinaryIO]:
-    if packing is None:
+def _open_packing(unpacked_file: BinaryIO, compression: str | None) -> Iterator[BinaryIO]:
+    if compression is None:
         yield unpacked_file
         return
-    with pa.CompressedOutputStream(unpacked_file, packing) as file:
+    with pa.CompressedOutputStream(unpacked_file, compression) as file:
         yield cast(BinaryIO, file)
 
 
@@ -172,22 +172,22 @@ def read_zookeeper(request: SaveRequest) -> StoreRecords:
 
 def _znode_batches(request: SaveRequest) -> Iterator[list[Record]]:
     from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
-    from auditor.sources.metadata.zookeeper.tree import Top, walk
+    from auditor.sources.metadata.zookeeper.tree import TopZnode, walk
 
     root = request.uri.root
-    with closing(ZooKeeperReader(request.uri.hosts, request.options, probe=root)) as reader:
+    with closing(ZooKeeperReader(request.uri.hosts, request.options, probe=root)) as znode_reader:
         present_trees = [
             tree
-            for tree, answer in zip(request.trees, reader.data(request.trees), strict=True)
-            if not (isinstance(answer, FailedRead) and answer.code == NO_NODE)
+            for tree, tree_answer in zip(request.trees, znode_reader.data(request.trees), strict=True)
+            if not (isinstance(tree_answer, FailedRead) and tree_answer.code == NO_NODE)
         ]
         # `walk` reads the last top first.
-        for znodes, gaps in walk(reader, [Top(path) for path in reversed([root, *present_trees])]):
+        for znodes, gaps in walk(znode_reader, [TopZnode(path) for path in reversed([root, *present_trees])]):
             records = [
                 znode_record(znode._replace(data=_without_passwords(znode.path, znode.data, request)))
                 for znode in znodes
             ]
-            yield records + [unread_record(*gap) for gap in gaps]
+            yield records + [unread_record(*unread_gap) for unread_gap in gaps]
 
 
 def _without_passwords(path: str, data: bytes, request: SaveRequest) -> bytes:
@@ -196,17 +196,20 @@ def _without_passwords(path: str, data: bytes, request: SaveRequest) -> bytes:
     return without_password(data)
 
 
-def _is_ledger(path: str, parsed: MetadataUri) -> bool:
-    if parsed.scheme == "etcd":
-        return is_ledger(parsed.root, path)
-    return path.startswith(f"{parsed.root}/") and tree_of(path[len(parsed.root) + 1 :]) is Tree.LEDGERS
+def _is_ledger(path: str, metadata_uri: MetadataUri) -> bool:
+    if metadata_uri.scheme == "etcd":
+        return is_ledger(metadata_uri.root, path)
+    return (
+        path.startswith(f"{metadata_uri.root}/")
+        and tree_of(path[len(metadata_uri.root) + 1 :]) is Tree.LEDGERS
+    )
 
 
 def read_etcd(request: SaveRequest) -> StoreRecords:
     """Read a running etcd; see `Reader`."""
     from auditor.sources.metadata.etcd.live import EtcdStore, PathEtcdStore
 
-    store_class = PathEtcdStore if request.uri.scheme == PATHS_ETCD else EtcdStore
+    store_class = PathEtcdStore if request.uri.scheme == ETCD_WITH_PATH_KEYS else EtcdStore
     with closing(store_class(request.uri, request.options)) as store:
         cluster = store.cluster()
     assert cluster.revision is not None
@@ -229,7 +232,7 @@ def _key_batches(request: SaveRequest, revision: int) -> Iterator[list[Record]]:
                         key_record(key, _without_passwords(etcd.key_text(key), data, request), *key_numbers)
                         for key, data, *key_numbers in zip(*page.keys, strict=True)
                     ]
-                    yield records + [unread_record(*gap) for gap in page.gaps]
+                    yield records + [unread_record(*unread_gap) for unread_gap in page.gaps]
 
 
 def read_oxia(request: SaveRequest) -> StoreRecords:
@@ -250,13 +253,13 @@ def _oxia_batches(request: SaveRequest) -> Iterator[list[Record]]:
                     oxia_record(znode._replace(data=_without_passwords(znode.path, znode.data, request)))
                     for znode in znodes
                 ]
-                yield records + [unread_record(*gap) for gap in gaps]
+                yield records + [unread_record(*unread_gap) for unread_gap in gaps]
 
 
 READERS: Mapping[str, Reader] = {
     "zk": read_zookeeper,
     "etcd": read_etcd,
-    PATHS_ETCD: read_etcd,
+    ETCD_WITH_PATH_KEYS: read_etcd,
     OXIA: read_oxia,
 }
 """Readers by the scheme of the metadata URI. Schemes of saved stores are not in this mapping."""

@@ -49,7 +49,7 @@ from auditor.sources.metadata.etcd.key_ranges import (
 )
 from auditor.sources.metadata.store import (
     OWNER_UNKNOWN,
-    UNCOUNTED,
+    UNKNOWN_COUNT,
     ClusterNodes,
     MetadataStore,
     Tree,
@@ -60,8 +60,8 @@ from auditor.sources.metadata.uri import MetadataUri
 
 _PATH_LAYOUT_NAMES = ("LAYOUT", "INSTANCEID", "available", "idgen", "idgen-long")
 _OWN_LAYOUT_NAMES = ("layout", "instanceid", "ledgers", "bookies", "buckets")
-_KEY_NUMBERS = ("createRevision", "modRevision", "lease", "version")
-_KEY_DEFAULTS = {"lease": OWNER_UNKNOWN}
+_KEY_NUMBER_FIELDS = ("createRevision", "modRevision", "lease", "version")
+_DEFAULT_KEY_FIELDS = {"lease": OWNER_UNKNOWN}
 
 
 def key_of_line(line: bytes) -> Znode:
@@ -75,13 +75,15 @@ def key_of_line(line: bytes) -> Znode:
     if "czxid" in record:
         raise StoreError(
             f"this dump mixes two stores: it begins with etcd's modRevision, and {record['path']} has "
-            "ZooKeeper's czxid; save each by itself"
+            "ZooKeeper's czxid; save each store to its own file"
         )
     path = etcd.key_text(base64_of(record, "key"))
     if path != record["path"]:
         # Either of them could be right.
         raise DamagedLineError(None, "path and key disagree")
-    return key_znode(path, base64_of(record, "data"), *int64s_of(_KEY_DEFAULTS | record, _KEY_NUMBERS))
+    return key_znode(
+        path, base64_of(record, "data"), *int64s_of(_DEFAULT_KEY_FIELDS | record, _KEY_NUMBER_FIELDS)
+    )
 
 
 def key_record(key: bytes, data: bytes, *key_numbers: int) -> dict[str, Any]:
@@ -94,7 +96,7 @@ def key_record(key: bytes, data: bytes, *key_numbers: int) -> dict[str, Any]:
     b'a'
     """
     record = {"path": etcd.key_text(key), "key": base64_text(key), "data": base64_text(data)}
-    return record | dict(zip(_KEY_NUMBERS, key_numbers, strict=True))
+    return record | dict(zip(_KEY_NUMBER_FIELDS, key_numbers, strict=True))
 
 
 class EtcdDumpStore(LineStore):
@@ -178,8 +180,8 @@ def has_paths(records: Iterable[dict[str, Any]], root: str) -> bool:
 MAX_RECORDS_SEARCHED = 10_000
 """Number of records of an etcd dump that `open_dump` reads to find its layout."""
 
-_ZNODE_NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
-_ZNODE_DEFAULTS = {"ephemeralOwner": OWNER_UNKNOWN}
+_ZNODE_NUMBER_FIELDS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
+_DEFAULT_ZNODE_FIELDS = {"ephemeralOwner": OWNER_UNKNOWN}
 _SESSION_FIELD, _MODIFICATIONS_FIELD = "session", "modifications"
 
 
@@ -211,16 +213,16 @@ def znode_of_line(line: bytes) -> Znode:
     if "modRevision" in record:
         raise StoreError(
             f"this dump mixes two stores: it begins with ZooKeeper's czxid, and {record['path']} has etcd's "
-            "modRevision; save each by itself"
+            "modRevision; save each store to its own file"
         )
     child_version = record.get("cversion")
-    creation_count = child_version if type(child_version) is int and child_version >= 0 else UNCOUNTED
-    key_numbers = int64s_of(_ZNODE_DEFAULTS | record | _owner_of_session(record), _ZNODE_NUMBERS)
+    created_children = child_version if type(child_version) is int and child_version >= 0 else UNKNOWN_COUNT
+    key_numbers = int64s_of(_DEFAULT_ZNODE_FIELDS | record | _owner_of_session(record), _ZNODE_NUMBER_FIELDS)
     znode = Znode(record["path"], base64_of(record, "data"), *key_numbers)
     if _MODIFICATIONS_FIELD in record:
         [modifications] = int64s_of(record, (_MODIFICATIONS_FIELD,))
         return znode._replace(made=modifications + 1, modifications=modifications)
-    return znode._replace(made=creation_count)
+    return znode._replace(made=created_children)
 
 
 def _owner_of_session(record: dict[str, Any]) -> dict[str, int]:
@@ -246,8 +248,12 @@ def znode_record(znode: Znode) -> dict[str, Any]:
     key_numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version, znode.ephemeral_owner)
     # cversion counts every creation and every deletion of a child.
     child_version = 2 * znode.made - znode.children
-    data = {"path": znode.path, "data": base64_text(znode.data)}
-    return data | dict(zip(_ZNODE_NUMBERS, key_numbers, strict=True)) | {"cversion": child_version}
+    record_fields = {"path": znode.path, "data": base64_text(znode.data)}
+    return (
+        record_fields
+        | dict(zip(_ZNODE_NUMBER_FIELDS, key_numbers, strict=True))
+        | {"cversion": child_version}
+    )
 
 
 def oxia_record(znode: Znode) -> dict[str, Any]:
@@ -261,7 +267,7 @@ def oxia_record(znode: Znode) -> dict[str, Any]:
     session = znode.ephemeral_owner - 1 if znode.ephemeral_owner else None
     key_numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version)
     record: dict[str, Any] = {"path": znode.path, "data": base64_text(znode.data)}
-    record |= dict(zip(_ZNODE_NUMBERS, key_numbers, strict=False))
+    record |= dict(zip(_ZNODE_NUMBER_FIELDS, key_numbers, strict=False))
     return record | {_MODIFICATIONS_FIELD: znode.modifications, _SESSION_FIELD: session}
 
 
@@ -285,10 +291,10 @@ class ZooKeeperDumpStore(LineStore):
             {znode.path[len(self.root) + 1 :]: znode for znode in whole_dump.nodes}
         )
         scan_time = max(newest_record.ctime, newest_record.mtime, whole_dump.frame.time or 0)
-        zxid = max(newest_record.czxid, newest_record.mzxid)
+        newest_zxid = max(newest_record.czxid, newest_record.mzxid)
         is_complete, truncation_reason = whole_dump.frame.is_complete, self._cut_reason(whole_dump)
         return ClusterNodes(
-            nodes, scan_time, hex(zxid), gaps, proves_absence=is_complete, cut=truncation_reason
+            nodes, scan_time, hex(newest_zxid), gaps, proves_absence=is_complete, cut=truncation_reason
         )
 
 
@@ -302,10 +308,10 @@ def _with_id_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
     child_counts = Counter(path.rpartition("/")[0] for path in nodes)
     nodes_with_counts = {}
     for path, znode in nodes.items():
-        creation_count = UNCOUNTED
-        if znode.modifications != UNCOUNTED:  # Oxia: `made` is exact already
-            creation_count = znode.made
-        elif znode.made != UNCOUNTED and path.partition("/")[0] in ("idgen", "idgen-long"):
-            creation_count = (znode.made + child_counts[path] + 1) // 2
-        nodes_with_counts[path] = znode._replace(made=creation_count)
+        created_children = UNKNOWN_COUNT
+        if znode.modifications != UNKNOWN_COUNT:  # Oxia: `made` is exact already
+            created_children = znode.made
+        elif znode.made != UNKNOWN_COUNT and path.partition("/")[0] in ("idgen", "idgen-long"):
+            created_children = (znode.made + child_counts[path] + 1) // 2
+        nodes_with_counts[path] = znode._replace(made=created_children)
     return nodes_with_counts

@@ -33,7 +33,7 @@ MESSAGE_LIMIT = 4 * 1024 * 1024
 ROUND_WAITS_S = (0.5, 2.0)
 """Seconds to wait after each failed round. A round tries every endpoint once."""
 
-_LOST_ENDPOINT_CODES = (
+_LOST_ENDPOINT_STATUS_CODES = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.INTERNAL,
@@ -41,7 +41,7 @@ _LOST_ENDPOINT_CODES = (
     grpc.StatusCode.RESOURCE_EXHAUSTED,  # "too many requests"; `finish` handles a message that is too large
 )
 _TOO_LARGE_MESSAGE = "larger than max"
-_COMPACTED = "has been compacted"
+_COMPACTED_MESSAGE = "has been compacted"
 _OLD_TOKEN_MESSAGES = ("invalid auth token", "revision of auth store is old")
 _NO_USER_MESSAGES = (
     "user name is empty",
@@ -55,30 +55,36 @@ _HANDSHAKE_MESSAGES = ("ssl", "tls", "handshake", "certificate")
 class Keys(NamedTuple):
     """Columns of keys, in ascending order of ``names``.
 
-    ``created`` and ``changed`` are the revisions at creation and at the last change. ``leases`` holds 0 for a
-    key without a lease. ``versions`` is the number of writes of each key.
+    ``create_revisions`` are the revisions of the creations, ``mod_revisions`` those of the last changes.
+    ``leases`` holds 0 for a key without a lease. ``versions`` is the number of writes of each key.
     """
 
     names: list[bytes]
     values: list[bytes]
-    created: list[int]
-    changed: list[int]
+    create_revisions: list[int]
+    mod_revisions: list[int]
     leases: list[int]
     versions: list[int]
 
-    def take(self, rows: Sequence[int]) -> Keys:
-        """Return the keys at the positions ``rows``."""
-        number_columns = ([column[row] for row in rows] for column in self[2:])
-        return Keys([self.names[row] for row in rows], [self.values[row] for row in rows], *number_columns)
+    def take(self, key_positions: Sequence[int]) -> Keys:
+        """Return the keys at the positions ``key_positions``."""
+        number_columns = (
+            [number_column[key_position] for key_position in key_positions] for number_column in self[2:]
+        )
+        return Keys(
+            [self.names[key_position] for key_position in key_positions],
+            [self.values[key_position] for key_position in key_positions],
+            *number_columns,
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class EtcdQuestion:
+class EtcdRangeRequest:
     """A Range request for the keys from ``start`` on and before ``end``, at ``revision`` (0: the newest).
 
     An empty ``end`` means the key ``start`` alone. A ``limit`` of 0 means no limit. If ``keys_only``, the
-    answer has no values. If ``count_only``, the answer has neither keys nor values. If ``since`` is not 0,
-    the answer omits keys that last changed before revision ``since``. The server still reads all values of
+    answer has no values. If ``count_only``, the answer has neither keys nor values. If ``since_revision`` is
+    not 0, the answer omits keys that last changed before that revision. The server still reads all values of
     the range.
     """
 
@@ -88,14 +94,14 @@ class EtcdQuestion:
     limit: int = 0
     keys_only: bool = False
     count_only: bool = False
-    since: int = 0
+    since_revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class EtcdAnswer:
-    """The answer to an `EtcdQuestion`. ``size`` is the length of the answer in bytes.
+    """The answer to an `EtcdRangeRequest`. ``size`` is the length of the answer in bytes.
 
-    ``count`` is the number of keys in the whole range, regardless of ``limit`` and ``since``.
+    ``count`` is the number of keys in the whole range, regardless of ``limit`` and ``since_revision``.
     """
 
     keys: Keys
@@ -106,10 +112,10 @@ class EtcdAnswer:
 
 
 @dataclass(slots=True)
-class Pending:
-    """A question without an answer yet, and the endpoint to which the client sent the question."""
+class PendingAnswer:
+    """A range request without an answer yet, and the endpoint to which the client sent it."""
 
-    question: EtcdQuestion
+    range_request: EtcdRangeRequest
     endpoint: _Endpoint
     future: Any
 
@@ -143,20 +149,20 @@ class _Endpoint:
     def forget_token(self) -> None:
         self._token = None
 
-    def ask(self, question: EtcdQuestion) -> Any:
-        """Send a question. Call ``result()`` of the returned future to wait for the answer."""
-        request = etcdrpc.RangeRequest(
-            key=question.start,
-            range_end=question.end,
-            revision=question.revision,
-            limit=question.limit,
-            keys_only=question.keys_only,
-            count_only=question.count_only,
-            min_mod_revision=question.since,
+    def ask(self, range_request: EtcdRangeRequest) -> Any:
+        """Send a range request. Call ``result()`` of the returned future to wait for the answer."""
+        wire_request = etcdrpc.RangeRequest(
+            key=range_request.start,
+            range_end=range_request.end,
+            revision=range_request.revision,
+            limit=range_request.limit,
+            keys_only=range_request.keys_only,
+            count_only=range_request.count_only,
+            min_mod_revision=range_request.since_revision,
         )
         # Keys come in order anyway. A sort order in the request would make the server fetch the whole range.
         metadata = (("token", self._token),) if self._token else None
-        return self._range.future(request, self._timeout_s, metadata)
+        return self._range.future(wire_request, self._timeout_s, metadata)
 
     def status(self) -> Any:
         """Return the server's Status response."""
@@ -168,9 +174,9 @@ class _Endpoint:
 
 
 class EtcdClient:
-    """A client that sends questions to the first endpoint that answers. It connects at the first question.
+    """A client that sends range requests to the first endpoint that answers. It connects at the first one.
 
-    ``begin`` sends a question and ``finish`` waits for its answer, so several questions can be in flight.
+    ``begin`` sends a request and ``finish`` waits for its answer, so several requests can be in flight.
     The caller limits their number. ``operations`` counts connections, token requests, ranges, counts, keys
     read and changes of endpoint.
     """
@@ -192,13 +198,13 @@ class EtcdClient:
         """Return the name of this etcd for messages, with its endpoints."""
         return f"etcd at {','.join(self._hosts)}"
 
-    def begin(self, question: EtcdQuestion) -> Pending:
-        """Send a question as soon as the rate limit allows it."""
-        self.operations["count" if question.count_only else "range"] += 1
+    def begin(self, range_request: EtcdRangeRequest) -> PendingAnswer:
+        """Send a range request as soon as the rate limit allows it."""
+        self.operations["count" if range_request.count_only else "range"] += 1
         self._limit.take(1)
-        return self._send(question)
+        return self._send(range_request)
 
-    def finish(self, pending: Pending) -> EtcdAnswer:
+    def finish(self, pending_answer: PendingAnswer) -> EtcdAnswer:
         """Wait for an answer. If the endpoint is lost, ask the other endpoints.
 
         Raises:
@@ -207,31 +213,31 @@ class EtcdClient:
             StoreError: no endpoint answers, or this client may not read the range.
         """
         token_retries = 1
-        question = pending.question
+        range_request = pending_answer.range_request
         failures = 0
         while True:
             try:
-                return self._answer(question, pending.future.result())
+                return self._answer(range_request, pending_answer.future.result())
             except grpc.FutureCancelledError:
                 pass  # another request found the endpoint dead, and closed it
             except grpc.RpcError as error:
-                code, details = error.code(), error.details() or ""
-                if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE_MESSAGE in details:
+                status_code, details = error.code(), error.details() or ""
+                if status_code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE_MESSAGE in details:
                     raise TooLargeError(f"{self.name}: {details}") from error
-                if token_retries and any(words in details for words in _OLD_TOKEN_MESSAGES):
+                if token_retries and any(message_part in details for message_part in _OLD_TOKEN_MESSAGES):
                     token_retries -= 1
-                    pending.endpoint.forget_token()
-                elif code in _LOST_ENDPOINT_CODES:
+                    pending_answer.endpoint.forget_token()
+                elif status_code in _LOST_ENDPOINT_STATUS_CODES:
                     failures += 1
-                    self._leave_endpoint(pending.endpoint, failures, error)
+                    self._leave_endpoint(pending_answer.endpoint, failures, error)
                 else:
-                    raise self._refusal_error(question, error) from error
+                    raise self._refusal_error(range_request, error) from error
             self.operations["retry"] += 1
-            pending = self._send(question, failures)
+            pending_answer = self._send(range_request, failures)
 
-    def ask(self, question: EtcdQuestion) -> EtcdAnswer:
-        """Send a question and wait for its answer."""
-        return self.finish(self.begin(question))
+    def ask(self, range_request: EtcdRangeRequest) -> EtcdAnswer:
+        """Send a range request and wait for its answer."""
+        return self.finish(self.begin(range_request))
 
     def version(self) -> str:
         """Return the version of the current endpoint. Ask once, without trying other endpoints.
@@ -250,7 +256,7 @@ class EtcdClient:
         return int(self._status().raftIndex)
 
     def _status(self) -> Any:
-        question = EtcdQuestion(b"", b"", 0)
+        range_request = EtcdRangeRequest(b"", b"", 0)
         endpoint = self._endpoint()
         self.operations["status"] += 1
         try:
@@ -260,8 +266,8 @@ class EtcdClient:
         except grpc.RpcError as error:
             raise (
                 self._unreachable_error(error)
-                if error.code() in _LOST_ENDPOINT_CODES
-                else self._refusal_error(question, error)
+                if error.code() in _LOST_ENDPOINT_STATUS_CODES
+                else self._refusal_error(range_request, error)
             ) from error
 
     def expect_cluster(self, cluster_id: int) -> None:
@@ -269,21 +275,21 @@ class EtcdClient:
         self.cluster_id = cluster_id
 
     def close(self) -> None:
-        """Close the connection. A later question opens another."""
+        """Close the connection. A later request opens another."""
         if self._current is not None:
             self._current.close()
             self._current = None
 
-    def _send(self, question: EtcdQuestion, failures: int = 0) -> Pending:
+    def _send(self, range_request: EtcdRangeRequest, failures: int = 0) -> PendingAnswer:
         while True:
             endpoint = self._endpoint()
             try:
                 if endpoint.authenticate():
                     self.operations["authenticate"] += 1
-                return Pending(question, endpoint, endpoint.ask(question))
+                return PendingAnswer(range_request, endpoint, endpoint.ask(range_request))
             except grpc.RpcError as error:
-                if error.code() not in _LOST_ENDPOINT_CODES:
-                    raise self._refusal_error(question, error) from error
+                if error.code() not in _LOST_ENDPOINT_STATUS_CODES:
+                    raise self._refusal_error(range_request, error) from error
                 failures += 1
                 self._leave_endpoint(endpoint, failures, error)
 
@@ -295,9 +301,9 @@ class EtcdClient:
         return self._current
 
     def _leave_endpoint(self, endpoint: _Endpoint, failures: int, error: grpc.RpcError) -> None:
-        """Move from a failed endpoint to the next, unless another question has already done so.
+        """Move from a failed endpoint to the next, unless another request has already done so.
 
-        Raise ``StoreError`` after the last round. ``failures`` is the number of failures of this question so
+        Raise ``StoreError`` after the last round. ``failures`` is the number of failures of this request so
         far.
         """
         finished_rounds, endpoint_number = divmod(failures, len(self._hosts))
@@ -310,7 +316,7 @@ class EtcdClient:
             self._place = (self._place + 1) % len(self._hosts)
             self.operations["failover"] += len(self._hosts) > 1
 
-    def _answer(self, question: EtcdQuestion, response: Any) -> EtcdAnswer:
+    def _answer(self, range_request: EtcdRangeRequest, response: Any) -> EtcdAnswer:
         header = response.header
         if self.cluster_id is None:
             self.cluster_id = header.cluster_id
@@ -320,38 +326,38 @@ class EtcdClient:
             )
         key_values = list(response.kvs)  # protobuf makes each an object once, not once a column
         keys = Keys(
-            [kv.key for kv in key_values],
-            [kv.value for kv in key_values],
-            [kv.create_revision for kv in key_values],
-            [kv.mod_revision for kv in key_values],
-            [kv.lease for kv in key_values],
-            [kv.version for kv in key_values],
+            [key_value.key for key_value in key_values],
+            [key_value.value for key_value in key_values],
+            [key_value.create_revision for key_value in key_values],
+            [key_value.mod_revision for key_value in key_values],
+            [key_value.lease for key_value in key_values],
+            [key_value.version for key_value in key_values],
         )
         self.operations["keys_read"] += len(keys.names)
         self._limit.take(len(keys.names))
         return EtcdAnswer(keys, response.count, response.more, response.ByteSize(), header.revision)
 
-    def _refusal_error(self, question: EtcdQuestion, error: grpc.RpcError) -> StoreError:
-        code, details = error.code(), error.details() or ""
-        if code is grpc.StatusCode.OUT_OF_RANGE and _COMPACTED in details:
+    def _refusal_error(self, range_request: EtcdRangeRequest, error: grpc.RpcError) -> StoreError:
+        status_code, details = error.code(), error.details() or ""
+        if status_code is grpc.StatusCode.OUT_OF_RANGE and _COMPACTED_MESSAGE in details:
             return CompactedError(
-                f"{self.name}: revision {question.revision} was compacted during the scan; "
+                f"{self.name}: revision {range_request.revision} was compacted during the scan; "
                 "set etcd's --auto-compaction-retention to more than the time of a scan"
             )
-        if code is grpc.StatusCode.OUT_OF_RANGE:
+        if status_code is grpc.StatusCode.OUT_OF_RANGE:
             return StoreError(
-                f"{self.name}: revision {question.revision} no longer exists; was etcd restored from a "
+                f"{self.name}: revision {range_request.revision} no longer exists; was etcd restored from a "
                 "backup during the scan?"
             )
-        if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED) or any(
-            words in details for words in _NO_USER_MESSAGES
+        if status_code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED) or any(
+            message_part in details for message_part in _NO_USER_MESSAGES
         ):
-            start = question.start.decode("utf-8", "backslashreplace")
+            start = range_request.start.decode("utf-8", "backslashreplace")
             return StoreError(
                 f"not authorised to read {start} in {self.name} ({details}); in [etcd] of the "
                 "credentials file, set a user that may read the whole scope, and the user's password"
             )
-        return StoreError(f"{self.name} refused to answer: {code.name}: {details}")
+        return StoreError(f"{self.name} refused to answer: {status_code.name}: {details}")
 
     def _unreachable_error(self, error: grpc.RpcError) -> StoreError:
         details = error.details() or ""
@@ -360,8 +366,8 @@ class EtcdClient:
                 f"{self.name}: no answer within {self._options.timeout_s:g} s; raise --timeout if it is slow"
             )
         tls = read_credentials(self._options.credentials).etcd.tls
-        if (problem := tls_problem(self._hosts[self._place], tls, "etcd.tls")) is not None:
-            return StoreError(f"{self._hosts[self._place]}: {problem}")
+        if (tls_problem_text := tls_problem(self._hosts[self._place], tls, "etcd.tls")) is not None:
+            return StoreError(f"{self._hosts[self._place]}: {tls_problem_text}")
         if any(handshake_message in details.lower() for handshake_message in _HANDSHAKE_MESSAGES):
             return StoreError(f"{self.name}: no TLS connection: {details}")
         return StoreError(f"cannot reach {self.name}: {details}; check the hosts of the metadata URI")

@@ -35,7 +35,7 @@ MIN_KEYS_PER_SPAN = 1_000
 MAX_KEYS_PER_JOINED_SPAN = 10_000
 """Largest number of keys in a span that is joined from neighbouring spans of a part."""
 
-CUTS_LIMIT = 500
+MAX_SPAN_CUTS = 500
 """Largest number of cuts, to limit the work for unusual ids. It is enough for 50 million keys in a bucket.
 """
 
@@ -57,7 +57,7 @@ class KeySpan(NamedTuple):
     keys: int
 
 
-def key_of(scope: str, number: int) -> bytes:
+def key_of(etcd_scope: str, ledger_number: int) -> bytes:
     """Return the key of a ledger by its 128-bit number: the scope in the upper half, the id in the lower.
 
     Keys sort in the order of these numbers.
@@ -65,30 +65,34 @@ def key_of(scope: str, number: int) -> bytes:
     >>> key_of("/bk", 1 << 64)
     b'/bk/ledgers/00000000-0000-0001-0000-000000000000'
     """
-    return etcd.key_bytes(f"{scope}/{etcd.to_path(LedgerId.parse(f'{number:032x}'))}")
+    return etcd.key_bytes(f"{etcd_scope}/{etcd.to_path(LedgerId.parse(f'{ledger_number:032x}'))}")
 
 
-def spans(scope: str, counts: KeyCounter, first: FirstKeyReader, task_count: int) -> list[KeySpan]:
+def ledger_spans(
+    etcd_scope: str, count_keys: KeyCounter, read_first_key: FirstKeyReader, task_count: int
+) -> list[KeySpan]:
     """Return spans that cover everything below ``<scope>/ledgers/``, in order and without a hole.
 
     Args:
-        scope: the scope.
-        counts: function that counts the keys of ranges.
-        first: function that finds the first key of a range.
+        etcd_scope: the scope.
+        count_keys: function that counts the keys of ranges.
+        read_first_key: function that finds the first key of a range.
         task_count: number of tasks that will share the spans. The spans are small enough for that.
     """
-    whole_span = KeySpan(*etcd.children(scope, etcd.LEDGERS), 0)
+    whole_span = KeySpan(*etcd.children(etcd_scope, etcd.LEDGERS_KEY), 0)
     edges = [
-        key_of(scope, number)
-        for number in (*range(0, _UINT64_LIMIT // 2, 8 << 56), _UINT64_LIMIT // 2, _UINT64_LIMIT)
+        key_of(etcd_scope, ledger_number)
+        for ledger_number in (*range(0, _UINT64_LIMIT // 2, 8 << 56), _UINT64_LIMIT // 2, _UINT64_LIMIT)
     ]
-    cut_spans = _cut_at_edges(whole_span, edges[1:], counts)
+    cut_spans = _cut_at_edges(whole_span, edges[1:], count_keys)
     target_keys = _target_keys(sum(span.keys for span in cut_spans), task_count)
-    buckets = [key_of(scope, bucket << 56) for bucket in range(1, etcd.BUCKET_COUNT)]
+    buckets = [key_of(etcd_scope, bucket << 56) for bucket in range(1, etcd.BUCKET_COUNT)]
     uncut_spans: list[KeySpan] = []
     for span in cut_spans:
-        uncut_spans += _cut_at_edges(span, buckets, counts) if span.keys > target_keys else [span]
-    return _cut_to_size(uncut_spans, target_keys, lambda span: _halve(scope, span, counts, first))
+        uncut_spans += _cut_at_edges(span, buckets, count_keys) if span.keys > target_keys else [span]
+    return _cut_to_size(
+        uncut_spans, target_keys, lambda span: _halve(etcd_scope, span, count_keys, read_first_key)
+    )
 
 
 def _target_keys(total_keys: int, task_count: int) -> int:
@@ -97,29 +101,32 @@ def _target_keys(total_keys: int, task_count: int) -> int:
 
 
 def _cut_to_size(
-    uncut_spans: list[KeySpan], target_keys: int, cut: Callable[[KeySpan], Sequence[KeySpan]]
+    uncut_spans: list[KeySpan], target_keys: int, cut_span: Callable[[KeySpan], Sequence[KeySpan]]
 ) -> list[KeySpan]:
     """Cut spans repeatedly until each has at most ``target_keys`` keys, or cannot be cut.
 
-    ``cut`` returns the pieces of a span, or nothing if the span cannot be cut.
+    ``cut_span`` returns the pieces of a span, or nothing if the span cannot be cut.
     """
     uncut_spans, finished_spans, cut_count = uncut_spans[::-1], [], 0
     while uncut_spans:
         span = uncut_spans.pop()
-        pieces = cut(span) if span.keys > target_keys and cut_count < CUTS_LIMIT else ()
-        if pieces:
+        cut_pieces = cut_span(span) if span.keys > target_keys and cut_count < MAX_SPAN_CUTS else ()
+        if cut_pieces:
             cut_count += 1
-            uncut_spans += pieces[::-1]
+            uncut_spans += cut_pieces[::-1]
         else:
             finished_spans.append(span)
     return finished_spans
 
 
-def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], counts: KeyCounter) -> list[KeySpan]:
+def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], count_keys: KeyCounter) -> list[KeySpan]:
     """Cut a span at those ``edges`` that are inside it."""
     inner_edges = [span.start, *(edge for edge in edges if span.start < edge < span.end), span.end]
-    ranges = list(pairwise(inner_edges))
-    return [KeySpan(*span_edges, keys) for span_edges, keys in zip(ranges, counts(ranges), strict=True)]
+    key_ranges = list(pairwise(inner_edges))
+    return [
+        KeySpan(*span_edges, keys)
+        for span_edges, keys in zip(key_ranges, count_keys(key_ranges), strict=True)
+    ]
 
 
 def balance(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan]]:
@@ -133,20 +140,20 @@ def balance(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan
     """
     total_keys = sum(span.keys for span in all_spans)
     keys_per_group = max(MIN_KEYS_PER_SPAN, -(-total_keys // max(1, group_count)))
-    groups: list[list[KeySpan]] = [[]]
-    size = 0
+    span_groups: list[list[KeySpan]] = [[]]
+    group_keys = 0
     for span in all_spans:
-        if groups[-1] and size + span.keys // 2 >= keys_per_group:
-            groups.append([])
-            size = 0
-        groups[-1].append(span)
-        size += span.keys
-    return [_join_small_spans(group) for group in groups]
+        if span_groups[-1] and group_keys + span.keys // 2 >= keys_per_group:
+            span_groups.append([])
+            group_keys = 0
+        span_groups[-1].append(span)
+        group_keys += span.keys
+    return [_join_small_spans(span_group) for span_group in span_groups]
 
 
-def _join_small_spans(group: Sequence[KeySpan]) -> list[KeySpan]:
-    joined_spans = [group[0]]
-    for span in group[1:]:
+def _join_small_spans(span_group: Sequence[KeySpan]) -> list[KeySpan]:
+    joined_spans = [span_group[0]]
+    for span in span_group[1:]:
         previous_span = joined_spans[-1]
         if previous_span.keys + span.keys <= MAX_KEYS_PER_JOINED_SPAN:
             joined_spans[-1] = KeySpan(previous_span.start, span.end, previous_span.keys + span.keys)
@@ -155,30 +162,32 @@ def _join_small_spans(group: Sequence[KeySpan]) -> list[KeySpan]:
     return joined_spans
 
 
-def _halve(scope: str, span: KeySpan, counts: KeyCounter, first: FirstKeyReader) -> Sequence[KeySpan]:
+def _halve(
+    etcd_scope: str, span: KeySpan, count_keys: KeyCounter, read_first_key: FirstKeyReader
+) -> Sequence[KeySpan]:
     """Cut a span in two, each with about half of its keys and at least one. Return () if that is impossible.
 
     The left span ends at the first key's number plus a power of two. The power is the largest one with which
     the left span has at most half of the keys.
     """
-    key = first(span.start, span.end)
-    ledger = etcd.from_path(etcd.key_text(key)[len(scope) + 1 :]) if key is not None else None
+    key = read_first_key(span.start, span.end)
+    ledger = etcd.from_path(etcd.key_text(key)[len(etcd_scope) + 1 :]) if key is not None else None
     if key is None or ledger is None:
         return ()  # a key of unknown form: such a span is read in one go
-    begin = int(ledger.qualified_name, 16)
+    first_number = int(ledger.qualified_name, 16)
 
-    def edge(id_bits: int) -> bytes:
-        return min(key_of(scope, min(begin + (1 << id_bits), _ID_LIMIT - 1)), span.end)
+    def boundary_at(id_bits: int) -> bytes:
+        return min(key_of(etcd_scope, min(first_number + (1 << id_bits), _ID_LIMIT - 1)), span.end)
 
     low_bits, high_bits, left_key_count = 0, 128, 1
     while high_bits - low_bits > 1:
         middle_bits = (low_bits + high_bits) // 2
-        (keys,) = counts([(span.start, edge(middle_bits))])
-        if keys * 2 <= span.keys:
-            low_bits, left_key_count = middle_bits, keys
+        (left_keys,) = count_keys([(span.start, boundary_at(middle_bits))])
+        if left_keys * 2 <= span.keys:
+            low_bits, left_key_count = middle_bits, left_keys
         else:
             high_bits = middle_bits
-    boundary = edge(low_bits)
+    boundary = boundary_at(low_bits)
     if not span.start < boundary < span.end:
         return ()
     return KeySpan(span.start, boundary, left_key_count), KeySpan(
@@ -186,39 +195,39 @@ def _halve(scope: str, span: KeySpan, counts: KeyCounter, first: FirstKeyReader)
     )
 
 
-_DIGITS = [bytes([byte]) for byte in range(ord("0"), ord("9") + 2)]
+_DIGIT_BYTES = [bytes([key_byte]) for key_byte in range(ord("0"), ord("9") + 2)]
 """The ten digits as bytes, and the byte after "9"."""
 
 
-def digit_spans(
-    start: bytes, end: bytes, counts: KeyCounter, first: FirstKeyReader, task_count: int
+def path_ledger_spans(
+    start: bytes, end: bytes, count_keys: KeyCounter, read_first_key: FirstKeyReader, task_count: int
 ) -> list[KeySpan]:
     """Return spans that cover all keys from ``start`` on and before ``end``, in order and without a hole.
 
-    The keys must be ZooKeeper's paths. `spans` explains the other arguments.
+    The keys must be ZooKeeper's paths. `ledger_spans` explains the other arguments.
     """
-    (total_keys,) = counts([(start, end)])
+    (total_keys,) = count_keys([(start, end)])
 
     def cut(span: KeySpan) -> Sequence[KeySpan]:
-        edges = _digit_edges(span, first)
-        return _cut_at_edges(span, edges, counts) if edges else ()
+        edges = _digit_edges(span, read_first_key)
+        return _cut_at_edges(span, edges, count_keys) if edges else ()
 
     return _cut_to_size([KeySpan(start, end, total_keys)], _target_keys(total_keys, task_count), cut)
 
 
-def _digit_edges(span: KeySpan, first: FirstKeyReader) -> Sequence[bytes]:
+def _digit_edges(span: KeySpan, read_first_key: FirstKeyReader) -> Sequence[bytes]:
     """Return keys at which a span can be cut; [] if there are none.
 
     An edge is a prefix of the span's first key, followed by one of the ten digits. The prefix contains all
     bytes that the first key and the span's end have in common. It ends before the next digit of the first key
     that gives an edge inside the span.
     """
-    key = first(span.start, span.end)
+    key = read_first_key(span.start, span.end)
     if key is None:
         return []
-    for position in range(_common_prefix_length(key, span.end), len(key)):
-        if key[position : position + 1].isdigit():
-            edges = [key[:position] + next_digit for next_digit in _DIGITS]
+    for byte_position in range(_common_prefix_length(key, span.end), len(key)):
+        if key[byte_position : byte_position + 1].isdigit():
+            edges = [key[:byte_position] + next_digit for next_digit in _DIGIT_BYTES]
             inner_edges = [edge for edge in edges if span.start < edge < span.end]
             if inner_edges:
                 return inner_edges
@@ -227,9 +236,9 @@ def _digit_edges(span: KeySpan, first: FirstKeyReader) -> Sequence[bytes]:
 
 def _common_prefix_length(key: bytes, other_key: bytes) -> int:
     """Return the number of leading bytes that two keys have in common."""
-    for position, (byte, other_byte) in enumerate(zip(key, other_key, strict=False)):
-        if byte != other_byte:
-            return position
+    for byte_position, (key_byte, other_byte) in enumerate(zip(key, other_key, strict=False)):
+        if key_byte != other_byte:
+            return byte_position
     return min(len(key), len(other_key))
 
 
@@ -256,7 +265,7 @@ def is_ledger(root: str, path: str) -> bool:
     >>> is_ledger("/bk", "/bk/ledgers/x"), is_ledger("/bk", "/bk/ledgers")
     (True, False)
     """
-    return path.startswith(f"{root}/{etcd.LEDGERS}/")
+    return path.startswith(f"{root}/{etcd.LEDGERS_KEY}/")
 
 
 def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:

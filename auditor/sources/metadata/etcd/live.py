@@ -27,20 +27,26 @@ from auditor.errors import StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers
-from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion
+from auditor.sources.metadata.etcd.client import EtcdClient, EtcdRangeRequest
 from auditor.sources.metadata.etcd.key_ranges import (
     NO_MARKS_NOTE,
     NO_TIMES_NOTE,
     KeySpan,
     balance,
     by_node_name,
-    digit_spans,
     key_of,
+    ledger_spans,
     nodes_of_root,
-    spans,
+    path_ledger_spans,
 )
 from auditor.sources.metadata.etcd.pages import EtcdPages
-from auditor.sources.metadata.etcd.pinned_etcd import Moment, PinnedEtcd, SincePart, SinceReader, znodes_of
+from auditor.sources.metadata.etcd.pinned_etcd import (
+    ChangedRowsPart,
+    ChangedRowsReader,
+    Moment,
+    PinnedEtcd,
+    znodes_of,
+)
 from auditor.sources.metadata.store import (
     CLUSTER_CHILDREN,
     MARK_ROOTS,
@@ -84,10 +90,10 @@ class EtcdStore(PinnedEtcd):
             return []
         moment = self._moment = self._moment or self._pin_moment()
         if tree is Tree.WHOLE:
-            scope, _, name = self.root.rpartition("/")
-            return [self._part(etcd.children(scope, name), moment)]
-        key_spans = spans(self.root, *self._counter_at(moment), part_count)
-        return [self._part(_group_edges(group), moment) for group in balance(key_spans, part_count)]
+            etcd_scope, _, name = self.root.rpartition("/")
+            return [self._part(etcd.children(etcd_scope, name), moment)]
+        key_spans = ledger_spans(self.root, *self._key_counter_and_reader(moment), part_count)
+        return [self._part(_group_edges(part_spans), moment) for part_spans in balance(key_spans, part_count)]
 
     def history(self) -> History:
         """Return the identity of the store's history, at the revision that `cluster` pinned last.
@@ -99,7 +105,7 @@ class EtcdStore(PinnedEtcd):
         # The log index before the revision gives the smallest difference, that after it the largest.
         index_before = self._client.log_index()
         key = etcd.key_bytes(f"{self.root}/layout")
-        newest_revision = self._client.ask(EtcdQuestion(key, b"", 0, keys_only=True)).revision
+        newest_revision = self._client.ask(EtcdRangeRequest(key, b"", 0, keys_only=True)).revision
         index_after = self._client.log_index()
         return History(
             self._cluster_id(),
@@ -110,24 +116,24 @@ class EtcdStore(PinnedEtcd):
     def parts_since(self, earlier_ledgers: EarlierLedgers, part_count: int) -> list[Part]:
         """Return ranges of keys that match the earlier run's files; see `ComparableStore.parts_since`."""
         moment = self._moment = self._moment or self._pin_moment()
-        ledger_key_range = etcd.children(self.root, etcd.LEDGERS)
+        ledger_key_range = etcd.children(self.root, etcd.LEDGERS_KEY)
         return [
-            SincePart(start, end, moment, self._cluster_id(), group)
-            for group, start, end in earlier_ledgers.balance(*ledger_key_range, part_count)
+            ChangedRowsPart(start, end, moment, self._cluster_id(), part_spans)
+            for part_spans, start, end in earlier_ledgers.group_files(*ledger_key_range, part_count)
         ]
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Read a part from `parts_since` at its revision; see `auditor.sources.metadata.etcd.pinned_etcd`."""
-        assert isinstance(part, SincePart)
+        assert isinstance(part, ChangedRowsPart)
         self._client.expect_cluster(part.cluster_id)
-        yield from SinceReader(self._pages, part, self.root, columns).rows()
+        yield from ChangedRowsReader(self._pages, part, self.root, columns).rows()
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
         key_ranges = [etcd.children(self.root, relative_path) for relative_path in _PARENT_PATHS]
         key_batches, gaps = self._read_ranges(moment, _SINGLE_KEYS, key_ranges)
         if (
             not any(keys.names for keys in key_batches)
-            and self._pages.first(*etcd.children(self.root, "ledgers"), moment.revision) is None
+            and self._pages.first_key(*etcd.children(self.root, "ledgers"), moment.revision) is None
         ):
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; end the metadata "
@@ -136,8 +142,8 @@ class EtcdStore(PinnedEtcd):
         return by_node_name(self.root, znodes_of(key_batches)), gaps
 
 
-def _group_edges(group: list[KeySpan]) -> tuple[bytes, ...]:
-    return (group[0].start, *(span.end for span in group))
+def _group_edges(part_spans: list[KeySpan]) -> tuple[bytes, ...]:
+    return (part_spans[0].start, *(span.end for span in part_spans))
 
 
 class PathEtcdStore(PinnedEtcd):
@@ -155,23 +161,24 @@ class PathEtcdStore(PinnedEtcd):
             return [self._part(_keys_below(f"{self.root}/{name}"), moment, tree) for name in MARK_ROOTS]
         parts: list[Part] = []
         for start, end in _without_marks(self.root):
-            ledger_spans = digit_spans(start, end, *self._counter_at(moment), part_count)
+            path_spans = path_ledger_spans(start, end, *self._key_counter_and_reader(moment), part_count)
             parts += [
-                self._part(_group_edges(group), moment, tree) for group in balance(ledger_spans, part_count)
+                self._part(_group_edges(part_spans), moment, tree)
+                for part_spans in balance(path_spans, part_count)
             ]
         return parts
 
-    def has_beside(self, name: str) -> bool:
+    def has_neighbour(self, name: str) -> bool:
         """Return whether ``name``, or a key below it, exists beside the root; see `NeighbourStore`."""
         moment = self._moment = self._moment or self._pin_moment()
-        neighbour = f"{self.root.rpartition('/')[0]}/{name}"
-        return self._pages.first(*_keys_below(neighbour), moment.revision) is not None
+        neighbour_path = f"{self.root.rpartition('/')[0]}/{name}"
+        return self._pages.first_key(*_keys_below(neighbour_path), moment.revision) is not None
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
         key_ranges = [key_range for name in CLUSTER_CHILDREN for key_range in _without_marks(self.root, name)]
         key_batches, gaps = self._read_ranges(moment, CLUSTER_CHILDREN, key_ranges)
-        first = self._pages.first(*_keys_below(self.root), moment.revision)
-        if first is None:
+        first_key = self._pages.first_key(*_keys_below(self.root), moment.revision)
+        if first_key is None:
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; end the metadata "
                 "URI with the cluster's root, such as /ledgers"
@@ -187,7 +194,7 @@ def count_path_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptio
     """
     start = etcd.key_bytes(f"{uri.root}/")
     with closing(EtcdClient(uri.hosts, options)) as client:
-        (keys,) = EtcdPages(client, options).counts([(start + b"0", start + b":")], 0)
+        (keys,) = EtcdPages(client, options).count_keys([(start + b"0", start + b":")], 0)
     return LedgerCount(keys, False)
 
 
@@ -214,11 +221,15 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
     Raises:
         StoreError: etcd cannot be reached.
     """
-    scope = uri.root
-    start, end = etcd.children(scope, etcd.LEDGERS)
-    edges = [start, *(key_of(scope, bucket << 56) for bucket in range(8, etcd.BUCKET_COUNT, 8)), end]
+    etcd_scope = uri.root
+    start, end = etcd.children(etcd_scope, etcd.LEDGERS_KEY)
+    bucket_edges = [
+        start,
+        *(key_of(etcd_scope, bucket << 56) for bucket in range(8, etcd.BUCKET_COUNT, 8)),
+        end,
+    ]
     with closing(EtcdClient(uri.hosts, options)) as client:
-        return LedgerCount(sum(EtcdPages(client, options).counts(list(pairwise(edges)), 0)), True)
+        return LedgerCount(sum(EtcdPages(client, options).count_keys(list(pairwise(bucket_edges)), 0)), True)
 
 
 def probe(host: str, options: StoreOptions) -> Server:

@@ -24,20 +24,20 @@ from auditor.sources.metadata.etcd.client import (
     MESSAGE_LIMIT,
     EtcdAnswer,
     EtcdClient,
-    EtcdQuestion,
+    EtcdRangeRequest,
     Keys,
-    Pending,
+    PendingAnswer,
 )
 from auditor.sources.metadata.store import NO_TIME, StoreOptions, ZnodeBatch
 
-FIRST_PAGE = 500
-LARGEST_PAGE = 5_000
+FIRST_PAGE_KEYS = 500
+MAX_PAGE_KEYS = 5_000
 """Largest page, in keys. Larger pages of ledgers are not read any faster."""
 
-CHANGED_PAGES = 4
+MAX_CHANGED_PAGES = 4
 """Largest number of pages of changed keys in a range. With more, the whole range is read instead."""
 
-PAGE_BYTES = MESSAGE_LIMIT // 2
+TARGET_PAGE_BYTES = MESSAGE_LIMIT // 2
 """Target size of a page, in bytes: half a message, so that a few larger values still fit."""
 
 
@@ -51,13 +51,15 @@ class Page:
     @classmethod
     def join(cls, pages: Sequence[Page]) -> Page:
         """Join consecutive pages into one."""
-        columns = [list(chain(*column)) for column in zip(*(page.keys for page in pages), strict=True)]
+        columns = [
+            list(chain(*page_column)) for page_column in zip(*(page.keys for page in pages), strict=True)
+        ]
         return cls(Keys(*columns), [gap for page in pages for gap in page.gaps])
 
 
-def batch_of(page: Page, time: int) -> ZnodeBatch:
-    """Return a page as a `ZnodeBatch`. ``time`` is the time when the page's revision was pinned, in ms."""
-    revisions = np.array(page.keys.changed, np.int64)
+def batch_of(page: Page, pinned_ms: int) -> ZnodeBatch:
+    """Return a page as a `ZnodeBatch`. ``pinned_ms`` is the time when its revision was pinned, in ms."""
+    revisions = np.array(page.keys.mod_revisions, np.int64)
     names = ByteColumn.from_values(page.keys.names)
     is_ascii = names.octets.max(initial=0) < 0x80  # all keys are ASCII
     return ZnodeBatch(
@@ -65,7 +67,7 @@ def batch_of(page: Page, time: int) -> ZnodeBatch:
         page.keys.values,
         mzxid=revisions,
         ctime=np.full(len(revisions), NO_TIME, np.int64),
-        mtime=np.full(len(revisions), time, np.int64),
+        mtime=np.full(len(revisions), pinned_ms, np.int64),
         version=revisions,
         ephemeral_owner=np.array(page.keys.leases, np.int64),
         gaps=page.gaps,
@@ -93,10 +95,10 @@ class EtcdPages:
         self._in_flight = max(1, options.in_flight)
         # At most one second's share of the rate, so that a low rate gives no bursts. At least one key: to
         # etcd 0 means no limit.
-        page = max(1, int(options.rate_limit)) if options.rate_limit else LARGEST_PAGE
-        self._largest = min(LARGEST_PAGE, page)
+        page_keys = max(1, int(options.rate_limit)) if options.rate_limit else MAX_PAGE_KEYS
+        self._largest = min(MAX_PAGE_KEYS, page_keys)
         self._largest = max(1, self._largest)
-        self._limit = min(FIRST_PAGE, self._largest)
+        self._limit = min(FIRST_PAGE_KEYS, self._largest)
 
     def read(self, start: bytes, end: bytes, revision: int) -> Iterator[Page]:
         """Read the keys from ``start`` on and before ``end``, in order, page by page.
@@ -106,22 +108,24 @@ class EtcdPages:
         Raises:
             CompactedError, StoreError: see `EtcdClient.finish`.
         """
-        yield from self._counted_pages(EtcdQuestion(start, end, revision, self._limit))
+        yield from self._counted_pages(EtcdRangeRequest(start, end, revision, self._limit))
 
     @property
-    def asks_ahead(self) -> bool:
-        """Return whether the reader may send a second question before it has used the answer to the first."""
+    def can_request_ahead(self) -> bool:
+        """Return whether the reader may send a second request before it has used the answer to the first."""
         return self._in_flight > 1
 
-    def ask_changed(self, start: bytes, end: bytes, revision: int, since_revision: int) -> Pending:
+    def ask_for_changes(self, start: bytes, end: bytes, revision: int, since_revision: int) -> PendingAnswer:
         """Ask for the keys of a range that changed at revision ``since_revision`` or later.
 
-        `changed` waits for the answer.
+        `receive_changes` waits for the answer.
         """
-        return self._client.begin(EtcdQuestion(start, end, revision, self._limit, since=since_revision))
+        return self._client.begin(
+            EtcdRangeRequest(start, end, revision, self._limit, since_revision=since_revision)
+        )
 
-    def changed(self, pending: Pending) -> ChangedKeys | None:
-        """Return the keys that `ask_changed` asked for, or None if they need more than `CHANGED_PAGES` pages.
+    def receive_changes(self, pending_answer: PendingAnswer) -> ChangedKeys | None:
+        """Return the keys that `ask_for_changes` requested; None if they fill over `MAX_CHANGED_PAGES` pages.
 
         The limit saves work, because the server goes through the whole rest of the range for each page.
 
@@ -129,79 +133,84 @@ class EtcdPages:
             CompactedError, StoreError: see `EtcdClient.finish`.
         """
         pages: list[Page] = []
-        count = 0
-        for page, answer in self._read_pages(pending):
-            if len(pages) == CHANGED_PAGES:
+        key_count = 0
+        for page, answer in self._read_pages(pending_answer):
+            if len(pages) == MAX_CHANGED_PAGES:
                 return None
             pages.append(page)
-            count = max(count, answer.count)
-        return ChangedKeys(pages, count)
+            key_count = max(key_count, answer.count)
+        return ChangedKeys(pages, key_count)
 
     def names(self, start: bytes, end: bytes, revision: int) -> Iterator[Keys]:
         """Read the keys of a range like `read`, but without their values."""
-        for page in self._counted_pages(EtcdQuestion(start, end, revision, self._largest, keys_only=True)):
+        for page in self._counted_pages(
+            EtcdRangeRequest(start, end, revision, self._largest, keys_only=True)
+        ):
             yield page.keys
 
-    def _counted_pages(self, question: EtcdQuestion) -> Iterator[Page]:
+    def _counted_pages(self, range_request: EtcdRangeRequest) -> Iterator[Page]:
         """Yield all pages of a range. Raise an error if their keys are not as many as the server counts."""
-        read = expected_count = 0
-        for page, answer in self._read_pages(self._client.begin(question)):
-            read += len(answer.keys.names)
+        received_count = expected_count = 0
+        for page, answer in self._read_pages(self._client.begin(range_request)):
+            received_count += len(answer.keys.names)
             expected_count = max(expected_count, answer.count)
             yield page
-        if read != expected_count:
+        if received_count != expected_count:
             raise StoreError(
-                f"{self._client.name}: {read} keys received from {key_text(question.start)} on, "
-                f"{expected_count} counted by etcd at revision {question.revision}"
+                f"{self._client.name}: {received_count} keys received "
+                f"from {key_text(range_request.start)} on, {expected_count} counted "
+                f"by etcd at revision {range_request.revision}"
             )
 
-    def _read_pages(self, first_pending: Pending) -> Iterator[tuple[Page, EtcdAnswer]]:
-        """Yield the page that a sent question asked for, and all following pages of its range.
+    def _read_pages(self, first_pending_answer: PendingAnswer) -> Iterator[tuple[Page, EtcdAnswer]]:
+        """Yield the page that a sent request asked for, and all following pages of its range.
 
         Each page comes with its answer.
         """
-        pending = first_pending
+        pending_answer = first_pending_answer
         while True:
-            question = pending.question
+            range_request = pending_answer.range_request
             try:
-                answer = self._client.finish(pending)
+                answer = self._client.finish(pending_answer)
             except TooLargeError:
-                if question.limit > 1:
-                    self._limit = max(1, question.limit // 2)
-                    pending = self._client.begin(replace(question, limit=self._limit))
+                if range_request.limit > 1:
+                    self._limit = max(1, range_request.limit // 2)
+                    pending_answer = self._client.begin(replace(range_request, limit=self._limit))
                     continue
-                page, answer = self._read_large_page(question)
+                page, answer = self._read_large_page(range_request)
             else:
                 page = Page(answer.keys)
-                if not question.keys_only:
+                if not range_request.keys_only:
                     self._adapt_limit(answer)
             if not (answer.has_more and answer.keys.names):
                 yield page, answer
                 return
-            limit = question.limit if question.keys_only else self._limit
-            next_question = replace(question, start=answer.keys.names[-1] + b"\0", limit=limit)
-            next_pending = self._client.begin(next_question) if self.asks_ahead else None
+            page_limit = range_request.limit if range_request.keys_only else self._limit
+            next_request = replace(range_request, start=answer.keys.names[-1] + b"\0", limit=page_limit)
+            next_pending_answer = self._client.begin(next_request) if self.can_request_ahead else None
             yield page, answer
-            pending = next_pending or self._client.begin(next_question)
+            pending_answer = next_pending_answer or self._client.begin(next_request)
 
-    def counts(self, key_ranges: Sequence[tuple[bytes, bytes]], revision: int) -> list[int]:
+    def count_keys(self, key_ranges: Sequence[tuple[bytes, bytes]], revision: int) -> list[int]:
         """Return the number of keys in each range, without reading keys."""
-        counts: list[int] = []
-        sent_questions: deque[Pending] = deque()
+        key_counts: list[int] = []
+        pending_answers: deque[PendingAnswer] = deque()
         for start, end in key_ranges:
-            if len(sent_questions) >= self._in_flight:
-                counts.append(self._client.finish(sent_questions.popleft()).count)
-            sent_questions.append(self._client.begin(EtcdQuestion(start, end, revision, count_only=True)))
-        return counts + [self._client.finish(pending).count for pending in sent_questions]
+            if len(pending_answers) >= self._in_flight:
+                key_counts.append(self._client.finish(pending_answers.popleft()).count)
+            pending_answers.append(
+                self._client.begin(EtcdRangeRequest(start, end, revision, count_only=True))
+            )
+        return key_counts + [self._client.finish(pending_answer).count for pending_answer in pending_answers]
 
-    def first(self, start: bytes, end: bytes, revision: int) -> bytes | None:
+    def first_key(self, start: bytes, end: bytes, revision: int) -> bytes | None:
         """Return the first key of a range; None if the range is empty."""
-        answer = self._client.ask(EtcdQuestion(start, end, revision, limit=1, keys_only=True))
+        answer = self._client.ask(EtcdRangeRequest(start, end, revision, limit=1, keys_only=True))
         return answer.keys.names[0] if answer.keys.names else None
 
-    def _read_large_page(self, question: EtcdQuestion) -> tuple[Page, EtcdAnswer]:
+    def _read_large_page(self, range_request: EtcdRangeRequest) -> tuple[Page, EtcdAnswer]:
         """Return a gap for the key whose value fits no message, after reading the key without its value."""
-        answer = self._client.ask(replace(question, limit=1, keys_only=True))
+        answer = self._client.ask(replace(range_request, limit=1, keys_only=True))
         reason = f"its value is larger than a message of {MESSAGE_LIMIT} bytes"
         return Page(
             Keys([], [], [], [], [], []), [(key_text(name), reason) for name in answer.keys.names]
@@ -209,6 +218,6 @@ class EtcdPages:
 
     def _adapt_limit(self, answer: EtcdAnswer) -> None:
         if answer.keys.names:
-            fitting_keys = PAGE_BYTES * len(answer.keys.names) // max(1, answer.size)
+            fitting_keys = TARGET_PAGE_BYTES * len(answer.keys.names) // max(1, answer.size)
             # At most twice the last page: later values may be larger.
             self._limit = max(1, min(fitting_keys, 2 * self._limit, self._largest))

@@ -5,28 +5,26 @@ carries the moment, so all tasks see the same state, whenever they run. A proces
 through another object passes the moment on in `StoreOptions`: ``revision=nodes.revision`` and
 ``revision_time=nodes.scan_time``.
 
-etcd keeps old revisions until a compaction. ``--auto-compaction-retention`` compacts, and is off by
-default; an operator's job can compact too. With a retention longer than a scan, the pinned revision
-rarely disappears during the scan. If it does, the read ends with `CompactedError`: rows read before
-and after would belong to different moments. `PinnedEtcd.moment_lost` then tells the process that
-started the tasks. That process starts again from `PinnedEtcd.cluster`, which pins a newer revision.
+etcd keeps old revisions until a compaction. etcd compacts by itself if ``--auto-compaction-retention`` is
+set; an operator's job can compact too. If the pinned revision disappears during a scan, the read ends with
+`CompactedError`. The process that started the tasks then calls `PinnedEtcd.has_lost_moment`. It starts again
+from `PinnedEtcd.cluster`, which pins a newer revision.
 
-`SinceReader` reuses an earlier run's rows of ledgers that have not changed. It works on pieces of these
-rows. For each piece it asks the server for the keys in the piece's range that changed after the rows
-were read, and for the number of all keys in the range. The rows whose keys did not change are reused if
-the range has exactly that many unchanged keys. Then none of these keys was deleted, because a key that
-replaced it would be among the changed ones. If the numbers differ, the reader lists the keys of the
-range without values. It then reuses a row only if the list has its key with the same version.
+`ChangedRowsReader` reuses an earlier run's rows of ledgers that have not changed. It works on pieces of
+these rows. For each piece it asks the server for the keys in the piece's range that changed after the rows
+were read, and for the number of all keys in the range. The number of unchanged keys follows. If the piece
+has exactly that many rows whose keys did not change, they are reused: none of their keys was deleted.
+Otherwise, the reader lists the keys of the range without values. It then reuses each row whose key is
+listed with the same version.
 
-The reader verifies that both runs saw the same history of the store. It asks for changes since the
-version of one of the newest rows of the piece. So the server must report at least one of the newest
-rows with the same version. A server that was reset to an older state lost the newest rows. It cannot
-report them, even if it has since passed the earlier revision again. (`History` detects a restored
-snapshot before anything is read.) If a check fails, or much has changed, the reader reads the whole
-range.
+The reader verifies that both runs saw the same history of the store. It asks for changes since the version
+of one of the piece's newest rows. So the server must report at least one of the newest rows with the same
+version. A server that was reset to an older state cannot report them, even if it has since passed the
+earlier revision again. (`History` detects a restored snapshot before anything is read.) If a check fails,
+or much has changed, the reader reads the whole range.
 
-etcd keeps no times. A ledger's mtime is the time at which the revision was pinned; the ledger did not
-change later.
+etcd keeps no times. A ledger's mtime is the time at which the revision was pinned. The real change was not
+later.
 """
 
 from __future__ import annotations
@@ -50,13 +48,13 @@ from auditor.keys.etcd import key_text
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.columns import rows_of_columns
 from auditor.sources.clock import now_ms
-from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, EarlierPiece, pieces
-from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys, Pending
+from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, EarlierPiece, earlier_pieces
+from auditor.sources.metadata.etcd.client import EtcdClient, EtcdRangeRequest, Keys, PendingAnswer
 from auditor.sources.metadata.etcd.key_ranges import FirstKeyReader, KeyCounter, key_znode
 from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import (
-    RESTARTS,
+    MAX_RESTARTS,
     ClusterNodes,
     Part,
     StoreOptions,
@@ -67,7 +65,7 @@ from auditor.sources.metadata.store import (
 )
 from auditor.sources.metadata.uri import MetadataUri
 
-WITNESSES = 8
+MAX_REPEATED_ROWS = 8
 """Largest number of a piece's newest rows to request again, to verify the history of the store.
 
 At most a quarter of the rows, plus one, are requested.
@@ -83,8 +81,8 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class SincePart(Part):
-    """A part of a scan: the keys from ``start`` on and before ``end``, and an earlier run's rows for them."""
+class ChangedRowsPart(Part):
+    """A part that covers the keys from ``start`` on and before ``end``, with an earlier run's rows."""
 
     start: bytes
     end: bytes
@@ -93,7 +91,7 @@ class SincePart(Part):
     earlier: EarlierLedgers
 
 
-class _PieceQuestion(NamedTuple):
+class _PieceRequest(NamedTuple):
     """A piece of earlier rows, and the request for its keys that changed at revision ``since`` or later.
 
     ``pending`` is None if the piece has no rows.
@@ -101,16 +99,13 @@ class _PieceQuestion(NamedTuple):
 
     piece: EarlierPiece
     since: int
-    pending: Pending | None
+    pending: PendingAnswer | None
 
 
-class SinceReader:
-    """A reader that returns the rows of one part, in ``columns`` of the table ledgers.
+class ChangedRowsReader:
+    """A reader of one part's rows, in ``columns`` of the table ``ledgers``; see the module docstring."""
 
-    The reader reuses rows of an earlier run; see the module docstring.
-    """
-
-    def __init__(self, pages: EtcdPages, part: SincePart, root: str, columns: pa.Schema) -> None:
+    def __init__(self, pages: EtcdPages, part: ChangedRowsPart, root: str, columns: pa.Schema) -> None:
         self._pages = pages
         self._part = part
         self._root = root
@@ -124,51 +119,53 @@ class SinceReader:
             CompactedError, StoreError: see `EtcdPages.read`.
         """
         part = self._part
-        questions: deque[_PieceQuestion] = deque()
-        for piece in pieces(part.earlier, part.start, part.end, self._columns):
-            questions.append(self._send(piece))
-            while len(questions) > self._pages.asks_ahead:
-                yield from self._read(questions.popleft())
-        for question in questions:
-            yield from self._read(question)
+        piece_requests: deque[_PieceRequest] = deque()
+        for piece in earlier_pieces(part.earlier, part.start, part.end, self._columns):
+            piece_requests.append(self._send(piece))
+            while len(piece_requests) > self._pages.can_request_ahead:
+                yield from self._read(piece_requests.popleft())
+        for piece_request in piece_requests:
+            yield from self._read(piece_request)
 
-    def _send(self, piece: EarlierPiece) -> _PieceQuestion:
+    def _send(self, piece: EarlierPiece) -> _PieceRequest:
         """Ask for the changed keys of a piece."""
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         if not len(versions):
-            return _PieceQuestion(piece, 0, None)
-        witness_count = min(WITNESSES, 1 + len(versions) // 4)
-        since = int(np.partition(versions, -witness_count)[-witness_count])
+            return _PieceRequest(piece, 0, None)
+        repeated_row_count = min(MAX_REPEATED_ROWS, 1 + len(versions) // 4)
+        since = int(np.partition(versions, -repeated_row_count)[-repeated_row_count])
         revision = self._part.moment.revision
-        return _PieceQuestion(piece, since, self._pages.ask_changed(piece.start, piece.end, revision, since))
+        return _PieceRequest(
+            piece, since, self._pages.ask_for_changes(piece.start, piece.end, revision, since)
+        )
 
-    def _read(self, question: _PieceQuestion) -> Iterator[pa.RecordBatch]:
-        changed_rows = self._changed_rows(question)
+    def _read(self, piece_request: _PieceRequest) -> Iterator[pa.RecordBatch]:
+        changed_rows = self._changed_rows(piece_request)
         if changed_rows is not None:
             yield changed_rows
             return
-        start, end, _ = question.piece
+        start, end, _ = piece_request.piece
         for page in self._pages.read(start, end, self._part.moment.revision):
             if page.keys.names or page.gaps:
                 yield self._decode_page(page)
 
-    def _changed_rows(self, question: _PieceQuestion) -> pa.RecordBatch | None:
+    def _changed_rows(self, piece_request: _PieceRequest) -> pa.RecordBatch | None:
         """Return the current rows of a piece, in order; None if the range must be read completely."""
-        piece, since, pending = question
-        changed_keys = self._pages.changed(pending) if pending is not None else None
+        piece, since, pending = piece_request
+        changed_keys = self._pages.receive_changes(pending) if pending is not None else None
         if changed_keys is None:
             return None
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         page = Page.join(changed_keys.pages)
-        current_versions = _Versions.of(page.keys.names, page.keys.changed)
+        current_versions = _Versions.from_names(page.keys.names, page.keys.mod_revisions)
         if not (current_versions.match_versions(piece.rows) & (versions >= since)).any():
             return None
         is_unchanged = (versions < since) & ~current_versions.contain_paths(piece.rows)
         unchanged_count = changed_keys.count - len(page.keys.names) - len(page.gaps)
         if not self._part.earlier.whole or int(is_unchanged.sum()) != unchanged_count:
-            listing = self._list_versions(piece, since)
-            is_unchanged &= listing.match_versions(piece.rows)
-            if int(is_unchanged.sum()) != len(listing.paths) or len(listing.paths) != unchanged_count:
+            listed = self._list_versions(piece, since)
+            is_unchanged &= listed.match_versions(piece.rows)
+            if int(is_unchanged.sum()) != len(listed.paths) or len(listed.paths) != unchanged_count:
                 return None
         return self._merge(piece.rows, np.flatnonzero(is_unchanged), page)
 
@@ -177,10 +174,10 @@ class SinceReader:
         names: list[bytes] = []
         versions: list[int] = []
         for keys in self._pages.names(piece.start, piece.end, self._part.moment.revision):
-            old_rows = [position for position, version in enumerate(keys.changed) if version < since]
-            names += [keys.names[position] for position in old_rows]
-            versions += [keys.changed[position] for position in old_rows]
-        return _Versions.of(names, versions)
+            old_keys = [position for position, version in enumerate(keys.mod_revisions) if version < since]
+            names += [keys.names[position] for position in old_keys]
+            versions += [keys.mod_revisions[position] for position in old_keys]
+        return _Versions.from_names(names, versions)
 
     def _merge(self, rows: pa.RecordBatch, unchanged_rows: NDArray[np.int64], page: Page) -> pa.RecordBatch:
         """Merge unchanged earlier rows and the changed keys of ``page``, in the order of their paths.
@@ -212,7 +209,7 @@ class _Versions:
     versions: NDArray[np.int64]
 
     @classmethod
-    def of(cls, names: list[bytes], versions: list[int]) -> _Versions:
+    def from_names(cls, names: list[bytes], versions: list[int]) -> _Versions:
         return cls(pa.array(map(key_text, names), pa.string()), np.array(versions, np.int64))
 
     def contain_paths(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
@@ -222,8 +219,8 @@ class _Versions:
     def match_versions(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
         """Return a mask of the rows whose path is among ``paths`` with the same version."""
         positions = pc.index_in(rows["path"], self.paths)
-        own_versions = np.append(self.versions, -1)[np.asarray(positions.fill_null(len(self.versions)))]
-        has_same_version: NDArray[np.bool_] = own_versions == np.asarray(rows["version"])
+        current_versions = np.append(self.versions, -1)[np.asarray(positions.fill_null(len(self.versions)))]
+        has_same_version: NDArray[np.bool_] = current_versions == np.asarray(rows["version"])
         return has_same_version
 
 
@@ -273,22 +270,22 @@ class PinnedEtcd(ABC):
         """Pin a revision and read the cluster's own keys at it; see `MetadataStore.cluster`.
 
         The revision is that of the options, or else the newest. If etcd compacts the newest revision during
-        the read, a newer one is pinned. ``nodes`` are keyed by ZooKeeper's names
+        the read, a newer one is pinned. The keys of ``nodes`` are ZooKeeper's names of znodes
         (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's clock.
         """
-        count = 0
+        tries = 0
         while True:
             self._moment = self._pin_moment()
             try:
                 nodes, gaps = self._nodes(self._moment)
                 break
             except CompactedError:
-                count += 1
-                if self._requested_moment is not None or count > RESTARTS:
+                tries += 1
+                if self._requested_moment is not None or tries > MAX_RESTARTS:
                     raise
         notes = [self.note]
-        if count:
-            notes.append(f"etcd compacted the revision during the scan ({count} times); a newer one was read")
+        if tries:
+            notes.append(f"etcd compacted the revision during the scan ({tries} times); a newer one was read")
         return ClusterNodes(
             nodes,
             self._moment.time,
@@ -298,8 +295,8 @@ class PinnedEtcd(ABC):
             revision=self._moment.revision,
         )
 
-    def part_of(self, path: str) -> Part:
-        """Return a part with the key ``path`` at the pinned revision; see `OnePathStore.part_of`."""
+    def part_of_path(self, path: str) -> Part:
+        """Return a part with the key ``path`` at the pinned revision; see `OnePathStore.part_of_path`."""
         assert self._moment is not None
         key = etcd.key_bytes(path)
         return self._part((key, key + b"\0"), self._moment)
@@ -318,13 +315,13 @@ class PinnedEtcd(ABC):
                 if tree_page.keys.names or tree_page.gaps:
                     yield batch_of(tree_page, part.moment.time)
 
-    def moment_lost(self) -> bool:
-        """Return whether etcd no longer keeps the pinned revision; see `MetadataStore.moment_lost`."""
+    def has_lost_moment(self) -> bool:
+        """Return whether etcd no longer keeps the pinned revision; see `MetadataStore.has_lost_moment`."""
         if self._moment is None:
             return False
         try:
             self._client.ask(
-                EtcdQuestion(*etcd.children(self.root, "cookies"), self._moment.revision, limit=1)
+                EtcdRangeRequest(*etcd.children(self.root, "cookies"), self._moment.revision, limit=1)
             )
         except CompactedError:
             return True
@@ -341,10 +338,12 @@ class PinnedEtcd(ABC):
         """Close the connection. The pinned revision stays."""
         self._client.close()
 
-    def _counter_at(self, moment: Moment) -> tuple[KeyCounter, FirstKeyReader]:
+    def _key_counter_and_reader(self, moment: Moment) -> tuple[KeyCounter, FirstKeyReader]:
         """Return two functions for a moment: a counter of the keys in ranges, and a reader of a first key."""
         revision = moment.revision
-        return partial(self._pages.counts, revision=revision), partial(self._pages.first, revision=revision)
+        return partial(self._pages.count_keys, revision=revision), partial(
+            self._pages.first_key, revision=revision
+        )
 
     def _read_ranges(
         self, moment: Moment, names: Iterable[str], ranges: Iterable[tuple[bytes, bytes]]
@@ -354,7 +353,7 @@ class PinnedEtcd(ABC):
         Return the keys, and gaps: (path, reason).
         """
         single_keys = (etcd.key_bytes(f"{self.root}/{name}") for name in names)
-        batches = [self._client.ask(EtcdQuestion(key, b"", moment.revision)).keys for key in single_keys]
+        batches = [self._client.ask(EtcdRangeRequest(key, b"", moment.revision)).keys for key in single_keys]
         pages = [page for key_range in ranges for page in self._pages.read(*key_range, moment.revision)]
         return batches + [page.keys for page in pages], [gap for page in pages for gap in page.gaps]
 
@@ -362,8 +361,8 @@ class PinnedEtcd(ABC):
         return EtcdPart(edges, moment, self._cluster_id(), tree)
 
     def _cluster_id(self) -> int:
-        if self._client.cluster_id is None:  # the options pinned the moment, and no question was sent yet
-            self._client.ask(EtcdQuestion(etcd.key_bytes(f"{self.root}/layout"), b"", 0, keys_only=True))
+        if self._client.cluster_id is None:  # the options pinned the moment, and no request was sent yet
+            self._client.ask(EtcdRangeRequest(etcd.key_bytes(f"{self.root}/layout"), b"", 0, keys_only=True))
         cluster_id = self._client.cluster_id
         assert cluster_id is not None
         return cluster_id
@@ -373,15 +372,15 @@ class PinnedEtcd(ABC):
             return self._requested_moment
         clock_time = self._clock()  # before the request: a later time would make ages too small
         key = etcd.key_bytes(f"{self.root}/layout")
-        return Moment(self._client.ask(EtcdQuestion(key, b"", 0, keys_only=True)).revision, clock_time)
+        return Moment(self._client.ask(EtcdRangeRequest(key, b"", 0, keys_only=True)).revision, clock_time)
 
 
 def znodes_of(key_batches: Iterable[Keys]) -> list[Znode]:
     """Return all keys of some batches as znodes."""
     return [
-        key_znode(etcd.key_text(name), *numbers)
+        key_znode(etcd.key_text(name), *key_numbers)
         for keys in key_batches
-        for name, *numbers in zip(*keys, strict=True)
+        for name, *key_numbers in zip(*keys, strict=True)
     ]
 
 

@@ -39,11 +39,11 @@ from auditor.sources.metadata.store import ClusterNodes, Part, Tree, Znode, Znod
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.files import map_file
 
-PART_LEAVES = 20_000
+MAX_PART_LEAVES = 20_000
 """Largest number of leaf pages in a part. A larger part would exceed 1 MB, where Spark warns of large tasks.
 """
 
-READ_LEAVES = 1000  # leaves to decode at a time in a task
+LEAVES_PER_READ = 1000  # leaves to decode at a time in a task
 
 _HASH_BYTES, _HASH_CHUNK_BYTES = 32, 16 * 1024 * 1024
 _SECTOR_BYTES = 512  # etcd appends the hash if the length beyond whole sectors is that of a hash
@@ -83,7 +83,7 @@ class _SnapshotState:
     nodes: dict[str, Znode]
     gaps: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
-    changed: int
+    modified_ms: int
 
 
 class EtcdSnapshotStore(SavedStore[_SnapshotState]):
@@ -112,7 +112,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         revision_text = f"revision {snapshot_state.index.revision}"
         return ClusterNodes(
             snapshot_state.nodes,
-            snapshot_state.changed,
+            snapshot_state.modified_ms,
             revision_text,
             snapshot_state.gaps,
             snapshot_state.notes,
@@ -125,9 +125,9 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         """
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
-        snapshot_state = self._load_keys(KeyKind.WHOLE if tree is Tree.WHOLE else self.kind)
+        snapshot_state = self._load_keys(KeyKind.ALL_KEYS if tree is Tree.WHOLE else self.kind)
         gaps: list[Part] = [GapsPart(snapshot_state.gaps)] if snapshot_state.gaps else []
-        tree_to_split = tree if snapshot_state.index.kind is KeyKind.PATHS else Tree.WHOLE
+        tree_to_split = tree if snapshot_state.index.kind is KeyKind.PATH_KEYS else Tree.WHOLE
         return [*gaps, *self._leaf_parts(snapshot_state, part_count, tree_to_split)]
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
@@ -146,8 +146,8 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
                 np.frombuffer(part.last_changes, np.uint8), count=part.changes
             ).astype(bool)
             change_start = 0
-            for first in range(0, len(part.start), READ_LEAVES):
-                leaf_range = slice(first, first + READ_LEAVES)
+            for first_leaf in range(0, len(part.start), LEAVES_PER_READ):
+                leaf_range = slice(first_leaf, first_leaf + LEAVES_PER_READ)
                 leaf_elements = elements(data, part.start[leaf_range], part.end[leaf_range])
                 if leaf_elements.damaged:
                     raise StoreError(f"{part.file} changed while it was read")
@@ -155,30 +155,32 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
                     is_last_change[change_start : change_start + len(leaf_elements.leaf)]
                 )
                 keys = key_spans(data, leaf_elements)
-                columns = (
+                leaf_columns = (
                     leaf_elements.value_at,
                     leaf_elements.value_end,
                     revisions(data, leaf_elements).main_revisions,
                     *keys,
                 )
-                rows = zip(*(column[last_change_rows].tolist() for column in columns), strict=True)
+                change_rows = zip(
+                    *(leaf_column[last_change_rows].tolist() for leaf_column in leaf_columns), strict=True
+                )
                 stale_risks = (last_change_rows + change_start < part.unsure_count).tolist()
-                yield from znode_batches(self._znodes_and_gaps(data, rows, stale_risks, part.tree))
+                yield from znode_batches(self._znodes_and_gaps(data, change_rows, stale_risks, part.tree))
                 change_start += len(leaf_elements.leaf)
             if change_start != part.changes:
                 raise StoreError(f"{part.file} changed while it was read")
 
-    def value_beside(self, name: str) -> bytes | None:
+    def neighbour_value(self, name: str) -> bytes | None:
         """Return the value of a key beside the root, by another pass over the file.
 
-        See `NeighbourValueStore.value_beside`.
+        See `NeighbourValueStore.neighbour_value`.
         """
         path = f"{self.root.rpartition('/')[0]}/{name}"
         try:
             with map_file(self._path) as data:
-                index = build_index(data, read_meta(data), path, KeyKind.WHOLE)
-                span = index.keys.get(etcd.key_bytes(path))
-                return None if span is None else _znode(data, span, None).data
+                index = build_index(data, read_meta(data), path, KeyKind.ALL_KEYS)
+                value_span = index.keys.get(etcd.key_bytes(path))
+                return None if value_span is None else _znode(data, value_span, None).data
         except DecodeError as damage:
             raise StoreError(f"{self._path}: {path}: {damage}") from damage
 
@@ -187,13 +189,13 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         return {"keys": self._keys}
 
     def _znodes_and_gaps(
-        self, data: memoryview, rows: Iterator[tuple[int, ...]], stale_risks: list[bool], tree: Tree
+        self, data: memoryview, change_rows: Iterator[tuple[int, ...]], stale_risks: list[bool], tree: Tree
     ) -> Iterator[Znode | tuple[str, str]]:
-        for (value_at, value_end, key_revision, begin, stop), has_stale_risk in zip(
-            rows, stale_risks, strict=True
+        for (value_at, value_end, key_revision, key_start, key_end), has_stale_risk in zip(
+            change_rows, stale_risks, strict=True
         ):
             self._keys += 1
-            path = etcd.key_text(bytes(data[begin:stop]))
+            path = etcd.key_text(bytes(data[key_start:key_end]))
             if tree is not Tree.WHOLE and tree_of(path[len(self.root) + 1 :]) is not tree:
                 continue
             try:
@@ -203,28 +205,35 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
                 yield path, f"byte {value_at}: {damage}"
 
     def _leaf_parts(self, snapshot_state: _SnapshotState, part_count: int, tree: Tree) -> Iterator[Part]:
-        pages = snapshot_state.index.leaves
-        ends = np.cumsum(pages.counts)
-        useful_leaves = np.flatnonzero(pages.counts)
+        leaf_pages = snapshot_state.index.leaves
+        change_ends = np.cumsum(leaf_pages.counts)
+        useful_leaves = np.flatnonzero(leaf_pages.counts)
         if len(useful_leaves):
             useful_leaves = useful_leaves[
-                np.logical_or.reduceat(pages.last_changes, (ends - pages.counts)[useful_leaves])
+                np.logical_or.reduceat(
+                    leaf_pages.last_changes, (change_ends - leaf_pages.counts)[useful_leaves]
+                )
             ]
-        leaves_per_part = min(PART_LEAVES, max(1, -(-len(useful_leaves) // max(1, part_count))))
-        for first in range(0, len(useful_leaves), leaves_per_part):
-            chosen_leaves = useful_leaves[first : first + leaves_per_part]
-            leaf_holds = np.concatenate(
-                [pages.last_changes[ends[leaf] - pages.counts[leaf] : ends[leaf]] for leaf in chosen_leaves]
+        leaves_per_part = min(MAX_PART_LEAVES, max(1, -(-len(useful_leaves) // max(1, part_count))))
+        for first_leaf in range(0, len(useful_leaves), leaves_per_part):
+            chosen_leaves = useful_leaves[first_leaf : first_leaf + leaves_per_part]
+            last_change_bits = np.concatenate(
+                [
+                    leaf_pages.last_changes[change_ends[leaf] - leaf_pages.counts[leaf] : change_ends[leaf]]
+                    for leaf in chosen_leaves
+                ]
             )
-            unsure_count = int(pages.counts[chosen_leaves][ends[chosen_leaves] <= pages.unsure_count].sum())
+            unsure_count = int(
+                leaf_pages.counts[chosen_leaves][change_ends[chosen_leaves] <= leaf_pages.unsure_count].sum()
+            )
             yield LeavesPart(
                 str(self._path),
                 snapshot_state.size,
                 snapshot_state.meta.transaction,
-                pages.start[chosen_leaves],
-                pages.end[chosen_leaves],
-                len(leaf_holds),
-                np.packbits(leaf_holds).tobytes(),
+                leaf_pages.start[chosen_leaves],
+                leaf_pages.end[chosen_leaves],
+                len(last_change_bits),
+                np.packbits(last_change_bits).tobytes(),
                 unsure_count,
                 tree,
             )
@@ -252,9 +261,9 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         try:
             with map_file(self._path) as data:
                 modified_ms = self._path.stat().st_mtime_ns // 1_000_000
-                meta = read_meta(data)
-                incompleteness_reasons, notes = _completeness_problems(data, meta)
-                index = build_index(data, meta, self.root, kind)
+                database_meta = read_meta(data)
+                incompleteness_reasons, notes = _completeness_problems(data, database_meta)
+                index = build_index(data, database_meta, self.root, kind)
                 notes += index.notes
                 if index.damage:
                     more_damage_note = f" (and {len(index.damage) - 1} more)" if len(index.damage) > 1 else ""
@@ -266,28 +275,31 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         gaps = tuple(
             [(self.root, f"{self._path.name}: {reason}") for reason in incompleteness_reasons] + unread_gaps
         )
-        if not (nodes or index.leaves.last_changes.any()) and not (kind is KeyKind.WHOLE and gaps):
-            gap = f" ({gaps[0][1]})" if gaps else ""
-            if kind is KeyKind.WHOLE:
+        if not (nodes or index.leaves.last_changes.any()) and not (kind is KeyKind.ALL_KEYS and gaps):
+            first_gap_note = f" ({gaps[0][1]})" if gaps else ""
+            if kind is KeyKind.ALL_KEYS:
                 raise NoRootError(f"{self._path} has no key below {self.root}")
             raise StoreError(
-                f"there is no BookKeeper cluster below {self.root} in {self._path}; {self._advice()}{gap}"
+                f"there is no BookKeeper cluster below {self.root} in {self._path}; "
+                f"{self._advice()}{first_gap_note}"
             )
         messages = (self.note, *(f"{self._path.name}: {note}" for note in (*notes, *incompleteness_reasons)))
-        return _SnapshotState(size, meta, index, self.names(self.root, nodes), gaps, messages, modified_ms)
+        return _SnapshotState(
+            size, database_meta, index, self.names(self.root, nodes), gaps, messages, modified_ms
+        )
 
 
 class PathEtcdSnapshotStore(EtcdSnapshotStore):
     """Metadata in a saved etcd whose keys are ZooKeeper's paths, as with Pulsar's own driver."""
 
     keeps_marks = True
-    kind = KeyKind.PATHS
+    kind = KeyKind.PATH_KEYS
     note = NO_TIMES_NOTE
     markers = PATH_MARKERS
     parameter = "root"
     names = staticmethod(nodes_of_root)
 
-    def has_beside(self, name: str) -> bool:
+    def has_neighbour(self, name: str) -> bool:
         """Return whether ``name``, or a key below it, exists beside the root; see `NeighbourStore`."""
         neighbour = EtcdSnapshotStore(replace(self.uri, root=f"{self.root.rpartition('/')[0]}/{name}"))
         try:
@@ -296,13 +308,13 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
             return False
 
 
-def recognise(parsed: MetadataUri) -> None:
+def recognise(metadata_uri: MetadataUri) -> None:
     """Check that the first two pages of a file are those of a bbolt database.
 
     Raises:
         StoreError: the pages are of another kind. The message names the apparent kind of the file.
     """
-    file = Path(parsed.path)
+    file = Path(metadata_uri.path)
     try:
         with map_file(file) as data:
             read_meta(data)
@@ -329,23 +341,25 @@ def _require_same_file(data: memoryview, part: LeavesPart) -> None:
         raise StoreError(f"{part.file} changed while it was read")
 
 
-def _completeness_problems(data: memoryview, meta: Meta) -> tuple[list[str], list[str]]:
+def _completeness_problems(data: memoryview, database_meta: Meta) -> tuple[list[str], list[str]]:
     """Return two lists for the report: reasons why data may be missing, and harmless notes on the file."""
-    written_bytes = meta.pages * meta.page_size
+    written_bytes = database_meta.pages * database_meta.page_size
     if len(data) < written_bytes:
         return [f"cut off: {len(data)} of {written_bytes} bytes are present"], []
     if len(data) % _SECTOR_BYTES != _HASH_BYTES:
         incompleteness_reasons = (
-            [] if meta.are_both_valid else ["one of its two meta pages is damaged, possibly the newer one"]
+            []
+            if database_meta.are_both_valid
+            else ["one of its two meta pages is damaged, possibly the newer one"]
         )
         return incompleteness_reasons, [
             "a copy of etcd's own file: no hash, and changes that were only in the server's log are missing"
         ]
     body_bytes = len(data) - _HASH_BYTES
-    digest = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for offset in range(0, body_bytes, _HASH_CHUNK_BYTES):
-        digest.update(data[offset : min(offset + _HASH_CHUNK_BYTES, body_bytes)])
-    if digest.digest() != data[body_bytes:]:
+        sha256.update(data[offset : min(offset + _HASH_CHUNK_BYTES, body_bytes)])
+    if sha256.digest() != data[body_bytes:]:
         return ["its SHA-256 is wrong: some bytes changed, and it is unknown which"], []
     return [], []
 
@@ -353,20 +367,20 @@ def _completeness_problems(data: memoryview, meta: Meta) -> tuple[list[str], lis
 def _nodes(data: memoryview, index: EtcdSnapshotIndex) -> tuple[list[Znode], list[tuple[str, str]]]:
     nodes: list[Znode] = []
     gaps: list[tuple[str, str]] = []
-    for key, span in sorted(index.keys.items()):
+    for key, value_span in sorted(index.keys.items()):
         try:
-            nodes.append(_znode(data, span, None))
+            nodes.append(_znode(data, value_span, None))
         except DecodeError as damage:
-            gaps.append((etcd.key_text(key), f"byte {span.start}: {damage}"))
+            gaps.append((etcd.key_text(key), f"byte {value_span.start}: {damage}"))
     return nodes, gaps
 
 
-def _znode(data: memoryview, span: PageSpan, key_revision: int | None) -> Znode:
-    """Decode the change at ``span``.
+def _znode(data: memoryview, value_span: PageSpan, key_revision: int | None) -> Znode:
+    """Decode the change at ``value_span``.
 
     ``key_revision`` is the revision in the change's database key; None if unknown.
     """
-    key_value = decode_key_value(bytes(data[span.start : span.end]))
+    key_value = decode_key_value(bytes(data[value_span.start : value_span.end]))
     if key_revision is not None and key_value.mod_revision != key_revision:
         raise DecodeError(
             "etcd key", 0, f"its key has revision {key_revision}, its value {key_value.mod_revision}"

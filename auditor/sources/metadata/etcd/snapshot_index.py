@@ -50,24 +50,24 @@ from auditor.sources.metadata.store import MARK_ROOTS, tree_of
 CHUNK_LEAVES = 4096
 """Number of leaf pages to decode at a time: 16 MB of a file with pages of 4 KiB."""
 
-SORT_SHARES = 8
+SORT_GROUPS = 8
 """Number of groups of changes to sort one after the other. Eight groups take a third of the memory."""
 
 _UUID_LENGTH = 36
-_DASHES = np.array([8, 13, 18, 23])
-_DIGITS = np.delete(np.arange(_UUID_LENGTH), _DASHES)
+_DASH_OFFSETS = np.array([8, 13, 18, 23])
+_DIGIT_OFFSETS = np.delete(np.arange(_UUID_LENGTH), _DASH_OFFSETS)
 _NO_DIGIT = 16
 _NIBBLE_OF_BYTE = np.full(256, _NO_DIGIT, np.uint8)
 _NIBBLE_OF_BYTE[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
-_NO_LEDGER, _SET, _DELETED = range(3)  # kinds of change: of another key, write or delete of a ledger's key
+_OTHER_CHANGE, _LEDGER_WRITE, _LEDGER_DELETION = range(3)  # kinds of change
 
 
 class KeyKind(Enum):
     """The kind of keys that are too numerous to keep. The index keeps a number for each of them instead."""
 
     UUIDS = "ledgers of BookKeeper's own layout"
-    PATHS = "ledgers and marks where keys are ZooKeeper's paths"
-    WHOLE = "all of them"
+    PATH_KEYS = "ledgers and marks where keys are ZooKeeper's paths"
+    ALL_KEYS = "all of them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +116,11 @@ class _PassState:
     other_keys: dict[bytes, tuple[int, PageSpan, bool]] = field(default_factory=dict)
     leaves: int = 0
     changes: int = 0
-    last: tuple[int, int] = (0, -1)
+    last_revision: tuple[int, int] = (0, -1)
     damage: list[DecodeError] = field(default_factory=list)
     unsure_leaves: int = 0
 
-    def lost(self, damage: DecodeError, leaves_before: int) -> None:
+    def record_damage(self, damage: DecodeError, leaves_before: int) -> None:
         """Record damage, which may hide later changes of keys in the first ``leaves_before`` leaf pages."""
         self.damage.append(damage)
         self.unsure_leaves = max(self.unsure_leaves, leaves_before)
@@ -132,29 +132,29 @@ def build_index(data: memoryview, meta: Meta, scope: str, kind: KeyKind = KeyKin
     Raises:
         DecodeError: the bucket of keys cannot be found, so nothing at all is known.
     """
-    root = bucket(data, meta, KEY_BUCKET)
-    if root is None:
+    bucket_root = bucket(data, meta, KEY_BUCKET)
+    if bucket_root is None:
         raise DecodeError("etcd snapshot", 0, "the database has no bucket of keys, so it is not etcd's")
     pass_state = _PassState(etcd.key_bytes(scope), kind)
-    pages = leaves(data, meta, root)
+    pages = leaves(data, meta, bucket_root)
     while batch := list(islice(pages, CHUNK_LEAVES)):
         spans: list[PageSpan] = []
         for page in batch:
             if isinstance(page, DecodeError):
-                pass_state.lost(page, pass_state.leaves + len(spans))
+                pass_state.record_damage(page, pass_state.leaves + len(spans))
             else:
                 spans.append(page)
         if spans:
-            _add(data, pass_state, spans)
-    return _finish(data, meta, pass_state)
+            _add_leaves(data, pass_state, spans)
+    return _make_index(data, meta, pass_state)
 
 
-def _add(data: memoryview, pass_state: _PassState, spans: list[PageSpan]) -> None:
-    leaf_starts, end = np.array(spans, np.int64).T
-    leaf_elements = elements(data, leaf_starts, end)
+def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan]) -> None:
+    leaf_starts, leaf_ends = np.array(spans, np.int64).T
+    leaf_elements = elements(data, leaf_starts, leaf_ends)
     first_leaf = pass_state.leaves
-    for leaf, damage in leaf_elements.damaged.items():
-        pass_state.lost(damage, first_leaf + leaf + 1)
+    for leaf_number, damage in leaf_elements.damaged.items():
+        pass_state.record_damage(damage, first_leaf + leaf_number + 1)
     key_revisions = revisions(data, leaf_elements)
     key_at, key_end = key_spans(data, leaf_elements)
     is_valid = key_revisions.is_valid & (key_at >= 0)
@@ -162,30 +162,30 @@ def _add(data: memoryview, pass_state: _PassState, spans: list[PageSpan]) -> Non
     for row in np.flatnonzero(~is_valid).tolist():
         reason = "not a change of a key, or older than the change before it"
         offset = int(leaf_elements.key_at[row])
-        pass_state.lost(
+        pass_state.record_damage(
             DecodeError("etcd snapshot", offset, reason), first_leaf + int(leaf_elements.leaf[row]) + 1
         )
-    kinds = np.full(len(is_valid), _NO_LEDGER, np.uint8)
+    change_kinds = np.full(len(is_valid), _OTHER_CHANGE, np.uint8)
     rows = np.flatnonzero(is_valid)
     rows = rows[_keys_below(data, pass_state.scope, key_at[rows], key_end[rows])]
-    identities = (
+    find_identities = (
         _uuid_identities
         if pass_state.kind is KeyKind.UUIDS
-        else partial(_hash_keys, is_all=pass_state.kind is KeyKind.WHOLE)
+        else partial(_hash_keys, is_all=pass_state.kind is KeyKind.ALL_KEYS)
     )
-    is_ledger, high, low = identities(data, pass_state.scope, key_at[rows], key_end[rows])
+    is_ledger, highs, lows = find_identities(data, pass_state.scope, key_at[rows], key_end[rows])
     ledgers = rows[is_ledger]
-    kinds[ledgers] = np.where(key_revisions.is_deleted[ledgers], _DELETED, _SET)
+    change_kinds[ledgers] = np.where(key_revisions.is_deleted[ledgers], _LEDGER_DELETION, _LEDGER_WRITE)
     # Copies, because a column view would keep the array of both halves alive.
-    pass_state.low.append(low.copy())
-    pass_state.high.append(high.copy() if high.any() else np.empty(0, np.uint64))
+    pass_state.low.append(lows.copy())
+    pass_state.high.append(highs.copy() if highs.any() else np.empty(0, np.uint64))
     _add_other_keys(data, pass_state, leaf_elements, key_revisions, rows[~is_ledger], key_at, key_end)
     pass_state.start.append(leaf_starts)
-    pass_state.end.append(end)
+    pass_state.end.append(leaf_ends)
     pass_state.leaves += len(spans)
     pass_state.counts.append(np.bincount(leaf_elements.leaf, minlength=len(spans)))
-    pass_state.kinds.append(kinds)
-    pass_state.changes += len(kinds)
+    pass_state.kinds.append(change_kinds)
+    pass_state.changes += len(change_kinds)
 
 
 def _find_unordered(
@@ -196,10 +196,10 @@ def _find_unordered(
     rows = np.flatnonzero(is_valid)
     if rows.size:
         mains, subs = key_revisions.main_revisions[rows], key_revisions.sub_revisions[rows]
-        last_mains = np.concatenate([[pass_state.last[0]], mains[:-1]])
-        last_subs = np.concatenate([[pass_state.last[1]], subs[:-1]])
+        last_mains = np.concatenate([[pass_state.last_revision[0]], mains[:-1]])
+        last_subs = np.concatenate([[pass_state.last_revision[1]], subs[:-1]])
         is_unordered[rows] = (mains < last_mains) | ((mains == last_mains) & (subs <= last_subs))
-        pass_state.last = int(mains[-1]), int(subs[-1])
+        pass_state.last_revision = int(mains[-1]), int(subs[-1])
     return is_unordered
 
 
@@ -212,10 +212,10 @@ def _keys_below(
         return key_at >= 0
     rows = np.flatnonzero(key_end - key_at >= len(scope))
     rows = rows[(windows(data, key_at[rows], len(scope)) == np.frombuffer(scope, np.uint8)).all(axis=1)]
-    suffix_at = key_at[rows] + len(scope)
+    suffix_offsets = key_at[rows] + len(scope)
     octets = np.frombuffer(data, np.uint8)
-    is_root = suffix_at == key_end[rows]
-    is_below_scope[rows] = is_root | (octets[np.where(is_root, 0, suffix_at)] == ord("/"))
+    is_root = suffix_offsets == key_end[rows]
+    is_below_scope[rows] = is_root | (octets[np.where(is_root, 0, suffix_offsets)] == ord("/"))
     return is_below_scope
 
 
@@ -223,12 +223,14 @@ def _uuid_identities(
     data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_end: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
     """Return a mask of the keys that are ledgers of BookKeeper's driver, and the two halves of their ids."""
-    prefix = np.frombuffer(scope + f"/{etcd.LEDGERS}/".encode(), np.uint8)
+    prefix = np.frombuffer(scope + f"/{etcd.LEDGERS_KEY}/".encode(), np.uint8)
     rows = np.flatnonzero(key_end - key_at == len(prefix) + _UUID_LENGTH)
     names = windows(data, key_at[rows], len(prefix) + _UUID_LENGTH)
-    digits = _NIBBLE_OF_BYTE[names[:, len(prefix) + _DIGITS]]
+    digits = _NIBBLE_OF_BYTE[names[:, len(prefix) + _DIGIT_OFFSETS]]
     is_uuid = (names[:, : len(prefix)] == prefix).all(axis=1)
-    is_uuid &= (names[:, len(prefix) + _DASHES] == ord("-")).all(axis=1) & (digits != _NO_DIGIT).all(axis=1)
+    is_uuid &= (names[:, len(prefix) + _DASH_OFFSETS] == ord("-")).all(axis=1) & (digits != _NO_DIGIT).all(
+        axis=1
+    )
     digits = digits[is_uuid]
     id_halves = np.ascontiguousarray(digits[:, 0::2] << 4 | digits[:, 1::2]).view(">u8").astype(np.uint64)
     is_ledger = np.zeros(len(key_at), bool)
@@ -251,22 +253,22 @@ def _hash_keys(
     else:
         first_bytes = octets[np.where(is_below_scope, key_at + len(scope) + 1, 0)]
         is_ledger = is_below_scope & (first_bytes >= ord("0")) & (first_bytes <= ord("9"))
-        for root in MARK_ROOTS:
-            prefix = np.frombuffer(b"/" + root.encode() + b"/", np.uint8)
+        for mark_root in MARK_ROOTS:
+            prefix = np.frombuffer(b"/" + mark_root.encode() + b"/", np.uint8)
             rows = np.flatnonzero(key_end - key_at - len(scope) > len(prefix))
-            matches = windows(data, key_at[rows] + len(scope), len(prefix)) == prefix
-            is_ledger[rows] |= matches.all(axis=1)
-    starts, lengths = key_at[is_ledger], (key_end - key_at)[is_ledger]
-    high, low = np.zeros(len(starts), np.uint64), np.zeros(len(starts), np.uint64)
+            prefix_matches = windows(data, key_at[rows] + len(scope), len(prefix)) == prefix
+            is_ledger[rows] |= prefix_matches.all(axis=1)
+    key_starts, lengths = key_at[is_ledger], (key_end - key_at)[is_ledger]
+    highs, lows = np.zeros(len(key_starts), np.uint64), np.zeros(len(key_starts), np.uint64)
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
-        names = windows(data, starts[rows], length)
+        names = windows(data, key_starts[rows], length)
         # Each half is the sum of bytes times random factors. A fixed seed gives every run the same hashes.
         factors = np.random.default_rng(length).integers(0, 2**64, (2, length), np.uint64, endpoint=False)
-        for hash_half, byte_factors in ((high, factors[0]), (low, factors[1])):
-            for position in range(length):
-                hash_half[rows] += names[:, position].astype(np.uint64) * byte_factors[position]
-    return is_ledger, high, low
+        for hash_half, byte_factors in ((highs, factors[0]), (lows, factors[1])):
+            for byte_position in range(length):
+                hash_half[rows] += names[:, byte_position].astype(np.uint64) * byte_factors[byte_position]
+    return is_ledger, highs, lows
 
 
 def _add_other_keys(
@@ -292,18 +294,18 @@ def _add_other_keys(
             pass_state.other_keys[key] = (pass_state.changes + row, span, bool(key_revisions.is_deleted[row]))
 
 
-def _finish(data: memoryview, meta: Meta, pass_state: _PassState) -> EtcdSnapshotIndex:
-    kinds = np.concatenate([*pass_state.kinds, np.empty(0, np.uint8)])
+def _make_index(data: memoryview, meta: Meta, pass_state: _PassState) -> EtcdSnapshotIndex:
+    change_kinds = np.concatenate([*pass_state.kinds, np.empty(0, np.uint8)])
     counts = np.concatenate([*pass_state.counts, np.empty(0, np.int64)])
-    last_changes = np.zeros(len(kinds), bool)
-    last_changes[kinds != _NO_LEDGER] = _find_last_changes(pass_state)
-    last_changes &= kinds == _SET
+    last_changes = np.zeros(len(change_kinds), bool)
+    last_changes[change_kinds != _OTHER_CHANGE] = _find_last_changes(pass_state)
+    last_changes &= change_kinds == _LEDGER_WRITE
     keys: dict[bytes, PageSpan] = {}
-    for key, (change, span, deleted) in pass_state.other_keys.items():
-        if deleted:
+    for key, (change_number, span, is_deleted) in pass_state.other_keys.items():
+        if is_deleted:
             continue
         if _is_of_tree(key, pass_state):
-            last_changes[change] = True  # not a ledger's key; `classify` decides later
+            last_changes[change_number] = True  # not a ledger's key; `classify` decides later
         else:
             keys[key] = span
     pages = Leaves(
@@ -314,47 +316,47 @@ def _finish(data: memoryview, meta: Meta, pass_state: _PassState) -> EtcdSnapsho
         int(counts[: pass_state.unsure_leaves].sum()),
     )
     notes: list[str] = []
-    revision = max([pass_state.last[0], *_compacted_revisions(data, meta, notes)])
+    revision = max([pass_state.last_revision[0], *_compacted_revisions(data, meta, notes)])
     return EtcdSnapshotIndex(pass_state.kind, pages, keys, revision, pass_state.damage, notes)
 
 
 def _is_of_tree(key: bytes, pass_state: _PassState) -> bool:
     """Return whether a key that is not at a ledger's path still belongs to a tree that tasks read."""
     if pass_state.kind is KeyKind.UUIDS:
-        return key.startswith(pass_state.scope + f"/{etcd.LEDGERS}/".encode())
+        return key.startswith(pass_state.scope + f"/{etcd.LEDGERS_KEY}/".encode())
     relative_path = etcd.key_text(key[len(pass_state.scope) + 1 :])
-    return pass_state.kind is KeyKind.PATHS and relative_path != "" and tree_of(relative_path) is not None
+    return pass_state.kind is KeyKind.PATH_KEYS and relative_path != "" and tree_of(relative_path) is not None
 
 
 def _find_last_changes(pass_state: _PassState) -> NDArray[np.bool_]:
     """Return a mask of the ledger changes that are the last change of their ledger."""
-    starts = np.cumsum([0, *(len(part) for part in pass_state.low)])
+    starts = np.cumsum([0, *(len(halves) for halves in pass_state.low)])
     is_last_change = np.zeros(starts[-1], bool)
-    for share_number in range(SORT_SHARES if len(is_last_change) else 0):
-        picks = [np.flatnonzero(part % SORT_SHARES == share_number) for part in pass_state.low]
-        rows = np.concatenate([start + chosen for start, chosen in zip(starts, picks, strict=False)])
-        lows = np.concatenate([part[chosen] for part, chosen in zip(pass_state.low, picks, strict=True)])
+    for sort_group in range(SORT_GROUPS if len(is_last_change) else 0):
+        picks = [np.flatnonzero(halves % SORT_GROUPS == sort_group) for halves in pass_state.low]
+        rows = np.concatenate([start + picked for start, picked in zip(starts, picks, strict=False)])
+        lows = np.concatenate([halves[picked] for halves, picked in zip(pass_state.low, picks, strict=True)])
         highs = np.concatenate(
-            [_high_halves(part, chosen) for part, chosen in zip(pass_state.high, picks, strict=True)]
+            [_high_halves(halves, picked) for halves, picked in zip(pass_state.high, picks, strict=True)]
         )
-        order = np.lexsort((lows, highs))
-        lows, highs = lows[order], highs[order]
-        last = np.ones(len(rows), bool)
-        last[:-1] = (lows[1:] != lows[:-1]) | (highs[1:] != highs[:-1])
-        is_last_change[rows[order[last]]] = True
+        sort_order = np.lexsort((lows, highs))
+        lows, highs = lows[sort_order], highs[sort_order]
+        is_last = np.ones(len(rows), bool)
+        is_last[:-1] = (lows[1:] != lows[:-1]) | (highs[1:] != highs[:-1])
+        is_last_change[rows[sort_order[is_last]]] = True
     return is_last_change
 
 
-def _high_halves(part: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the upper halves of the ids at ``rows``. An empty ``part`` stands for zeros (scope 0)."""
-    return part[rows] if len(part) else np.zeros(len(rows), np.uint64)
+def _high_halves(halves: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the upper halves of the ids at ``rows``. If ``halves`` is empty, all are 0 (scope 0)."""
+    return halves[rows] if len(halves) else np.zeros(len(rows), np.uint64)
 
 
 def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
     """Yield the revisions of the last compactions. The store's revision is not below any of them."""
     try:
-        root = bucket(data, meta, META_BUCKET)
-        for key, value in items(data, meta, root) if root else ():
+        bucket_root = bucket(data, meta, META_BUCKET)
+        for key, value in items(data, meta, bucket_root) if bucket_root else ():
             if key in COMPACT_REVISION_KEYS:
                 yield decode_revision(value)[0]
     except DecodeError as damage:
@@ -367,11 +369,11 @@ def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
     ``markers`` are names of keys that a cluster has below its root.
     """
     meta = read_meta(data)
-    root = bucket(data, meta, KEY_BUCKET)
-    if root is None:
+    bucket_root = bucket(data, meta, KEY_BUCKET)
+    if bucket_root is None:
         return []
     presence: dict[bytes, bool] = {}
-    pages = leaves(data, meta, root)
+    pages = leaves(data, meta, bucket_root)
     while batch := list(islice(pages, CHUNK_LEAVES)):
         spans: list[PageSpan] = [page for page in batch if not isinstance(page, DecodeError)]
         if spans:
@@ -382,16 +384,16 @@ def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
 def _add_markers(
     data: memoryview, spans: list[PageSpan], markers: tuple[str, ...], presence: dict[bytes, bool]
 ) -> None:
-    """Record in ``presence`` whether each marker key exists, by its last change. Pages come in time order."""
-    leaf_starts, end = np.array(spans, np.int64).T
-    leaf_elements = elements(data, leaf_starts, end)
-    deleted = revisions(data, leaf_elements).is_deleted
+    """Record in ``presence`` whether each marker key exists. The pages must come in the order of time."""
+    leaf_starts, leaf_ends = np.array(spans, np.int64).T
+    leaf_elements = elements(data, leaf_starts, leaf_ends)
+    is_deleted = revisions(data, leaf_elements).is_deleted
     key_at, key_end = key_spans(data, leaf_elements)
     rows = []
     for marker in markers:
-        suffix = np.frombuffer(f"/{marker}".encode(), np.uint8)
-        candidate_rows = np.flatnonzero((key_at >= 0) & (key_end - key_at > len(suffix)))
-        ends = windows(data, key_end[candidate_rows] - len(suffix), len(suffix))
-        rows += candidate_rows[(ends == suffix).all(axis=1)].tolist()
+        suffix_bytes = np.frombuffer(f"/{marker}".encode(), np.uint8)
+        candidate_rows = np.flatnonzero((key_at >= 0) & (key_end - key_at > len(suffix_bytes)))
+        name_endings = windows(data, key_end[candidate_rows] - len(suffix_bytes), len(suffix_bytes))
+        rows += candidate_rows[(name_endings == suffix_bytes).all(axis=1)].tolist()
     for row in sorted(rows):
-        presence[bytes(data[int(key_at[row]) : int(key_end[row])])] = not deleted[row]
+        presence[bytes(data[int(key_at[row]) : int(key_end[row])])] = not is_deleted[row]

@@ -104,7 +104,7 @@ class ShardAnswer(Generic[Item]):
                         items = self._items(message)
                         if items:
                             failures = 0
-                            self._question = self._question.after(items)
+                            self._question = self._question.continued_after(items)
                             self._client.count(items)
                             yield items
                 except grpc.RpcError as error:
@@ -112,7 +112,7 @@ class ShardAnswer(Generic[Item]):
                     failures += 1
                     self._sent = self._send()
                     continue
-                if missing_text := self._question.missing():
+                if missing_text := self._question.missing_items_text():
                     raise StoreError(f"{self._client.name}: {missing_text}")
                 return
         finally:
@@ -241,13 +241,13 @@ class OxiaClient:
         self.operations["records_read"] += len(items)
         self._limit.take(len(items))
 
-    def leave_leader(self, sent: SentCall, shard: ShardRange, failures: int, error: grpc.RpcError) -> None:
+    def leave_leader(self, call: SentCall, shard: ShardRange, failures: int, error: grpc.RpcError) -> None:
         """Prepare a retry after a failed call: wait, and find the shard's next leader.
 
         The error can name the next leader. Otherwise, the next call requests the assignments again.
 
         Args:
-            sent: the failed call.
+            call: the failed call.
             shard: the shard that the call asked.
             failures: number of failures of this question since it last received an item.
             error: the error of the call.
@@ -255,21 +255,21 @@ class OxiaClient:
         Raises:
             StoreError: a retry cannot help, or there were enough retries.
         """
-        role = f"leader of shard {shard.number} of {self.name}"
+        server_role = f"leader of shard {shard.number} of {self.name}"
         if not is_temporary(error):
             raise refusal(self.name, self.namespace, error) from error
         if failures >= len(RETRY_WAITS_S):
-            raise self._unreachable(sent.leader, role, error) from error
+            raise self._unreachable(call.leader, server_role, error) from error
         self.operations["retry"] += 1
         if RETRY_WAITS_S[failures]:
             self._sleep(RETRY_WAITS_S[failures])
         leader = hinted_leader(error, shard.number)
-        if leader is not None and leader != sent.leader and failures == 0 and self._assignments:
+        if leader is not None and leader != call.leader and failures == 0 and self._assignments:
             self._assignments.leaders[shard.number] = leader
             return
         # Another call may have lost the same leader, and have made a channel anew.
-        if self._channels.get(sent.leader) is sent.channel:
-            self._close(sent.leader)
+        if self._channels.get(call.leader) is call.channel:
+            self._close(call.leader)
             self._assignments = None
 
     def close(self) -> None:
@@ -286,9 +286,9 @@ class OxiaClient:
         failures = 0
         while True:
             request = pb.OxiaNotificationsRequest(shard=shard.number, after=offset)
-            sent = self.send(shard, "GetNotifications", pb.OxiaNotifications, request)
+            call = self.send(shard, "GetNotifications", pb.OxiaNotifications, request)
             try:
-                for message in sent.messages:
+                for message in call.messages:
                     self.count(message.changes)
                     change_kinds = {write.change.kind for write in message.changes}
                     paths = tuple(key_text(write.key) for write in message.changes)
@@ -296,10 +296,10 @@ class OxiaClient:
                     yield NotifiedWrite(message.offset, paths, bool(change_kinds - _SINGLE_KEY_CHANGES))
                 raise StoreError(f"{self.name}: shard {shard.number} stopped sending changes")
             except grpc.RpcError as error:
-                self.leave_leader(sent, shard, failures, error)
+                self.leave_leader(call, shard, failures, error)
                 failures += 1
             finally:
-                sent.messages.cancel()
+                call.messages.cancel()
 
     def _leader(self, shard: ShardRange) -> str:
         assignments = self._current_assignments()
@@ -346,21 +346,21 @@ class OxiaClient:
         for service in [self.service] if self.service else list(SERVICES):
             self.operations["GetShardAssignments"] += 1
             self._limit.take(1)
-            call = self._call(host, "GetShardAssignments", pb.OxiaShards, request, service)
+            assignments_call = self._call(host, "GetShardAssignments", pb.OxiaShards, request, service)
             try:
-                message = next(iter(call), None)
+                message = next(iter(assignments_call), None)
                 self.service, self.answered = service, True
                 return _assignments(self.name, self.namespace, message)
             except UnicodeDecodeError as error:  # the library notices it when the text is asked for
                 raise StoreError(f"{self.name}: the names of its shards and leaders are not text") from error
             except grpc.RpcError as error:
-                is_other_name = error.code() is grpc.StatusCode.UNIMPLEMENTED
-                if not is_other_name and not is_temporary(error):
+                is_unknown_service = error.code() is grpc.StatusCode.UNIMPLEMENTED
+                if not is_unknown_service and not is_temporary(error):
                     self.service, self.answered = service, True
-                if not is_other_name or service == list(SERVICES)[-1]:
+                if not is_unknown_service or service == list(SERVICES)[-1]:
                     raise
             finally:
-                call.cancel()
+                assignments_call.cancel()
         raise AssertionError("the last name of the service was not asked for")
 
     def _call(self, address: str, method: str, answer: Any, request: Any, service: str | None = None) -> Any:
@@ -368,9 +368,9 @@ class OxiaClient:
         if address not in self._channels:
             self._channels[address] = open_channel(address, credentials.tls, MESSAGE_LIMIT)
             self.operations["connect"] += 1
-        path = f"/{service or self.service}/{method}"
+        method_path = f"/{service or self.service}/{method}"
         serialize = type(request).SerializeToString
-        stream = self._channels[address].unary_stream(path, serialize, answer.FromString)
+        stream = self._channels[address].unary_stream(method_path, serialize, answer.FromString)
         metadata = (("authorization", f"Bearer {credentials.token}"),) if credentials.token else None
         return stream(request, self._options.timeout_s, metadata)
 
@@ -378,14 +378,14 @@ class OxiaClient:
         with suppress(KeyError):
             self._channels.pop(address).close()
 
-    def _unreachable(self, address: str, role: str, error: grpc.RpcError) -> StoreError:
+    def _unreachable(self, address: str, server_role: str, error: grpc.RpcError) -> StoreError:
         tls = read_credentials(self._options.credentials).oxia.tls
-        return unreachable(address, role, error, self._options.timeout_s, tls)
+        return unreachable(address, server_role, error, self._options.timeout_s, tls)
 
 
 def _assignments(name: str, namespace: str, message: Any) -> Assignments:
-    unsorted = message.namespaces[namespace].shards if message and namespace in message.namespaces else ()
-    ranges = sorted((shard.hashes.min, shard.hashes.max, shard.shard, shard.leader) for shard in unsorted)
+    entries = message.namespaces[namespace].shards if message and namespace in message.namespaces else ()
+    ranges = sorted((shard.hashes.min, shard.hashes.max, shard.shard, shard.leader) for shard in entries)
     expected_hash = 0
     for low, high, number, leader in ranges:
         # A hole would be records that nobody reads; what lies twice, records that are read twice.

@@ -40,8 +40,8 @@ from auditor.sources.metadata.store import (
     CLUSTER_CHILDREN,
     MARK_ROOTS,
     ClusterNodes,
+    LedgerChanges,
     LedgerCount,
-    LedgerMoves,
     Part,
     Server,
     StoreOptions,
@@ -50,7 +50,7 @@ from auditor.sources.metadata.store import (
     ZnodeBatch,
     tree_of,
 )
-from auditor.sources.metadata.tree_shape import DIVISIBLE
+from auditor.sources.metadata.tree_shape import DIVISIBLE_PATHS
 from auditor.sources.metadata.uri import DEFAULT_NAMESPACE, MetadataUri
 
 PATHS_PER_PART = 4
@@ -124,9 +124,9 @@ class OxiaStore:
             self._check_root()
         change_times = [max(znode.ctime, znode.mtime) for znode in (*nodes.values(), *filter(None, [root]))]
         newest_version = max((znode.version for znode in nodes.values()), default=0)
-        position = f"versions up to {newest_version} in {len(shards)} shards"
+        position_text = f"versions up to {newest_version} in {len(shards)} shards"
         return ClusterNodes(
-            nodes, max(start_ms, *change_times, 0), position, tuple(gaps), (MIXED_TIMES_NOTE,)
+            nodes, max(start_ms, *change_times, 0), position_text, tuple(gaps), (MIXED_TIMES_NOTE,)
         )
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
@@ -134,8 +134,12 @@ class OxiaStore:
         shards, part_count = self._client.shards(), max(1, part_count)
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
             self._check_root()
-            share_groups = [shards[share::part_count] for share in range(part_count)]
-            return [OxiaPart(tree, (), (Directory(self.root, 0, share),)) for share in share_groups if share]
+            shard_groups = [shards[group_number::part_count] for group_number in range(part_count)]
+            return [
+                OxiaPart(tree, (), (Directory(self.root, 0, shard_group),))
+                for shard_group in shard_groups
+                if shard_group
+            ]
         level_paths = self._tree_root_paths(tree)
         listed_paths: list[str] = []
         while len(level_paths) < part_count * PATHS_PER_PART:
@@ -147,35 +151,35 @@ class OxiaStore:
                 path for parent_path in level_paths for path in children.get(parent_path, [parent_path])
             ]
         parts: list[Part] = []
-        for shard_share in range(part_count):
-            subtree_paths = level_paths[shard_share::part_count]
-            paths = (*subtree_paths, *listed_paths[shard_share::part_count])
+        for part_number in range(part_count):
+            subtree_paths = level_paths[part_number::part_count]
+            paths = (*subtree_paths, *listed_paths[part_number::part_count])
             if paths:
                 parts.append(
                     OxiaPart(tree, paths, tuple(Directory(path, 1, shards) for path in subtree_paths))
                 )
         return parts
 
-    def part_of(self, path: str) -> Part:
-        """Return the part with the record at ``path`` alone; see `OnePathStore.part_of`."""
+    def part_of_path(self, path: str) -> Part:
+        """Return the part with the record at ``path`` alone; see `OnePathStore.part_of_path`."""
         return OxiaPart(Tree.WHOLE, (path,))
 
-    def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
-        """Deal single records out to at most ``part_count`` parts; see `WatchableStore.parts_of`."""
+    def parts_of_paths(self, paths: Sequence[str], part_count: int) -> list[Part]:
+        """Deal single records out to at most ``part_count`` parts; see `WatchableStore.parts_of_paths`."""
         part_count = max(1, part_count)
-        share_groups = [tuple(paths[shard_share::part_count]) for shard_share in range(part_count)]
-        return [OxiaPart(Tree.WHOLE, shard_share) for shard_share in share_groups if shard_share]
+        path_groups = [tuple(paths[group_number::part_count]) for group_number in range(part_count)]
+        return [OxiaPart(Tree.WHOLE, path_group) for path_group in path_groups if path_group]
 
     def watch_ledgers(self) -> None:
         """Record the current offset of each shard's log; see `WatchableStore.watch_ledgers`."""
         self._watch = NotificationWatch(self._client, self.root)
 
-    def ledgers_moved(self) -> LedgerMoves:
-        """Return the changes since `watch_ledgers`; see `WatchableStore.ledgers_moved`."""
+    def changed_ledgers(self) -> LedgerChanges:
+        """Return the changes since `watch_ledgers`; see `WatchableStore.changed_ledgers`."""
         watch, self._watch = self._watch, None
         if watch is None:
-            return LedgerMoves(unknown="no watch was set before the first scan")
-        return watch.moves()
+            return LedgerChanges(unknown="no watch was set before the first scan")
+        return watch.changed_ledgers()
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`."""
@@ -194,14 +198,14 @@ class OxiaStore:
         yield from self._records([path])
         yield from self._walk([Directory(path, 1, self._client.shards())])
 
-    def has_beside(self, name: str) -> bool:
+    def has_neighbour(self, name: str) -> bool:
         """Return whether ``name``, or a record below it, exists beside the root; see `NeighbourStore`."""
         return self._exists(f"{self.root.rpartition('/')[0]}/{name}")
 
-    def moment_lost(self) -> bool:
-        """Return whether the shards of the namespace have changed since `cluster`.
+    def has_lost_moment(self) -> bool:
+        """Return whether the shards of the namespace have changed since `cluster` read them.
 
-        If so, the parts that were cut before refer to shards that no longer exist.
+        If so, earlier parts refer to shards that no longer exist.
         """
         return self._shards is not None and frozenset(self._client.renew_assignments()) != self._shards
 
@@ -232,12 +236,12 @@ class OxiaStore:
             NoRootError: there is nothing at the root.
         """
         if tree is Tree.MARKS:
-            return [f"{self.root}/{replication_paths}" for replication_paths in MARK_ROOTS]
+            return [f"{self.root}/{mark_root}" for mark_root in MARK_ROOTS]
         paths = self._children(self.root)
         if not paths:
             self._check_root()
-        start = len(self.root) + 1
-        return [path for path in paths if tree is Tree.WHOLE or tree_of(path[start:]) is tree]
+        root_length = len(self.root) + 1
+        return [path for path in paths if tree is Tree.WHOLE or tree_of(path[root_length:]) is tree]
 
     def _list_next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
         """Return the children of each path in ``level_paths`` whose subtree can be cut.
@@ -245,7 +249,7 @@ class OxiaStore:
         Return {} if more than `MAX_LISTED_PATHS` subtrees can be cut.
         """
         divisible_paths = [
-            path for path in level_paths if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])
+            path for path in level_paths if DIVISIBLE_PATHS[tree].fullmatch(path[len(self.root) + 1 :])
         ]
         if len(divisible_paths) > MAX_LISTED_PATHS:
             return {}
@@ -283,10 +287,12 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
         if layout is LayoutKind.FLAT:
             return LedgerCount(sum(len(keys) for keys in _list_flat_ledger_keys(client, uri.root)), True)
         root_children = list_children(client, [uri.root], options.in_flight)[uri.root]
-        estimated_ledgers, is_exact, start = 0.0, True, len(uri.root) + 1
-        for name, level_count, layouts in _LAYOUT_LEVELS:
+        estimated_ledgers, is_exact, root_length = 0.0, True, len(uri.root) + 1
+        for name_pattern, level_count, layouts in _LAYOUT_LEVELS:
             level_paths = [
-                path for path in root_children if layout in layouts and name.fullmatch(path[start:])
+                path
+                for path in root_children
+                if layout in layouts and name_pattern.fullmatch(path[root_length:])
             ]
             sample_weight = 1.0
             for _ in range(level_count + 1):
@@ -294,8 +300,8 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
                     is_exact = False
                     sample_weight *= len(level_paths) / MAX_SAMPLED_PATHS
                     level_paths = [
-                        level_paths[number * len(level_paths) // MAX_SAMPLED_PATHS]
-                        for number in range(MAX_SAMPLED_PATHS)
+                        level_paths[sample_number * len(level_paths) // MAX_SAMPLED_PATHS]
+                        for sample_number in range(MAX_SAMPLED_PATHS)
                     ]
                 children = list_children(client, level_paths, options.in_flight)
                 level_paths = [path for parent_path in level_paths for path in children[parent_path]]
@@ -315,12 +321,12 @@ def probe(host: str, options: StoreOptions) -> Server:
     """Request the assignments from one server. The service name that the server accepts shows its release."""
     start_time = time.monotonic()
     with closing(OxiaClient([host], DEFAULT_NAMESPACE, options, sleep=lambda _: None)) as client:
-        problem = None
+        problem_text = None
         try:
             client.shards()
         except StoreError as error:
             if not client.answered:
                 return Server(host, False, trouble=str(error))
-            problem = str(error)
+            problem_text = str(error)
         version = SERVICES.get(client.service or "")
-        return Server(host, True, (time.monotonic() - start_time) * 1000, version, trouble=problem)
+        return Server(host, True, (time.monotonic() - start_time) * 1000, version, trouble=problem_text)

@@ -76,10 +76,10 @@ class ShardQuestion(Protocol[Item]):
             StoreError: the message does not match the question.
         """
 
-    def after(self, items: list[Any]) -> Self:
+    def continued_after(self, items: list[Any]) -> Self:
         """Return the question for the items that follow the received ``items``."""
 
-    def missing(self) -> str | None:
+    def missing_items_text(self) -> str | None:
         """Return a sentence on items that are missing at the end of the answer.
 
         None if it may be complete.
@@ -104,11 +104,11 @@ class ChildRecords:
         """See `ShardQuestion`."""
         return [_record(record, _require_child_key(self.path, record.key)) for record in message.records]
 
-    def after(self, items: list[OxiaRecord]) -> Self:
+    def continued_after(self, items: list[OxiaRecord]) -> Self:
         """See `ShardQuestion`."""
         return replace(self, start=items[-1].key + b"\0")
 
-    def missing(self) -> str | None:
+    def missing_items_text(self) -> str | None:
         """Return None: a range is complete when its answer ends."""
         return None
 
@@ -131,11 +131,11 @@ class ChildKeys:
         """See `ShardQuestion`."""
         return [_require_child_key(self.path, key) for key in message.keys]
 
-    def after(self, items: list[bytes]) -> Self:
+    def continued_after(self, items: list[bytes]) -> Self:
         """See `ShardQuestion`."""
         return replace(self, start=items[-1] + b"\0")
 
-    def missing(self) -> str | None:
+    def missing_items_text(self) -> str | None:
         """Return None: a range is complete when its answer ends."""
         return None
 
@@ -166,11 +166,11 @@ class RecordsAt:
         key_record_pairs = zip(self.keys, message.records, strict=False)
         return [_record_at(record, key) for key, record in key_record_pairs]
 
-    def after(self, items: list[OxiaRecord | None]) -> Self:
+    def continued_after(self, items: list[OxiaRecord | None]) -> Self:
         """See `ShardQuestion`."""
         return replace(self, keys=self.keys[len(items) :])
 
-    def missing(self) -> str | None:
+    def missing_items_text(self) -> str | None:
         """Return a sentence that names the first key without an item; None if every key has one."""
         return f"there was no answer about {key_text(self.keys[0])}" if self.keys else None
 

@@ -48,14 +48,18 @@ def is_temporary(error: grpc.RpcError) -> bool:
 
 def hinted_leader(error: grpc.RpcError, shard: int) -> str | None:
     """Return the address that an error gives for the leader of a shard; None if it gives none."""
-    for name, trailer_value in error.trailing_metadata() or ():
-        if name != "grpc-status-details-bin":
+    for trailer_name, trailer_value in error.trailing_metadata() or ():
+        if trailer_name != "grpc-status-details-bin":
             continue
         try:
-            for detail in pb.OxiaErrorStatus.FromString(trailer_value).details:
-                if detail.type_url.endswith("google.rpc.ErrorInfo"):
-                    facts = pb.OxiaErrorInfo.FromString(detail.value).facts
-                    return (facts.get("leader") or None) if facts.get("shard") == str(shard) else None
+            for error_detail in pb.OxiaErrorStatus.FromString(trailer_value).details:
+                if error_detail.type_url.endswith("google.rpc.ErrorInfo"):
+                    error_facts = pb.OxiaErrorInfo.FromString(error_detail.value).facts
+                    return (
+                        (error_facts.get("leader") or None)
+                        if error_facts.get("shard") == str(shard)
+                        else None
+                    )
         except (DecodeError, UnicodeDecodeError):
             return None  # the assignments are asked for
     return None
@@ -69,26 +73,26 @@ def refusal(name: str, namespace: str, error: grpc.RpcError) -> StoreError:
         namespace: the namespace in the request.
         error: the server's answer.
     """
-    code, details = error.code(), error.details() or ""
-    if _NO_NAMESPACE in details or (code is grpc.StatusCode.NOT_FOUND and "namespace" in details):
+    status_code, details = error.code(), error.details() or ""
+    if _NO_NAMESPACE in details or (status_code is grpc.StatusCode.NOT_FOUND and "namespace" in details):
         return StoreError(
             f"{name}: there is no namespace {namespace}; use the namespace in the bookies' "
             "metadataServiceUri, or, for owners, in the brokers' metadataStoreUrl, as in "
             "metadata-store:oxia://host:6648/NAMESPACE"
         )
-    if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
+    if status_code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
         return StoreError(
             f"not authorised to read {name} ({details}); set token or token_env in the [oxia] "
             "section of the credentials file to a token that the server accepts"
         )
-    if code is grpc.StatusCode.UNIMPLEMENTED or _NOT_OXIA in details:
+    if status_code is grpc.StatusCode.UNIMPLEMENTED or _NOT_OXIA in details:
         return StoreError(
             f"{name}: no server of Oxia answers there ({details}); use Oxia's public address, "
             "with port 6648 unless it was changed"
         )
     if _TOO_LARGE in details:
         return StoreError(f"{name}: an answer is too large to be read: {details}")
-    return StoreError(f"{name} refused to answer: {code.name}: {details}")
+    return StoreError(f"{name} refused to answer: {status_code.name}: {details}")
 
 
 def unreachable(
@@ -103,19 +107,19 @@ def unreachable(
         timeout_s: time limit of each call, in seconds.
         tls: the TLS files for Oxia in the credentials file; None for a plain connection.
     """
-    code, details = error.code(), error.details() or ""
+    status_code, details = error.code(), error.details() or ""
     if (
         any(temporary_message in details for temporary_message in _TEMPORARY_MESSAGES)
-        or code is grpc.StatusCode.ABORTED
+        or status_code is grpc.StatusCode.ABORTED
     ):
         return StoreError(
             f"{address}, {server_role}: {details}; no other server takes its place: try again later"
         )
-    if (problem := tls_problem(address, tls, _TLS_SECTION)) is not None:
-        return StoreError(f"{address}: {problem}")
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+    if (tls_problem_text := tls_problem(address, tls, _TLS_SECTION)) is not None:
+        return StoreError(f"{address}: {tls_problem_text}")
+    if status_code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return StoreError(
-            f"{address}, {server_role}: no answer within {timeout_s:g} s; the time-out is an option"
+            f"{address}, {server_role}: no answer within {timeout_s:g} s; raise --timeout if it is slow"
         )
     if any(handshake_message in details.lower() for handshake_message in _HANDSHAKE_MESSAGES):
         return StoreError(f"{address}, {server_role}: no TLS connection: {details}")

@@ -22,7 +22,7 @@ from auditor.keys.etcd import key_bytes, key_text
 from auditor.sources.metadata.oxia.client import OxiaClient, ShardAnswer, ShardRange
 from auditor.sources.metadata.oxia.questions import ChildKeys, ChildRecords, OxiaRecord, RecordsAt
 from auditor.sources.metadata.store import Znode
-from auditor.sources.metadata.tree_shape import DEPTH_LIMIT, LEAF
+from auditor.sources.metadata.tree_shape import DEPTH_LIMIT, LEAF_NAME
 
 Gap = tuple[str, str]
 """An absolute path and a reason: records at or below the path may be missing from the result."""
@@ -48,8 +48,8 @@ def read_records(client: OxiaClient, paths: Sequence[str], batch: int) -> Iterat
 
     A writer can choose the shard of a key. So every shard is asked for every path.
     """
-    for begin in range(0, len(paths), batch):
-        keys = tuple(map(key_bytes, paths[begin : begin + batch]))
+    for start in range(0, len(paths), batch):
+        keys = tuple(map(key_bytes, paths[start : start + batch]))
         for answer in [client.begin(shard, RecordsAt(keys)) for shard in client.shards()]:
             for records in answer.batches():
                 if znodes := [record.znode() for record in records if record is not None]:
@@ -101,10 +101,10 @@ def walk_records(
     while unasked_directories or sent_questions:
         while unasked_directories and len(sent_questions) < in_flight:
             directory = unasked_directories.pop()
-            below: dict[str, None] = {}
+            child_paths: dict[str, None] = {}
             answers = [client.begin(shard, ChildRecords(directory.path)) for shard in directory.shards]
             sent_questions += [
-                _SentQuestion(directory, answer, below, answer is answers[-1]) for answer in answers
+                _SentQuestion(directory, answer, child_paths, answer is answers[-1]) for answer in answers
             ]
         sent_question = sent_questions.popleft()
         is_at_depth_limit = sent_question.directory.depth == DEPTH_LIMIT
@@ -113,7 +113,7 @@ def walk_records(
             inner_paths = [
                 znode.path
                 for znode in znodes
-                if not (znode.data and LEAF.fullmatch(_name_of_path(znode.path)))
+                if not (znode.data and LEAF_NAME.fullmatch(_name_of_path(znode.path)))
             ]
             reason = f"the record is {DEPTH_LIMIT} levels down, and nothing below it was read"
             gaps = [(path, reason) for path in inner_paths] if is_at_depth_limit else []

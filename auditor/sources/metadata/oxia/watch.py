@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from auditor.errors import StoreError
 from auditor.sources.metadata.oxia.client import OxiaClient, ShardRange
-from auditor.sources.metadata.store import LedgerMoves, Tree, tree_of
+from auditor.sources.metadata.store import LedgerChanges, Tree, tree_of
 
-MOVES_LIMIT = 500_000
+MAX_CHANGED_PATHS = 500_000
 """Largest number of writes to request from a shard, and of changed paths to keep.
 
 With more, the caller reads all ledgers again.
@@ -32,37 +32,39 @@ class NotificationWatch:
         except StoreError as error:
             self._unknown = f"the ledgers could not be watched: {error}"
 
-    def moves(self) -> LedgerMoves:
+    def changed_ledgers(self) -> LedgerChanges:
         """Return the ledger paths that changed since the watch began, at least up to this call."""
         if self._unknown is not None:
-            return LedgerMoves((), self._unknown)
+            return LedgerChanges((), self._unknown)
         try:
-            return LedgerMoves(tuple(sorted(self._moved_paths())))
+            return LedgerChanges(tuple(sorted(self._changed_paths())))
         except StoreError as error:
-            return LedgerMoves((), f"some changes are not known: {error}")
+            return LedgerChanges((), f"some changes are not known: {error}")
 
-    def _moved_paths(self) -> set[str]:
+    def _changed_paths(self) -> set[str]:
         """Return the paths of the ledger tree that were written since the watch began.
 
         Raises:
             StoreError: a shard does not report all writes, or there are too many.
         """
-        moved_ledgers: set[str] = set()
+        changed_paths: set[str] = set()
         if set(self._client.renew_assignments()) != set(self._offsets):
             raise StoreError("the shards of the namespace changed")
         for shard, start_offset in self._offsets.items():
             end_offset = self._client.offset(shard)
             if end_offset < start_offset:
                 raise StoreError(f"the log of shard {shard.number} is shorter than before")
-            if end_offset - start_offset > MOVES_LIMIT:
-                raise StoreError(f"there were more than {MOVES_LIMIT:,} writes to shard {shard.number}")
+            if end_offset - start_offset > MAX_CHANGED_PATHS:
+                raise StoreError(f"there were more than {MAX_CHANGED_PATHS:,} writes to shard {shard.number}")
             for write in self._client.changes(shard, start_offset, end_offset):
                 if write.has_range:
                     raise StoreError("a range of records was deleted, and Oxia does not say which records")
-                moved_ledgers.update(path for path in write.paths if self._is_ledger(path))
-            if len(moved_ledgers) > MOVES_LIMIT:
-                raise StoreError(f"more than {MOVES_LIMIT:,} records moved since the first scan")
-        return moved_ledgers
+                changed_paths.update(path for path in write.paths if self._is_ledger(path))
+            if len(changed_paths) > MAX_CHANGED_PATHS:
+                raise StoreError(
+                    f"more than {MAX_CHANGED_PATHS:,} ledger records changed since the first scan"
+                )
+        return changed_paths
 
     def _is_ledger(self, path: str) -> bool:
         return path.startswith(self._below) and tree_of(path[len(self._below) :]) is Tree.LEDGERS

@@ -23,10 +23,10 @@ from auditor.sources.metadata.zookeeper.session import CONNECTION_ERRORS, NotRea
 
 NO_NODE = -101
 NO_AUTH = -102
-ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 """Largest number of attempts to read one path, or to connect to a server, if the connection breaks each time.
 """
-REQUEST_BYTES = 256 * 1024
+MAX_REQUEST_BYTES = 256 * 1024
 """Largest request, in bytes: a quarter of the default of jute.maxbuffer.
 
 A server closes the connection if a request is larger than jute.maxbuffer.
@@ -44,10 +44,10 @@ class FailedRead:
 
 
 @dataclass(slots=True)
-class _Chunk:
-    """The paths of one request, as positions in the caller's list (``places``)."""
+class _PathChunk:
+    """The paths of one request, as positions in the caller's list (``path_positions``)."""
 
-    places: list[int]
+    path_positions: list[int]
     attempts: int = 0
 
 
@@ -69,7 +69,7 @@ class ZooKeeperReader:
 
     @property
     def last_zxid(self) -> int:
-        """Return the newest zxid that servers had seen when they answered this reader."""
+        """Return the newest zxid (transaction id) that a server reported with an answer to this reader."""
         if self._session is not None:
             self._newest_zxid = max(self._newest_zxid, self._session.last_zxid)
         return self._newest_zxid
@@ -77,7 +77,7 @@ class ZooKeeperReader:
     def require_zxid(self, zxid: int) -> None:
         """From now on, accept answers only from servers that have seen the transaction ``zxid``.
 
-        Another reader has seen this zxid.
+        The caller knows this zxid from another reader.
         """
         if zxid > self.last_zxid:
             self.close()
@@ -119,68 +119,81 @@ class ZooKeeperReader:
     def _ask(self, operation: Operation, paths: Sequence[str]) -> list[Answer | FailedRead]:
         answers: list[Answer | FailedRead] = [FailedRead(None, "not asked")] * len(paths)
         unsent_chunks = deque(self._chunks(paths))
-        sent_chunks: deque[tuple[_Chunk, list[Any]]] = deque()
-        single_chunks = 0  # chunks to ask one at a time
+        sent_chunks: deque[tuple[_PathChunk, list[Any]]] = deque()
+        single_chunk_count = 0  # chunks to ask one at a time
         while unsent_chunks or sent_chunks:
             session = self._session_for(may_reconnect=not sent_chunks)
-            while unsent_chunks and len(sent_chunks) < (1 if single_chunks else self._options.in_flight):
-                chunk = unsent_chunks.popleft()
-                self._limit.take(len(chunk.places))
+            while unsent_chunks and len(sent_chunks) < (1 if single_chunk_count else self._options.in_flight):
+                path_chunk = unsent_chunks.popleft()
+                self._limit.take(len(path_chunk.path_positions))
                 sent_chunks.append(
-                    (chunk, self._send(session, operation, [paths[place] for place in chunk.places]))
+                    (
+                        path_chunk,
+                        self._send(
+                            session,
+                            operation,
+                            [paths[path_position] for path_position in path_chunk.path_positions],
+                        ),
+                    )
                 )
-            chunk, pending = sent_chunks.popleft()
+            path_chunk, pending_requests = sent_chunks.popleft()
             try:
-                chunk_answers = self._receive(session, pending)
-            except (*CONNECTION_ERRORS, UnimplementedError) as error:
+                chunk_answers = self._receive(session, pending_requests)
+            except (*CONNECTION_ERRORS, UnimplementedError) as read_error:
                 # Every request in flight is lost. Only a chunk that was alone is known to be the cause.
                 lost_chunks = (
-                    [chunk, *(sent_chunk for sent_chunk, _ in sent_chunks)]
+                    [path_chunk, *(sent_path_chunk for sent_path_chunk, _ in sent_chunks)]
                     if sent_chunks
-                    else self._split_or_record(chunk, error, answers)
+                    else self._split_or_record(path_chunk, read_error, answers)
                 )
-                single_chunks = max(0, single_chunks - 1) + len(lost_chunks)
+                single_chunk_count = max(0, single_chunk_count - 1) + len(lost_chunks)
                 sent_chunks.clear()
                 unsent_chunks.extendleft(reversed(lost_chunks))
                 self.close()
                 continue
-            except (ZookeeperError, DecodeError) as error:
-                lost_chunks = self._split_or_record(chunk, error, answers)
+            except (ZookeeperError, DecodeError) as read_error:
+                lost_chunks = self._split_or_record(path_chunk, read_error, answers)
                 unsent_chunks.extendleft(reversed(lost_chunks))
-                single_chunks += len(lost_chunks) if single_chunks else 0
+                single_chunk_count += len(lost_chunks) if single_chunk_count else 0
             else:
-                for position, answer in zip(chunk.places, chunk_answers, strict=True):
+                for position, answer in zip(path_chunk.path_positions, chunk_answers, strict=True):
                     answers[position] = answer
-            single_chunks = max(0, single_chunks - 1)
+            single_chunk_count = max(0, single_chunk_count - 1)
         return answers
 
-    def _chunks(self, paths: Sequence[str]) -> list[_Chunk]:
-        chunks = [_Chunk([])]
-        size = 0
-        for position, path in enumerate(paths):
-            size += len(path) * 3 + 16  # a character takes three bytes of UTF-8 at most, the frame 14
-            if len(chunks[-1].places) >= self._options.batch or size > REQUEST_BYTES:
-                chunks.append(_Chunk([]))
-                size = len(path) * 3 + 16
-            chunks[-1].places.append(position)
+    def _chunks(self, paths: Sequence[str]) -> list[_PathChunk]:
+        chunks = [_PathChunk([])]
+        request_bytes = 0
+        for path_position, path in enumerate(paths):
+            request_bytes += (
+                len(path) * 3 + 16
+            )  # a character takes three bytes of UTF-8 at most, the frame 14
+            if len(chunks[-1].path_positions) >= self._options.batch or request_bytes > MAX_REQUEST_BYTES:
+                chunks.append(_PathChunk([]))
+                request_bytes = len(path) * 3 + 16
+            chunks[-1].path_positions.append(path_position)
         return chunks if paths else []
 
     def _split_or_record(
-        self, chunk: _Chunk, error: Exception, answers: list[Answer | FailedRead]
-    ) -> list[_Chunk]:
-        """Return the chunks to request again after ``error``: two halves of a chunk, or the same single path.
+        self, path_chunk: _PathChunk, read_error: Exception, answers: list[Answer | FailedRead]
+    ) -> list[_PathChunk]:
+        """Return the chunks to request again after ``read_error``.
 
-        Halving separates a znode that cannot be read from the others. After the last attempt for a single
-        path, nothing is requested again, and the path's answer is the error.
+        A chunk of several paths is halved, to separate an unreadable znode from the others. A single path is
+        requested up to `MAX_ATTEMPTS` times. After the last attempt, the returned list is empty, and
+        ``answers`` has the error for this path.
         """
-        if len(chunk.places) > 1:
-            half_size = len(chunk.places) // 2
-            return [_Chunk(chunk.places[:half_size]), _Chunk(chunk.places[half_size:])]
-        chunk.attempts += 1
-        if chunk.attempts < ATTEMPTS:
-            return [chunk]
-        reason = reason_of(error, self._options.timeout_s)
-        answers[chunk.places[0]] = FailedRead(getattr(error, "code", None), reason)
+        if len(path_chunk.path_positions) > 1:
+            half_length = len(path_chunk.path_positions) // 2
+            return [
+                _PathChunk(path_chunk.path_positions[:half_length]),
+                _PathChunk(path_chunk.path_positions[half_length:]),
+            ]
+        path_chunk.attempts += 1
+        if path_chunk.attempts < MAX_ATTEMPTS:
+            return [path_chunk]
+        reason = reason_of(read_error, self._options.timeout_s)
+        answers[path_chunk.path_positions[0]] = FailedRead(getattr(read_error, "code", None), reason)
         return []
 
     def _send(self, session: Session, operation: Operation, paths: list[str]) -> list[Any]:
@@ -190,10 +203,10 @@ class ZooKeeperReader:
         self.operations["get" if operation is Operation.GET_DATA else "get_children"] += len(paths)
         return [session.read(operation, path) for path in paths]
 
-    def _receive(self, session: Session, pending: list[Any]) -> list[Answer]:
+    def _receive(self, session: Session, pending_requests: list[Any]) -> list[Answer]:
         if self._multi_read:
-            return session.answers(pending[0])
-        return [session.answer(request) for request in pending]
+            return session.answers(pending_requests[0])
+        return [session.answer(pending_request) for pending_request in pending_requests]
 
     def _session_for(self, may_reconnect: bool) -> Session:
         """Return the session for the next request, and find out whether its server knows multiRead.
@@ -204,7 +217,7 @@ class ZooKeeperReader:
         """
         if self._session is not None and self._session.moved and may_reconnect:
             self.close()
-        for _ in range(ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             session = self._session = self._session or self._open_session()
             if self._multi_read is not None:
                 return session
@@ -230,7 +243,7 @@ class ZooKeeperReader:
         again: a server may be restarting, or the ensemble may be electing a leader.
         """
         credentials = read_credentials(self._options.credentials).zookeeper
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             self.operations["connect"] += 1
             session = None
             try:
@@ -239,14 +252,14 @@ class ZooKeeperReader:
                 self.operations["sync"] += 1
                 session.sync(self._probe)
                 return session
-            except NotReachedError as error:
+            except NotReachedError as read_error:
                 if session is not None:
                     session.close()
-                if attempt == ATTEMPTS or (session is None and not self._newest_zxid):
+                if attempt == MAX_ATTEMPTS or (session is None and not self._newest_zxid):
                     raise StoreError(
-                        f"cannot connect to ZooKeeper at {self._hosts}: {error}; check the hosts of the "
+                        f"cannot connect to ZooKeeper at {self._hosts}: {read_error}; check the hosts of the "
                         "metadata URI, that this machine can reach them, and whether they require TLS"
-                    ) from error
+                    ) from read_error
             except StoreError:
                 if session is not None:
                     session.close()

@@ -45,16 +45,16 @@ def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]
     try:
         version_directory = directory / "version-2"
         for path in (version_directory if version_directory.is_dir() else directory).iterdir():
-            match = _FILE_NAME.fullmatch(path.name)
-            if match and (match[1] == "snapshot" or not match[3]):
-                files_by_kind[match[1]].append(ZxidFile(int(match[2], 16), path))
+            name_match = _FILE_NAME.fullmatch(path.name)
+            if name_match and (name_match[1] == "snapshot" or not name_match[3]):
+                files_by_kind[name_match[1]].append(ZxidFile(int(name_match[2], 16), path))
     except OSError as error:
         if directory.is_file():
             raise StoreError(_no_snapshots_message(directory)) from error
         raise StoreError(f"cannot read the snapshot directory {directory}: {error.strerror}") from error
     if not files_by_kind["snapshot"]:
         raise StoreError(
-            f"{directory} holds no snapshot.<zxid>; pass a ZooKeeper server's version-2 directory"
+            f"{directory} has no file snapshot.<zxid>; pass a ZooKeeper server's version-2 directory"
         )
     return sorted(files_by_kind["snapshot"], reverse=True), sorted(files_by_kind["log"])
 
@@ -75,10 +75,10 @@ def _no_snapshots_message(path: Path) -> str:
 
 
 def _begins_like_a_snapshot(path: Path) -> bool:
-    magic = {".gz": b"\x1f\x8b", ".snappy": encodings.MAGIC}.get(path.suffix, b"ZKSN")
+    magic_bytes = {".gz": b"\x1f\x8b", ".snappy": encodings.MAGIC}.get(path.suffix, b"ZKSN")
     try:
         with open_regular(path) as file:
-            return file.read(len(magic)) == magic
+            return file.read(len(magic_bytes)) == magic_bytes
     except NotRegularError:
         return False
     except OSError as error:
@@ -110,8 +110,8 @@ def map_file(path: Path) -> Iterator[memoryview]:
 
 def _unpack_stream(file: IO[bytes], suffix: str, unpacked_file: IO[bytes]) -> None:
     if suffix == ".snappy":
-        for block in encodings.decompress(file):  # type: ignore[arg-type]  # IO[bytes] is what open() gives
-            unpacked_file.write(block)
+        for unpacked_block in encodings.decompress(file):  # type: ignore[arg-type]  # IO[bytes] is what open() gives
+            unpacked_file.write(unpacked_block)
         return
     try:
         max_bytes = max_unpacked_bytes(os.fstat(file.fileno()).st_size)

@@ -31,8 +31,8 @@ from auditor.sources.metadata.store import (
     CLUSTER_CHILDREN,
     MARK_ROOTS,
     ClusterNodes,
+    LedgerChanges,
     LedgerCount,
-    LedgerMoves,
     Part,
     Server,
     StoreOptions,
@@ -41,10 +41,10 @@ from auditor.sources.metadata.store import (
     ZnodeBatch,
     tree_of,
 )
-from auditor.sources.metadata.tree_shape import DIVISIBLE
+from auditor.sources.metadata.tree_shape import DIVISIBLE_PATHS
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.client import NO_AUTH, NO_NODE, FailedRead, ZooKeeperReader
-from auditor.sources.metadata.zookeeper.tree import Top, TreeWatch, walk
+from auditor.sources.metadata.zookeeper.tree import TopZnode, TreeWatch, walk
 
 SUBTREES_PER_PART = 4
 """Number of subtrees in each part. Their sizes are unknown, and several of them even out."""
@@ -63,7 +63,7 @@ class SubtreesPart(Part):
     ``tops`` are the top znodes of the subtrees, and the single znodes.
     """
 
-    tops: tuple[Top, ...]
+    tops: tuple[TopZnode, ...]
     zxid: int = 0  # zxid of the server when the parts were cut
 
 
@@ -71,11 +71,11 @@ class SubtreesPart(Part):
 class ShareOfRootPart(Part):
     """A part of the root's children, and everything below them.
 
-    It has the children whose name's hash is ``share`` modulo ``shares``.
+    It has the children whose name's hash is ``share_number`` modulo ``share_count``.
     """
 
-    share: int
-    shares: int
+    share_number: int
+    share_count: int
     zxid: int = 0  # like `SubtreesPart.zxid`
 
 
@@ -107,16 +107,16 @@ class ZooKeeperStore:
         newest_time = self._check_root()
         gaps: list[tuple[str, str]] = []
         names = [name for name in CLUSTER_CHILDREN if name != "underreplication"]
-        tops = [Top(f"{self.root}/{name}") for name in names] + self._underreplication_tops(gaps)
-        answers = self._reader.data([top.path for top in tops])
+        top_znodes = [TopZnode(f"{self.root}/{name}") for name in names] + self._underreplication_tops(gaps)
+        answers = self._reader.data([top_znode.path for top_znode in top_znodes])
         # Most of them are optional: `walk` must not take an absent one for a deleted one.
-        tops = [
-            top
-            for top, answer in zip(tops, answers, strict=True)
+        top_znodes = [
+            top_znode
+            for top_znode, answer in zip(top_znodes, answers, strict=True)
             if not (isinstance(answer, FailedRead) and answer.code == NO_NODE)
         ]
         nodes: dict[str, Znode] = {}
-        for znodes, subtree_gaps in walk(self._reader, tops):
+        for znodes, subtree_gaps in walk(self._reader, top_znodes):
             gaps += subtree_gaps
             for znode in znodes:
                 nodes[znode.path[len(self.root) + 1 :]] = znode
@@ -134,23 +134,27 @@ class ZooKeeperStore:
                 for part_number in range(part_count)
             ]
         level_paths = self._tree_root_paths(tree)
-        listed_tops: list[Top] = []
+        listed_znodes: list[TopZnode] = []
         while len(level_paths) < part_count * SUBTREES_PER_PART:
-            children = self._list_next_level(tree, level_paths)
-            if not children:
+            children_by_path = self._list_next_level(tree, level_paths)
+            if not children_by_path:
                 break
-            listed_tops += [Top(path, is_recursive=False) for path in children]
-            level_paths = [below for path in level_paths for below in children.get(path, [path])]
-        return self._distribute_tops([*map(Top, level_paths), *listed_tops], part_count)
+            listed_znodes += [TopZnode(path, is_recursive=False) for path in children_by_path]
+            level_paths = [
+                child_path for path in level_paths for child_path in children_by_path.get(path, [path])
+            ]
+        return self._distribute_tops([*map(TopZnode, level_paths), *listed_znodes], part_count)
 
-    def _distribute_tops(self, tops: list[Top], part_count: int) -> list[Part]:
-        top_groups = [tuple(tops[top_group::part_count]) for top_group in range(part_count)]
-        return [SubtreesPart(top_group, self._reader.last_zxid) for top_group in top_groups if top_group]
+    def _distribute_tops(self, top_znodes: list[TopZnode], part_count: int) -> list[Part]:
+        znode_groups = [tuple(top_znodes[group_number::part_count]) for group_number in range(part_count)]
+        return [
+            SubtreesPart(znode_group, self._reader.last_zxid) for znode_group in znode_groups if znode_group
+        ]
 
     def _tree_root_paths(self, tree: Tree) -> list[str]:
         """Return the top znodes of a tree."""
         if tree is Tree.MARKS:
-            return [f"{self.root}/{below}" for below in MARK_ROOTS]
+            return [f"{self.root}/{mark_root}" for mark_root in MARK_ROOTS]
         names = sorted(self._children(self.root))
         return [f"{self.root}/{name}" for name in names if tree is Tree.WHOLE or tree_of(name) is tree]
 
@@ -160,20 +164,20 @@ class ZooKeeperStore:
         Return {} if more than `MAX_LISTED_PATHS` subtrees can be cut.
         """
         divisible_paths = [
-            path for path in level_paths if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])
+            path for path in level_paths if DIVISIBLE_PATHS[tree].fullmatch(path[len(self.root) + 1 :])
         ]
         if len(divisible_paths) > MAX_LISTED_PATHS:
             return {}
-        children: dict[str, list[str]] = {}
+        children_by_path: dict[str, list[str]] = {}
         for path, answer in zip(divisible_paths, self._reader.children(divisible_paths), strict=True):
             # A znode that cannot be listed is not cut. Its task reports the reason.
             if not isinstance(answer, FailedRead):
-                children[path] = [f"{path}/{name}" for name in sorted(answer)]
-        return children
+                children_by_path[path] = [f"{path}/{name}" for name in sorted(answer)]
+        return children_by_path
 
-    def part_of(self, path: str) -> Part:
-        """Return the part with the znode at ``path`` alone; see `OnePathStore.part_of`."""
-        return SubtreesPart((Top(path, is_recursive=False),), self._reader.last_zxid)
+    def part_of_path(self, path: str) -> Part:
+        """Return the part with the znode at ``path`` alone; see `OnePathStore.part_of_path`."""
+        return SubtreesPart((TopZnode(path, is_recursive=False),), self._reader.last_zxid)
 
     def watch_ledgers(self) -> None:
         """Watch the ledger tree on a separate connection; see `WatchableStore.watch_ledgers`.
@@ -184,18 +188,20 @@ class ZooKeeperStore:
         self._end_watch()
         self._watch = TreeWatch(self._hosts, self.root, self._options, self._reader.last_zxid)
 
-    def ledgers_moved(self) -> LedgerMoves:
-        """Return the changes since `watch_ledgers`; see `WatchableStore.ledgers_moved`."""
+    def changed_ledgers(self) -> LedgerChanges:
+        """Return the changes since `watch_ledgers`; see `WatchableStore.changed_ledgers`."""
         if self._watch is None:
-            return LedgerMoves(unknown="no watch was set before the first scan")
-        moves = self._watch.moves()
+            return LedgerChanges(unknown="no watch was set before the first scan")
+        ledger_changes = self._watch.changed_ledgers()
         self._end_watch()
-        return moves
+        return ledger_changes
 
-    def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
-        """Deal single znodes out to parts; see `WatchableStore.parts_of`."""
+    def parts_of_paths(self, paths: Sequence[str], part_count: int) -> list[Part]:
+        """Deal single znodes out to parts; see `WatchableStore.parts_of_paths`."""
         self._reader.catch_up()
-        return self._distribute_tops([Top(path, is_recursive=False) for path in paths], max(1, part_count))
+        return self._distribute_tops(
+            [TopZnode(path, is_recursive=False) for path in paths], max(1, part_count)
+        )
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -207,28 +213,29 @@ class ZooKeeperStore:
         self._reader.require_zxid(part.zxid)
         if isinstance(part, ShareOfRootPart):
             names = self._children(self.root)
-            tops = [
-                Top(f"{self.root}/{name}")
+            top_znodes = [
+                TopZnode(f"{self.root}/{name}")
                 for name in sorted(names)
-                if tree_of(name) is Tree.LEDGERS and zlib.crc32(name.encode()) % part.shares == part.share
+                if tree_of(name) is Tree.LEDGERS
+                and zlib.crc32(name.encode()) % part.share_count == part.share_number
             ]
         else:
-            tops = list(part.tops)
-        for znodes, gaps in walk(self._reader, tops):
+            top_znodes = list(part.tops)
+        for znodes, gaps in walk(self._reader, top_znodes):
             yield ZnodeBatch.of(znodes, gaps)
 
-    def has_beside(self, name: str) -> bool:
-        """Return whether the znode ``name`` exists beside the root now; see `NeighbourStore.has_beside`."""
+    def has_neighbour(self, name: str) -> bool:
+        """Return whether the znode ``name`` exists beside the root; see `NeighbourStore.has_neighbour`."""
         path = f"{self.root.rpartition('/')[0]}/{name}"
         (answer,) = self._reader.data([path])
         if not isinstance(answer, FailedRead) or answer.code == NO_AUTH:
             return True  # not readable, but it exists
         if answer.code == NO_NODE:
             return False
-        raise StoreError(f"cannot look for {path}: {answer.reason}")
+        raise StoreError(f"cannot find out whether {path} exists: {answer.reason}")
 
-    def moment_lost(self) -> bool:
-        """Return False: ZooKeeper cannot read everything at one moment."""
+    def has_lost_moment(self) -> bool:
+        """Return False. ZooKeeper cannot read everything at one moment, so no moment can be lost."""
         return False
 
     def operations(self) -> dict[str, int]:
@@ -273,7 +280,7 @@ class ZooKeeperStore:
             )
         return StoreError(f"cannot read {location}: {failed_read.reason}")
 
-    def _underreplication_tops(self, gaps: list[tuple[str, str]]) -> list[Top]:
+    def _underreplication_tops(self, gaps: list[tuple[str, str]]) -> list[TopZnode]:
         """Return the znodes at and below ``underreplication`` to read, without marks and locks.
 
         Marks and locks are left out because they grow with the number of ledgers.
@@ -284,8 +291,8 @@ class ZooKeeperStore:
             if names.code != NO_NODE:
                 gaps.append((path, f"its children could not be listed: {names.reason}"))
             return []
-        below = [name for name in sorted(names) if f"underreplication/{name}" not in MARK_ROOTS]
-        return [Top(path, is_recursive=False), *(Top(f"{path}/{name}") for name in below)]
+        child_names = [name for name in sorted(names) if f"underreplication/{name}" not in MARK_ROOTS]
+        return [TopZnode(path, is_recursive=False), *(TopZnode(f"{path}/{name}") for name in child_names)]
 
 
 MAX_SAMPLED_PATHS = 64
@@ -297,7 +304,7 @@ _LAYOUT_LEVELS = (
 )
 """Ledger trees: pattern of names below the root, number of inner levels below those, and layouts."""
 
-ANSWER_LIMIT = 4096
+MAX_SRVR_BYTES = 4096
 """Largest number of bytes to read of an answer to ``srvr``. A usual answer has 200."""
 
 _VERSION_PATTERN = re.compile(r"^Zookeeper version: ([0-9][\w.]*)", re.MULTILINE)
@@ -313,16 +320,16 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
     root = uri.root
     reader = ZooKeeperReader(uri.hosts, options, probe=root)
 
-    def children(paths: Sequence[str]) -> list[str]:
-        listed_tops = zip(paths, reader.children(paths), strict=True)
+    def list_children_of(paths: Sequence[str]) -> list[str]:
+        listings = zip(paths, reader.children(paths), strict=True)
         return [
-            f"{path}/{number}"
-            for path, names in listed_tops
+            f"{path}/{child_name}"
+            for path, names in listings
             if not isinstance(names, FailedRead)
-            for number in sorted(names)
+            for child_name in sorted(names)
         ]
 
-    def grandchildren(paths: Sequence[str]) -> int:
+    def count_grandchildren(paths: Sequence[str]) -> int:
         return sum(
             answer.stat.num_children for answer in reader.data(paths) if not isinstance(answer, FailedRead)
         )
@@ -331,25 +338,27 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
         if layout is LayoutKind.FLAT:  # the list itself could be too long for one answer
             cluster_answers = reader.data([f"{root}/{name}" for name in CLUSTER_CHILDREN])
             child_count = sum(not isinstance(answer, FailedRead) for answer in cluster_answers)
-            return LedgerCount(max(0, grandchildren([root]) - child_count), True)
-        tops = children([root])
+            return LedgerCount(max(0, count_grandchildren([root]) - child_count), True)
+        top_znodes = list_children_of([root])
         ledgers, is_exact = 0.0, True
-        for name, level_count, layouts in _LAYOUT_LEVELS:
+        for name_pattern, level_count, layouts in _LAYOUT_LEVELS:
             level_paths = [
-                path for path in tops if layout in layouts and name.fullmatch(path[len(root) + 1 :])
+                path
+                for path in top_znodes
+                if layout in layouts and name_pattern.fullmatch(path[len(root) + 1 :])
             ]
             sample_weight = 1.0
-            for level in range(level_count + 1):
+            for level_number in range(level_count + 1):
                 if len(level_paths) > MAX_SAMPLED_PATHS:
                     is_exact = False
                     sample_weight *= len(level_paths) / MAX_SAMPLED_PATHS
                     level_paths = [
-                        level_paths[number * len(level_paths) // MAX_SAMPLED_PATHS]
-                        for number in range(MAX_SAMPLED_PATHS)
+                        level_paths[sample_number * len(level_paths) // MAX_SAMPLED_PATHS]
+                        for sample_number in range(MAX_SAMPLED_PATHS)
                     ]
-                if level < level_count:
-                    level_paths = children(level_paths)
-            ledgers += sample_weight * grandchildren(level_paths)
+                if level_number < level_count:
+                    level_paths = list_children_of(level_paths)
+            ledgers += sample_weight * count_grandchildren(level_paths)
         return LedgerCount(round(ledgers), is_exact)
     finally:
         reader.close()
@@ -357,24 +366,24 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
 
 def probe(host: str, options: StoreOptions) -> Server:
     """Request version and mode from one server with the command ``srvr``."""
-    tls = read_credentials(options.credentials).zookeeper.tls is not None
-    name, _, port = host.rpartition(":")
+    uses_tls = read_credentials(options.credentials).zookeeper.tls is not None
+    server_name, _, port = host.rpartition(":")
     start_time = time.monotonic()
-    answer = b""
+    srvr_answer = b""
     try:
-        with socket.create_connection((name.strip("[]"), int(port)), options.timeout_s) as connection:
-            latency = (time.monotonic() - start_time) * 1000
-            if tls:
-                return Server(host, True, latency, trouble="srvr is not sent over TLS")
+        with socket.create_connection((server_name.strip("[]"), int(port)), options.timeout_s) as connection:
+            latency_ms = (time.monotonic() - start_time) * 1000
+            if uses_tls:
+                return Server(host, True, latency_ms, trouble="srvr is not sent over TLS")
             connection.sendall(b"srvr")
-            while len(answer) < ANSWER_LIMIT and (chunk := connection.recv(ANSWER_LIMIT)):
-                answer += chunk
+            while len(srvr_answer) < MAX_SRVR_BYTES and (chunk := connection.recv(MAX_SRVR_BYTES)):
+                srvr_answer += chunk
     except OSError as error:
-        if not answer:
+        if not srvr_answer:
             return Server(host, False, trouble=error.strerror or str(error))
-    srvr_text = answer.decode("utf-8", "replace")
-    version, mode = _VERSION_PATTERN.search(srvr_text), _MODE_PATTERN.search(srvr_text)
-    if version is None:
-        refusal_reason = "it does not allow srvr" if "whitelist" in srvr_text else "it does not answer srvr"
-        return Server(host, True, latency, trouble=refusal_reason)
-    return Server(host, True, latency, version[1], mode[1] if mode else None)
+    answer_text = srvr_answer.decode("utf-8", "replace")
+    server_version, server_mode = _VERSION_PATTERN.search(answer_text), _MODE_PATTERN.search(answer_text)
+    if server_version is None:
+        refusal_reason = "it does not allow srvr" if "whitelist" in answer_text else "it does not answer srvr"
+        return Server(host, True, latency_ms, trouble=refusal_reason)
+    return Server(host, True, latency_ms, server_version[1], server_mode[1] if server_mode else None)

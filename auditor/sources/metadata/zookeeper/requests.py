@@ -92,8 +92,8 @@ class MultiRead:
         header = _HEADER.pack(self.operation, 0, -1)
         request_parts = []
         for path in self.paths:
-            encoded = path.encode()
-            request_parts += [header, _INT32.pack(len(encoded)), encoded, b"\0"]
+            path_bytes = path.encode()
+            request_parts += [header, _INT32.pack(len(path_bytes)), path_bytes, b"\0"]
         return b"".join(request_parts) + _MULTI_END
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Answer]:
@@ -103,24 +103,26 @@ class MultiRead:
             DecodeError: the response breaks the format, or the number of answers is not that of the paths.
         """
         answers: list[Answer] = []
-        header_at, int_at, stat_at = _HEADER.unpack_from, _INT32.unpack_from, _STAT.unpack_from
-        new_tuple = tuple.__new__
+        unpack_header, unpack_int32, unpack_stat = _HEADER.unpack_from, _INT32.unpack_from, _STAT.unpack_from
+        make_tuple = tuple.__new__
         try:
             while True:
-                kind, is_end, _ = header_at(buffer, offset)
-                if is_end:
+                answer_type, is_last_header, _ = unpack_header(buffer, offset)
+                if is_last_header:
                     break
                 offset += _HEADER_BYTES
-                if kind == _GET_DATA:
+                if answer_type == _GET_DATA:
                     # The hot path: tens of millions of these answers in a large cluster.
-                    length = int_at(buffer, offset)[0]
-                    begin = offset + 4
-                    end = begin + length if length > 0 else begin
-                    stat = new_tuple(Stat, stat_at(buffer, end))  # raises if it ends beyond the buffer
-                    answers.append(new_tuple(NodeData, (bytes(buffer[begin:end]), stat)))
-                    offset = end + _STAT_BYTES
+                    value_length = unpack_int32(buffer, offset)[0]
+                    data_start = offset + 4
+                    data_end = data_start + value_length if value_length > 0 else data_start
+                    stat = make_tuple(
+                        Stat, unpack_stat(buffer, data_end)
+                    )  # raises if it ends beyond the buffer
+                    answers.append(make_tuple(NodeData, (bytes(buffer[data_start:data_end]), stat)))
+                    offset = data_end + _STAT_BYTES
                 else:
-                    answer, offset = _answer(buffer, offset, kind)
+                    answer, offset = _answer(buffer, offset, answer_type)
                     answers.append(answer)
         except (struct.error, UnicodeDecodeError, ValueError) as error:
             raise DecodeError("multiRead response", min(offset, len(buffer)), str(error)) from error
@@ -130,27 +132,27 @@ class MultiRead:
         return answers
 
 
-def _answer(buffer: bytes, offset: int, kind: int) -> tuple[Answer, int]:
-    (number,) = _INT32.unpack_from(buffer, offset)
+def _answer(buffer: bytes, offset: int, answer_type: int) -> tuple[Answer, int]:
+    (count_or_code,) = _INT32.unpack_from(buffer, offset)
     offset += _INT32.size
-    if kind == _ERROR:
-        return number, offset
-    if kind == Operation.GET_CHILDREN:
+    if answer_type == _ERROR:
+        return count_or_code, offset
+    if answer_type == Operation.GET_CHILDREN:
         # Each name takes four bytes at least, so a wrong count ends here before it costs memory.
         names = []
-        for _ in range(number):
-            (length,) = _INT32.unpack_from(buffer, offset)
-            name, offset = _bytes(buffer, offset + _INT32.size, max(0, length))
+        for _ in range(count_or_code):
+            (value_length,) = _INT32.unpack_from(buffer, offset)
+            name, offset = _bytes(buffer, offset + _INT32.size, max(0, value_length))
             names.append(name.decode())
         return names, offset
-    raise ValueError(f"an answer of unknown type {kind}")
+    raise ValueError(f"an answer of unknown type {answer_type}")
 
 
-def _bytes(buffer: bytes, offset: int, length: int) -> tuple[bytes, int]:
-    end = offset + length
-    if end > len(buffer):
-        raise ValueError(f"{length} bytes expected, {len(buffer) - offset} present")
-    return bytes(buffer[offset:end]), end
+def _bytes(buffer: bytes, offset: int, value_length: int) -> tuple[bytes, int]:
+    value_end = offset + value_length
+    if value_end > len(buffer):
+        raise ValueError(f"{value_length} bytes expected, {len(buffer) - offset} present")
+    return bytes(buffer[offset:value_end]), value_end
 
 
 _EVENT_HEADER = struct.Struct("!iii")
@@ -182,11 +184,13 @@ class WatchEvent(NamedTuple):
             DecodeError: the event is cut off, or its path is not UTF-8.
         """
         try:
-            type, _, length = _EVENT_HEADER.unpack_from(buffer, offset)
-            begin = offset + _EVENT_HEADER.size
-            if not 0 <= length <= len(buffer) - begin:
-                raise ValueError(f"a path of {length} bytes expected, {len(buffer) - begin} present")
-            return cls(type, bytes(buffer[begin : begin + length]).decode())
+            type, _, value_length = _EVENT_HEADER.unpack_from(buffer, offset)
+            data_start = offset + _EVENT_HEADER.size
+            if not 0 <= value_length <= len(buffer) - data_start:
+                raise ValueError(
+                    f"a path of {value_length} bytes expected, {len(buffer) - data_start} present"
+                )
+            return cls(type, bytes(buffer[data_start : data_start + value_length]).decode())
         except (struct.error, ValueError) as error:
             raise DecodeError("watch event", min(offset, len(buffer)), str(error)) from error
 
@@ -201,8 +205,8 @@ class AddWatch:
 
     def serialize(self) -> bytes:
         """Return the request's body."""
-        encoded = self.path.encode()
-        return _INT32.pack(len(encoded)) + encoded + _INT32.pack(_RECURSIVE_WATCH)
+        path_bytes = self.path.encode()
+        return _INT32.pack(len(path_bytes)) + path_bytes + _INT32.pack(_RECURSIVE_WATCH)
 
     def deserialize(self, buffer: bytes, offset: int) -> None:
         """Return None, because the error code is in the header of the answer."""

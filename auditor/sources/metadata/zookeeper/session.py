@@ -259,9 +259,9 @@ def _disconnect_on_garbage(method: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(method)
-    def raise_on_refusal(*arguments: Any) -> Any:
+    def raise_on_refusal(*method_arguments: Any) -> Any:
         try:
-            return method(*arguments)
+            return method(*method_arguments)
         except (struct.error, ValueError, IndexError, TypeError, RuntimeError) as error:
             raise ConnectionDropped(f"{GARBAGE_REASON} ({error})") from error
 
@@ -283,13 +283,13 @@ class _ConnectionErrors(logging.Handler):
         self._last = ""
         self.kerberos: BaseException | None = None  # the last Kerberos error of a login
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def emit(self, log_record: logging.LogRecord) -> None:
         # "Connection dropped: ...", "Connection time-out: ..."; other messages only say that kazoo gives up.
-        if record.getMessage().startswith("Connection "):
-            self._last = record.getMessage()
+        if log_record.getMessage().startswith("Connection "):
+            self._last = log_record.getMessage()
         # Without a ticket kazoo fails to begin a login, or raises "Unknown error" from the Kerberos error.
-        raised_error = record.exc_info[1] if record.exc_info else None
-        for error in (raised_error, *(record.args if isinstance(record.args, tuple) else ())):
+        raised_error = log_record.exc_info[1] if log_record.exc_info else None
+        for error in (raised_error, *(log_record.args if isinstance(log_record.args, tuple) else ())):
             cause = error.__cause__ if isinstance(error, BaseException) else None
             self.kerberos = next(
                 (kerberos_error for kerberos_error in (error, cause) if is_kerberos_error(kerberos_error)),

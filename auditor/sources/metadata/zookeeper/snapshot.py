@@ -31,11 +31,11 @@ from auditor.sources.metadata.zookeeper.snapshot_index import (
     Replay,
     Slice,
     ZooKeeperSnapshotIndex,
-    below,
     build_index,
     find_certain_ledgers,
     read_logs,
     read_slice,
+    rows_at_or_below,
 )
 
 SNAPSHOT_ATTEMPTS = 100
@@ -129,8 +129,8 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
         slices_per_part = max(1, -(-len(slice_parts) // max(1, part_count)))
         file = str(snapshot_state.file)
         parts: list[Part] = [
-            SlicesPart(file, tree, tuple(slice_parts[start : start + slices_per_part]))
-            for start in range(0, len(slice_parts), slices_per_part)
+            SlicesPart(file, tree, tuple(slice_parts[slice_start : slice_start + slices_per_part]))
+            for slice_start in range(0, len(slice_parts), slices_per_part)
         ]
         return parts + self._parts_of(snapshot_state, tree)
 
@@ -151,12 +151,12 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
         except DecodeError as damage:
             raise StoreError(f"{part.file} changed while it was read: {damage}") from damage
 
-    def has_beside(self, name: str) -> bool:
-        """Return whether ``name`` exists after the last transaction; see `NeighbourStore.has_beside`."""
-        return self.value_beside(name) is not None
+    def has_neighbour(self, name: str) -> bool:
+        """Return whether ``name`` exists after the last transaction; see `NeighbourStore.has_neighbour`."""
+        return self.neighbour_value(name) is not None
 
-    def value_beside(self, name: str) -> bytes | None:
-        """Return the znode's data after the last transaction; see `NeighbourValueStore.value_beside`."""
+    def neighbour_value(self, name: str) -> bytes | None:
+        """Return the znode's data after the last transaction; see `NeighbourValueStore.neighbour_value`."""
         snapshot_state = self._load()
         return (snapshot_state.index.neighbours | snapshot_state.replay.neighbours).get(name)
 
@@ -175,12 +175,14 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             except DecodeError as damage:
                 notes.append(f"{file.name} was skipped: {damage}")
                 continue
-            state = replay.apply(index.base)
-            if not (index.has_root or state.get(self.root)):
+            state_by_path = replay.apply(index.base_znodes)
+            if not (index.has_root or state_by_path.get(self.root)):
                 raise NoRootError(f"{file} has no znode {self.root}; pass the right root with ?root=/path")
-            state.pop(self.root, None)
+            state_by_path.pop(self.root, None)
             present_znodes = {
-                path: znode for path, znode in state.items() if znode and path.startswith(self.root + "/")
+                path: znode
+                for path, znode in state_by_path.items()
+                if znode and path.startswith(self.root + "/")
             }
             if not logs:
                 notes.append(f"{file.name} has no transaction logs beside it")
@@ -196,14 +198,14 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
         name_start = len(self.root) + 1
         parts: list[Part] = []
         pending_znodes: list[Znode] = []
-        size = 0
+        part_bytes = 0
         for path, znode in sorted(snapshot_state.state.items()):
             if tree is Tree.WHOLE or tree_of(path[name_start:]) is tree:
                 pending_znodes.append(znode)
-                size += len(path) + len(znode.data) + 64
-            if size >= PART_BYTES:
+                part_bytes += len(path) + len(znode.data) + 64
+            if part_bytes >= PART_BYTES:
                 parts.append(ZnodesPart(tuple(pending_znodes), ()))
-                pending_znodes, size = [], 0
+                pending_znodes, part_bytes = [], 0
         if pending_znodes or snapshot_state.gaps:
             parts.append(ZnodesPart(tuple(pending_znodes), snapshot_state.gaps))
         return parts
@@ -213,41 +215,45 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
     ) -> Iterator[ZnodeBatch]:
         bounds = read_slice(data, slice_)
         self._records += slice_.count
-        rows = below(data, bounds, self.root)
-        ledgers = find_certain_ledgers(data, bounds, rows, self.root)
+        rows = rows_at_or_below(data, bounds, self.root)
+        is_ledger = find_certain_ledgers(data, bounds, rows, self.root)
         if tree is Tree.WHOLE:
-            ledgers = np.ones(len(rows), np.bool_)
+            is_ledger = np.ones(len(rows), np.bool_)
         elif tree is not Tree.LEDGERS:
-            rows, ledgers = rows[~ledgers], ledgers[~ledgers]
+            rows, is_ledger = rows[~is_ledger], is_ledger[~is_ledger]
         name_start = len(self.root) + 1
         base_path_bytes = [path.encode() for path in base_paths]
-        for first in range(0, len(rows), BATCH_ZNODES):
-            chunk, is_of_tree = (
-                rows[first : first + BATCH_ZNODES],
-                ledgers[first : first + BATCH_ZNODES].copy(),
+        for chunk_start in range(0, len(rows), BATCH_ZNODES):
+            chunk_rows, is_in_tree = (
+                rows[chunk_start : chunk_start + BATCH_ZNODES],
+                is_ledger[chunk_start : chunk_start + BATCH_ZNODES].copy(),
             )
             # Nothing is copied: the batch is a view of the file.
-            start_offset, end_offset = int(bounds.path_at[chunk[0]]), int(bounds.tail_at[chunk[-1]])
-            octets = np.frombuffer(data[start_offset:end_offset], np.uint8)
+            chunk_offset, chunk_end = int(bounds.path_at[chunk_rows[0]]), int(bounds.tail_at[chunk_rows[-1]])
+            file_octets = np.frombuffer(data[chunk_offset:chunk_end], np.uint8)
             paths = ByteColumn(
-                octets, bounds.path_at[chunk] - start_offset, bounds.path_end[chunk] - start_offset
+                file_octets,
+                bounds.path_at[chunk_rows] - chunk_offset,
+                bounds.path_end[chunk_rows] - chunk_offset,
             )
             # A path that is not UTF-8 cannot be a ledger's. The batch keeps it, to count as malformed.
             path_texts = TextColumn(paths)
-            for row in np.flatnonzero(~is_of_tree).tolist():
-                is_of_tree[row] = (
+            for row in np.flatnonzero(~is_in_tree).tolist():
+                is_in_tree[row] = (
                     len(path := path_texts[row]) > name_start and tree_of(path[name_start:]) is tree
                 )
             if base_path_bytes:
-                is_of_tree &= ~paths.are_members(base_path_bytes)
-            if not is_of_tree.any():
+                is_in_tree &= ~paths.are_members(base_path_bytes)
+            if not is_in_tree.any():
                 continue
-            chunk = chunk[is_of_tree]
-            stat_columns = tails(data, bounds.tail_at[chunk])
+            chunk_rows = chunk_rows[is_in_tree]
+            stat_columns = tails(data, bounds.tail_at[chunk_rows])
             yield ZnodeBatch(
-                TextColumn(paths.take_rows(np.flatnonzero(is_of_tree))),
+                TextColumn(paths.take_rows(np.flatnonzero(is_in_tree))),
                 ByteColumn(
-                    octets, bounds.data_at[chunk] - start_offset, bounds.tail_at[chunk] - start_offset
+                    file_octets,
+                    bounds.data_at[chunk_rows] - chunk_offset,
+                    bounds.tail_at[chunk_rows] - chunk_offset,
                 ),
                 stat_columns["mzxid"].astype(np.int64),
                 stat_columns["ctime"].astype(np.int64),

@@ -41,7 +41,7 @@ from auditor.sources.metadata.zookeeper.files import ZxidFile, map_file
 
 SLICE_RECORDS = 20_000
 SLICE_BYTES = 64 * 1024 * 1024
-NAME_BYTES = 64
+MAX_SIBLING_NAME_BYTES = 64
 """Longest name of a znode beside the root that the index records, in bytes."""
 
 _ZERO_BYTE, _NINE_BYTE, _L_BYTE = b"09L"
@@ -62,14 +62,15 @@ class ZooKeeperSnapshotIndex:
 
     Attributes:
         slices: byte ranges of the snapshot, each with the trees that have znodes in it.
-        base: znodes before the replay of the logs, by path: those that the logs name, and all ephemeral ones.
-        base_of: for each slice, the paths of ``base`` that are in it.
-        cluster: the cluster's own znodes outside ``base`` (`tree_of` is None), by path.
-        newest: largest ctime or mtime of all znodes outside ``base``, in ms.
+        base_znodes: the snapshot's znodes that the logs name, and all its ephemeral znodes, by path. The
+            replay of the logs starts from them.
+        base_paths_by_slice: for each slice, the paths of ``base_znodes`` that are in it.
+        cluster: the cluster's own znodes outside ``base_znodes`` (`tree_of` is None), by path.
+        newest_time: largest ctime or mtime of all znodes outside ``base_znodes``, in ms.
     """
 
     slices: list[tuple[Slice, frozenset[Tree]]] = field(default_factory=list)
-    base: dict[str, Znode] = field(default_factory=dict)
+    base_znodes: dict[str, Znode] = field(default_factory=dict)
     base_paths_by_slice: list[frozenset[str]] = field(default_factory=list)
     cluster: dict[str, Znode] = field(default_factory=dict)
     newest_time: int = 0
@@ -90,7 +91,7 @@ def build_index(data: memoryview, root: str, changed_paths: set[str]) -> ZooKeep
     while not is_end:
         bounds = boundaries(data, offset, SLICE_RECORDS, SLICE_BYTES)
         if len(bounds.data_at):
-            _add(index, data, bounds, root, changed_path_bytes)
+            _add_slice(index, data, bounds, root, changed_path_bytes)
         offset, is_end = bounds.next, bounds.ended
     check_seals(data, offset)
     return index
@@ -98,33 +99,43 @@ def build_index(data: memoryview, root: str, changed_paths: set[str]) -> ZooKeep
 
 def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -> Iterator[Znode | int]:
     """Yield the records at ``rows`` as znodes. For a path that is not UTF-8, yield the record's offset."""
-    path_at, data_at, tail_at = (
+    path_offsets, data_offsets, tail_offsets = (
         bounds.path_at[rows].tolist(),
         bounds.data_at[rows].tolist(),
         bounds.tail_at[rows],
     )
-    stat_columns = tails(data, tail_at)
+    stat_columns = tails(data, tail_offsets)
     # On disk cversion counts creations of children alone.
-    names = ("czxid", "mzxid", "ctime", "mtime", "version")
-    columns = (*(stat_columns[name] for name in names), owners(stat_columns), stat_columns["cversion"])
-    numbers = zip(*(column.tolist() for column in columns), strict=True)
-    for path, data_start, end, row in zip(path_at, data_at, tail_at.tolist(), numbers, strict=True):
+    stat_names = ("czxid", "mzxid", "ctime", "mtime", "version")
+    number_columns = (
+        *(stat_columns[name] for name in stat_names),
+        owners(stat_columns),
+        stat_columns["cversion"],
+    )
+    stat_rows = zip(*(number_column.tolist() for number_column in number_columns), strict=True)
+    for path_offset, data_offset, data_end, stat_row in zip(
+        path_offsets, data_offsets, tail_offsets.tolist(), stat_rows, strict=True
+    ):
         try:
-            text = str(data[path : data_start - 4], "utf-8")
+            path_text = str(data[path_offset : data_offset - 4], "utf-8")
         except UnicodeDecodeError:
-            yield path - 4
+            yield path_offset - 4
             continue
-        yield Znode(text, bytes(data[data_start:end]), *row)
+        yield Znode(path_text, bytes(data[data_offset:data_end]), *stat_row)
 
 
-def below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
+def rows_at_or_below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
     """Return the positions of the records whose path is ``root``, or is below ``root``."""
-    octets, prefix = np.frombuffer(data, np.uint8), root.encode()
-    path_at, path_ends = bounds.path_at, bounds.path_end
-    rows = np.flatnonzero((path_ends - path_at >= len(prefix)) & have_prefix(octets, path_at, prefix))
-    suffix_at = path_at[rows] + len(prefix)
+    octets, root_bytes = np.frombuffer(data, np.uint8), root.encode()
+    path_offsets, path_ends = bounds.path_at, bounds.path_end
+    rows = np.flatnonzero(
+        (path_ends - path_offsets >= len(root_bytes)) & have_prefix(octets, path_offsets, root_bytes)
+    )
+    suffix_offsets = path_offsets[rows] + len(root_bytes)
     # Check the next byte too: /ledgers2 is not below /ledgers. Every record has bytes after its path.
-    rows_below: NDArray[np.int64] = rows[(suffix_at == path_ends[rows]) | (octets[suffix_at] == 0x2F)]
+    rows_below: NDArray[np.int64] = rows[
+        (suffix_offsets == path_ends[rows]) | (octets[suffix_offsets] == 0x2F)
+    ]
     return rows_below
 
 
@@ -155,41 +166,43 @@ def _sibling_values(
 
     ``rows`` are the records at or below the root, which are skipped.
     """
-    parent = root.rpartition("/")[0].encode() + b"/"
+    parent_bytes = root.rpartition("/")[0].encode() + b"/"
     is_outside_root = np.ones(len(bounds.path_at), np.bool_)
     is_outside_root[rows] = False
-    lengths = bounds.path_end - bounds.path_at
+    path_lengths = bounds.path_end - bounds.path_at
     sibling_rows = np.flatnonzero(
-        is_outside_root & (lengths > len(parent)) & (lengths <= len(parent) + NAME_BYTES)
+        is_outside_root
+        & (path_lengths > len(parent_bytes))
+        & (path_lengths <= len(parent_bytes) + MAX_SIBLING_NAME_BYTES)
     )
     neighbours: dict[str, bytes] = {}
     for row in sibling_rows.tolist():
         path = bytes(data[bounds.path_at[row] : bounds.path_end[row]])
-        name = path[len(parent) :]
-        if path.startswith(parent) and b"/" not in name:
+        name = path[len(parent_bytes) :]
+        if path.startswith(parent_bytes) and b"/" not in name:
             sibling_value = bytes(data[bounds.data_at[row] : bounds.tail_at[row]])
             neighbours[name.decode(errors="replace")] = sibling_value
     return neighbours
 
 
-def _add(
+def _add_slice(
     index: ZooKeeperSnapshotIndex, data: memoryview, bounds: Boundaries, root: str, changed_paths: set[bytes]
 ) -> None:
-    rows = below(data, bounds, root)
+    rows = rows_at_or_below(data, bounds, root)
     index.neighbours |= _sibling_values(data, bounds, root, rows)
     stat_columns = tails(data, bounds.tail_at[rows])
-    ledgers = find_certain_ledgers(data, bounds, rows, root)
+    is_ledger = find_certain_ledgers(data, bounds, rows, root)
     is_in_base = owners(stat_columns) != 0
     if changed_paths:
         paths = ByteColumn(np.frombuffer(data, np.uint8), bounds.path_at[rows], bounds.path_end[rows])
         is_in_base |= paths.are_members(changed_paths)
-    trees = {Tree.LEDGERS} if bool((ledgers & ~is_in_base).any()) else set()
+    trees = {Tree.LEDGERS} if bool((is_ledger & ~is_in_base).any()) else set()
     if not is_in_base.all():
         trees.add(Tree.WHOLE)
     slice_base_paths: set[str] = set()
-    single_rows = np.flatnonzero(~ledgers | is_in_base)
-    for is_base, znode in zip(
-        is_in_base[single_rows].tolist(), read_znodes(data, bounds, rows[single_rows]), strict=True
+    decoded_rows = np.flatnonzero(~is_ledger | is_in_base)
+    for is_base_znode, znode in zip(
+        is_in_base[decoded_rows].tolist(), read_znodes(data, bounds, rows[decoded_rows]), strict=True
     ):
         if isinstance(znode, int):
             index.unreadable_offsets.append(znode)
@@ -197,8 +210,8 @@ def _add(
         tree = tree_of(znode.path[len(root) + 1 :])
         if znode.path == root:
             index.has_root = True
-        if is_base:
-            index.base[znode.path] = znode
+        if is_base_znode:
+            index.base_znodes[znode.path] = znode
             slice_base_paths.add(znode.path)
         elif tree is not None and znode.path != root:
             trees.add(tree)
@@ -225,7 +238,7 @@ def read_slice(data: memoryview, slice_: Slice) -> Boundaries:
     return bounds
 
 
-OPERATION_LIMIT = 5_000_000
+MAX_REPLAYED_OPERATIONS = 5_000_000
 """Largest number of operations to replay. A server writes a new snapshot after some 100,000 (snapCount)."""
 
 _EPOCH_BITS = 32
@@ -266,41 +279,48 @@ class Replay:
         )
         return Counter(path.rpartition("/")[0] for path in created_paths)
 
-    def apply(self, base: dict[str, Znode]) -> dict[str, Znode | None]:
+    def apply(self, base_znodes: dict[str, Znode]) -> dict[str, Znode | None]:
         """Return the znodes after the last operation, by path; None for a deleted one.
 
         Args:
-            base: the snapshot's znodes at the paths that operations name, and every ephemeral znode.
+            base_znodes: the snapshot's znodes at the paths that operations name, and every ephemeral znode.
         """
-        state: dict[str, Znode | None] = dict(base)
+        state_by_path: dict[str, Znode | None] = dict(base_znodes)
         paths_by_session: defaultdict[int, set[str]] = defaultdict(set)
-        for znode in base.values():
+        for znode in base_znodes.values():
             if znode.ephemeral_owner:
                 paths_by_session[znode.ephemeral_owner].add(znode.path)
-        for zxid, time, operation in self.operations:
+        for zxid, transaction_time, operation in self.operations:
             if isinstance(operation, CloseSession):
                 # Its paths are in the record (3.6 and later) or known from its znodes; ZooKeeper takes both.
                 for path in paths_by_session.pop(operation.session, set()).union(operation.paths):
-                    if (current_znode := state.get(path)) is None or current_znode.mzxid <= zxid:
-                        state[path] = None
+                    if (current_znode := state_by_path.get(path)) is None or current_znode.mzxid <= zxid:
+                        state_by_path[path] = None
                 continue
-            current_znode = state.get(operation.path)
+            current_znode = state_by_path.get(operation.path)
             if isinstance(operation, Create):
                 if current_znode is None:
-                    state[operation.path] = Znode(
-                        operation.path, operation.data, zxid, zxid, time, time, 0, operation.owner
+                    state_by_path[operation.path] = Znode(
+                        operation.path,
+                        operation.data,
+                        zxid,
+                        zxid,
+                        transaction_time,
+                        transaction_time,
+                        0,
+                        operation.owner,
                     )
                     if operation.owner:
                         paths_by_session[operation.owner].add(operation.path)
             elif current_znode is not None and current_znode.mzxid <= zxid:
                 if isinstance(operation, Delete):
                     paths_by_session[current_znode.ephemeral_owner].discard(operation.path)
-                    state[operation.path] = None
+                    state_by_path[operation.path] = None
                 else:
-                    state[operation.path] = current_znode._replace(
-                        data=operation.data, version=operation.version, mzxid=zxid, mtime=time
+                    state_by_path[operation.path] = current_znode._replace(
+                        data=operation.data, version=operation.version, mzxid=zxid, mtime=transaction_time
                     )
-        return state
+        return state_by_path
 
 
 def read_logs(logs: Iterable[ZxidFile], minimum_zxid: int, root: str) -> Replay:
@@ -312,7 +332,7 @@ def read_logs(logs: Iterable[ZxidFile], minimum_zxid: int, root: str) -> Replay:
         root: absolute path.
 
     Raises:
-        StoreError: there are more operations than `OPERATION_LIMIT`, or a log cannot be opened.
+        StoreError: there are more operations than `MAX_REPLAYED_OPERATIONS`, or a log cannot be opened.
     """
     replay = Replay(minimum_zxid)
     logs = list(logs)
@@ -339,7 +359,7 @@ def _add_record(replay: Replay, transaction: Transaction, root: str, log: ZxidFi
         )
     replay.zxid = zxid
     for operation in transaction.operations:
-        if _concerns(operation, root):
+        if _is_in_tree(operation, root):
             replay.operations.append((zxid, transaction.time, operation))
         elif (
             not isinstance(operation, CloseSession)
@@ -348,14 +368,14 @@ def _add_record(replay: Replay, transaction: Transaction, root: str, log: ZxidFi
             replay.neighbours[operation.path.rpartition("/")[2]] = (
                 None if isinstance(operation, Delete) else operation.data
             )
-    if len(replay.operations) > OPERATION_LIMIT:
+    if len(replay.operations) > MAX_REPLAYED_OPERATIONS:
         raise StoreError(
-            f"more than {OPERATION_LIMIT} operations to replay up to {log.path}; "
+            f"more than {MAX_REPLAYED_OPERATIONS} operations to replay up to {log.path}; "
             "add a newer snapshot of the server"
         )
 
 
-def _concerns(operation: Operation, root: str) -> bool:
+def _is_in_tree(operation: Operation, root: str) -> bool:
     return (
         isinstance(operation, CloseSession) or operation.path == root or operation.path.startswith(root + "/")
     )

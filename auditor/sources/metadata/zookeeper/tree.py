@@ -32,8 +32,8 @@ from kazoo.exceptions import UnimplementedError, ZookeeperError
 from auditor.errors import DecodeError, StoreError
 from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.credentials import read_credentials
-from auditor.sources.metadata.store import BATCH_ZNODES, LedgerMoves, StoreOptions, Tree, Znode, tree_of
-from auditor.sources.metadata.tree_shape import DEPTH_LIMIT, DIVISIBLE, LEAF
+from auditor.sources.metadata.store import BATCH_ZNODES, LedgerChanges, StoreOptions, Tree, Znode, tree_of
+from auditor.sources.metadata.tree_shape import DEPTH_LIMIT, DIVISIBLE_PATHS, LEAF_NAME
 from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
 from auditor.sources.metadata.zookeeper.requests import (
     Answer,
@@ -47,7 +47,7 @@ from auditor.sources.metadata.zookeeper.session import CONNECTION_ERRORS, NotRea
 
 
 @dataclass(frozen=True, slots=True)
-class Top:
+class TopZnode:
     """A znode at which a walk starts. If ``is_recursive`` is False, the walk reads only this znode."""
 
     path: str
@@ -58,20 +58,22 @@ class Top:
 class _InnerZnode:
     path: str
     num_children: int
-    depth: int
+    tree_depth: int
 
 
 Gap = tuple[str, str]
 """An absolute path and a reason: znodes at or below the path may be missing from the result."""
 
 
-def walk(reader: ZooKeeperReader, tops: Iterable[Top]) -> Iterator[tuple[list[Znode], list[Gap]]]:
-    """Read ``tops``, and everything below the recursive ones, in batches of znodes and gaps.
+def walk(reader: ZooKeeperReader, top_znodes: Iterable[TopZnode]) -> Iterator[tuple[list[Znode], list[Gap]]]:
+    """Read ``top_znodes``, and everything below the recursive ones, in batches of znodes and gaps.
 
     Memory holds one batch, the paths still to read, and the inner znodes still to list. The paths to read
     are at most a batch, plus the children of the widest znode.
     """
-    unread_paths = [(top.path, 0 if top.is_recursive else DEPTH_LIMIT + 1) for top in tops]
+    unread_paths = [
+        (top_znode.path, 0 if top_znode.is_recursive else DEPTH_LIMIT + 1) for top_znode in top_znodes
+    ]
     unlisted_znodes: list[_InnerZnode] = []
     while unread_paths or unlisted_znodes:
         gaps: list[Gap] = []
@@ -81,9 +83,9 @@ def walk(reader: ZooKeeperReader, tops: Iterable[Top]) -> Iterator[tuple[list[Zn
             if gaps:
                 yield [], gaps
             continue
-        chunk = unread_paths[-BATCH_ZNODES:]
+        path_chunk = unread_paths[-BATCH_ZNODES:]
         del unread_paths[-BATCH_ZNODES:]
-        znodes, inner_znodes = _read_chunk(reader, chunk, gaps)
+        znodes, inner_znodes = _read_chunk(reader, path_chunk, gaps)
         unlisted_znodes += inner_znodes
         if znodes or gaps:
             yield znodes, gaps
@@ -95,10 +97,10 @@ def _take_unlisted(unlisted_znodes: list[_InnerZnode], max_children: int) -> lis
     Together they have at most ``max_children`` children, unless a single znode has more.
     """
     inner_znodes = [unlisted_znodes.pop()]
-    children = inner_znodes[0].num_children
-    while unlisted_znodes and children + unlisted_znodes[-1].num_children <= max_children:
+    child_count = inner_znodes[0].num_children
+    while unlisted_znodes and child_count + unlisted_znodes[-1].num_children <= max_children:
         inner_znodes.append(unlisted_znodes.pop())
-        children += inner_znodes[-1].num_children
+        child_count += inner_znodes[-1].num_children
     return inner_znodes
 
 
@@ -111,7 +113,7 @@ def _list_children(
         inner_znodes, reader.children([znode.path for znode in inner_znodes]), strict=True
     ):
         if not isinstance(names, FailedRead):
-            child_paths += [(f"{znode.path}/{name}", znode.depth + 1) for name in names]
+            child_paths += [(f"{znode.path}/{name}", znode.tree_depth + 1) for name in names]
         elif names.code == NO_NODE:
             vanished_paths.append(znode.path)
         else:
@@ -121,16 +123,18 @@ def _list_children(
 
 
 def _read_chunk(
-    reader: ZooKeeperReader, chunk: list[tuple[str, int]], gaps: list[Gap]
+    reader: ZooKeeperReader, path_chunk: list[tuple[str, int]], gaps: list[Gap]
 ) -> tuple[list[Znode], list[_InnerZnode]]:
     znodes: list[Znode] = []
     inner_znodes: list[_InnerZnode] = []
     vanished_paths: list[str] = []
-    for (path, depth), answer in zip(chunk, reader.data([path for path, _ in chunk]), strict=True):
+    for (path, tree_depth), answer in zip(
+        path_chunk, reader.data([path for path, _ in path_chunk]), strict=True
+    ):
         if isinstance(answer, FailedRead):
             if answer.code != NO_NODE:
                 gaps.append((path, f"it could not be read: {answer.reason}"))
-            elif not LEAF.fullmatch(path.rpartition("/")[2]):
+            elif not LEAF_NAME.fullmatch(path.rpartition("/")[2]):
                 vanished_paths.append(path)
             continue
         data, stat = answer
@@ -149,9 +153,9 @@ def _read_chunk(
                 stat.num_children,
             )
         )
-        if stat.num_children and depth < DEPTH_LIMIT:
-            inner_znodes.append(_InnerZnode(path, stat.num_children, depth))
-        elif stat.num_children and depth == DEPTH_LIMIT:
+        if stat.num_children and tree_depth < DEPTH_LIMIT:
+            inner_znodes.append(_InnerZnode(path, stat.num_children, tree_depth))
+        elif stat.num_children and tree_depth == DEPTH_LIMIT:
             gaps.append((path, f"its children were not read: it is {DEPTH_LIMIT} levels down"))
     gaps += _reappeared_gaps(reader, vanished_paths)
     return znodes, inner_znodes
@@ -159,12 +163,12 @@ def _read_chunk(
 
 def _reappeared_gaps(reader: ZooKeeperReader, vanished_paths: list[str]) -> list[Gap]:
     """Return gaps for those vanished inner znodes that their parents still list."""
-    parents = sorted({path.rpartition("/")[0] for path in vanished_paths})
-    listings = dict(zip(parents, reader.children(parents), strict=True))
+    parent_paths = sorted({path.rpartition("/")[0] for path in vanished_paths})
+    names_by_parent = dict(zip(parent_paths, reader.children(parent_paths), strict=True))
     gaps = []
     for path in vanished_paths:
-        parent, _, name = path.rpartition("/")
-        names = listings[parent]
+        parent_path, _, name = path.rpartition("/")
+        names = names_by_parent[parent_path]
         if isinstance(names, FailedRead):
             if names.code != NO_NODE:
                 gaps.append((path, f"it was deleted, and its parent could not be listed: {names.reason}"))
@@ -173,7 +177,7 @@ def _reappeared_gaps(reader: ZooKeeperReader, vanished_paths: list[str]) -> list
     return gaps
 
 
-MOVES_LIMIT = 500_000
+MAX_CHANGED_PATHS = 500_000
 """Largest number of changed paths to keep, some 60 MB. With more, another full scan costs little more."""
 
 MAX_INNER_ZNODES = 200_000
@@ -192,9 +196,9 @@ class _CountedRead(MultiRead):
     ``counts`` has, for each znode, the number of child events that arrived before the answer.
     """
 
-    def __init__(self, paths: list[str], changes: Mapping[str, int]) -> None:
+    def __init__(self, paths: list[str], child_event_counts: Mapping[str, int]) -> None:
         super().__init__(Operation.GET_DATA, paths)
-        self._changes = changes
+        self._changes = child_event_counts
         self.counts: list[int] = []
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Answer]:
@@ -228,14 +232,14 @@ class TreeWatch:
         except (NotReachedError, StoreError, DecodeError, *CONNECTION_ERRORS, ZookeeperError) as error:
             self._unknown = f"the ledgers could not be watched: {self._lost_reason(error)}"
 
-    def moves(self) -> LedgerMoves:
+    def changed_ledgers(self) -> LedgerChanges:
         """End the watch.
 
         Return the ledger paths that changed since the watch began, at least up to this call.
         """
         session = self._session
         if session is None:
-            return LedgerMoves((), self._unknown or "the watch of the ledgers ended too early")
+            return LedgerChanges((), self._unknown or "the watch of the ledgers ended too early")
         cversions: dict[str, int] = {}
         try:
             # The server sends all earlier events before the answer to sync.
@@ -250,9 +254,11 @@ class TreeWatch:
         )
         if self._unknown is None and unreported_paths:
             self._unknown = f"ZooKeeper did not report every change below {unreported_paths[0]}"
-        if self._unknown is None and len(self._moved) > MOVES_LIMIT:
-            self._unknown = f"more than {MOVES_LIMIT:,} ledger records changed since the first scan"
-        return LedgerMoves((), self._unknown) if self._unknown else LedgerMoves(tuple(sorted(self._moved)))
+        if self._unknown is None and len(self._moved) > MAX_CHANGED_PATHS:
+            self._unknown = f"more than {MAX_CHANGED_PATHS:,} ledger records changed since the first scan"
+        return (
+            LedgerChanges((), self._unknown) if self._unknown else LedgerChanges(tuple(sorted(self._moved)))
+        )
 
     def close(self) -> None:
         """End the watch's session."""
@@ -284,7 +290,7 @@ class TreeWatch:
             self._changes.pop(path, None)
             self._before.pop(path, None)
         relative_path = path[len(self._below) :]
-        if relative_path and tree_of(relative_path) is Tree.LEDGERS and len(self._moved) <= MOVES_LIMIT:
+        if relative_path and tree_of(relative_path) is Tree.LEDGERS and len(self._moved) <= MAX_CHANGED_PATHS:
             self._moved.add(path)
 
     def _count_inner_znodes(self, session: Session) -> dict[str, int]:
@@ -294,31 +300,33 @@ class TreeWatch:
             StoreError: a znode cannot be read, or there are too many.
         """
         cversions: dict[str, int] = {}
-        level = [self._root]
-        while level:
-            if len(cversions) + len(level) > MAX_INNER_ZNODES:
+        level_paths = [self._root]
+        while level_paths:
+            if len(cversions) + len(level_paths) > MAX_INNER_ZNODES:
                 raise StoreError(f"there are more than {MAX_INNER_ZNODES:,} inner znodes")
             present_paths = []
-            for paths in self._chunks(level):
+            for paths in self._chunks(level_paths):
                 multi_read = _CountedRead(paths, self._changes)
                 answers = session.ask(multi_read)
-                for path, answer, count in zip(paths, answers, multi_read.counts, strict=True):
+                for path, answer, child_event_count in zip(paths, answers, multi_read.counts, strict=True):
                     if isinstance(answer, NodeData):
-                        cversions[path] = (answer.stat.cversion - count) & _UNSIGNED
+                        cversions[path] = (answer.stat.cversion - child_event_count) & _UNSIGNED
                         present_paths.append(path)
                     elif answer != NO_NODE:
                         raise StoreError(f"{path} cannot be read: ZooKeeper error {answer}")
-            level = list(self._next_level(session, present_paths))
+            level_paths = list(self._next_level(session, present_paths))
         return cversions
 
-    def _next_level(self, session: Session, level: Sequence[str]) -> Iterator[str]:
-        """Yield the inner znodes that are children of the znodes in ``level``.
+    def _next_level(self, session: Session, level_paths: Sequence[str]) -> Iterator[str]:
+        """Yield the inner znodes that are children of the znodes in ``level_paths``.
 
         Znodes that have only ledgers below them are not listed, because their children are no inner znodes.
         """
-        divisible_path = DIVISIBLE[Tree.LEDGERS]
+        divisible_path = DIVISIBLE_PATHS[Tree.LEDGERS]
         inner_paths = [
-            path for path in level if path == self._root or divisible_path.fullmatch(path[len(self._below) :])
+            path
+            for path in level_paths
+            if path == self._root or divisible_path.fullmatch(path[len(self._below) :])
         ]
         for paths in self._chunks(inner_paths):
             answers = session.ask(MultiRead(Operation.GET_CHILDREN, paths))
@@ -330,14 +338,14 @@ class TreeWatch:
                 if path == self._root:
                     yield from (f"{self._below}{name}" for name in names if divisible_path.fullmatch(name))
                 else:
-                    yield from (f"{path}/{name}" for name in names if not LEAF.fullmatch(name))
+                    yield from (f"{path}/{name}" for name in names if not LEAF_NAME.fullmatch(name))
 
     def _lost_reason(self, error: Exception) -> str:
         return str(error) if isinstance(error, StoreError) else reason_of(error, self._timeout_s)
 
     def _chunks(self, paths: Sequence[str]) -> Iterator[list[str]]:
-        for start in range(0, len(paths), self._batch):
-            chunk = list(paths[start : start + self._batch])
-            self._limit.take(len(chunk))
+        for chunk_start in range(0, len(paths), self._batch):
+            path_chunk = list(paths[chunk_start : chunk_start + self._batch])
+            self._limit.take(len(path_chunk))
             self.operations["multi_read"] += 1
-            yield chunk
+            yield path_chunk

@@ -19,9 +19,9 @@ from auditor.errors import UsageError
 from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections import copied_rows
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection, CollectionManifest
-from auditor.sources.bookies.collections.copied_rows import CopiedRows, Share, shares
+from auditor.sources.bookies.collections.copied_rows import CopiedRows, FileShare, shares
 from auditor.sources.bookies.collections.places import PieceOwner
-from auditor.sources.bookies.collections.tables import LOGS, rows_of_directories
+from auditor.sources.bookies.collections.tables import LOG_SCHEMA, rows_of_directories
 from tests.sources.bookie_corpora import unpack_bookies
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def test_a_file_is_read_once_in_however_many_shares(
     monkeypatch.setattr(copied_rows, "_SHARE_BYTES", 300)
     collection = Collection(str(tmp_path))
     lots = shares([(collection, manifest)], owners, 2)
-    assert [share.number for lot in lots for share in lot] == [0, 1, 2, 3]
+    assert [share.first_row_group for lot in lots for share in lot] == [0, 1, 2, 3]
     assert len(lots) == 2
     rows = copied((collection, manifest), owners)
     assert sorted(rows, key=repr) == sorted(copied(whole, owners), key=repr)
@@ -101,7 +101,7 @@ def test_columns_that_an_older_collection_lacks_are_null(
     [file] = whole[1].tables["availability"]
     table = pq.read_table(Path(whole[0].base, file.path)).drop_columns(["answered", "mtime"])
     pq.write_table(table, tmp_path / "old.parquet")
-    [batch] = CopiedRows(owners).read([Share(fs.LocalFileSystem(), str(tmp_path / "old.parquet"), 0, 1)])
+    [batch] = CopiedRows(owners).read([FileShare(fs.LocalFileSystem(), str(tmp_path / "old.parquet"), 0, 1)])
     assert batch.column("mtime").null_count == batch.num_rows > 0
 
 
@@ -118,7 +118,7 @@ def test_a_row_without_piece_or_path_is_nobodys(owners: dict[str, PieceOwner], t
     ]
     schema = pa.schema([*SCHEMA.remove_metadata(), pa.field("piece", pa.string())])
     pq.write_table(pa.Table.from_pylist(rows, schema), tmp_path / "odd.parquet")
-    [batch] = CopiedRows(owners).read([Share(fs.LocalFileSystem(), str(tmp_path / "odd.parquet"), 0, 1)])
+    [batch] = CopiedRows(owners).read([FileShare(fs.LocalFileSystem(), str(tmp_path / "odd.parquet"), 0, 1)])
     assert batch.column("ledger_id").to_pylist() == [1, 2]
     assert batch.column("bookie_id").to_pylist() == ["a:1", "a:1"]
 
@@ -133,7 +133,7 @@ def test_a_byte_that_changed_since_is_noticed(
     data[(groups.dictionary_page_offset or groups.data_page_offset) + groups.total_compressed_size - 1] ^= 1
     (tmp_path / "x.parquet").write_bytes(data)
     with pytest.raises(OSError, match="CRC checksum verification failed"):
-        list(CopiedRows(owners).read([Share(fs.LocalFileSystem(), str(tmp_path / "x.parquet"), 0, 1)]))
+        list(CopiedRows(owners).read([FileShare(fs.LocalFileSystem(), str(tmp_path / "x.parquet"), 0, 1)]))
 
 
 def test_a_collection_under_a_uri_is_read_as_one_at_a_path(
@@ -152,12 +152,12 @@ def test_a_collection_that_tasks_do_not_find_is_not_called_damaged(
     whole: Whole, owners: dict[str, PieceOwner], spark: SparkSession
 ) -> None:
     hidden: Any = SimpleNamespace(
-        settled=SimpleNamespace(owner_of_piece=owners),
+        directory_owners=SimpleNamespace(owner_of_piece=owners),
         collected=SimpleNamespace(whole=[elsewhere(whole, "/hidden")]),
     )
-    assert index_scan._damaged_collections(spark, hidden) == {"/hidden": index_scan.UNSEEN}
+    assert index_scan._damaged_collections(spark, hidden) == {"/hidden": index_scan.UNSEEN_REASON}
 
 
 def test_a_collection_that_spark_has_no_classes_for_is_named(whole: Whole, spark: SparkSession) -> None:
     with pytest.raises(UsageError, match=r"^s3a://bucket/collected/entry_logs/part-00000.parquet: Spark has"):
-        rows_of_directories(spark, "entry_logs", LOGS, [elsewhere(whole, "s3a://bucket/collected")], [])
+        rows_of_directories(spark, "entry_logs", LOG_SCHEMA, [elsewhere(whole, "s3a://bucket/collected")], [])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.sources.bookies.collections.collection import (
-    DIRECTORIES,
-    PLACES,
+    DIRECTORY_SCHEMA,
+    PLACE_SCHEMA,
     directory_rows,
     place_rows,
     places_of,
@@ -50,10 +50,10 @@ places = st.builds(
 @given(st.lists(places, max_size=3))
 def test_places_come_back_as_they_were_through_their_tables(found: list[PlaceFound]) -> None:
     tables = [
-        pa.Table.from_pylist(place_rows(found), PLACES),
+        pa.Table.from_pylist(place_rows(found), PLACE_SCHEMA),
         pa.Table.from_pylist(
             [row for number, place in enumerate(found) for row in directory_rows(number, place, {})],
-            DIRECTORIES,
+            DIRECTORY_SCHEMA,
         ),
     ]
     assert places_of(*(table.to_pylist() for table in tables)) == found

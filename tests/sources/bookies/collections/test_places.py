@@ -55,7 +55,7 @@ def read(spark: SparkSession) -> Any:
         bookies = whole.attribution.bookies
         planned = plan_parts([(each.bookie_id, each.index_directories) for each in bookies.values()], 4, True)
         rows = [tuple(row.values()) for part in planned for b in read_part(part) for row in b.to_pylist()]
-        lots = shares(collected.whole, whole.owner_of_piece, 2)
+        lots = shares(collected.readable_collections, whole.owner_of_piece, 2)
         copied = [b for lot in lots for b in CopiedRows(whole.owner_of_piece).read(lot)]
         assert all(b.schema.names == SCHEMA.names for b in copied)
         rows += [tuple(row.values()) for b in copied for row in b.to_pylist()]
@@ -63,7 +63,7 @@ def read(spark: SparkSession) -> Any:
             {name: (each.read, each.reason, each.index_time, each.suspect) for name, each in bookies.items()},
             sorted(rows, key=repr),
             collected.notes,
-            collected.broken,
+            collected.unreadable_collections,
             whole.overlapping,
         )
 

@@ -12,7 +12,7 @@ import pytest
 
 from auditor.codecs.availability import coverage
 from auditor.sources.bookies.entry_logs import locations
-from auditor.sources.bookies.entry_logs.locations import located_batches, read_locations
+from auditor.sources.bookies.entry_logs.locations import read_location_batches, read_locations
 from auditor.sources.bookies.entry_logs.whole_entries import EntrySample, Secrets, read_whole_entries
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart
 from auditor.tables.judge_replicas import groups_of
@@ -40,7 +40,7 @@ def part(ledgers: Path) -> IndexPart:
 
 def located(ledgers: Path) -> list[tuple[int, int, int]]:
     """Ledger, entry and location."""
-    batches = list(located_batches(part(ledgers)))
+    batches = list(read_location_batches(part(ledgers)))
     return [
         (ledger, entry, location)
         for _, *columns in batches
@@ -157,12 +157,12 @@ def test_a_log_that_was_begun_while_the_index_was_read_is_there(
 ) -> None:
     index(ledgers, 1, HEADER + struct.pack(">q", 5 << 32 | 1028))
     (ledgers / "current" / "4.log").write_bytes(log([(1, 0, 0)]))
-    read = locations.located_batches
+    read = locations.read_location_batches
 
     def begin_log(index_part: IndexPart) -> Iterator[locations.EntryLocations]:
         for batch in read(index_part):
             (ledgers / "current" / "5.log").write_bytes(log([(1, 0, 0)]))
             yield batch
 
-    monkeypatch.setattr(locations, "located_batches", begin_log)
+    monkeypatch.setattr(locations, "read_location_batches", begin_log)
     assert [(row["probe"], row["gone"]) for row in rows_of(ledgers)] == [("ok", None)]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.sources.bookies.entry_logs.parts import NAME, LogPart, open_cache, read_logs_of
+from auditor.sources.bookies.entry_logs.parts import CACHE_NAME, LogPart, open_cache, read_logs_of
 from auditor.sources.bookies.entry_logs.reader import contents_of
 from tests.codecs.bookie.test_entry_log_records import one_by_one
 from tests.codecs.entry_logs import Entry, log
@@ -68,7 +68,7 @@ def rows(root: Path, *cached: bytes, cache: Path | None = None) -> list[dict[str
     current.mkdir(exist_ok=True)
     (current / "1f.log").write_bytes(log(ENTRIES))
     written = {struct.pack(">q", 31 + number): each for number, each in enumerate(cached)}
-    write_database((cache or root) / "current" / NAME, written)
+    write_database((cache or root) / "current" / CACHE_NAME, written)
     part = LogPart("bk1", 0, str(root), None, cache=str(cache) if cache else None)
     return [row for batch in read_logs_of(part) for row in batch.to_pylist()]
 
@@ -104,14 +104,14 @@ WRONG = {
 @pytest.mark.parametrize(("cached", "reason"), WRONG.values(), ids=WRONG.keys())
 def test_what_contradicts_the_log_is_wrong(tmp_path: Path, cached: bytes, reason: str) -> None:
     file, *_ = rows(tmp_path, cached)
-    assert (file["cache"], file["cache_reason"]) == ("wrong", f"{NAME}: {reason}")
+    assert (file["cache"], file["cache_reason"]) == ("wrong", f"{CACHE_NAME}: {reason}")
 
 
 def test_a_value_that_no_server_wrote_says_where(tmp_path: Path) -> None:
     file, *ledgers = rows(tmp_path, value(WHOLE)[:-1])
     assert file["cache"] == "unreadable"
     assert file["cache_reason"] == (
-        f"{NAME}: entry log metadata: 31 bytes for 2 ledgers of 16 bytes (at byte 26)"
+        f"{CACHE_NAME}: entry log metadata: 31 bytes for 2 ledgers of 16 bytes (at byte 26)"
     )
     assert {row["cached_bytes"] for row in ledgers} == {None}
 
@@ -120,26 +120,26 @@ def test_a_log_that_is_not_in_it_and_a_directory_without_one_say_nothing(tmp_pat
     file, *ledgers = rows(tmp_path)
     assert (file["cache"], {row["cached_bytes"] for row in ledgers}) == (None, {None})
     with open_cache(str(tmp_path / "nowhere")) as cache:
-        assert cache.of(31, contents_of(lambda offset, length: b"", 0)).state is None
+        assert cache.check_record(31, contents_of(lambda offset, length: b"", 0)).state is None
 
 
 def test_a_cache_that_is_no_database_is_unreadable_and_the_logs_are_read(tmp_path: Path) -> None:
     rows(tmp_path, value(WHOLE))
-    for file in (tmp_path / "current" / NAME).glob("MANIFEST-*"):
+    for file in (tmp_path / "current" / CACHE_NAME).glob("MANIFEST-*"):
         file.write_bytes(b"no manifest")
     part = LogPart("bk1", 0, str(tmp_path), None)
     found, *ledgers = [row for batch in read_logs_of(part) for row in batch.to_pylist()]
     assert (found["cache"], found["state"]) == ("unreadable", "ok")
-    assert found["cache_reason"].startswith(f"{NAME}: ")
+    assert found["cache_reason"].startswith(f"{CACHE_NAME}: ")
     assert {row["ledger_id"]: row["entry_bytes"] for row in ledgers} == WHOLE
 
 
 @given(st.dictionaries(st.sampled_from([5, 9]), st.just(None)))
 def test_any_part_of_the_logs_ledgers_agrees(dropped: dict[int, None]) -> None:
     from auditor.codecs.bookie.entry_log import decode_metadata
-    from auditor.sources.bookies.entry_logs.parts import contradiction
+    from auditor.sources.bookies.entry_logs.parts import find_contradiction
 
     data = log(ENTRIES)
     found = contents_of(lambda offset, length: data[offset : offset + length], len(data))
     left = {ledger: size for ledger, size in WHOLE.items() if ledger not in dropped}
-    assert contradiction(31, decode_metadata(value(left)), left, found) is None
+    assert find_contradiction(31, decode_metadata(value(left)), left, found) is None

@@ -20,7 +20,7 @@ def test_an_entry_is_in_the_sample_whatever_stands_beside_it(
 
     def chosen(some: list[tuple[int, int, int]]) -> list[bool]:
         scopes, ledgers, ids = np.array(some, np.int64).reshape(-1, 3).T.copy()
-        return sample.chosen(scopes, ledgers, ids).tolist()  # type: ignore[no-any-return]
+        return sample.is_in_sample(scopes, ledgers, ids).tolist()  # type: ignore[no-any-return]
 
     order = data.draw(st.permutations(range(len(entries))))
     together = chosen(entries)
@@ -32,6 +32,6 @@ def test_an_entry_is_in_the_sample_whatever_stands_beside_it(
 def test_so_many_of_a_hundred_are_taken_and_the_first_of_each_ledger(percent: float) -> None:
     count = 100_000
     ledgers, entries = np.repeat(np.arange(100), 1000), np.tile(np.arange(1000), 100)
-    taken = EntrySample(3, percent, 0).chosen(np.zeros(count, np.int64), ledgers, entries)
+    taken = EntrySample(3, percent, 0).is_in_sample(np.zeros(count, np.int64), ledgers, entries)
     assert taken[entries < 3].all()
     assert taken[entries >= 3].mean() == pytest.approx(percent / 100, abs=0.005)

@@ -44,7 +44,9 @@ def directories(tmp_path: Path) -> list[Path]:
 
 
 def plan(directories: list[Path], wanted: int = 1) -> list[IndexPart]:
-    return plan_parts([("bk", [IndexDirectory.seen(str(each), VERSION) for each in directories])], wanted)
+    return plan_parts(
+        [("bk", [IndexDirectory.from_version(str(each), VERSION) for each in directories])], wanted
+    )
 
 
 def listed(
@@ -89,7 +91,7 @@ def test_a_quick_look_at_a_directory_lists_what_a_close_one_does(
         *([odd] if odd else []),
     )
     put(directories[1], "0/1/20001.idx", "7/ff/107ff.idx", "1/0/100.idx")
-    monkeypatch.setattr("auditor.sources.bookies.index_files.listing.PIECE_FILES", files_at_once)
+    monkeypatch.setattr("auditor.sources.bookies.index_files.listing.BATCH_FILES", files_at_once)
     quick = listed(directories)
     monkeypatch.setattr(index_path, "ledger_ids", lambda paths: np.full(len(paths), -1))
     assert quick == listed(directories)
@@ -212,7 +214,7 @@ def test_parts_are_about_as_many_as_wanted_and_none_is_empty(tmp_path: Path) -> 
         directory = make_directory(tmp_path / bookie, VERSION)
         for n in range(units):
             (directory / "current" / f"{n:x}").mkdir()
-        bookies.append((bookie, [IndexDirectory.seen(str(directory), VERSION)]))
+        bookies.append((bookie, [IndexDirectory.from_version(str(directory), VERSION)]))
     planned = plan_parts([*bookies, ("unread", [])], part_count=8)
     assert [part.bookie_id for part in planned] == ["large"] * 8 + ["small", "bare"]
     assert max(len(part.names) for part in planned) == 4

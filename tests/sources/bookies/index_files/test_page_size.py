@@ -57,11 +57,11 @@ def test_a_bookie_has_a_cut_file_if_one_is_no_multiple_of_its_pages(
 ) -> None:
     shapes = index_shapes(("bk", "ok", length, count) for length, count in lengths.items())
     whole = {length: count for length, count in lengths.items() if length and length % 512 == 0}
-    assert shapes.pages == (page_sizes({"bk": whole}) if whole else {})
-    assert shapes.cut == ({"bk"} if cut else set())
+    assert shapes.page_size_by_bookie == (page_sizes({"bk": whole}) if whole else {})
+    assert shapes.bookies_with_cut_files == ({"bk"} if cut else set())
 
 
 def test_files_that_are_not_ok_tell_no_page_size_and_are_not_cut() -> None:
     shapes = index_shapes([("bk", "cut", 4, 1), ("bk", "unreadable", 512, 9)])
-    assert (shapes.pages, shapes.cut) == ({}, frozenset())
+    assert (shapes.page_size_by_bookie, shapes.bookies_with_cut_files) == ({}, frozenset())
     assert shapes.states == {"cut", "unreadable"}

@@ -57,7 +57,7 @@ def test_the_greatest_mark_of_all_ledger_directories_counts(tmp_path: Path) -> N
         900,
     )
     # What the older disk's index shows may be as old as its own mark.
-    assert (found.trouble, found.index_time, found.marked) == (None, 4000, 70_000)
+    assert (found.trouble, found.index_time, found.mark_ms) == (None, 4000, 70_000)
 
 
 def test_each_of_several_journals_has_its_own_mark(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_without_a_mark_all_is_replayed_and_nothing_dates_the_index(tmp_path: Pa
     (ledgers / "current/lastMark").write_bytes(bytes(15))
     found = journals(tmp_path)
     assert [(each.mark_file_id, each.mark_offset) for each in found.directories] == [(0, 0)]
-    assert (found.index_time, found.stopped) == (None, None)
+    assert (found.index_time, found.clean_stop_ms) == (None, None)
 
 
 def test_a_bookie_without_dirty_went_down_cleanly_when_it_wrote_its_oldest_last_mark(tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_a_bookie_without_dirty_went_down_cleanly_when_it_wrote_its_oldest_last_
         directory(tmp_path / "bk-a_3181" / name, two, {"lastMark": (5000, 900)})
     os.utime(tmp_path / "bk-a_3181/ledgers1/current/lastMark", (60, 60))
     found = journals(tmp_path)
-    assert (found.stopped, found.marked) == (60_000, 70_000)
+    assert (found.clean_stop_ms, found.mark_ms) == (60_000, 70_000)
     (tmp_path / "bk-a_3181/ledgers0/current/DIRTY").touch()
-    assert journals(tmp_path).stopped is None
+    assert journals(tmp_path).clean_stop_ms is None
 
 
 TROUBLES = {
@@ -140,7 +140,7 @@ def test_a_ledger_directory_that_is_missing_may_have_the_greatest_mark(tmp_path:
     found = journals(tmp_path)
     assert found.trouble is not None
     assert found.trouble.startswith("ledger directory /data/ledgers1 (its lastMark is needed)")
-    assert (found.index_time, found.stopped) == (None, None)
+    assert (found.index_time, found.clean_stop_ms) == (None, None)
 
 
 def test_disks_that_name_different_journals_leave_none_to_be_read(tmp_path: Path) -> None:
@@ -164,12 +164,12 @@ def test_a_mark_that_cannot_be_read_is_named_and_the_other_one_counts(
     directory(tmp_path / "bk-a_3181/ledgers0", two, {"lastMark": (5000, 900)})
     spoil(directory(tmp_path / "bk-a_3181/ledgers1", two) / "current/lastMark")
     found = journals(tmp_path)
-    assert found.unmarked == (str(tmp_path / "bk-a_3181/ledgers1"),)
-    assert (found.directories[0].mark_file_id, found.index_time, found.stopped) == (5000, None, None)
+    assert found.directories_without_mark == (str(tmp_path / "bk-a_3181/ledgers1"),)
+    assert (found.directories[0].mark_file_id, found.index_time, found.clean_stop_ms) == (5000, None, None)
 
 
 def test_a_directory_without_a_mark_is_not_named(tmp_path: Path) -> None:
     one = version(A)
     directory(tmp_path / "bk-a_3181/journal", one)
     directory(tmp_path / "bk-a_3181/ledgers0", one)
-    assert journals(tmp_path).unmarked == ()
+    assert journals(tmp_path).directories_without_mark == ()

@@ -20,8 +20,8 @@ from auditor.codecs.bookie.journal import Journal
 from auditor.model.states import ReplayError, TailState
 from auditor.sources.bookies.journal.files import JournalDirectory, list_journals, read_entries
 from auditor.sources.bookies.journal.tails import (
-    NO_DATA,
-    NO_RECORDS,
+    NO_ENTRIES_REASON,
+    NO_RECORDS_REASON,
     TailPart,
     from_json,
     read_tail,
@@ -146,18 +146,18 @@ TORN: dict[str, tuple[dict[int, bytes], tuple[int, int], dict[int, Any], str, in
         {MADE - 1: journal([(1, 0)]), MADE: journal([(1, MASTER_KEY), (1, FENCE)])},
         (MADE, 0),
         {},
-        NO_DATA,
+        NO_ENTRIES_REASON,
         None,
     ),
     "keys before the mark and nothing after it": (
         {MADE - 1: journal([(1, 0)]), MADE: journal([(1, MASTER_KEY)], spare=0)},
         (MADE, 1024),
         {},
-        NO_DATA,
+        NO_ENTRIES_REASON,
         None,
     ),
-    "no record at all": ({MADE: journal([])}, (MADE, 512), {}, NO_RECORDS, None),
-    "nothing, and no mark": ({}, (0, 0), {}, NO_RECORDS, None),
+    "no record at all": ({MADE: journal([])}, (MADE, 512), {}, NO_RECORDS_REASON, None),
+    "nothing, and no mark": ({}, (0, 0), {}, NO_RECORDS_REASON, None),
 }  # fmt: skip
 
 

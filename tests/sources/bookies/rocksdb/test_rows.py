@@ -228,8 +228,8 @@ def test_reading_touches_nothing_of_the_bookies(tmp_path: Path) -> None:
 
 def test_each_directory_is_a_part_of_its_own_and_index_files_are_parted_as_before(tmp_path: Path) -> None:
     (tmp_path / "files/current/0").mkdir(parents=True)
-    files = IndexDirectory.seen(str(tmp_path / "files"), None)
-    databases = [IndexDirectory.seen(f"/l{n}", VERSION, ROCKSDB, n, 2) for n in (0, 1)]
+    files = IndexDirectory.from_version(str(tmp_path / "files"), None)
+    databases = [IndexDirectory.from_version(f"/l{n}", VERSION, ROCKSDB, n, 2) for n in (0, 1)]
     planned = plan_parts([("bk1", databases), ("bk2", [files]), ("bk3", [])], 4)
     assert [(part.bookie_id, part.storage, len(part.directories)) for part in planned] == [
         ("bk1", "rocksdb", 1),
@@ -239,10 +239,10 @@ def test_each_directory_is_a_part_of_its_own_and_index_files_are_parted_as_befor
 
 
 def test_rows_come_in_batches_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rocksdb_rows, "ROWS", 10)
+    monkeypatch.setattr(rocksdb_rows, "MAX_BATCH_ROWS", 10)
     monkeypatch.setattr(rocksdb_scan, "BATCH_ROWS", 8)
     root = write_bookie(tmp_path / "l0", {ledger: [0] for ledger in range(100)})
-    part = IndexPart("bk", (IndexDirectory.seen(str(root), VERSION, ROCKSDB),), ())
+    part = IndexPart("bk", (IndexDirectory.from_version(str(root), VERSION, ROCKSDB),), ())
     sizes = [len(batch) for batch in part_rows.read_part(part)]
     assert sum(sizes) == 100
     assert max(sizes) < 30
@@ -344,7 +344,7 @@ def test_two_million_rows_of_a_real_database_are_read_in_flat_memory(tmp_path: P
             "import resource, sys\n"
             "from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart\n"
             "from auditor.sources.bookies.part_rows import read_part\n"
-            "directory = IndexDirectory.seen(sys.argv[1], b'5\\n', ROCKSDB)\n"
+            "directory = IndexDirectory.from_version(sys.argv[1], b'5\\n', ROCKSDB)\n"
             "assert sum(map(len, read_part(IndexPart('bk', (directory,), ())))) > 0\n"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
         )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.bookies.rocksdb import scan as rocksdb_scan
-from auditor.sources.bookies.rocksdb.ledgers import NAME
+from auditor.sources.bookies.rocksdb.ledgers import SCOPED_DATABASE_NAME
 from tests.examples import examples
 from tests.sources.rocksdb_databases import (
     entries,
@@ -49,7 +49,7 @@ def test_each_ledger_of_each_scope_is_one_row_beside_scope_0(held: dict[LedgerId
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(rocksdb_scan, "BATCH_ROWS", 3)  # ledgers and scopes go on in the next batch
         root = write_bookie(Path(folder, "l0"), {0: range(2), 2: [5]})
-        write_database(root / "current" / NAME, rows_of(held))
+        write_database(root / "current" / SCOPED_DATABASE_NAME, rows_of(held))
         rows = read_directory(root)
         assert [row["state"] for row in rows] == ["ok"] * (2 + len(held))
         found = {
@@ -57,13 +57,13 @@ def test_each_ledger_of_each_scope_is_one_row_beside_scope_0(held: dict[LedgerId
             for row in rows
         }
         stock = {("locations", LedgerId(0)): [0, 1], ("locations", LedgerId(2)): [5]}
-        assert found == stock | {(NAME, ledger): sorted(ids) for ledger, ids in held.items()}
+        assert found == stock | {(SCOPED_DATABASE_NAME, ledger): sorted(ids) for ledger, ids in held.items()}
 
 
 def test_the_directory_follows_from_the_id_as_in_scope_0(tmp_path: Path) -> None:
     root = write_bookie(tmp_path / "l0", {0: [1]})
     held = {LedgerId(4, scope=1): {0}, LedgerId(5, scope=1): {0}, LedgerId(-2, scope=1): {0}}
-    write_database(root / "current" / NAME, rows_of(held))
+    write_database(root / "current" / SCOPED_DATABASE_NAME, rows_of(held))
     rows = read_directory(root, position=0, of=2)
     assert {(row["scope_id"], row["ledger_id"]): row["state"] for row in rows} == {
         (0, 0): "ok",
@@ -78,7 +78,7 @@ def test_rows_that_are_no_entries_are_told_together_and_location_0_is_none(tmp_p
     ledger = LedgerId(2, scope=1)
     odd = {key(2, 3): location(), scoped_key(ledger, 4): b"short", scoped_key(ledger, -1): location()}
     good = {scoped_key(ledger, 5): location(), scoped_key(ledger, 6): location(0)}
-    write_database(root / "current" / NAME, odd | good)
+    write_database(root / "current" / SCOPED_DATABASE_NAME, odd | good)
     _, row, told = read_directory(root)
     assert (row["scope_id"], row["ledger_id"], entries(row["groups"])) == (1, 2, [5])
     assert (told["state"], told["scope_id"], told["ledger_id"]) == ("damaged", None, None)
@@ -88,7 +88,7 @@ def test_rows_that_are_no_entries_are_told_together_and_location_0_is_none(tmp_p
 @pytest.mark.parametrize("how", ["cut", "a file"])
 def test_a_damaged_one_leaves_scope_0_as_it_is(tmp_path: Path, how: str) -> None:
     root = write_bookie(tmp_path / "l0", {0: [1]})
-    path = root / "current" / NAME
+    path = root / "current" / SCOPED_DATABASE_NAME
     if how == "cut":
         write_database(path, rows_of({LedgerId(2, scope=1): set(range(50))}))
         [table] = path.glob("*.sst")

@@ -36,7 +36,7 @@ Bookie = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Frames], Awaitabl
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie_client, "PAUSE_S", 0.001)
+    monkeypatch.setattr(bookie_client, "FIRST_PAUSE_S", 0.001)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_bookie_that_does_not_answer_start_tls_is_asked_nothing_else(
     file.write_text("[bookies.tls]\n")
     replies, client, frames = heard(bookie, file)
     assert (replies, client.refuses) == ([], False)
-    assert words in str(client.given_up)
+    assert words in str(client.give_up_reason)
     assert set(operations(frames)) == {9}
     assert client.operations["connect"] == bookie_client.MAX_FAILED_CONNECTIONS
 
@@ -110,7 +110,7 @@ def test_silence_to_everything_is_no_refusal_of_the_login(file: Path) -> None:
     file.write_text(SASL)
     replies, client, frames = heard(silent, file)
     assert (replies, client.refuses) == ([], False)
-    assert "no answer to AUTH within 0.3 s" in str(client.given_up)
+    assert "no answer to AUTH within 0.3 s" in str(client.give_up_reason)
     assert set(operations(frames)) == {5, 1}
 
 
@@ -126,9 +126,9 @@ def test_silence_to_auth_and_a_refused_read_is_a_login_that_is_not_taken(file: P
     file.write_text(SASL)
     replies, client, frames = heard(refusing, file)
     assert (replies, client.refuses, client.operations["connect"]) == ([], True, 1)
-    assert "the bookie rejects the login: no answer to AUTH within 0.3 s" in str(client.given_up)
+    assert "the bookie rejects the login: no answer to AUTH within 0.3 s" in str(client.give_up_reason)
     assert operations(frames) == [5, 5, 1]
-    assert SECRET not in str(client.given_up)
+    assert SECRET not in str(client.give_up_reason)
     assert not [each for each in frames if SECRET.encode() in each]
 
 
@@ -143,7 +143,7 @@ def test_a_bookie_that_does_not_know_the_password_is_not_believed(file: Path) ->
     file.write_text(SASL)
     replies, client, frames = heard(impostor, file)
     assert (replies, client.refuses) == ([], True)
-    assert "DIGEST-MD5 failed: Invalid server auth response" in str(client.given_up)
+    assert "DIGEST-MD5 failed: Invalid server auth response" in str(client.give_up_reason)
     assert operations(frames) == [5, 5]
 
 
@@ -159,8 +159,8 @@ def test_a_challenge_that_cannot_be_read_is_a_failed_login(challenge: bytes, fil
     file.write_text(SASL)
     replies, client, _ = heard(mumbling, file)
     assert (replies, client.refuses) == ([], True)
-    assert "DIGEST-MD5 failed: " in str(client.given_up)
-    assert SECRET not in str(client.given_up)
+    assert "DIGEST-MD5 failed: " in str(client.give_up_reason)
+    assert SECRET not in str(client.give_up_reason)
 
 
 def test_a_late_answer_to_start_tls_is_passed_over(file: Path, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_late_answer_to_start_tls_is_passed_over(file: Path, tmp_path: Path) -
     file.write_text(f'[bookies.tls]\nca = "{pem.ca}"\n')
     replies, client, frames = heard(late, file, timeout_s=10)
     assert [reply.answer for reply in replies] == ["no-such-entry"]
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert operations(frames) == [9, 1]
 
 
@@ -196,7 +196,7 @@ def test_an_answer_to_no_question_ends_the_connection(message: bytes, words: str
 
     file.write_text("[bookies.tls]\n")
     _, client, _ = heard(confused, file)
-    assert words in str(client.given_up)
+    assert words in str(client.give_up_reason)
     assert not client.refuses
 
 
@@ -261,7 +261,7 @@ def test_the_sections_for_bookies_mean_what_they_say(file: Path) -> None:
     assert context is not None
     assert context.check_hostname
     file.write_text("[etcd.tls]\n")
-    assert read_access(str(file)) == access.IN_CLEAR
+    assert read_access(str(file)) == access.CLEAR_ACCESS
 
 
 def test_gssapi_without_its_package_is_refused_before_anything_starts(

@@ -30,7 +30,7 @@ Pair = tuple[str, int, int]
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie_client, "PAUSE_S", 0.001)
+    monkeypatch.setattr(bookie_client, "FIRST_PAUSE_S", 0.001)
 
 
 def rows(

@@ -16,8 +16,8 @@ from auditor.codecs.availability import wire as availability
 from auditor.codecs.bookie.wire import IMPOSSIBLE_LEDGER, LENGTH, MAX_FRAME_BYTES
 from auditor.sources.bookies.rpc import client as bookie_client
 from auditor.sources.bookies.rpc import listings
-from auditor.sources.bookies.rpc.listings import ListingClient, Reply
-from auditor.sources.clock import BURST_S
+from auditor.sources.bookies.rpc.listings import ListingClient, ListReply
+from auditor.sources.clock import BURST_SECONDS
 from auditor.sources.metadata.store import StoreOptions
 from tests.examples import examples
 from tests.sources.fake_bookie import FakeBookie, Request, framed, unfolded
@@ -28,29 +28,29 @@ HASTY = StoreOptions(rate_limit=0, in_flight=4, timeout_s=0.5)
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie_client, "PAUSE_S", 0.001)
+    monkeypatch.setattr(bookie_client, "FIRST_PAUSE_S", 0.001)
 
 
 def asked(
     bookie: FakeBookie, ledgers: Iterable[int], options: StoreOptions = PATIENT
-) -> tuple[dict[int, Reply], ListingClient]:
+) -> tuple[dict[int, ListReply], ListingClient]:
     """Everything heard, by ledger, and the client that heard it."""
     return asyncio.run(_asked(bookie, deque(ledgers), options))
 
 
 async def _asked(
     bookie: FakeBookie, waiting: deque[int], options: StoreOptions
-) -> tuple[dict[int, Reply], ListingClient]:
+) -> tuple[dict[int, ListReply], ListingClient]:
     client = ListingClient(bookie.host, bookie.port, options)
-    heard: list[Reply] = []
-    while waiting and client.given_up is None:
+    heard: list[ListReply] = []
+    while waiting and client.give_up_reason is None:
         heard += await client.ask(waiting)
     await client.close()
     assert len({each.ledger_id for each in heard}) == len(heard)
     return {each.ledger_id: each for each in heard}, client
 
 
-def entries(heard: Reply) -> list[int] | None:
+def entries(heard: ListReply) -> list[int] | None:
     return None if heard.groups is None else availability.expand(heard.groups).tolist()
 
 
@@ -64,7 +64,7 @@ def test_what_a_bookie_lists_is_heard() -> None:
     assert {ledger: entries(each) for ledger, each in heard.items()} == {
         ledger: list(held) for ledger, held in HOLDS.items()
     }
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert bookie.connections == 1
     assert client.operations == {"connect": 1, "list_entries": 60}
     assert all(each.answered is not None and before <= each.answered for each in heard.values())
@@ -84,7 +84,7 @@ def test_a_listing_larger_than_any_frame_that_a_server_takes_is_heard() -> None:
     runs = range(0, 500_000, 2)  # a bookie of 4.17.2 sent as many
     with FakeBookie({1: runs}) as bookie:
         heard, client = asked(bookie, [1])
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert heard[1].groups is not None
     assert heard[1].groups.nbytes > 5 << 20
     assert entries(heard[1]) == list(runs)
@@ -96,7 +96,7 @@ def test_a_ledger_that_it_lacks_is_held_with_no_entry() -> None:
     assert entries(heard[1]) == [0]
     assert entries(heard[2]) == []
     assert heard[2].reason is None
-    assert client.given_up is None
+    assert client.give_up_reason is None
 
 
 @pytest.mark.parametrize("in_flight", [1, 3, 8])
@@ -133,7 +133,7 @@ def test_no_more_is_asked_a_second_than_the_limit_allows() -> None:
 
     with FakeBookie() as bookie:
         took = asyncio.run(for_a_while(bookie))
-    assert 1 <= len(bookie.asked) <= rate * (took + BURST_S) + 1
+    assert 1 <= len(bookie.asked) <= rate * (took + BURST_SECONDS) + 1
 
 
 def test_one_ledger_without_an_answer_is_unknown_and_no_other() -> None:
@@ -143,7 +143,7 @@ def test_one_ledger_without_an_answer_is_unknown_and_no_other() -> None:
 
     with FakeBookie(HOLDS, silent_on_one) as bookie:
         heard, client = asked(bookie, HOLDS, HASTY)
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert [ledger for ledger, each in heard.items() if each.groups is None] == [7]
     assert "no answer within 0.5 s" in str(heard[7].reason)
     assert heard[7].answered is None
@@ -158,7 +158,7 @@ def test_a_bookie_that_answers_only_for_what_it_lacks_is_named_and_asked_no_more
     ledgers = [1000, *range(1, 60), 1001]
     with FakeBookie(HOLDS, db_ledger_storage) as bookie:
         heard, client = asked(bookie, ledgers, HASTY)
-    assert str(client.given_up).startswith("the bookie does not list entries: DbLedgerStorage")
+    assert str(client.give_up_reason).startswith("the bookie does not list entries: DbLedgerStorage")
     assert entries(heard[1000]) == []
     assert len(bookie.asked) < 12
     assert IMPOSSIBLE_LEDGER in bookie.asked
@@ -173,7 +173,7 @@ def test_two_silent_ledgers_are_not_enough_to_name_a_storage() -> None:
 
     with FakeBookie(behaviour=silent) as bookie:
         heard, client = asked(bookie, [1, 2], HASTY)
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert [each.groups for each in heard.values()] == [None, None]
 
 
@@ -186,8 +186,8 @@ def test_a_bookie_that_lists_some_and_is_silent_on_many_is_given_up(monkeypatch:
 
     with FakeBookie(HOLDS, silent_on_even) as bookie:
         _, client = asked(bookie, HOLDS, StoreOptions(rate_limit=0, in_flight=4, timeout_s=0.1))
-    assert "no answer for" in str(client.given_up)
-    assert "DbLedgerStorage" not in str(client.given_up)
+    assert "no answer for" in str(client.give_up_reason)
+    assert "DbLedgerStorage" not in str(client.give_up_reason)
 
 
 def test_an_answer_after_its_time_is_not_taken_for_another() -> None:
@@ -197,7 +197,7 @@ def test_an_answer_after_its_time_is_not_taken_for_another() -> None:
 
     with FakeBookie(HOLDS, slow) as bookie:
         heard, client = asked(bookie, range(3, 20), HASTY)
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert bookie.connections == 1
     assert [ledger for ledger, each in heard.items() if each.groups is None] == [3]
 
@@ -209,7 +209,7 @@ def test_a_connection_that_is_dead_and_does_not_say_so_is_made_again() -> None:
 
     with FakeBookie(HOLDS, dead_at_first) as bookie:
         heard, client = asked(bookie, HOLDS, HASTY)
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert bookie.connections == 2
     assert {ledger: entries(each) for ledger, each in heard.items()} == {
         ledger: list(held) for ledger, held in HOLDS.items()
@@ -222,7 +222,7 @@ def test_a_bookie_that_never_answers_anything_is_given_up_after_a_few_connection
 
     with FakeBookie(HOLDS, dead) as bookie:
         _, client = asked(bookie, HOLDS, StoreOptions(rate_limit=0, timeout_s=0.1))
-    assert "4 connections in a row without an answer: no answer within 0.1 s" in str(client.given_up)
+    assert "4 connections in a row without an answer: no answer within 0.1 s" in str(client.give_up_reason)
     assert bookie.connections == bookie_client.MAX_FAILED_CONNECTIONS
 
 
@@ -235,7 +235,7 @@ def test_what_a_reset_left_unanswered_is_asked_again() -> None:
 
     with FakeBookie(HOLDS, reset_once) as bookie:
         heard, client = asked(bookie, HOLDS)
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert bookie.connections == 2
     assert {ledger: entries(each) for ledger, each in heard.items()} == {
         ledger: list(held) for ledger, held in HOLDS.items()
@@ -267,7 +267,7 @@ def test_one_ledger_that_breaks_every_connection_takes_no_other_along(
 
     with FakeBookie(HOLDS, one_breaks) as bookie:
         heard, client = asked(bookie, HOLDS, HASTY)
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert [ledger for ledger, each in heard.items() if each.groups is None] == [20]
     assert "2 single requests failed" in str(heard[20].reason)
     assert reason in str(heard[20].reason)
@@ -282,8 +282,8 @@ def test_an_answer_for_another_ledger_is_not_believed() -> None:
     with FakeBookie(behaviour=mistaken) as bookie:
         heard, client = asked(bookie, [1, 2, 3])
     assert not any(each.groups is not None for each in heard.values())
-    assert "4 connections in a row" in str(client.given_up)
-    assert "for ledger" in str(client.given_up)
+    assert "4 connections in a row" in str(client.give_up_reason)
+    assert "for ledger" in str(client.give_up_reason)
 
 
 def test_a_connection_that_keeps_breaking_is_not_made_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def test_a_connection_that_keeps_breaking_is_not_made_for_ever(monkeypatch: pyte
     with FakeBookie(HOLDS, one_answer_a_connection) as bookie:
         _, client = asked(bookie, list(HOLDS))
     assert bookie.connections == 10
-    assert "the connection was lost 10 times" in str(client.given_up)
+    assert "the connection was lost 10 times" in str(client.give_up_reason)
 
 
 def test_nobody_there_is_said_with_the_reason() -> None:
@@ -311,7 +311,7 @@ def test_nobody_there_is_said_with_the_reason() -> None:
         absent.port = taken.getsockname()[1]
         heard, client = asked(absent, [1, 2])
     assert heard == {}
-    assert "no connection" in str(client.given_up)
+    assert "no connection" in str(client.give_up_reason)
     assert client.operations["connect"] == bookie_client.MAX_FAILED_CONNECTIONS
 
 
@@ -321,7 +321,7 @@ def test_a_host_that_is_none_is_said_with_the_reason(host: str) -> None:
     absent.host, absent.port = host, 1
     heard, client = asked(absent, [1])
     assert heard == {}
-    assert "no connection" in str(client.given_up)
+    assert "no connection" in str(client.give_up_reason)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_a_refusal_of_every_request_leaves_the_bookie_unread(status: int, words:
     with FakeBookie(HOLDS, refusing) as bookie:
         heard, client = asked(bookie, HOLDS)
     assert heard == {}
-    assert words in str(client.given_up)
+    assert words in str(client.give_up_reason)
     assert len(bookie.asked) <= PATIENT.in_flight
 
 
@@ -354,7 +354,7 @@ def test_a_refusal_of_one_ledger_leaves_that_unknown(status: int) -> None:
 
     with FakeBookie(HOLDS, refusing_one) as bookie:
         heard, client = asked(bookie, HOLDS)
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert [ledger for ledger, each in heard.items() if each.groups is None] == [5]
     assert str(status) in str(heard[5].reason)
 
@@ -391,7 +391,7 @@ def test_a_listing_that_is_damaged_is_that_ledgers_alone_and_says_where() -> Non
 
     with FakeBookie(HOLDS, damaged) as bookie:
         heard, client = asked(bookie, HOLDS)
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert bookie.connections == 1
     assert [ledger for ledger, each in heard.items() if each.groups is None] == [5]
     assert (heard[5].reason, heard[5].offset) == ("availability: version 1, not 0", 19)

@@ -33,7 +33,7 @@ SAID = dict(zip(WANTED, [SERVED, NO_ENTRY, SERVED, NO_ENTRY, NO_LEDGER], strict=
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie_client, "PAUSE_S", 0.001)
+    monkeypatch.setattr(bookie_client, "FIRST_PAUSE_S", 0.001)
 
 
 def asked(
@@ -42,7 +42,7 @@ def asked(
     async def ask() -> tuple[dict[Entry, ReadReply], ReadClient]:
         client = ReadClient(bookie.host, bookie.port, options)
         waiting, heard = deque(entries), list[ReadReply]()
-        while waiting and client.given_up is None:
+        while waiting and client.give_up_reason is None:
             heard += await client.ask(waiting)
         await client.close()
         assert len({each.entry for each in heard}) == len(heard)
@@ -60,7 +60,7 @@ def test_what_a_bookie_says_of_entries_is_heard() -> None:
     with FakeBookie(HOLDS, Request.entry) as bookie:
         heard, client = asked(bookie)
     assert said(heard) == SAID
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert client.operations == {"connect": 1, "read_entry": 5}
     assert all(each.answered is not None and each.answered >= before for each in heard.values())
     assert all(each.requests == 1 and each.reason is None for each in heard.values())
@@ -116,7 +116,7 @@ def test_one_entry_without_an_answer_is_unknown_and_no_other() -> None:
 
     with FakeBookie(HOLDS, silent_on_one) as bookie:
         heard, client = asked(bookie, options=HASTY)
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert said(heard) == {**SAID, Entry(1, 1): UNKNOWN}
     assert "no answer within 0.5 s, though the bookie answers for other entries" in str(
         heard[Entry(1, 1)].reason
@@ -131,7 +131,7 @@ def test_a_bookie_that_never_answers_is_given_up_and_not_tried_in_another_versio
     with FakeBookie(HOLDS, dead) as bookie:
         heard, client = asked(bookie, options=StoreOptions(rate_limit=0, timeout_s=0.1))
     assert set(said(heard).values()) <= {UNKNOWN}
-    assert "4 connections in a row without an answer" in str(client.given_up)
+    assert "4 connections in a row without an answer" in str(client.give_up_reason)
     assert bookie.connections == bookie_client.MAX_FAILED_CONNECTIONS
     assert {request.version for request in bookie.requests} == {3}
 
@@ -146,7 +146,7 @@ def test_a_bookie_that_hangs_up_on_version_3_is_asked_in_version_2() -> None:
     with FakeBookie(HOLDS, hanging_up) as bookie:
         heard, client = asked(bookie)
     assert said(heard) == SAID
-    assert (client.given_up, bookie.connections) == (None, 2)
+    assert (client.give_up_reason, bookie.connections) == (None, 2)
 
 
 @pytest.mark.parametrize("status", [404, 503])
@@ -157,7 +157,7 @@ def test_a_bookie_that_refuses_version_3_is_asked_in_version_2(status: int) -> N
     with FakeBookie(HOLDS, only_2) as bookie:
         heard, client = asked(bookie)
     assert said(heard) == SAID
-    assert client.given_up is None
+    assert client.give_up_reason is None
 
 
 def test_a_bookie_that_answers_version_3_in_version_2_is_asked_in_that() -> None:
@@ -170,7 +170,7 @@ def test_a_bookie_that_answers_version_3_in_version_2_is_asked_in_that() -> None
     with FakeBookie(HOLDS, before_version_3) as bookie:
         heard, client = asked(bookie)
     assert said(heard) == SAID
-    assert client.given_up is None
+    assert client.give_up_reason is None
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -186,7 +186,7 @@ def test_a_bookie_that_wants_authentication_is_given_up(version: int) -> None:
     with FakeBookie(HOLDS, refusing) as bookie:
         heard, client = asked(bookie)
     assert heard == {}
-    assert client.given_up == (
+    assert client.give_up_reason == (
         "not authorised: the bookie requires authentication; add [bookies.sasl] or [bookies.tls] to the "
         "credentials file: EUA (502)"
     )
@@ -199,7 +199,7 @@ def test_a_bookie_that_knows_neither_version_is_given_up() -> None:
     with FakeBookie(HOLDS, refusing) as bookie:
         heard, client = asked(bookie)
     assert heard == {}
-    assert "neither protocol version 3 nor 2" in str(client.given_up)
+    assert "neither protocol version 3 nor 2" in str(client.give_up_reason)
 
 
 @pytest.mark.parametrize("status", [501, 504, 505, 507, 999])
@@ -209,7 +209,7 @@ def test_a_refusal_of_one_entry_leaves_that_unknown(status: int) -> None:
 
     with FakeBookie(HOLDS, refusing_one) as bookie:
         heard, client = asked(bookie)
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert said(heard) == {**SAID, Entry(2, 9): UNKNOWN}
     assert str(status) in str(heard[Entry(2, 9)].reason)
     assert heard[Entry(2, 9)].answered is not None
@@ -261,7 +261,7 @@ def test_what_is_no_answer_to_the_question_is_not_believed(sent: bytes | str | N
     one_by_one = StoreOptions(rate_limit=0, in_flight=1)
     with FakeBookie(HOLDS, strange) as bookie:
         heard, client = asked(bookie, options=one_by_one)
-    assert client.given_up is None
+    assert client.give_up_reason is None
     assert said(heard) == {**SAID, Entry(1, 1): UNKNOWN}
     assert reason in str(heard[Entry(1, 1)].reason)
 

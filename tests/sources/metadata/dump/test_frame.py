@@ -114,7 +114,7 @@ def test_a_dump_of_etcd_that_is_cut_anywhere_may_lack_anything(cluster: Read) ->
             "counts 15 records, 16 are present",
         ),
         ([*ZOOKEEPER[:-1], frame_line(end={"nodes": 14}), ZOOKEEPER[-1]], "after the last line"),
-        ([*ZOOKEEPER, frame_line(end={"nodes": 15}), frame_line(end={"nodes": 15})], "a second last line"),
+        ([*ZOOKEEPER, frame_line(end={"nodes": 15}), frame_line(end={"nodes": 15})], "another last line"),
         ([*ZOOKEEPER, frame_line(end={"nodes": "15"})], "does not count nodes"),
         ([*ZOOKEEPER, frame_line(end=15)], "does not count nodes"),
         ([*ZOOKEEPER, frame_line(end={"nodes": True})], "does not count nodes"),

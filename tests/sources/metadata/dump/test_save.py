@@ -17,7 +17,7 @@ from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.errors import StoreError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.dump.save import DumpSummary, SaveRequest, new_file, save
-from auditor.sources.metadata.store import UNCOUNTED, StoreOptions, Tree, Znode
+from auditor.sources.metadata.store import UNKNOWN_COUNT, StoreOptions, Tree, Znode
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.servers.etcd import Etcd, running
@@ -57,7 +57,7 @@ def own(uri: str) -> dict[str, Znode]:
     store = open_store(uri)
     nodes = store.cluster().nodes
     store.close()
-    return {name: znode._replace(children=UNCOUNTED) for name, znode in nodes.items()}
+    return {name: znode._replace(children=UNKNOWN_COUNT) for name, znode in nodes.items()}
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ import pytest
 
 import auditor
 from auditor.errors import StoreError
-from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion
+from auditor.sources.metadata.etcd.client import EtcdClient, EtcdRangeRequest
 from auditor.sources.metadata.store import StoreOptions
 from tests.servers.etcd import Certificates, Etcd, certificates, free_port, running, running_cluster
 from tests.syntax import syntax_nodes
 
 KEYS = [(f"/bk/ledgers/{number:03d}", b"value") for number in range(20)]
-ALL = EtcdQuestion(b"/bk/", b"/bk0", 0)
+ALL = EtcdRangeRequest(b"/bk/", b"/bk0", 0)
 SECRET = "correct-horse-7261"
 
 Writing = Callable[[str], str]
@@ -60,7 +60,7 @@ def test_keys_come_in_order_with_what_etcd_says_of_them(server: Etcd) -> None:
     assert (answer.count, answer.has_more, answer.revision) == (20, False, server.revision())
     assert reader.operations == {"connect": 1, "range": 1, "keys_read": 20}
     reader.close()
-    assert reader.ask(EtcdQuestion(b"/bk/", b"/bk0", 0, count_only=True)).count == 20
+    assert reader.ask(EtcdRangeRequest(b"/bk/", b"/bk0", 0, count_only=True)).count == 20
     reader.close()
 
 
@@ -110,7 +110,7 @@ def test_questions_on_their_way_survive_their_endpoint(tmp_path: Path) -> None:
         members[0].load(KEYS)
         reader = EtcdClient([member.host for member in members], StoreOptions(timeout_s=5))
         revision = reader.ask(ALL).revision
-        asked = EtcdQuestion(b"/bk/", b"/bk0", revision)
+        asked = EtcdRangeRequest(b"/bk/", b"/bk0", revision)
         sent = [reader.begin(asked) for _ in range(2)]
         members[0].stop()
         sent += [reader.begin(asked) for _ in range(2)]
@@ -140,7 +140,7 @@ def test_a_server_that_comes_back_is_waited_for(server: Etcd) -> None:
     reader = EtcdClient([server.host], StoreOptions(rate_limit=0), sleep=wait)
     revision = reader.ask(ALL).revision
     server.stop()
-    assert reader.ask(EtcdQuestion(b"/bk/", b"/bk0", revision)).count == 20
+    assert reader.ask(EtcdRangeRequest(b"/bk/", b"/bk0", revision)).count == 20
     assert waited == [0.5]
     reader.close()
 
@@ -182,9 +182,9 @@ def test_users_read_what_their_role_may(server: Etcd, credentials: Writing) -> N
     assert reader.ask(ALL).count == 20
     assert reader.operations["authenticate"] == 1
     with pytest.raises(StoreError, match="not authorised to read /other/"):
-        reader.ask(EtcdQuestion(b"/other/", b"/other0", 0))
+        reader.ask(EtcdRangeRequest(b"/other/", b"/other0", 0))
     with pytest.raises(StoreError, match="not authorised to read /bj/"):
-        reader.ask(EtcdQuestion(b"/bj/", b"/bk0", 0))  # more than the role may
+        reader.ask(EtcdRangeRequest(b"/bj/", b"/bk0", 0))  # more than the role may
 
     # A token that the server no longer takes is asked for again.
     server.ctl("user", "delete", "auditor")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auditor.keys.ledger_tree import LayoutKind, to_path
 from auditor.sources.metadata.etcd import key_ranges
-from auditor.sources.metadata.etcd.key_ranges import digit_spans
+from auditor.sources.metadata.etcd.key_ranges import path_ledger_spans
 
 START, END = b"/ledgers/", b"/ledgers0"
 ids = st.one_of(st.integers(0, 50_000), st.integers(0, 2**31 - 1), st.integers(2**31, 2**63 - 1))
@@ -41,7 +41,7 @@ def test_spans_cover_all_keys_end_to_end(numbers: set[int], grain: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(key_ranges, "MIN_KEYS_PER_SPAN", grain)
         keys = Keys([*keys_of(sorted(numbers)), b"/ledgers/LAYOUT", b"/ledgers/cookies/b:3181"])
-        found = digit_spans(START, END, keys.counts, keys.first, 8)
+        found = path_ledger_spans(START, END, keys.counts, keys.first, 8)
     assert (found[0].start, found[-1].end) == (START, END)
     assert all(one.end == other.start for one, other in pairwise(found))
     assert [span.keys for span in found] == keys.counts([(span.start, span.end) for span in found])
@@ -51,14 +51,14 @@ def test_spans_cover_all_keys_end_to_end(numbers: set[int], grain: int) -> None:
 
 def test_a_cluster_that_is_small_is_one_span() -> None:
     keys = Keys(keys_of(range(100)))
-    assert len(digit_spans(START, END, keys.counts, keys.first, 8)) == 1
+    assert len(path_ledger_spans(START, END, keys.counts, keys.first, 8)) == 1
     assert keys.questions == 1
 
 
 def test_cuts_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_ranges, "MIN_KEYS_PER_SPAN", 1)
-    monkeypatch.setattr(key_ranges, "CUTS_LIMIT", 3)
+    monkeypatch.setattr(key_ranges, "MAX_SPAN_CUTS", 3)
     keys = Keys(keys_of(range(0, 9_000_000, 100_003)))
-    found = digit_spans(START, END, keys.counts, keys.first, 1000)
+    found = path_ledger_spans(START, END, keys.counts, keys.first, 1000)
     assert sum(span.keys for span in found) == len(keys.keys)
     assert keys.questions <= 1 + 3 * 13

@@ -19,10 +19,10 @@ from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.etcd import pinned_etcd as etcd_pinned
-from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Pending
+from auditor.sources.metadata.etcd.client import EtcdClient, EtcdRangeRequest, PendingAnswer
 from auditor.sources.metadata.etcd.live import EtcdStore
 from auditor.sources.metadata.etcd.pinned_etcd import EtcdPart
-from auditor.sources.metadata.store import NO_TIME, RESTARTS, StoreOptions, Tree, ZnodeBatch
+from auditor.sources.metadata.store import MAX_RESTARTS, NO_TIME, StoreOptions, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.servers.etcd import Etcd, free_port, running, running_cluster
@@ -242,14 +242,14 @@ def test_a_compacted_revision_ends_the_read_and_says_what_was_lost(server: Etcd)
     store = opened(server, scope="/bk")
     store.cluster()
     parts = store.parts(Tree.LEDGERS, LayoutKind.ETCD, 3)
-    assert not store.moment_lost()
+    assert not store.has_lost_moment()
     server.compact(server.load([("/bk/cookies/new", b"")]))
     with pytest.raises(CompactedError, match=r"was compacted during the scan.*auto-compaction-retention"):
         list(store.read(parts[-1]))
-    assert store.moment_lost()
+    assert store.has_lost_moment()
     # From the start, at a new revision.
     assert "cookies/new" in store.cluster().nodes
-    assert not store.moment_lost()
+    assert not store.has_lost_moment()
     assert len(ledgers(store)) == 3_000
     store.close()
 
@@ -260,7 +260,7 @@ class Meddler(EtcdClient):
     server: Etcd
     times = 0
 
-    def begin(self, asked: EtcdQuestion) -> Pending:
+    def begin(self, asked: EtcdRangeRequest) -> PendingAnswer:
         if asked.revision and self.times:
             self.times -= 1
             self.server.compact(self.server.load([("/bk/underreplication", b"")]))
@@ -278,7 +278,7 @@ def test_the_clusters_own_keys_are_read_again_when_compacted_meanwhile(
     cluster = store.cluster()
     assert cluster.nodes["LAYOUT"].data == b"2\nx:0"
     assert "compacted the revision during the scan (2 times)" in cluster.notes[1]
-    monkeypatch.setattr(Meddler, "times", RESTARTS + 1)
+    monkeypatch.setattr(Meddler, "times", MAX_RESTARTS + 1)
     other = opened(server, scope="/bk")
     with pytest.raises(CompactedError):
         other.cluster()

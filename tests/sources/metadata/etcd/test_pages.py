@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from auditor.errors import StoreError
-from auditor.sources.metadata.etcd.client import MESSAGE_LIMIT, EtcdAnswer, EtcdClient, EtcdQuestion, Keys
-from auditor.sources.metadata.etcd.pages import LARGEST_PAGE, PAGE_BYTES, ChangedKeys, EtcdPages, Page
+from auditor.sources.metadata.etcd.client import MESSAGE_LIMIT, EtcdAnswer, EtcdClient, EtcdRangeRequest, Keys
+from auditor.sources.metadata.etcd.pages import MAX_PAGE_KEYS, TARGET_PAGE_BYTES, ChangedKeys, EtcdPages, Page
 from auditor.sources.metadata.store import StoreOptions
 from tests.servers.etcd import Etcd, running
 
@@ -52,7 +52,7 @@ def test_pages_grow_to_what_half_a_message_holds(server: Etcd, client: EtcdClien
     assert held(found) == items
     sizes = [len(page.keys.names) for page in found]
     assert sizes[:3] == [500, 1000, 2000]
-    assert max(sizes) <= LARGEST_PAGE
+    assert max(sizes) <= MAX_PAGE_KEYS
     assert all(not page.gaps for page in found)
 
 
@@ -79,7 +79,7 @@ def test_a_value_that_no_message_holds_is_a_gap_at_its_key(server: Etcd, client:
 def test_an_empty_range_is_one_empty_page(server: Etcd, client: EtcdClient) -> None:
     revision = server.load([("/bk/ledgers", b"")])
     assert pages(client, revision) == [Page(Keys([], [], [], [], [], []))]
-    assert EtcdPages(client, OPTIONS).first(START, END, revision) is None
+    assert EtcdPages(client, OPTIONS).first_key(START, END, revision) is None
 
 
 def test_keys_are_counted_and_the_first_is_found_without_values(server: Etcd, client: EtcdClient) -> None:
@@ -88,8 +88,8 @@ def test_keys_are_counted_and_the_first_is_found_without_values(server: Etcd, cl
     ranges = [
         (b"/bk/ledgers/%03d" % number, b"/bk/ledgers/%03d" % (number + 10)) for number in range(0, 100, 10)
     ]
-    assert reader.counts(ranges, revision) == [10] * 10
-    assert reader.first(b"/bk/ledgers/0400", END, revision) == b"/bk/ledgers/041"
+    assert reader.count_keys(ranges, revision) == [10] * 10
+    assert reader.first_key(b"/bk/ledgers/0400", END, revision) == b"/bk/ledgers/041"
     assert client.operations["keys_read"] == 1
 
 
@@ -106,8 +106,8 @@ class Forgetful(EtcdClient):
         keys = Keys([b"/bk/ledgers/0", b"/bk/ledgers/1"], [b"", b""], [1, 1], [1, 1], [0, 0], [1, 1])
         return EtcdAnswer(keys, 3, False, 100, 7)
 
-    def begin(self, asked: EtcdQuestion) -> object:  # type: ignore[override]
-        return type("Sent", (), {"question": asked})()
+    def begin(self, asked: EtcdRangeRequest) -> object:  # type: ignore[override]
+        return type("Sent", (), {"range_request": asked})()
 
 
 def test_fewer_keys_than_were_counted_are_no_answer() -> None:
@@ -119,11 +119,11 @@ def test_fewer_keys_than_were_counted_are_no_answer() -> None:
 
 
 def test_pages_keep_below_grpcs_own_limit() -> None:
-    assert PAGE_BYTES * 2 == MESSAGE_LIMIT == 4 << 20
+    assert TARGET_PAGE_BYTES * 2 == MESSAGE_LIMIT == 4 << 20
 
 
 def changed_since(reader: EtcdPages, end: bytes, revision: int, since: int) -> ChangedKeys | None:
-    return reader.changed(reader.ask_changed(START, end, revision, since))
+    return reader.receive_changes(reader.ask_for_changes(START, end, revision, since))
 
 
 def test_what_changed_comes_with_the_number_of_all_keys(server: Etcd, client: EtcdClient) -> None:
@@ -150,9 +150,9 @@ def test_of_more_changes_than_a_few_pages_hold_there_is_no_answer(server: Etcd, 
 
 
 def test_names_come_without_values(server: Etcd, client: EtcdClient) -> None:
-    items = [(f"/bk/ledgers/{number:05d}", b"x" * 100) for number in range(LARGEST_PAGE + 100)]
+    items = [(f"/bk/ledgers/{number:05d}", b"x" * 100) for number in range(MAX_PAGE_KEYS + 100)]
     revision = server.load(items)
     found = list(EtcdPages(client, OPTIONS).names(START, END, revision))
     assert [name.decode() for keys in found for name in keys.names] == [path for path, _ in items]
-    assert [len(keys.names) for keys in found] == [LARGEST_PAGE, 100]
+    assert [len(keys.names) for keys in found] == [MAX_PAGE_KEYS, 100]
     assert {value for keys in found for value in keys.values} == {b""}

@@ -110,7 +110,7 @@ def test_owners_lie_beside_it(stores: Stores, form: int) -> None:
     store = open_store(stores.uris[form])
     assert isinstance(store, NeighbourStore)
     store.cluster()
-    assert (store.has_beside("managed-ledgers"), store.has_beside("managed")) == (True, False)
+    assert (store.has_neighbour("managed-ledgers"), store.has_neighbour("managed")) == (True, False)
     store.close()
 
 
@@ -136,7 +136,7 @@ def test_a_running_one_counts_its_ledgers_and_says_where_there_is_none(stores: S
     one = open_store(stores.uris[0])
     assert isinstance(one, PathEtcdStore)
     one.cluster()
-    (batch,) = one.read(one.part_of("/ledgers/00/0000/L0188"))
+    (batch,) = one.read(one.part_of_path("/ledgers/00/0000/L0188"))
     assert list(batch.paths) == ["/ledgers/00/0000/L0188"]
 
 

@@ -103,7 +103,7 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_read_gives(
     server.load([(scope + path, value) for path, value in first.items()])
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr("auditor.sources.metadata.earlier_ledgers.PIECE_ROWS", piece)
-        patch.setattr("auditor.sources.metadata.etcd.pages.FIRST_PAGE", page)
+        patch.setattr("auditor.sources.metadata.etcd.pages.FIRST_PAGE_KEYS", page)
         patch.setattr("auditor.sources.metadata.etcd.client.MESSAGE_LIMIT", MESSAGE_BYTES)
         store = opened(server, scope, in_flight=in_flight)
         store.cluster()

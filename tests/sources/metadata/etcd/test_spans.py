@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.etcd import key_ranges
-from auditor.sources.metadata.etcd.key_ranges import MIN_KEYS_PER_SPAN, KeySpan, balance, spans
+from auditor.sources.metadata.etcd.key_ranges import MIN_KEYS_PER_SPAN, KeySpan, balance, ledger_spans
 
 SCOPE = "/bk"
 START, END = etcd.children(SCOPE, "ledgers")
@@ -37,7 +37,7 @@ class Server:
         return self.keys[at] if at < len(self.keys) and self.keys[at] < end else None
 
     def cut(self, wanted: int = 1) -> list[KeySpan]:
-        found = spans(SCOPE, self.counts, self.first, wanted)
+        found = ledger_spans(SCOPE, self.counts, self.first, wanted)
         assert (found[0].start, found[-1].end) == (START, END)
         for before, after in pairwise(found):
             assert before.start < before.end == after.start
@@ -91,7 +91,7 @@ def test_ids_of_the_driver_need_at_most_two_counts_a_bucket(
         buckets = [key(bucket << 56) for bucket in range(128)]
         return [each * (bisect_left(buckets, end) - bisect_left(buckets, start)) for start, end in ranges]
 
-    found = spans(SCOPE, counts, server.first, 16)
+    found = ledger_spans(SCOPE, counts, server.first, 16)
     assert sum(span.keys for span in found) == 128 * each
     assert server.asked == asked
     assert max(len(lot) for lot in balance(found, 16)) <= 10

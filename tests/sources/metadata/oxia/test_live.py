@@ -19,13 +19,13 @@ from auditor.sources.metadata.oxia.live import OxiaStore
 from auditor.sources.metadata.oxia.questions import MIXED_TIMES_NOTE
 from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
 from auditor.sources.metadata.store import (
-    LedgerMoves,
+    LedgerChanges,
     MetadataStore,
     StoreOptions,
     Tree,
     WatchableStore,
+    neighbour_value,
     tree_of,
-    value_beside,
 )
 from auditor.sources.metadata.stores import (
     choose_layout,
@@ -149,8 +149,8 @@ def test_owners_lie_beside_it_and_are_those_of_zookeeper(double: OxiaDouble, tmp
     with closing(open_store(double.uri(), OPTIONS)) as store:
         assert isinstance(store, OxiaStore)
         cluster = store.cluster()
-        assert (store.has_beside("managed-ledgers"), store.has_beside("managed")) == (True, False)
-        assert value_beside(store, "none") is None
+        assert (store.has_neighbour("managed-ledgers"), store.has_neighbour("managed")) == (True, False)
+        assert neighbour_value(store, "none") is None
         assert not has_pulsar_layout(store, cluster)
     found = [
         sorted(
@@ -187,7 +187,7 @@ def test_changes_are_counted_apart_from_versions() -> None:
         double.put("/ledgers/idgen")
     with double.serving(), closing(open_store(double.uri(), OPTIONS)) as store:
         assert isinstance(store, OxiaStore)
-        [batch] = store.read(store.part_of("/ledgers/00/0000/L0001"))
+        [batch] = store.read(store.part_of_path("/ledgers/00/0000/L0001"))
         assert batch.changes is not None
         assert (batch.changes.tolist(), batch.version.tolist()) == ([2], [5])
         assert store.cluster().nodes["idgen"].made == 5
@@ -200,26 +200,26 @@ def test_what_moves_is_told_and_read_alone() -> None:
     with double.serving(), closing(open_store(double.uri(), OPTIONS)) as store:
         assert isinstance(store, WatchableStore)
         store.watch_ledgers()
-        assert store.ledgers_moved() == LedgerMoves()
+        assert store.changed_ledgers() == LedgerChanges()
         store.watch_ledgers()
         double.put("/ledgers/00/0000/L0003", b"y")
         double.put("/ledgers/00/0001/L0001", b"new")
         double.delete("/ledgers/00/0000/L0007")
         double.put("/ledgers/cookies/b:1", b"c")
         double.put("/managed-ledgers/a", b"c")
-        moves = store.ledgers_moved()
+        moves = store.changed_ledgers()
         changed = ("/ledgers/00/0000/L0003", "/ledgers/00/0000/L0007", "/ledgers/00/0001/L0001")
-        assert moves == LedgerMoves((*changed[:2], "/ledgers/00/0001", changed[2]))
+        assert moves == LedgerChanges((*changed[:2], "/ledgers/00/0001", changed[2]))
         found = [
             dict(zip(batch.paths, map(bytes, batch.data), strict=True))
-            for part in store.parts_of(changed, 2)
+            for part in store.parts_of_paths(changed, 2)
             for batch in store.read(part)
         ]
         assert {path: data for rows in found for path, data in rows.items()} == {
             changed[0]: b"y",
             changed[2]: b"new",
         }
-        assert store.ledgers_moved().unknown == "no watch was set before the first scan"
+        assert store.changed_ledgers().unknown == "no watch was set before the first scan"
 
 
 def off(double: OxiaDouble) -> None:
@@ -259,13 +259,13 @@ def test_moves_that_nobody_tells_of_are_unknown(damage: object, words: str) -> N
         store.watch_ledgers()
         assert callable(damage)
         damage(double)
-        assert words in str(store.ledgers_moved().unknown)
+        assert words in str(store.changed_ledgers().unknown)
 
 
 def test_other_shards_than_before_are_not_read() -> None:
     with filled(shard_count=4).serving() as double, closing(open_store(double.uri(), OPTIONS)) as store:
         store.cluster()
-        assert not store.moment_lost()
+        assert not store.has_lost_moment()
         parts = store.parts(Tree.LEDGERS, LAYOUT, 1)
         double.shard_count = 2
         with (
@@ -273,7 +273,7 @@ def test_other_shards_than_before_are_not_read() -> None:
             pytest.raises(StoreError, match="its shards changed"),
         ):
             list(task.read(parts[0]))
-        assert store.moment_lost()
+        assert store.has_lost_moment()
 
 
 def test_a_namespace_without_a_cluster_and_an_unknown_one_are_told_apart() -> None:

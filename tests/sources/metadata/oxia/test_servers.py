@@ -13,7 +13,7 @@ import pytest
 from auditor.errors import StoreError
 from auditor.sources.metadata.oxia.client import OxiaClient
 from auditor.sources.metadata.oxia.questions import ChildRecords
-from auditor.sources.metadata.store import LedgerMoves, StoreOptions, Tree, WatchableStore, tree_of
+from auditor.sources.metadata.store import LedgerChanges, StoreOptions, Tree, WatchableStore, tree_of
 from auditor.sources.metadata.stores import check_reachable, count_ledgers, open_store, probe_servers
 from tests.servers.certificates import Certificates, certificates
 from tests.servers.issuer import AUDIENCE, running_issuer
@@ -87,17 +87,17 @@ def test_what_moves_is_told(server: Oxia) -> None:
     with closing(open_store(server.uri, OPTIONS)) as store:
         assert isinstance(store, WatchableStore)
         store.watch_ledgers()
-        assert store.ledgers_moved() == LedgerMoves()
+        assert store.changed_ledgers() == LedgerChanges()
         store.watch_ledgers()
         server.load([("/ledgers/11/0000/L0003", b"b")])
         server.delete("/ledgers/11/0000/L0001")
-        moves = store.ledgers_moved()
+        moves = store.changed_ledgers()
         assert moves.unknown is None
         assert {"/ledgers/11/0000/L0001", "/ledgers/11/0000/L0003"} <= {*moves.paths}
         assert "/ledgers/11/0000/L0002" not in moves.paths
         rows = [
             path
-            for part in store.parts_of(moves.paths, 2)
+            for part in store.parts_of_paths(moves.paths, 2)
             for batch in store.read(part)
             for path in batch.paths
         ]
@@ -111,7 +111,7 @@ def test_without_notifications_all_is_read_again(tmp_path: Path) -> None:
         with closing(open_store(oxia.uri, OPTIONS)) as store:
             assert isinstance(store, WatchableStore)
             store.watch_ledgers()
-            assert "notifications not enabled" in str(store.ledgers_moved().unknown)
+            assert "notifications not enabled" in str(store.changed_ledgers().unknown)
 
 
 def test_a_hundred_thousand_ledgers_are_each_read_once(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from auditor.keys import ledger_path
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN, ledger_rows
-from auditor.sources.metadata.store import LedgerMoves, Part, StoreOptions, Tree
+from auditor.sources.metadata.store import LedgerChanges, Part, StoreOptions, Tree
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.zookeeper import tree
 from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
@@ -74,10 +74,10 @@ def told(table: pa.Table) -> list[dict[str, Any]]:
     return sorted(table.to_pylist(), key=lambda row: str(row["path"]))
 
 
-def second(store: ZooKeeperStore, first: pa.Table, moves: LedgerMoves, wanted: int = 2) -> pa.Table:
+def second(store: ZooKeeperStore, first: pa.Table, moves: LedgerChanges, wanted: int = 2) -> pa.Table:
     """The rows of a first read but for what moved, and what is there now."""
     stood = pc.invert(pc.is_in(first["path"], pa.array(moves.paths, pa.string())))
-    return pa.concat_tables([first.filter(stood), rows(store, store.parts_of(moves.paths, wanted))])
+    return pa.concat_tables([first.filter(stood), rows(store, store.parts_of_paths(moves.paths, wanted))])
 
 
 LEDGERS = [f"/00/{inner:04}/L{leaf:04}" for inner in (0, 1, 7) for leaf in (1, 2, 3)]
@@ -147,7 +147,7 @@ def test_what_moved_and_the_rest_of_the_first_read_are_what_a_full_read_gives(
     first = pa.concat_tables([first, rows(store, parts[1:])])
     for path, value in later:
         change(client, root + path, value)
-    moves = store.ledgers_moved()
+    moves = store.changed_ledgers()
     assert moves.unknown is None
     found = second(store, first, moves, wanted)
     assert told(found) == told(whole(store, wanted))
@@ -166,8 +166,8 @@ def test_only_what_moved_is_read(server: EmbeddedZooKeeper, client: Any) -> None
     client.delete(f"{root}/00/0000/L0008")
     client.create(f"{root}/00/0001/L0009", OPEN, makepath=True)
     before = store.operations()["znodes_read"]
-    moves = store.ledgers_moved()
-    assert moves == LedgerMoves(
+    moves = store.changed_ledgers()
+    assert moves == LedgerChanges(
         tuple(f"{root}/00/{at}" for at in ("0000/L0007", "0000/L0008", "0001", "0001/L0009"))
     )
     assert told(second(store, first, moves)) == told(whole(store))
@@ -176,7 +176,7 @@ def test_only_what_moved_is_read(server: EmbeddedZooKeeper, client: Any) -> None
     assert (
         operations["znodes_read"] - before == 4 + 50 + 3
     )  # 50 ledgers and three inner znodes by the full read
-    assert store.ledgers_moved().unknown == "no watch was set before the first scan"
+    assert store.changed_ledgers().unknown == "no watch was set before the first scan"
     store.close()
 
 
@@ -187,13 +187,13 @@ def test_a_change_that_the_server_keeps_from_us_is_found_out(server: EmbeddedZoo
     store = opened(server, root)
     store.watch_ledgers()
     client.create(f"{root}/00/0000/L0003", CLOSED, acl=OPEN_ACL_UNSAFE)
-    assert store.ledgers_moved() == LedgerMoves((f"{root}/00/0000/L0003",))
+    assert store.changed_ledgers() == LedgerChanges((f"{root}/00/0000/L0003",))
     store.watch_ledgers()
     client.create(f"{root}/00/0000/L0004", CLOSED, acl=WRITE_ONLY)
-    moves = store.ledgers_moved()
+    moves = store.changed_ledgers()
     # Servers before 3.8.4 and 3.9.2 tell of what may not be read.
     hidden = f"ZooKeeper did not report every change below {root}/00/0000"
-    assert moves in (LedgerMoves((f"{root}/00/0000/L0004",)), LedgerMoves((), hidden))
+    assert moves in (LedgerChanges((f"{root}/00/0000/L0004",)), LedgerChanges((), hidden))
     store.close()
 
 
@@ -203,16 +203,16 @@ def test_what_moves_beyond_the_limit_is_not_kept(
     root = f"/many{next(ROOTS)}"
     client.ensure_path(f"{root}/00/0000")
     store = opened(server, root)
-    monkeypatch.setattr(tree, "MOVES_LIMIT", 3)
+    monkeypatch.setattr(tree, "MAX_CHANGED_PATHS", 3)
     for made, unknown in ((3, None), (4, "more than 3 ledger records changed since the first scan")):
         store.watch_ledgers()
         for leaf in range(made):
             client.create(f"{root}/00/0000/L{made}{leaf:03}", CLOSED)
-        moves = store.ledgers_moved()
+        moves = store.changed_ledgers()
         assert (len(moves.paths), moves.unknown) == (made if unknown is None else 0, unknown)
     monkeypatch.setattr(tree, "MAX_INNER_ZNODES", 2)
     store.watch_ledgers()
-    unknown = store.ledgers_moved().unknown
+    unknown = store.changed_ledgers().unknown
     assert unknown == "the ledgers could not be watched: there are more than 2 inner znodes"
     store.close()
 
@@ -226,7 +226,7 @@ def test_a_connection_that_breaks_may_have_missed_something(server: EmbeddedZooK
         assert isinstance(store, ZooKeeperStore)
         store.watch_ledgers()
         cut.set()
-        moves = store.ledgers_moved()
+        moves = store.changed_ledgers()
         assert moves.paths == ()
         assert moves.unknown is not None
         assert moves.unknown.startswith("the connection of the watch broke or was refused: ")
@@ -250,5 +250,5 @@ def test_a_server_without_such_a_watch_says_so_and_is_still_read(
         store.watch_ledgers()
         assert whole(store).num_rows == 1
         unknown = "this ZooKeeper cannot watch a tree; that needs version 3.6"
-        assert store.ledgers_moved() == LedgerMoves((), unknown)
+        assert store.changed_ledgers() == LedgerChanges((), unknown)
         store.close()

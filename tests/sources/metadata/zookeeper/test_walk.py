@@ -8,7 +8,7 @@ from typing import Any, cast
 from auditor.sources.metadata.tree_shape import DEPTH_LIMIT
 from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
 from auditor.sources.metadata.zookeeper.requests import NodeData, Stat
-from auditor.sources.metadata.zookeeper.tree import Top, walk
+from auditor.sources.metadata.zookeeper.tree import TopZnode, walk
 
 GONE = FailedRead(NO_NODE, "no such znode")
 BROKEN = FailedRead(None, "ConnectionLoss")
@@ -42,7 +42,7 @@ class Scripted:
         ]
 
 
-def outcome(reader: Scripted, *tops: Top) -> tuple[list[str], list[str]]:
+def outcome(reader: Scripted, *tops: TopZnode) -> tuple[list[str], list[str]]:
     batches = list(walk(cast(ZooKeeperReader, reader), tops))
     return sorted(z.path for znodes, _ in batches for z in znodes), sorted(
         g[0] for _, gaps in batches for g in gaps
@@ -53,14 +53,14 @@ TREE = ["/r", "/r/00", "/r/00/0000", "/r/00/0000/L0001", "/r/00/0000/L0002", "/r
 
 
 def test_a_quiet_tree_is_read_whole_and_a_shallow_top_alone() -> None:
-    assert outcome(Scripted(TREE), Top("/r")) == (TREE, [])
-    assert outcome(Scripted(TREE), Top("/r/00", is_recursive=False)) == (["/r/00"], [])
+    assert outcome(Scripted(TREE), TopZnode("/r")) == (TREE, [])
+    assert outcome(Scripted(TREE), TopZnode("/r/00", is_recursive=False)) == (["/r/00"], [])
 
 
 def test_a_leaf_that_vanishes_is_simply_gone() -> None:
     reader = Scripted(TREE)
     reader.data_of["/r/00/0000/L0002"] = GONE
-    paths, gaps = outcome(reader, Top("/r"))
+    paths, gaps = outcome(reader, TopZnode("/r"))
     assert "/r/00/0000/L0002" not in paths
     assert gaps == []
 
@@ -69,13 +69,13 @@ def test_an_inner_znode_that_is_gone_from_its_parents_list_too_was_deleted() -> 
     reader = Scripted(TREE)
     reader.data_of["/r/00/0001"] = GONE
     reader.children_of["/r/00"] = [["0000", "0001"], ["0000"]]
-    assert outcome(reader, Top("/r")) == (TREE[:5], [])
+    assert outcome(reader, TopZnode("/r")) == (TREE[:5], [])
 
 
 def test_an_inner_znode_that_vanished_between_data_and_list_was_deleted_too() -> None:
     reader = Scripted(TREE)
     reader.children_of = {"/r/00/0001": [GONE], "/r/00": [["0000", "0001"], ["0000"]]}
-    assert outcome(reader, Top("/r")) == (TREE[:6], [])
+    assert outcome(reader, TopZnode("/r")) == (TREE[:6], [])
 
 
 def test_an_inner_znode_that_is_back_in_its_parents_list_is_a_gap() -> None:
@@ -85,7 +85,7 @@ def test_an_inner_znode_that_is_back_in_its_parents_list_is_a_gap() -> None:
             reader.data_of["/r/00/0001"] = GONE
         else:
             reader.children_of["/r/00/0001"] = [GONE]
-        assert outcome(reader, Top("/r"))[1] == ["/r/00/0001"]
+        assert outcome(reader, TopZnode("/r"))[1] == ["/r/00/0001"]
 
 
 def test_a_parent_that_is_gone_as_well_was_deleted_and_one_that_cannot_be_listed_proves_nothing() -> None:
@@ -93,20 +93,20 @@ def test_a_parent_that_is_gone_as_well_was_deleted_and_one_that_cannot_be_listed
         reader = Scripted(TREE)
         reader.data_of["/r/00/0001"] = GONE
         reader.children_of["/r/00"] = [["0000", "0001"], second]
-        assert outcome(reader, Top("/r"))[1] == expected
+        assert outcome(reader, TopZnode("/r"))[1] == expected
 
 
 def test_what_cannot_be_read_or_listed_is_a_gap_and_never_a_shorter_list() -> None:
     reader = Scripted(TREE)
     reader.data_of["/r/00/0000/L0001"] = BROKEN
     reader.children_of["/r/00/0001"] = [BROKEN]
-    paths, gaps = outcome(reader, Top("/r"))
+    paths, gaps = outcome(reader, TopZnode("/r"))
     assert gaps == ["/r/00/0000/L0001", "/r/00/0001"]
     assert "/r/00/0000/L0002" in paths
 
 
 def test_a_tree_without_end_is_a_gap_at_the_limit() -> None:
     is_recursive = ["/" + "/".join("r" * n) for n in range(1, 40)]
-    paths, gaps = outcome(Scripted(is_recursive), Top("/r"))
+    paths, gaps = outcome(Scripted(is_recursive), TopZnode("/r"))
     assert len(paths) == DEPTH_LIMIT + 1
     assert gaps == [paths[-1]]
