@@ -223,6 +223,7 @@ def _find_refusals(
     # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
     cookie = (
         (store_cookie.cookie or UnreadableCookie(store_cookie.damage or "damaged")) if store_cookie else None
+    )
     stored_cookies = [] if cookie is None else [(expected_cookie.bookie_id, cookie)]
     allows_expansion = bookie.conf is not None and bookie.conf.allow_expansion
     current_refusal = (
