@@ -273,7 +273,7 @@ def _instructed_bookies(run: HeldRun, check: Check, count: FindingCount) -> list
     """
     if count.bookie_id is None:
         return []
-    if not any(hold_rule.on is HoldTarget.IDENTITY for hold_rule in check.holds):
+    if not any(hold_rule.target is HoldTarget.IDENTITY for hold_rule in check.holds):
         return [count.bookie_id]
     bookie_ids = {
         key

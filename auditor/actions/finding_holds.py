@@ -45,7 +45,7 @@ def holds_of_findings(
     rows = _findings_with_acceptance(findings.where(F.col("id").isin(*check_ids)), change_rows)
     hold_frames = []
     for hold_target, add_key in _ADD_KEY_BY_TARGET.items():
-        rules = {check.id: (check, rule) for check, rule in declared_rules if rule.on is hold_target}
+        rules = {check.id: (check, rule) for check, rule in declared_rules if rule.target is hold_target}
         if rules:
             severe_rows = rows.where(_is_severe(rules))
             hold_frames.append(_aggregate_holds(add_key(severe_rows, tables), hold_target, rules))

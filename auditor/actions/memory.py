@@ -275,7 +275,7 @@ _COPY_CHECKS = frozenset(
     check.id
     for check in ALL
     for hold_rule in check.holds
-    if hold_rule.on in (HoldTarget.LACKING, HoldTarget.HOLDERS, HoldTarget.COPIES)
+    if hold_rule.target in (HoldTarget.LACKING, HoldTarget.HOLDERS, HoldTarget.COPIES)
 )
 """Checks that place holds on bookies because they have, or lack, copies of the ledger of a finding."""
 

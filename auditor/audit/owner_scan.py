@@ -268,7 +268,7 @@ def write_owner_stores(
         times_by_store = {
             store.text: source.scan_time
             if _difference_reason(owners, store, source) is None
-            else counts.facts[store.text].newest
+            else counts.facts[store.text].newest_time
             for store in owners.stores
             if store.text in counts.facts
         }
@@ -295,7 +295,7 @@ def _count_owners(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_ti
         unowned=sum(row["unowned"] for row in counts),
         lists=counts_by_store,
         facts={row["store"]: StoreFacts(row["gaps"], row["newest"]) for row in store_facts(rows).collect()},
-        same=owners.matches.first_names,
+        first_names=owners.matches.first_names,
         identities=owners.matches.identities,
     )
 

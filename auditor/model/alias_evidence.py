@@ -75,7 +75,7 @@ AliasClaims = Iterable[tuple[str, str, Rule, str]]
 """Pairs of ids that a rule joins: two ids, the rule, and the evidence in words."""
 
 
-MAX_NAME = 253
+MAX_NAME_CHARACTERS = 253
 """Largest length of a DNS name, in characters."""
 
 _IP = re.compile(r"[0-9.]+|.*:.*")
@@ -115,7 +115,7 @@ def shorter_names(host: str) -> Iterator[str]:
     >>> list(shorter_names("bk1.dc1.example")), list(shorter_names("10.0.0.1"))
     (['bk1', 'bk1.dc1'], [])
     """
-    if is_ip(host) or len(host) > MAX_NAME:
+    if is_ip(host) or len(host) > MAX_NAME_CHARACTERS:
         return
     for position, character in enumerate(host):
         if character == "." and position:
@@ -150,14 +150,14 @@ class Contents:
     whole: bool = False
 
     @property
-    def agree(self) -> bool:
+    def has_most_ledgers(self) -> bool:
         """Return whether the live bookie holds most of the ledgers that the absent id should hold.
 
         A few ledgers are not enough. The absent id may be a bookie that received the copies of a dead bookie,
         and is gone now. If the dead bookie comes back, its disks have only some ledgers of the absent id.
 
-        >>> Contents(due=40, held=39, exact=38).agree, Contents(due=40, held=12, exact=12).agree
-        (True, False)
+        >>> [Contents(due=40, held=count, exact=count).has_most_ledgers for count in (39, 12)]
+        [True, False]
         """
         return self.exact >= MIN_COMPARED_LEDGERS and 2 * self.exact > self.due
 
@@ -195,7 +195,7 @@ class ContentComparison:
     def claims_by_ledgers(self) -> AliasClaims:
         """Yield each pair of ids whose ledgers show that they belong to one bookie."""
         for (absent_id, live_id), pair in self.pairs.items():
-            if pair.agree:
+            if pair.has_most_ledgers:
                 ledgers = (
                     f"{pair.exact} of the {pair.due} ledgers that {absent_id} should hold, entry for entry"
                 )

@@ -17,7 +17,7 @@ class Answer(StrEnum):
 
     NOW = "now"
     AFTER = "after"
-    """The bookies may be removed once the causes against it are gone. No data has to be given up first."""
+    """The bookies may be removed once the causes that prevent it are gone. No data has to be given up."""
     NEVER = "never"
     """The bookies must not be removed: ``decommissionbookie`` would wait for ever, or data would be lost."""
     UNKNOWN = "unknown"
@@ -169,10 +169,10 @@ class CopyLoad:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Number of bookies that could replace the leaving bookies, over the ledgers that move.
+    """Smallest and largest number of bookies that could replace the leaving bookies of one ledger.
 
-    ``least`` is None if no ledger moves. ``ledgers_with_least`` is the number of ledgers with ``least``
-    candidates.
+    The numbers are over all ledgers that move. ``least`` is None if no ledger moves. ``ledgers_with_least``
+    is the number of ledgers with ``least`` candidates.
     """
 
     least: int | None

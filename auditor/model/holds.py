@@ -145,7 +145,7 @@ class HoldRule:
     cookie.
     """
 
-    on: HoldTarget
+    target: HoldTarget
     forbids: tuple[ActionKind, ...]
     lift: Lift = Lift.FINDING_GONE
 

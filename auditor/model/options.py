@@ -20,7 +20,7 @@ CLUSTERS = "clusters"
 """Name of the table with clusters in a file of options (`auditor.cli.defaults`)."""
 
 LAST = "last"
-"""Value of ``--since`` for the cluster's newest run with complete tables, next to the new run."""
+"""Value of ``--since`` for the cluster's newest run with complete tables in the parent directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +118,9 @@ class AuditOptions:
     since: Annotated[
         str | None,
         Option(
-            "An earlier run of this cluster, or the word last for the newest run in the directory of this "
-            "run. Data that has not changed since then is taken from that run. The findings are the same as "
-            "without it.",
+            "An earlier run of this cluster, or the word last for the newest run in the parent directory of "
+            "this run. Data that has not changed since then is taken from that run. The findings are the "
+            "same as without it.",
             value="RUN",
         ),
     ] = None

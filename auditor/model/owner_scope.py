@@ -67,15 +67,15 @@ class StoreFacts(NamedTuple):
     """Number of paths of a store that could not be listed, and the time of its newest value in ms."""
 
     gaps: int = 0
-    newest: int | None = None
+    newest_time: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerCounts:
     """Counts by which a run judges its stores of owners; ``lists`` and ``facts`` are by store.
 
-    ``same`` maps the second name of a store to the first. ``identities`` maps every other store to an
-    identity that is the same in every run.
+    ``first_names`` maps the second name of a store to its first name. ``identities`` maps every other store
+    to an identity that is the same in every run.
     """
 
     claims: int
@@ -83,7 +83,7 @@ class OwnerCounts:
     unowned: int
     lists: Mapping[str, ListCounts]
     facts: Mapping[str, StoreFacts]
-    same: Mapping[str, str] = field(default_factory=dict)
+    first_names: Mapping[str, str] = field(default_factory=dict)
     identities: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -155,8 +155,8 @@ def _store_reasons(
         )
     elif source not in stores:
         yield "owners_complete contains this store, but it was not read"
-    if source in counts.same:
-        yield f"it is the store {counts.same[source]} under a second name"
+    if source in counts.first_names:
+        yield f"it is the store {counts.first_names[source]} under a second name"
     lists = counts.lists.get(source, ListCounts())
     if lists.dropped > MAX_DROPPED_SHARE * lists.listed_before:
         lost_ledgers = f"{plural(lists.dropped, 'ledger')} of {lists.listed_before:,}"

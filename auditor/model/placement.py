@@ -272,7 +272,7 @@ class Location:
     """Location of a bookie; ``path`` is normalised, and None if it is not known.
 
     ``groups`` are the bookie's groups in Pulsar's mapping, in order. ``origin`` is the source of the
-    location. ``given`` is the location before normalisation.
+    location. ``given`` is the location as the source has it.
     """
 
     path: str | None

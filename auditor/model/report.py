@@ -222,11 +222,11 @@ class Report:
                     ]
                 for tally in value["run"].get("tally", ()):
                     tally.setdefault("urgency", Urgency.REST)
-            _require_shape(value["run"])
+            _require_run_keys(value["run"])
             parsed_values = {
                 name: read_value(value[name], kind, name) for name, kind in _REPORT_TYPES.items()
             }
-            _require_words(value)
+            _require_known_words(value)
             parsed_values["findings"] = tuple(map(finding_from_json, parsed_values["findings"]))
             return cls(**parsed_values)
         except KeyError as error:
@@ -247,7 +247,7 @@ _REPORT_TYPES: dict[str, Any] = {
 }
 
 
-def _require_words(value: Mapping[str, Any]) -> None:
+def _require_known_words(value: Mapping[str, Any]) -> None:
     """Raise ValueError for a word or a time that no report can have; the message names it."""
     for remark in value["run"]["remarks"]:
         RemarkKind(remark["kind"])
@@ -276,7 +276,7 @@ def _require_words(value: Mapping[str, Any]) -> None:
             raise ValueError(f"run.{name} is not a time: {value['run'][name]}")
 
 
-def _require_shape(run: Mapping[str, Any]) -> None:
+def _require_run_keys(run: Mapping[str, Any]) -> None:
     """Raise an error if a report has fewer run facts than this version: a comparison would mislead."""
     missing_keys = [f"run.{key}" for key in RunFacts.__annotations__ if key not in run]
     missing_keys += [
@@ -301,7 +301,7 @@ def _is_complete(run: RunFacts, coverage: Coverage) -> bool:
 
 
 def is_unaccepted_loss(tally: Tally) -> bool:
-    """Return whether the findings of a tally have an urgency of `DATA_LOSS`, and one is not accepted."""
+    """Return whether the findings of a tally are of `DATA_LOSS`, and at least one is not accepted."""
     return tally["urgency"] in DATA_LOSS and tally["count"] > tally["suppressed"]
 
 
@@ -320,7 +320,7 @@ Fewer than `MIN_DAMAGED_LEDGERS` such records never give 5.
 
 
 MIN_DAMAGED_LEDGERS = 100
-UNDECODABLE = "metadata-unreadable"
+UNDECODABLE_CHECK = "metadata-unreadable"
 
 
 def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) -> int:
@@ -332,7 +332,7 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
             findings are new. Unaccepted findings of `DATA_LOSS` give code 1 with any value.
         fail_on_suspect: count findings of any confidence as confirmed.
     """
-    undecodable_count = report.counts.get(UNDECODABLE, 0)
+    undecodable_count = report.counts.get(UNDECODABLE_CHECK, 0)
     if (
         undecodable_count >= MIN_DAMAGED_LEDGERS
         and undecodable_count > MAX_DAMAGED_SHARE * report.coverage.ledgers.total

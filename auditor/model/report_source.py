@@ -68,8 +68,8 @@ class Leak:
     """One finding `ledger-unowned`; ``owner`` is the last known owner in words, and ``claim`` its path.
 
     ``made`` is the creation time in ms, None if it is not known. ``bytes`` and ``entries`` are those of one
-    copy, None if the ledger is not closed. ``why`` is the reason for calling it a leak, ``doubt`` the
-    evidence against.
+    copy, None if the ledger is not closed. ``why`` is the reason for calling it a leak. ``doubt`` is the
+    evidence against that, or None.
     """
 
     ledger_id: int

@@ -145,7 +145,7 @@ def empty_tally(id: str, urgency: str, severity: str, confidence: str) -> Tally:
 class Step(TypedDict):
     """Instruction for the findings of one check and urgency; suppressed findings do not count.
 
-    ``action`` names at most two of its objects; it is None if nothing is urgent. The first object is
+    ``action`` is the instruction with at most two objects, or None if nothing is urgent. Its first object is
     ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits. ``bkaudit explain`` takes this object
     as its argument.
     """
@@ -208,8 +208,8 @@ class Impact(TypedDict):
 class Changes(TypedDict):
     """Numbers of findings that changed since the run before; suppressed findings count too.
 
-    ``finished`` is the end of the run before. Its ``unseen`` findings were not checked again, so that they do
-    not count as fixed.
+    ``finished`` is the end of the run before. ``unseen`` counts findings of that run that were not checked
+    again, and so do not count as fixed.
     """
 
     previous: Annotated[str, about("the name of that run's directory")]

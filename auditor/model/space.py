@@ -139,8 +139,8 @@ FREEING_ACTIONS = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DELETE_LED
 class SpaceStep:
     """An action that frees bytes of one bookie; ``risk`` begins with a word of `auditor.checks.manual.RISKS`.
 
-    ``bytes`` is the most that the action frees. ``command`` is complete. It is None if the server frees the
-    space by itself, at the time that ``what`` gives. ``permission`` is the gate's answer.
+    ``bytes`` is the most that the action frees. ``command`` can be run as it is. It is None if the server
+    frees the space by itself, at the time that ``what`` gives. ``permission`` is the gate's answer.
 
     Raises:
         TypeError: ``permission`` does not permit an action that frees space on this bookie.

@@ -53,14 +53,14 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableCookie:
     """A cookie that cannot be read: damaged, or of layout 1 or 2."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class NoVersion:
+class MissingVersion:
     """A directory without VERSION.
 
     ``empty`` is True if its subdirectory ``current`` is empty or does not exist. It is None if that is not
@@ -81,7 +81,7 @@ class BookieDirectory:
 
     path: str
     role: str
-    version: Cookie | Unreadable | NoVersion | None
+    version: Cookie | UnreadableCookie | MissingVersion | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def refusal_without_unread(
                 for directory in directories
             ]
         )
-        for assumed_cookie in (expected, NoVersion(empty=True))
+        for assumed_cookie in (expected, MissingVersion(empty=True))
     ]
     return refusals[0] if all(refusals) else None
 
@@ -160,13 +160,13 @@ def refusal_without_unread(
 def old_data_refusal(directories: Sequence[BookieDirectory]) -> Refusal | None:
     """Return the refusal for data older than layout 3, or None; all servers check for it first."""
     for directory in directories:
-        if isinstance(directory.version, NoVersion) and directory.version.old_data:
+        if isinstance(directory.version, MissingVersion) and directory.version.old_data:
             reason = f"{directory.path} keeps data of before layout 3: upgrade needed"
             return Refusal(IO_EXCEPTION, Fault.OLD_DATA, reason, (directory.path,))
     return None
 
 
-def unreadable_cookie_refusal(cookie: Unreadable, path: str | None, stored_id: str | None) -> Refusal:
+def unreadable_cookie_refusal(cookie: UnreadableCookie, path: str | None, stored_id: str | None) -> Refusal:
     """Return the refusal for an unreadable cookie.
 
     The cookie is that of the directory ``path``, or the store's under ``stored_id`` if ``path`` is None.
@@ -225,18 +225,18 @@ def _cookie_fields(cookie: Cookie) -> dict[str, str]:
 
 def legacy_refusal(
     expected: Cookie,
-    stored_cookies: Sequence[tuple[str, Cookie | Unreadable]],
+    stored_cookies: Sequence[tuple[str, Cookie | UnreadableCookie]],
     directories: Sequence[BookieDirectory],
     *,
     allow_expansion: bool = False,
 ) -> Refusal | None:
     """Return the refusal of ``LegacyCookieValidation``, or None if the bookie would start.
 
-    If some directories could not be read, the result is None unless the refusal does not depend on them.
+    The result never depends on directories that could not be read (`refusal_without_unread`).
 
     >>> cookie = Cookie(5, "bk1", "/j", ("/l",), None, "x")
-    >>> there = [BookieDirectory("/j", "journal", cookie), BookieDirectory("/l", "ledger", NoVersion(True))]
-    >>> legacy_refusal(cookie, [("bk1", cookie)], there).reason
+    >>> wiped = BookieDirectory("/l", "ledger", MissingVersion(empty=True))
+    >>> legacy_refusal(cookie, [("bk1", cookie)], [BookieDirectory("/j", "journal", cookie), wiped]).reason
     '/l has no VERSION'
 
     Args:
@@ -285,7 +285,7 @@ def unequal_cookie_fields(
 
 def _legacy_decision(
     expected: Cookie,
-    stored_cookies: Sequence[tuple[str, Cookie | Unreadable]],
+    stored_cookies: Sequence[tuple[str, Cookie | UnreadableCookie]],
     directories: Sequence[BookieDirectory],
     allow_expansion: bool,
 ) -> Refusal | None:
@@ -300,7 +300,7 @@ def _legacy_decision(
     missing_directories: list[BookieDirectory] = []
     for directory in directories:
         version = directory.version
-        if isinstance(version, NoVersion):
+        if isinstance(version, MissingVersion):
             missing_directories.append(directory)
         elif version is not None:
             if refusal := _cookie_refusal(expected, version, allow_expansion, directory.path, None):
@@ -318,12 +318,12 @@ def _legacy_decision(
 
 def _cookie_refusal(
     expected: Cookie,
-    cookie: Cookie | Unreadable,
+    cookie: Cookie | UnreadableCookie,
     allow_expansion: bool,
     path: str | None,
     stored_id: str | None,
 ) -> Refusal | None:
-    if isinstance(cookie, Unreadable):
+    if isinstance(cookie, UnreadableCookie):
         return unreadable_cookie_refusal(cookie, path, stored_id)
     if fields := unequal_cookie_fields(expected, cookie, allow_expansion=allow_expansion):
         fault = Fault.STORE_DIFFERS if path is None else Fault.VERSION_DIFFERS
@@ -371,5 +371,5 @@ def _find_non_empty(directories: Iterable[BookieDirectory]) -> list[str]:
     return [
         directory.path
         for directory in directories
-        if isinstance(directory.version, NoVersion) and directory.version.empty is False
+        if isinstance(directory.version, MissingVersion) and directory.version.empty is False
     ]

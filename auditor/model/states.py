@@ -57,7 +57,7 @@ class TimeBasis(StoredWord):
 
     The index time is the time of the state that an index shows. The id of a journal file is not a time. The
     only exception is the first file of a journal, whose id is the bookie's clock at its first start.
-    `auditor.sources.bookies.mark_times` bounds file times and that clock by each other.
+    `auditor.sources.bookies.mark_times` checks file times and that clock against each other.
     """
 
     OPTION = "option"  # --index-time

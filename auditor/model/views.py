@@ -194,8 +194,8 @@ class LogEntriesView:
 
     ``entries`` are BP-34 groups of 24 bytes each, ``count`` is their number. Both are None if the entries of
     the log were not read; ``reason`` then says why. ``lost_count`` counts those of the entries that are in no
-    index at all. ``size`` is the bytes of the entries, or of the whole ledger in the log if they are not
-    known.
+    index at all. ``size`` is the bytes of the entries. If the entries are not known, it is the bytes of the
+    whole ledger in the log.
     """
 
     bookie_id: str

@@ -18,9 +18,9 @@ from auditor.model.index_refusal import FIRST_INDEX_LAYOUT, index_count_refusal,
 from auditor.model.start_refusal import (
     BookieDirectory,
     Fault,
-    NoVersion,
+    MissingVersion,
     Refusal,
-    Unreadable,
+    UnreadableCookie,
     configured_paths,
     directories_refusal,
     legacy_refusal,
@@ -221,7 +221,9 @@ def _find_refusals(
     """
     present_directories = _configured_directories(expected_cookie, matched_directories)
     # An unreadable stored cookie also stops a start. A missing one is handled by the rules below.
-    cookie = (store_cookie.cookie or Unreadable(store_cookie.damage or "damaged")) if store_cookie else None
+    cookie = (
+        (store_cookie.cookie or UnreadableCookie(store_cookie.damage or "damaged")) if store_cookie else None
+    )
     stored_cookies = [] if cookie is None else [(expected_cookie.bookie_id, cookie)]
     allows_expansion = bookie.conf is not None and bookie.conf.allow_expansion
     current_refusal = (
@@ -317,14 +319,14 @@ def _refuse_unnamed_index(
     return unnamed_index_refusal(sorted(paths), bookie.in_rocksdb) if paths else None
 
 
-def _read_version(directory: OwnedDirectory) -> Cookie | Unreadable | NoVersion | None:
+def _read_version(directory: OwnedDirectory) -> Cookie | UnreadableCookie | MissingVersion | None:
     directory_scan = directory.found
     if directory.cookie is not None:
         return directory.cookie
     if directory_scan.version_absent:
-        return NoVersion(directory_scan.empty, directory_scan.old_data)
+        return MissingVersion(directory_scan.empty, directory_scan.old_data)
     # If the audit may not read the file, the bookie may. Only bytes that were read prove damage.
-    return Unreadable(directory.damage or "damaged") if directory_scan.version is not None else None
+    return UnreadableCookie(directory.damage or "damaged") if directory_scan.version is not None else None
 
 
 def _refusal_columns(refusal: Refusal | None, column_prefix: str) -> dict[str, Any]:

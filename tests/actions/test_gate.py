@@ -297,7 +297,7 @@ def test_a_bookie_that_must_not_collect_must_not_start() -> None:
         check.id: {*rule.forbids}
         for check in ALL
         for rule in check.holds
-        if ActionKind.COLLECT in rule.forbids and rule.on is not HoldTarget.METADATA
+        if ActionKind.COLLECT in rule.forbids and rule.target is not HoldTarget.METADATA
     }
     starting = {id for id, kinds in forbidding.items() if ActionKind.START not in kinds}
     assert starting == {*COLLECTED_BY_OTHERS}

@@ -234,7 +234,7 @@ def test_a_fact_that_is_absent_because_it_was_not_read_lifts_nothing(
 
 def test_a_finding_that_was_not_looked_for_lifts_nothing(spark: SparkSession) -> None:
     """Whatever a check rests on: what was not looked at is `Change.UNSEEN`."""
-    checks = [check.id for check in ALL if any(rule.on is HoldTarget.BOOKIE for rule in check.holds)]
+    checks = [check.id for check in ALL if any(rule.target is HoldTarget.BOOKIE for rule in check.holds)]
     rows = [held(id) for id in checks]
     unseen = [change(id, bookie=BOOKIE, change="unseen") for id in checks]
     assert remembered(spark, rows, WHOLE, unseen) == {*checks}

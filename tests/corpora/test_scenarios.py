@@ -52,7 +52,7 @@ MARKED = {
     "random-11": {1},
 }
 # The server cannot read it and gives the whole run up; here it is one finding, and the run goes on.
-UNDECODABLE = {("unreadable-metadata-0", 2)}
+UNDECODABLE_CHECK = {("unreadable-metadata-0", 2)}
 
 
 class Layout(NamedTuple):
@@ -101,7 +101,7 @@ def test_the_server_as_it_is_differs_from_its_exact_form_on_these_ledgers() -> N
 def test_every_closed_ledger_has_the_class_that_the_server_gives(layout: Layout) -> None:
     rows = layout.audited.verdicts()
     for case in layout.cases:
-        if case.own_id in MARKED.get(case.scenario, ()) or (case.scenario, case.own_id) in UNDECODABLE:
+        if case.own_id in MARKED.get(case.scenario, ()) or (case.scenario, case.own_id) in UNDECODABLE_CHECK:
             continue
         row = rows[case.ledger]
         if row["state"] == "CLOSED":
@@ -111,7 +111,7 @@ def test_every_closed_ledger_has_the_class_that_the_server_gives(layout: Layout)
 
 def test_every_ledger_has_the_class_that_brute_force_gives(layout: Layout) -> None:
     rows = layout.audited.verdicts()
-    undecodable = {case.ledger for case in layout.cases if (case.scenario, case.own_id) in UNDECODABLE}
+    undecodable = {case.ledger for case in layout.cases if (case.scenario, case.own_id) in UNDECODABLE_CHECK}
     assert layout.world.undecodable == undecodable
     assert set(rows) == {case.ledger for case in layout.cases}
     for case in layout.cases:

@@ -20,7 +20,7 @@ from typing import Any
 from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError
 from auditor.model.cookie import Cookie, infer_configuration
-from auditor.model.start_refusal import BookieDirectory, NoVersion, Unreadable, configured_paths
+from auditor.model.start_refusal import BookieDirectory, MissingVersion, UnreadableCookie, configured_paths
 from tests.corpora.plain_readers import read_dump
 
 DATA = Path(__file__).parents[1] / "data"
@@ -32,20 +32,20 @@ class Case:
     """A bookie before its start; ``answers`` are the server's by validation: None, or error and message."""
 
     expected: Cookie
-    stored: Cookie | Unreadable | None
+    stored: Cookie | UnreadableCookie | None
     directories: list[BookieDirectory]
     answers: dict[str, dict[str, str] | None]
 
     @property
-    def candidates(self) -> list[tuple[str, Cookie | Unreadable]]:
+    def candidates(self) -> list[tuple[str, Cookie | UnreadableCookie]]:
         return [] if self.stored is None else [(self.expected.bookie_id, self.stored)]
 
 
-def read(text: bytes) -> Cookie | Unreadable:
+def read(text: bytes) -> Cookie | UnreadableCookie:
     try:
         return cookie_codec.decode(text)
     except DecodeError as error:
-        return Unreadable(error.reason)
+        return UnreadableCookie(error.reason)
 
 
 @cache
@@ -70,7 +70,7 @@ def _vector(row: dict[str, Any]) -> Case:
             BookieDirectory(
                 each["path"],
                 each["role"],
-                NoVersion(each["empty"], each["oldData"])
+                MissingVersion(each["empty"], each["oldData"])
                 if each["version"] is None
                 else read(each["version"].encode()),
             )
@@ -81,7 +81,7 @@ def _vector(row: dict[str, Any]) -> Case:
 
 
 @cache
-def store_of(name: str) -> tuple[str, dict[str, Cookie | Unreadable], dict[str, bytes]]:
+def store_of(name: str) -> tuple[str, dict[str, Cookie | UnreadableCookie], dict[str, bytes]]:
     """A corpus's instance id, its store's cookies and its registrations' data, by id."""
     znodes = read_dump(DATA / name / "metadata.jsonl.gz")
     cookies = {

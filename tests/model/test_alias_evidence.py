@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.model.alias_evidence import MAX_NAME, is_ip, is_shared_host, normalise_host, shorter_names
+from auditor.model.alias_evidence import (
+    MAX_NAME_CHARACTERS,
+    is_ip,
+    is_shared_host,
+    normalise_host,
+    shorter_names,
+)
 
 HOSTS = st.text("ab1.-", max_size=12)
 
@@ -31,7 +37,7 @@ def test_a_name_is_shortened_at_its_dots() -> None:
     assert list(shorter_names("a.b.c")) == ["a", "a.b"]
     assert list(shorter_names("a")) == []
     assert list(shorter_names(".a")) == []
-    assert list(shorter_names("a." * MAX_NAME)) == []
+    assert list(shorter_names("a." * MAX_NAME_CHARACTERS)) == []
 
 
 @given(HOSTS)

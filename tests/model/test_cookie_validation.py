@@ -14,9 +14,9 @@ from auditor.model.start_refusal import (
     IO_EXCEPTION,
     BookieDirectory,
     Fault,
-    NoVersion,
+    MissingVersion,
     Refusal,
-    Unreadable,
+    UnreadableCookie,
     configured_paths,
     legacy_refusal,
     unequal_cookie_fields,
@@ -26,8 +26,8 @@ from tests.model.cookie_cases import CORPORA, Case, corpus_cases, read, vectors
 MODES = {"legacy": False, "expansion": True}
 COOKIE = Cookie(5, "bk1:3181", "/j0,/j1", ("/l0", "/l1"), None, "the-instance")
 OTHER = replace(COOKIE, bookie_id="bk2:3181")
-EMPTY, FULL, UNSEEN = NoVersion(empty=True), NoVersion(empty=False), None
-Version = Cookie | Unreadable | NoVersion | None
+EMPTY, FULL, UNSEEN = MissingVersion(empty=True), MissingVersion(empty=False), None
+Version = Cookie | UnreadableCookie | MissingVersion | None
 
 
 def directories(*versions: Version, cookie: Cookie = COOKIE) -> list[BookieDirectory]:
@@ -39,7 +39,10 @@ def directories(*versions: Version, cookie: Cookie = COOKIE) -> list[BookieDirec
 
 
 def start(
-    stored: Cookie | Unreadable | None, *versions: Version, expansion: bool = False, expected: Cookie = COOKIE
+    stored: Cookie | UnreadableCookie | None,
+    *versions: Version,
+    expansion: bool = False,
+    expected: Cookie = COOKIE,
 ) -> Refusal | None:
     there = [] if stored is None else [(COOKIE.bookie_id, stored)]
     return legacy_refusal(expected, there, directories(*versions, cookie=expected), allow_expansion=expansion)
@@ -67,7 +70,7 @@ def blames_what_the_server_blames(case: Case, refusal: Refusal, message: str | N
     if refusal.fault in (Fault.VERSION_DIFFERS, Fault.VERSION_INSTANCE, Fault.VERSION_UNREADABLE):
         [path] = refusal.paths
         [version] = [each.version for each in case.directories if each.path == path]
-        assert isinstance(version, Cookie | Unreadable)
+        assert isinstance(version, Cookie | UnreadableCookie)
         blamed = version
     if message is not None and "is not matching with [" in message:
         assert refusal.fault in (Fault.STORE_DIFFERS, Fault.VERSION_DIFFERS)
@@ -80,7 +83,7 @@ def blames_what_the_server_blames(case: Case, refusal: Refusal, message: str | N
         assert isinstance(blamed, Cookie)
         assert message.endswith(f"is not matching with {blamed.instance_id or 'null'}")
     elif message is not None and "too old version" in message:
-        assert isinstance(blamed, Unreadable)
+        assert isinstance(blamed, UnreadableCookie)
         assert "does not contain" in blamed.reason
     elif message is not None:
         unreadable = (Fault.VERSION_UNREADABLE, Fault.STORE_UNREADABLE, Fault.OLD_DATA)
@@ -181,7 +184,7 @@ def test_a_new_bookie_starts_on_empty_directories(expansion: bool) -> None:
     assert start(None, *[EMPTY] * 4, expansion=expansion) is None
     refused = start(None, EMPTY, EMPTY, FULL, EMPTY, expansion=expansion)
     assert faults(refused) == (Fault.NOT_EMPTY, ("/l0",))
-    assert start(None, EMPTY, EMPTY, NoVersion(empty=None), EMPTY, expansion=expansion) is None
+    assert start(None, EMPTY, EMPTY, MissingVersion(empty=None), EMPTY, expansion=expansion) is None
 
 
 @pytest.mark.parametrize("expansion", [False, True])
@@ -236,7 +239,7 @@ def test_a_version_that_differs_or_cannot_be_read_refuses_every_start(
 ) -> None:
     refusal = start(stored, COOKIE, COOKIE, OTHER, EMPTY, expansion=expansion)
     assert faults(refusal) == (Fault.VERSION_DIFFERS, ("/l0",))
-    refusal = start(stored, COOKIE, COOKIE, EMPTY, Unreadable("cut"), expansion=expansion)
+    refusal = start(stored, COOKIE, COOKIE, EMPTY, UnreadableCookie("cut"), expansion=expansion)
     assert faults(refusal) == (Fault.VERSION_UNREADABLE, ("/l1",))
     assert refusal is not None
     assert "cut" in refusal.reason
@@ -244,7 +247,7 @@ def test_a_version_that_differs_or_cannot_be_read_refuses_every_start(
 
 def test_every_id_that_could_be_the_bookies_is_asked_for() -> None:
     there = directories(*[COOKIE] * 4)
-    both: list[tuple[str, Cookie | Unreadable]] = [("10.0.0.1:3181", OTHER), ("bk1:3181", COOKIE)]
+    both: list[tuple[str, Cookie | UnreadableCookie]] = [("10.0.0.1:3181", OTHER), ("bk1:3181", COOKIE)]
     refusal = legacy_refusal(COOKIE, both, there)
     assert refusal is not None
     assert (refusal.fault, refusal.stored_id) == (Fault.STORE_DIFFERS, "10.0.0.1:3181")
@@ -254,8 +257,8 @@ def test_every_id_that_could_be_the_bookies_is_asked_for() -> None:
 
 
 def test_the_first_fault_is_the_one_that_is_reported() -> None:
-    old = NoVersion(empty=True, old_data=True)
-    damage = Unreadable("cut")
+    old = MissingVersion(empty=True, old_data=True)
+    damage = UnreadableCookie("cut")
     assert faults(start(damage, OTHER, damage, old, EMPTY)) == (Fault.OLD_DATA, ("/l0",))
     assert faults(start(damage, OTHER, damage, FULL, EMPTY)) == (Fault.STORE_UNREADABLE, ())
     assert faults(start(OTHER, OTHER, damage, FULL, EMPTY)) == (Fault.STORE_DIFFERS, ())
@@ -293,9 +296,9 @@ COOKIES = st.builds(
     st.none() | PATHS,
     st.none() | NAMES,
 )
-VERSIONS = st.sampled_from([COOKIE, OTHER, EMPTY, FULL, Unreadable("cut"), UNSEEN])
+VERSIONS = st.sampled_from([COOKIE, OTHER, EMPTY, FULL, UnreadableCookie("cut"), UNSEEN])
 ANY_FOUR = st.tuples(VERSIONS, VERSIONS, VERSIONS, VERSIONS)
-STORED = st.sampled_from([None, COOKIE, OTHER, Unreadable("cut")])
+STORED = st.sampled_from([None, COOKIE, OTHER, UnreadableCookie("cut")])
 
 
 @given(COOKIES, st.booleans())
@@ -306,7 +309,7 @@ def test_a_healthy_bookie_is_never_refused(cookie: Cookie, expansion: bool) -> N
 
 @given(STORED, ANY_FOUR)
 def test_only_a_missing_version_is_refused_without_expansion_and_not_with_it(
-    stored: Cookie | Unreadable | None, versions: tuple[Version, ...]
+    stored: Cookie | UnreadableCookie | None, versions: tuple[Version, ...]
 ) -> None:
     refusal = start(stored, *versions)
     if refusal is None:
@@ -317,7 +320,7 @@ def test_only_a_missing_version_is_refused_without_expansion_and_not_with_it(
 
 @given(STORED, ANY_FOUR, ANY_FOUR, st.booleans())
 def test_what_is_refused_unseen_is_refused_when_seen(
-    stored: Cookie | Unreadable | None,
+    stored: Cookie | UnreadableCookie | None,
     versions: tuple[Version, ...],
     behind: tuple[Version, ...],
     expansion: bool,
@@ -329,7 +332,7 @@ def test_what_is_refused_unseen_is_refused_when_seen(
 
 @given(STORED, ANY_FOUR, st.booleans())
 def test_a_refusal_names_what_is_at_fault(
-    stored: Cookie | Unreadable | None, versions: tuple[Version, ...], expansion: bool
+    stored: Cookie | UnreadableCookie | None, versions: tuple[Version, ...], expansion: bool
 ) -> None:
     refusal = start(stored, *versions, expansion=expansion)
     if refusal is not None:

@@ -26,7 +26,7 @@ from auditor.model.bookie_id import (
 )
 from auditor.model.cookie import Cookie
 from auditor.model.placement import Location
-from auditor.model.start_refusal import INVALID_COOKIE, BookieDirectory, NoVersion, legacy_refusal
+from auditor.model.start_refusal import INVALID_COOKIE, BookieDirectory, MissingVersion, legacy_refusal
 from auditor.sources.bookies.rpc.connection import endpoints
 from auditor.sources.metadata.store import ClusterNodes, Znode
 from auditor.sources.racks import locate
@@ -196,7 +196,7 @@ def test_a_bookie_whose_id_was_changed_does_not_start() -> None:
     assert refusal.error == INVALID_COOKIE
     assert legacy_refusal(stamped, [("bk1:3181", stamped)], there) is None
     empty = [
-        BookieDirectory(path, role, NoVersion(empty=True))
+        BookieDirectory(path, role, MissingVersion(empty=True))
         for path, role in (("/j", "journal"), ("/l", "ledger"))
     ]
     assert legacy_refusal(renamed, [], empty) is None

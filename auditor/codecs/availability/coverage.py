@@ -34,7 +34,7 @@ from auditor.codecs.availability.maximal import MAX_RUN_ENTRIES
 from auditor.errors import CoverageLimitError
 
 MAX_RUNS = 2**21
-"""Largest number of runs in one comparison (200 MB, one second), besides two for each set and interval."""
+"""Largest number of runs in one comparison (200 MB, one second); two per set and interval do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _active_rows(batch: GroupBatch, run_end: Longs, low: Longs) -> Longs:
 
 
 def _window(window: Longs, period: Longs, interval_size: Longs) -> Longs:
-    """Return the least common multiple of window and period, but at most the interval's span."""
+    """Return the least common multiple of window and period, but at most the size of the interval."""
     # Compared before it is multiplied: the product could pass int64.
     cofactor = window // np.gcd(window, period)
     return np.where(cofactor > interval_size // period, interval_size, cofactor * period)
@@ -131,7 +131,7 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int)
 
 
 def runs_of_steps(steps: Steps, is_kept: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
-    """Return start, end and interval of each maximal run of steps with ``is_kept``, within one interval each.
+    """Return start, end and interval of each maximal run of steps with ``is_kept``; intervals end runs.
 
     >>> steps = sweep([GroupBatch.from_tuples([[(0, 9, 1, 3)]])], [1])
     >>> [part.tolist() for part in runs_of_steps(steps, steps.total == 0)]

@@ -82,7 +82,7 @@ class Journal(LengthPrefixed):
     """
 
     version: int
-    first: int
+    first_record_offset: int
     end: int | None = None
     cut: bool = False
     replay_error: ReplayError | None = None
@@ -110,7 +110,7 @@ class Journal(LengthPrefixed):
         Raises `DecodeError` at a record that no server can have written, after it has yielded all earlier
         records.
         """
-        offset = start if start > 0 else self.first
+        offset = start if start > 0 else self.first_record_offset
         block_size = next_block(0)
         while self.end is None:
             block = self._block(offset, block_size)

@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from auditor.errors import DecodeError
 
 FORMAT_NAME = "bbolt database"
-BRANCH, LEAF, META = 1, 2, 4
+BRANCH_PAGE, LEAF_PAGE, META_PAGE = 1, 2, 4
 PAGE_HEADER = struct.Struct("<QHHI")
 META_FIELDS = struct.Struct("<IIIIQQQQQQ")
 BUCKET_HEADER = struct.Struct("<QQ")
-MAGIC, FORMAT = 0xED0CDAED, 2
+MAGIC, FORMAT_VERSION = 0xED0CDAED, 2
 PAGE_SIZES = tuple(1024 << shift for shift in range(7))  # 1 KiB to 64 KiB: what machines use
 MAX_DEPTH = 32
 """Largest depth of branch pages. A billion keys need five."""
@@ -140,7 +140,7 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
     end = offset + (1 + overflow) * meta.page_size
     if page_number != number:
         raise DecodeError(FORMAT_NAME, offset, f"page {number} has number {page_number} in its header")
-    if kind not in (BRANCH, LEAF):
+    if kind not in (BRANCH_PAGE, LEAF_PAGE):
         raise DecodeError(
             FORMAT_NAME, offset + 8, f"page {number} is of kind {kind}, neither branch nor leaf"
         )
@@ -158,7 +158,7 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
     """
     # The smaller of what the meta page says and what the file has room for: a false number allocates nothing.
     is_visited = np.zeros(min(meta.pages, len(data) // meta.page_size + 1), bool)
-    if PAGE_HEADER.unpack_from(data, root.start)[1] == LEAF:
+    if PAGE_HEADER.unpack_from(data, root.start)[1] == LEAF_PAGE:
         yield root
         return
     # Iterators on a stack: how deep a damaged tree goes is bounded by MAX_DEPTH, not by Python's recursion.
@@ -175,7 +175,7 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
             if is_visited[child]:
                 raise DecodeError(FORMAT_NAME, span.start, f"page {child} has two references")
             is_visited[child] = True
-            if PAGE_HEADER.unpack_from(data, span.start)[1] == BRANCH:
+            if PAGE_HEADER.unpack_from(data, span.start)[1] == BRANCH_PAGE:
                 if len(child_iterators) == MAX_DEPTH:
                     raise DecodeError(
                         FORMAT_NAME, span.start, f"more than {MAX_DEPTH} branch pages above one another"
@@ -191,7 +191,7 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
     """Read the elements of many leaves, which `leaves` returned, at once."""
     page_heads = _records_at(data, offsets, _PAGE_HEADER_DTYPE)
     counts = page_heads["count"].astype(np.int64)
-    is_valid_leaf = (page_heads["kind"] == LEAF) & (PAGE_HEADER.size + 16 * counts <= end - offsets)
+    is_valid_leaf = (page_heads["kind"] == LEAF_PAGE) & (PAGE_HEADER.size + 16 * counts <= end - offsets)
     damaged = {
         int(leaf): DecodeError(FORMAT_NAME, int(offsets[leaf]), "no leaf page, or no room for its elements")
         for leaf in np.flatnonzero(~is_valid_leaf)
@@ -252,8 +252,8 @@ def _read_meta_page(data: memoryview, offset: int, number: int) -> Meta | None:
     magic, version, page_size, _, root, _, _, pages, transaction, checksum = META_FIELDS.unpack_from(
         data, fields_offset
     )
-    header = (page_number, bool(kind & META), magic, version)
-    if header != (number, True, MAGIC, FORMAT) or page_size not in PAGE_SIZES:
+    header = (page_number, bool(kind & META_PAGE), magic, version)
+    if header != (number, True, MAGIC, FORMAT_VERSION) or page_size not in PAGE_SIZES:
         return None
     if checksum != fnv_1a(bytes(data[fields_offset : fields_offset + META_FIELDS.size - 8])):
         return None
@@ -272,7 +272,7 @@ def _bucket_root(data: memoryview, meta: Meta, span: PageSpan) -> PageSpan:
         raise DecodeError(
             FORMAT_NAME, inline_page.start, "a bucket within a value is shorter than a page's header"
         )
-    if PAGE_HEADER.unpack_from(data, inline_page.start)[1] != LEAF:
+    if PAGE_HEADER.unpack_from(data, inline_page.start)[1] != LEAF_PAGE:
         raise DecodeError(FORMAT_NAME, inline_page.start + 8, "a bucket within a value is no leaf")
     return inline_page
 

@@ -46,12 +46,15 @@ class KeyValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """The revisions of many changes (keys of the bucket), as columns. Only ``valid`` rows have a meaning."""
+    """The revisions of many changes (keys of the bucket), as columns.
 
-    main: NDArray[np.int64]
-    sub: NDArray[np.int64]
-    deleted: NDArray[np.bool_]
-    valid: NDArray[np.bool_]
+    A row has a meaning only if ``is_valid`` is True.
+    """
+
+    main_revisions: NDArray[np.int64]
+    sub_revisions: NDArray[np.int64]
+    is_deleted: NDArray[np.bool_]
+    is_valid: NDArray[np.bool_]
 
 
 def decode_key_value(data: bytes) -> KeyValue:
@@ -91,15 +94,15 @@ def revisions(data: memoryview, leaf_elements: Elements) -> Revisions:
     """Read the revisions of many changes at once."""
     key_length = leaf_elements.value_at - leaf_elements.key_at
     is_deleted = key_length == REVISION_BYTES + 1
-    valid = ((key_length == REVISION_BYTES) | is_deleted) & ~leaf_elements.is_bucket
+    is_valid = ((key_length == REVISION_BYTES) | is_deleted) & ~leaf_elements.is_bucket
     # Rows of another length are read too, from the beginning of the file, and not used.
-    rows = windows(data, np.where(valid, leaf_elements.key_at, 0), REVISION_BYTES)
-    main = np.ascontiguousarray(rows[:, :8]).view(">i8").ravel().astype(np.int64)
-    sub = np.ascontiguousarray(rows[:, 9:]).view(">i8").ravel().astype(np.int64)
-    valid &= (rows[:, _SEPARATOR_OFFSET] == _SEPARATOR) & (main >= 0) & (sub >= 0)
+    key_rows = windows(data, np.where(is_valid, leaf_elements.key_at, 0), REVISION_BYTES)
+    main_revisions = np.ascontiguousarray(key_rows[:, :8]).view(">i8").ravel().astype(np.int64)
+    sub_revisions = np.ascontiguousarray(key_rows[:, 9:]).view(">i8").ravel().astype(np.int64)
+    is_valid &= (key_rows[:, _SEPARATOR_OFFSET] == _SEPARATOR) & (main_revisions >= 0) & (sub_revisions >= 0)
     octets = np.frombuffer(data, np.uint8)
-    valid &= ~is_deleted | (octets[np.where(is_deleted, leaf_elements.value_at - 1, 0)] == _DELETION_MARK)
-    return Revisions(main, sub, is_deleted, valid)
+    is_valid &= ~is_deleted | (octets[np.where(is_deleted, leaf_elements.value_at - 1, 0)] == _DELETION_MARK)
+    return Revisions(main_revisions, sub_revisions, is_deleted, is_valid)
 
 
 def key_spans(data: memoryview, leaf_elements: Elements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

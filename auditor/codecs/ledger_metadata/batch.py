@@ -230,13 +230,15 @@ def read_text(values: ByteColumn, start: int) -> LedgerFields:
 
 def _read_messages(version: int, octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> LedgerFields:
     ledgers = read_fields(octets, starts, ends, _NUMBER_FIELDS, _BLOB_FIELDS)
-    segments, custom = ledgers.blobs[LedgerField.SEGMENT], ledgers.blobs[LedgerField.CUSTOM]
+    segments, custom_fields = ledgers.blobs[LedgerField.SEGMENT], ledgers.blobs[LedgerField.CUSTOM]
     return LedgerFields(
         version,
         octets,
         ledgers,
         read_fields(octets, segments.starts, segments.ends, (SegmentField.FIRST,), (SegmentField.MEMBER,)),
-        read_fields(octets, custom.starts, custom.ends, (), (CustomField.KEY, CustomField.VALUE)),
+        read_fields(
+            octets, custom_fields.starts, custom_fields.ends, (), (CustomField.KEY, CustomField.VALUE)
+        ),
     )
 
 
@@ -348,7 +350,7 @@ class _SingleLedgers:
 
 
 def _number_texts(texts: list[str]) -> tuple[Longs, list[str]]:
-    """Return each word as an index into a list of the distinct words, and the list."""
+    """Return each text as an index into a list of the distinct texts, and the list."""
     number_by_text: dict[str, int] = {}
     text_numbers = [number_by_text.setdefault(text, len(number_by_text)) for text in texts]
     return np.array(text_numbers, np.int64), list(number_by_text)

@@ -53,6 +53,6 @@ def interpret(version: int, message: LedgerMetadataFormat, store_ctime: int | No
         digest_type=DIGESTS[message.digestType] if has_password else None,
         ctime=message.ctime if message.HasField("ctime") else store_ctime,
         ctoken=message.cToken,
-        custom_metadata={text(entry.key): entry.value for entry in message.customMetadata},
+        custom_metadata={text(custom_item.key): custom_item.value for custom_item in message.customMetadata},
         has_password=has_password,
     )

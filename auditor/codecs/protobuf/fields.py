@@ -114,29 +114,31 @@ class _FieldColumns:
 
         Return whether the field is valid, and where it ends.
         """
-        tag = self._data.take(offsets)
+        field_tags = self._data.take(offsets)
         value, next_offsets, is_valid = varints(self._data, offsets + 1)
-        wire_type = tag & 7
+        wire_type = field_tags & 7
         is_bytes = wire_type == 2
         # A length beyond the message would leave what follows without sense, and could pass any integer.
         length = np.where(is_bytes, value, 0)
         is_valid &= (
-            (tag >= 8)
-            & (tag < 0x80)
+            (field_tags >= 8)
+            & (field_tags < 0x80)
             & (is_bytes | (wire_type == 0))
             & (length >= 0)
             & (length <= end - next_offsets)
         )
         start, next_offsets = next_offsets, next_offsets + length
         # The server writes fields in one order, so at most steps all messages have the same: no masks then.
-        is_uniform = bool(is_valid.all()) and bool((tag == tag[0]).all())
-        tags = tag[:1] if is_uniform else np.flatnonzero(np.bincount(tag[is_valid], minlength=1))
-        for field_tag in tags.tolist():
+        is_uniform = bool(is_valid.all()) and bool((field_tags == field_tags[0]).all())
+        distinct_tags = (
+            field_tags[:1] if is_uniform else np.flatnonzero(np.bincount(field_tags[is_valid], minlength=1))
+        )
+        for field_tag in distinct_tags.tolist():
             number, is_blob = field_tag >> 3, field_tag & 7 == 2
             if number not in self._is_present:
                 continue
             field_rows: slice | Longs = (
-                slice(None) if is_uniform else np.flatnonzero(is_valid & (tag == field_tag))
+                slice(None) if is_uniform else np.flatnonzero(is_valid & (field_tags == field_tag))
             )
             if is_blob != (number in self._blob_parts):
                 is_valid[field_rows] = False
@@ -172,10 +174,10 @@ def _find_fields(message: bytes) -> array[int]:
         if value >= 0x80:
             value &= 0x7F
             for shift in range(7, 7 * _MAX_VARINT_BYTES, 7):
-                byte = message[offset] if offset < end else 0
-                value |= (byte & 0x7F) << shift
+                current_byte = message[offset] if offset < end else 0
+                value |= (current_byte & 0x7F) << shift
                 offset += 1
-                if byte < 0x80:
+                if current_byte < 0x80:
                     break
         if tag & 7 == 2:
             offset += value

@@ -58,7 +58,7 @@ def parse(message_type: type[MessageT], data: bytes, format_name: str, start: in
     if len(data) - start > MAX_TEXT_BYTES:
         raise DecodeError(format_name, start + MAX_TEXT_BYTES, f"text of more than {MAX_TEXT_BYTES} bytes")
     message = message_type()
-    _Parser(data, format_name, start).message(message, closing=b"")
+    _Parser(data, format_name, start).parse_message(message, closing=b"")
     require_fields(message, format_name, len(data))
     return message
 
@@ -123,7 +123,7 @@ class _Parser:
         token = _TOKEN_PATTERN.match(self.data, self.offset)
         self.token = token[0] if token else b""
 
-    def next(self) -> bytes:
+    def take_token(self) -> bytes:
         token = self.token
         self.advance(self.offset + len(token))
         return token
@@ -131,13 +131,13 @@ class _Parser:
     def take_if(self, *tokens: bytes) -> bool:
         if self.token not in tokens:
             return False
-        self.next()
+        self.take_token()
         return True
 
     def fail(self, reason: str, offset: int | None = None) -> NoReturn:
         raise DecodeError(self.format_name, self.offset if offset is None else offset, reason)
 
-    def message(self, message: Message, closing: bytes) -> None:
+    def parse_message(self, message: Message, closing: bytes) -> None:
         fields = message.DESCRIPTOR.fields_by_name
         while self.token != closing:
             if not self.token:
@@ -147,46 +147,46 @@ class _Parser:
             if field is None:
                 # Not repeated: where a quote is broken, this can be a piece of a password.
                 self.fail(f"no field of {message.DESCRIPTOR.name}")
-            self.next()
+            self.take_token()
             if not self.take_if(b":") and field.type != FieldDescriptor.TYPE_MESSAGE:
                 self.fail(f"{name} has no colon")
-            self.values(message, field)
+            self.parse_values(message, field)
             self.take_if(b";", b",")
 
-    def values(self, message: Message, field: FieldDescriptor) -> None:
+    def parse_values(self, message: Message, field: FieldDescriptor) -> None:
         if not (field.is_repeated and self.take_if(b"[")):
-            self.value(message, field)
+            self.parse_value(message, field)
         elif not self.take_if(b"]"):
-            self.value(message, field)
+            self.parse_value(message, field)
             while not self.take_if(b"]"):
                 if not self.take_if(b","):
                     self.fail(f"the list of {field.name} has neither a comma nor its end")
-                self.value(message, field)
+                self.parse_value(message, field)
 
-    def value(self, message: Message, field: FieldDescriptor) -> None:
+    def parse_value(self, message: Message, field: FieldDescriptor) -> None:
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             closing = _CLOSING_BRACKETS.get(self.token)
             if closing is None:
                 self.fail(f"{field.name} has no opening brace")
-            self.next()
-            self.message(getattr(message, field.name).add(), closing)
-            self.next()
+            self.take_token()
+            self.parse_message(getattr(message, field.name).add(), closing)
+            self.take_token()
             return
-        value = self.scalar(field)
+        value = self.parse_scalar(field)
         if field.is_repeated:
             getattr(message, field.name).append(value)
         else:
             setattr(message, field.name, value)
 
-    def scalar(self, field: FieldDescriptor) -> Any:
+    def parse_scalar(self, field: FieldDescriptor) -> Any:
         if field.type in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES):
-            value = self.string(field)
+            value = self.parse_string(field)
             return value if field.type == FieldDescriptor.TYPE_BYTES else value.decode("utf-8", "replace")
         if field.type == FieldDescriptor.TYPE_ENUM:
-            return self.enum(field)
-        return self.integer(field, 31 if field.type == FieldDescriptor.TYPE_INT32 else 63)
+            return self.parse_enum(field)
+        return self.parse_integer(field, 31 if field.type == FieldDescriptor.TYPE_INT32 else 63)
 
-    def string(self, field: FieldDescriptor) -> bytes:
+    def parse_string(self, field: FieldDescriptor) -> bytes:
         parts: list[bytes] = []
         while self.token[:1] in (b'"', b"'"):
             if len(self.token) == 1:
@@ -195,12 +195,12 @@ class _Parser:
                 parts.append(unescape(self.token[1:-1]))
             except ValueError as error:
                 self.fail(f"{field.name} has an invalid escape", self.offset + 1 + int(error.args[0]))
-            self.next()
+            self.take_token()
         if not parts:
             self.fail(f"{field.name} is not a quoted string")
         return b"".join(parts)
 
-    def integer(self, field: FieldDescriptor, number_bits: int) -> int:
+    def parse_integer(self, field: FieldDescriptor, number_bits: int) -> int:
         match = _INTEGER_PATTERN.fullmatch(self.token)
         if match is None:
             self.fail(f"{field.name} is not an integer")
@@ -209,16 +209,16 @@ class _Parser:
         value = -value if sign else value
         if not -(1 << number_bits) <= value < 1 << number_bits:
             self.fail(f"{field.name} does not fit {number_bits + 1} bits")
-        self.next()
+        self.take_token()
         return value
 
-    def enum(self, field: FieldDescriptor) -> int:
+    def parse_enum(self, field: FieldDescriptor) -> int:
         offset = self.offset
         values = cast(EnumDescriptor, field.enum_type)
         if self.token and self.token[:1] in b"0123456789+-":
-            enum_value = values.values_by_number.get(self.integer(field, 31))
+            enum_value = values.values_by_number.get(self.parse_integer(field, 31))
         else:
-            enum_value = values.values_by_name.get(self.next().decode("latin-1"))
+            enum_value = values.values_by_name.get(self.take_token().decode("latin-1"))
         if enum_value is None:
             self.fail(f"{field.name} has no such value", offset)
         return enum_value.number

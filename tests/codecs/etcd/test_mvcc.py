@@ -62,10 +62,15 @@ def test_many_changes_are_read_at_once_as_one_by_one(
         ]
     )
     stamps = revisions(data, found)
-    assert stamps.valid.all()
-    assert list(zip(stamps.main.tolist(), stamps.sub.tolist(), stamps.deleted.tolist(), strict=True)) == [
-        row[:3] for row in rows
-    ]
+    assert stamps.is_valid.all()
+    assert list(
+        zip(
+            stamps.main_revisions.tolist(),
+            stamps.sub_revisions.tolist(),
+            stamps.is_deleted.tolist(),
+            strict=True,
+        )
+    ) == [row[:3] for row in rows]
     begin, end = key_spans(data, found)
     assert [bytes(data[a:b]) for a, b in zip(begin.tolist(), end.tolist(), strict=True)] == [
         row[3] for row in rows
@@ -87,7 +92,7 @@ def test_many_changes_are_read_at_once_as_one_by_one(
 )
 def test_what_is_no_revision_is_not_taken_for_one(key: bytes) -> None:
     data, found = taken([(revision(1), b""), (key, b""), (revision(2), b"")])
-    assert revisions(data, found).valid.tolist() == [True, False, True]
+    assert revisions(data, found).is_valid.tolist() == [True, False, True]
     with pytest.raises(DecodeError):
         decode_revision(key)
 

@@ -158,7 +158,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
                 leaf_columns = (
                     leaf_elements.value_at,
                     leaf_elements.value_end,
-                    revisions(data, leaf_elements).main,
+                    revisions(data, leaf_elements).main_revisions,
                     *keys,
                 )
                 change_rows = zip(

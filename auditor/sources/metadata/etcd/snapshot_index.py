@@ -157,7 +157,7 @@ def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan])
         pass_state.record_damage(damage, first_leaf + leaf_number + 1)
     key_revisions = revisions(data, leaf_elements)
     key_at, key_end = key_spans(data, leaf_elements)
-    is_valid = key_revisions.valid & (key_at >= 0)
+    is_valid = key_revisions.is_valid & (key_at >= 0)
     is_valid &= ~_find_unordered(pass_state, key_revisions, is_valid)
     for row in np.flatnonzero(~is_valid).tolist():
         reason = "not a change of a key, or older than the change before it"
@@ -175,7 +175,7 @@ def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan])
     )
     is_ledger, highs, lows = find_identities(data, pass_state.scope, key_at[rows], key_end[rows])
     ledgers = rows[is_ledger]
-    change_kinds[ledgers] = np.where(key_revisions.deleted[ledgers], _LEDGER_DELETION, _LEDGER_WRITE)
+    change_kinds[ledgers] = np.where(key_revisions.is_deleted[ledgers], _LEDGER_DELETION, _LEDGER_WRITE)
     # Copies, because a column view would keep the array of both halves alive.
     pass_state.low.append(lows.copy())
     pass_state.high.append(highs.copy() if highs.any() else np.empty(0, np.uint64))
@@ -195,7 +195,7 @@ def _find_unordered(
     is_unordered = np.zeros(len(is_valid), bool)
     rows = np.flatnonzero(is_valid)
     if rows.size:
-        mains, subs = key_revisions.main[rows], key_revisions.sub[rows]
+        mains, subs = key_revisions.main_revisions[rows], key_revisions.sub_revisions[rows]
         last_mains = np.concatenate([[pass_state.last_revision[0]], mains[:-1]])
         last_subs = np.concatenate([[pass_state.last_revision[1]], subs[:-1]])
         is_unordered[rows] = (mains < last_mains) | ((mains == last_mains) & (subs <= last_subs))
@@ -291,7 +291,7 @@ def _add_other_keys(
         for row in rows_of_length[np.unique(names, return_index=True)[1]].tolist():
             key = bytes(data[int(key_at[row]) : int(key_end[row])])
             span = PageSpan(int(leaf_elements.value_at[row]), int(leaf_elements.value_end[row]))
-            pass_state.other_keys[key] = (pass_state.changes + row, span, bool(key_revisions.deleted[row]))
+            pass_state.other_keys[key] = (pass_state.changes + row, span, bool(key_revisions.is_deleted[row]))
 
 
 def _make_index(data: memoryview, meta: Meta, pass_state: _PassState) -> EtcdSnapshotIndex:
@@ -387,7 +387,7 @@ def _add_markers(
     """Record in ``presence`` whether each marker key exists. The pages must come in the order of time."""
     leaf_starts, leaf_ends = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, leaf_ends)
-    is_deleted = revisions(data, leaf_elements).deleted
+    is_deleted = revisions(data, leaf_elements).is_deleted
     key_at, key_end = key_spans(data, leaf_elements)
     rows = []
     for marker in markers:
