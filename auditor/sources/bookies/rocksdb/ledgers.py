@@ -352,10 +352,7 @@ SCOPED_KEY_BYTES = 8 + KEY_BYTES
 def scoped_ledgers(
     batches: Iterable[Rows], unexpected_rows: UnexpectedRows
 ) -> Iterator[tuple[int, JoinedLedgers]]:
-    """Fold the rows of ``locations-scoped``, scope by scope. Yield each scope with its ledgers.
-
-    Rows that no server writes go to ``unexpected_rows``.
-    """
+    """Yield each scope of ``locations-scoped`` with its ledgers. Invalid rows go to ``unexpected_rows``."""
     rows_by_scope = (
         scope_and_rows for rows in batches for scope_and_rows in _split_by_scope(rows, unexpected_rows)
     )
