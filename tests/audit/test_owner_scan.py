@@ -31,7 +31,7 @@ def scan(
 
     run = SimpleNamespace(remove=lambda name: None)
     stores = frozenset() if empty else frozenset({owners})
-    cache = SimpleNamespace(values=lambda *_: stores, write_table=write_table, run=run)
+    cache = SimpleNamespace(distinct_values=lambda *_: stores, write_table=write_table, run=run)
     store = SimpleNamespace(has_neighbour=has_neighbour)
     uri = parse_metadata_uri("zk://h1:2181/east/ledgers")
     source = SimpleNamespace(cache=cache, store=store, uri=uri, live=True)

@@ -52,7 +52,7 @@ def test_confirmed_ones_come_first_and_the_largest_first(run: Path) -> None:
     assert (second.owner, second.made, second.doubt) == ("topic shop/orders/returns", 1000, None)
     assert (empty.bytes, empty.entries) == (0, 0)
     assert (unclosed.bytes, unclosed.entries, unclosed.doubt) == (None, None, "a gap")
-    assert second.why == f"{TOPIC} does not name it; an earlier run found the same"
+    assert second.why == f"{TOPIC} does not name this ledger; an earlier run found the same"
     assert leaks.totals() == LeakTotals(5, 4, 10_300, 1300, 30)
 
 

@@ -52,7 +52,7 @@ def test_a_finding_may_be_left_out_and_none_asked_for_late(run: Path) -> None:
 
 
 def test_what_is_gone_is_no_finding(run: Path) -> None:
-    with pytest.raises(RunError, match="no row of the finding gone"):
+    with pytest.raises(RunError, match="the row of finding gone is missing or out of order"):
         statuses_in_order(str(run))("gone")
 
 
