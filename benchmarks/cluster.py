@@ -103,7 +103,7 @@ class Cluster:
     >>> Cluster(2_000, full_cluster_size=1_000_000).ledger_ids(np.array([0, 130, 131, 1_999])).tolist()
     [0, 130, 65536, 983074]
     >>> cluster = Cluster(20_000, 10)
-    >>> len(cluster.findings()), sum(len(alike.ids) for alike in cluster.groups_of_ledgers())
+    >>> len(cluster.findings()), sum(len(group.ids) for group in cluster.groups_of_ledgers())
     (40, 20000)
     """
 

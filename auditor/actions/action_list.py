@@ -34,7 +34,7 @@ ALL_STOP_REFUSAL_TEXT = (
 )
 """Text of a refusal to copy entries before a stop: no writable bookie would remain to take the copies."""
 JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
-"""Function that returns, for stopping bookies, the sets of them that are the only servers of an entry."""
+"""Function from the bookies that would stop to the sets of them that are the only servers of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def build_action_list(
 
 @dataclass(frozen=True, slots=True)
 class _PlannedStops:
-    """Bookies that the list would stop, and the ones among them that must not stop too.
+    """Bookies that the list would stop, and those of them that must not stop if all others stop.
 
     ``last_holders`` maps a bookie that must not stop to the only bookies that serve some entries. The bookie
     is one of these.

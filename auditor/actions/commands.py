@@ -223,7 +223,8 @@ def fill_placeholders(command: str, values: Blanks) -> str:
 def decommission_command(permission: Allowed, bookie_id: str) -> str:
     """Return the command that decommissions a bookie.
 
-    Without ``-bookieid`` the command takes the local bookie, and ignores an id in its place (pulsar #21607).
+    The id needs the option ``-bookieid``. Without the option the command removes the local bookie, and
+    ignores the id (pulsar #21607).
     """
     return fill_command(
         f"{_SHELL_PREFIX}decommissionbookie -bookieid BOOKIE", {_BOOKIE_PLACEHOLDER: bookie_id}, permission

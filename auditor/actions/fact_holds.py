@@ -116,7 +116,7 @@ def _forbidden_kinds(degraded_count: int) -> tuple[ActionKind, ...]:
 
 
 def unread_disk_rows(tables: Tables, has_missing: bool) -> Iterator[Row]:
-    """Yield holds on bookies that were not read completely, if ``has_missing``: some data is missing."""
+    """Yield holds on bookies that were not read completely; none if no data is missing (``has_missing``)."""
     if not has_missing:
         return
     for bookie in tables.roster.bookies:

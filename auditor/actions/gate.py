@@ -80,7 +80,7 @@ _HOLD_COLUMNS = (
 
 
 class HoldBook:
-    """Holds of one run. Holds on ledgers are read at each question, because there may be many.
+    """Holds of one run. Each request reads holds on ledgers from the run again, because there may be many.
 
     Args:
         read_batches: reads parts of the run.

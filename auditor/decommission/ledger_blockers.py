@@ -1,4 +1,4 @@
-"""Causes that block ledgers in a rehearsal, with the first ledgers of each cause and the topics of all."""
+"""Causes for which a bookie cannot be removed, each with its first ledgers and the topics of all of them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

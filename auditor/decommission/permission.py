@@ -1,4 +1,4 @@
-"""Permission of the gate to remove bookies: the holds that forbid the removal, or its commands.
+"""The gate's permission to remove bookies: the commands for it, or the holds that forbid the removal.
 
 A running bookie is stopped before it is removed, so holds on its stop count too.
 """
@@ -17,7 +17,7 @@ _CAUSE_BY_REASON = {
     str(FactReason.OPEN_LEDGERS): Cause.OPEN_LEDGERS,
     str(FactReason.LAST_SERVED_COPY): Cause.LAST_SERVED,
 }
-"""Causes of holds that can end while the bookie runs, by reason. Other holds have `Cause.HELD`."""
+"""Causes by the reason of a hold, for holds that can end while the bookie runs. Others have `Cause.HELD`."""
 
 _CAUSE_BY_UNFITNESS = {
     UnfitRunReason.NO_HOLDS: Cause.NO_HOLDS,

@@ -119,7 +119,7 @@ class _SegmentInspection:
 
 
 class _LedgerCauses(NamedTuple):
-    """Arrays by ledger: the code of the first cause, flags by doubt, and whether spares are too few."""
+    """Arrays by ledger: the code of the first cause, a flag per doubt, and whether spares are too few."""
 
     codes: NDArray[np.int8]
     doubts: dict[str, Bools]
@@ -162,7 +162,7 @@ class TrialSums:
         )
 
     def blocked_ids_of_store(self) -> Longs:
-        """Return the blocked ledgers of scope 0, ascending, without those that absent bookies block."""
+        """Return the blocked ledgers of id scope 0, ascending, without those that absent bookies block."""
         ids, cause_codes = self.all_blocked_ledgers()
         is_ledger_cause = cause_codes != _CODE_BY_CAUSE[Cause.ABSENT]
         ledger_ids: Longs = np.sort(ids[is_ledger_cause & (ids[:, 0] == 0), 1])
@@ -279,7 +279,7 @@ class TrialSums:
         return _LedgerCauses(cause_codes, doubts, has_too_few_spares)
 
     def _add_copy_work(self, segments: Segments, inspection: _SegmentInspection, is_moving: Bools) -> None:
-        """Add the work of copying the ledgers that move to the sums."""
+        """Add to the sums the work of copying those ledgers that must move."""
         is_stored = (inspection.entries_by_class > 0) & (inspection.gone_counts > 0)
         is_moving_segment = is_moving[segments.ledger] & (
             is_stored.any(1) | (segments.is_open_end & inspection.is_gone.any(1))
@@ -316,7 +316,7 @@ class TrialSums:
         entry_sizes: NDArray[np.float64],
         is_moving_segment: Bools,
     ) -> None:
-        """Add reads to the load of the first member that stays, and writes evenly to all candidates."""
+        """Add reads to the load of the first member that stays; divide writes among all candidates."""
         reading_place = inspection.gone_places.first_remaining_place()
         read_shares = entries_read / np.maximum(inspection.entries_by_class.sum(1), 1)
         entries = np.where(reading_place >= 0, inspection.entries_by_class * read_shares[:, None], 0.0)

@@ -1,4 +1,4 @@
-"""Present facts about a cluster, for the check of a plan. They come from a newer run or from a store.
+"""Facts about the present state of a cluster, read from a newer run or a store, to check a plan.
 
 A fact that is None is unknown.
 """
@@ -33,8 +33,9 @@ from auditor.tables.registry import instance_id, registered_modes, registrations
 class LedgerAnswers:
     """Facts about the ledgers of a plan: ``rows`` has the ledgers that exist, by id.
 
-    Ledgers in ``unseen_ids`` may exist, because the part of the store with their records was not read.
-    ``marked_ids``, ``locked_ids`` and ``unowned_ids`` are None if they are unknown.
+    Ledgers in ``unseen_ids`` may exist too: the part of the store with their records was not read.
+    ``marked_ids`` are the ledgers marked underreplicated, ``locked_ids`` those that a worker has locked,
+    ``unowned_ids`` those without an owner. Each of the three is None if it is unknown.
     """
 
     rows: Mapping[int, LedgerRow] = field(default_factory=dict)
@@ -56,18 +57,18 @@ class Answers:
         digest_by_bookie: The bookies with a cookie, each with the digest of its cookie.
         are_bookies_listed: Whether all registrations and cookies were listed. If so, a bookie that is not in
             ``mode_by_bookie`` is not registered, and one that is not in ``digest_by_bookie`` has no cookie.
-        unclear_bookies: Bookies for which this does not hold: their registration or cookie was not read.
+        unclear_bookies: Bookies whose registration or cookie was not read, so that they may have one.
         replication_state: "on" or "off".
         auditor_state: "elected" or "none".
         ledgers: Facts about the ledgers of the plan.
         named_bookies: Bookies in an ensemble of any ledger. None for a store.
         fingerprints: Fingerprints of the run's findings. None for a store.
-        read_bookies: Bookies that the run read. If a finding about one of them is missing, it is gone, unless
-            its check is in ``blind_checks``.
+        read_bookies: Bookies that the run read. If the run lacks an earlier finding about one of them, the
+            finding is gone, unless its check is in ``blind_checks``.
         blind_checks: Checks that saw nothing in the run.
         run: The newer run, whose gate permits steps. None for a store.
-        joint_holders: Returns, for stopping bookies, the sets of them that are the only servers of an entry.
-            None for a store.
+        joint_holders: Function from the bookies that would stop to the sets of them that are the only servers
+            of an entry. None for a store.
     """
 
     source_text: str
@@ -93,7 +94,7 @@ def ask_run(path: str, ledgers: Collection[int], plan_time: int) -> Answers:
 
     Raises:
         RunUsageError: the run is older.
-        RunError: a table of it is missing or broken.
+        RunError: a table of the run is missing or broken.
     """
     run = RunReader(path)
     facts = run.report.run
@@ -162,7 +163,7 @@ def _read_run_ledgers(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
 def _recovery_states(
     facts: Collection[Mapping[str, str | None]], is_known: bool | None
 ) -> tuple[str | None, str | None]:
-    """Return "on" or "off" for replication, and "elected" or "none" for the auditor; None if not known."""
+    """Return whether replication is "on" or "off", and the auditor "elected" or "none"; None if unknown."""
     if not is_known:
         return None, None
     names = {row["fact"] for row in facts}

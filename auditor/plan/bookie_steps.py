@@ -41,7 +41,7 @@ _STOP_RISK = "none of the bookie's copies can be read while it is stopped"
 def stop_bookies(situation: Situation) -> Steps:
     """Yield a stop for each bookie whose next garbage collection deletes needed data.
 
-    A stop is refused if nobody could read some needed copies after it. Steps of
+    A stop is refused if nobody could read some needed copies while the bookie is stopped. Steps of
     `auditor.plan.replication_steps` then copy the ledgers that depend on the bookie.
     """
     groups_by_bookie = situation.group_by_bookie(*DANGEROUS_CHECKS)
@@ -81,10 +81,10 @@ def _refuse_until_copied(
     groups: FindingGroups,
     has_other_writable: bool,
 ) -> RefusedStep:
-    """Return the refusal of a stop, with advice if something must be done before the stop.
+    """Return the refusal of a stop, with advice if the disks must be replaced or ledgers copied first.
 
-    Either the disks of another cluster must be replaced, or ledgers must be copied. ``has_other_writable`` is
-    whether another bookie could take the copies. Otherwise the refusal is returned unchanged.
+    The disks must be replaced if they belong to another cluster. If neither is necessary, the refusal is
+    returned unchanged. ``has_other_writable`` is whether another bookie could take copies of the ledgers.
     """
     if (
         refused_step.holds
@@ -242,9 +242,9 @@ _DIRECTORY_COLUMNS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
 
 def _read_directories(situation: Situation, bookie: str) -> list[dict[str, list[str] | str | None]]:
-    """Return directories with the bookie's VERSION file, and directories at the paths of the bookie.
+    """Return the directories whose VERSION file names the bookie, and those that were read as the bookie's.
 
-    A directory at such a path may have the VERSION file of another bookie.
+    A directory that was read as the bookie's may have the VERSION file of another bookie.
     """
     is_of_bookie = (ds.field("owner") == bookie) | (ds.field("place") == bookie)
     rows: list[dict[str, list[str] | str | None]] = situation.run.table(
@@ -256,7 +256,8 @@ def _read_directories(situation: Situation, bookie: str) -> list[dict[str, list[
 def retire_bookies(situation: Situation) -> Steps:
     """Yield deletions of the cookies of bookies that are gone.
 
-    A deletion is refused if an ensemble still names the bookie, or if its disks may have last copies.
+    A deletion is refused if an ensemble still names the bookie, or if the bookie's disks may have last
+    copies.
     """
     for bookie, groups in situation.group_by_bookie("cookie-unused").items():
         title, bookie_row = f"delete the cookie of {bookie}, which no ledger names", situation.bookies[bookie]

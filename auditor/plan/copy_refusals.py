@@ -35,7 +35,7 @@ REFUSAL_TEXTS = {
 def find_copy_refusal(
     situation: Situation, bookie: str, row: LedgerRow | None
 ) -> tuple[RefusalReason, str, str] | None:
-    """Return reason, reason in words, and way out if the bookie cannot be replaced in a ledger; else None."""
+    """Return why the bookie cannot be replaced in a ledger: code, words, way out. None if it can."""
     if row is None or bookie not in row.members:
         return RefusalReason.UNSURE, f"no segment names {bookie} any more", "audit again"
     if row.state != LedgerState.CLOSED:

@@ -40,7 +40,7 @@ def ledger_placeholder_values(ledgers: Sequence[str]) -> dict[str, str]:
 def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
     """Yield a step that restores metadata of ledgers that the store lacks and that an owner names.
 
-    Ledgers of which no bookie has entries are in a refusal.
+    If no bookie has entries of a ledger, a refusal names the ledger instead.
     """
     rows_of_named_ledgers: dict[int, dict[str, object]] = {}
     for row in situation.findings_of_checks("owner-dangling"):
@@ -139,8 +139,9 @@ def _restore_steps(
 def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
     """Yield deletions of ledgers without an owner, and refusals.
 
-    A deletion needs two runs, a ledger rollover apart, that found no owner and read every owner. Runs of
-    earlier releases do not show whether they read every owner, so their deletions are refused.
+    A deletion needs two runs that read every owner and found no owner of the ledger. The runs must be at
+    least one ledger rollover apart. Runs of earlier releases do not show whether they read every owner, so
+    deletions that rest on them are refused.
     """
     confirmed_groups, unconfirmed_groups, unproved_groups, open_groups = (
         FindingGroups(),

@@ -64,7 +64,7 @@ _REMEDY_BY_CAUSE_WITHOUT_START = {
     Cause.UNREADABLE: "keep the bookie's disks; nothing else has these entries",
     Cause.NO_COVERAGE: "repair the fault that prevents its start, and let the writers close the ledgers",
 }
-"""Advice for causes that a start of the bookies would end, in case a hold forbids the start."""
+"""Advice if a hold forbids the start of the bookies, for each cause that a start would end."""
 
 
 def replication_steps(situation: Situation) -> Steps:
@@ -349,7 +349,7 @@ def _find_cluster_refusal(situation: Situation) -> Refused | None:
 
 
 def _start_alternative_text(situation: Situation, lost_bookies: Sequence[str]) -> str:
-    """Return the end of a precondition "these bookies will not be back": the advice if one will be back."""
+    """Return the advice if one of these bookies will be back: the end of a precondition that none will."""
     if (refusal := _find_start_refusal(situation, lost_bookies)) is None:
         return ": otherwise start it, and copy nothing"
     return f"; do not start it as it is: {refusal.sentence}"
@@ -382,7 +382,7 @@ def _has_no_digest(situation: Situation, lost_bookies: Sequence[str], blocked_le
 
 
 def _count_ledgers(listed_rows: Sequence[LedgerRow], ledger_count: int) -> int:
-    """Return the number of ``listed_rows``; at least ``ledger_count`` if the list is full."""
+    """Return the number of listed ledgers. If the list is full, return ``ledger_count`` if that is more."""
     return len(listed_rows) if len(listed_rows) < MAX_LEDGERS else max(len(listed_rows), ledger_count)
 
 

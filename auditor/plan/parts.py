@@ -159,7 +159,7 @@ def permit_each_ledger(
 
 
 def ledgers_of_permission(permission: Allowed) -> frozenset[int]:
-    """Return the ids of the ledgers of scope 0 that a permission covers."""
+    """Return the ids of the ledgers in ledger id scope 0 that a permission covers."""
     objects = (object for object in permission.objects if object.kind is HoldObject.LEDGER)
     return frozenset(int(object.key[2:]) for object in objects if object.key.startswith("0/"))
 

@@ -14,7 +14,7 @@ from auditor.model.permission import Refused
 from auditor.model.plan import CommandRole, Fact, PlanStep, StepCheck, StepState
 
 _BOOKIE_FACTS = (Fact.REGISTERED, Fact.COOKIE, Fact.NAMED, Fact.NAMES, Fact.QUEUED)
-"""Facts in conditions that are about a bookie of the step."""
+"""Facts about a bookie. A condition about such a fact names a bookie of the step."""
 
 
 @dataclass(frozen=True, slots=True)

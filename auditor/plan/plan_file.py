@@ -1,4 +1,4 @@
-"""Making of a plan from a finished run, and PLAN.toml, the file in which people review the plan.
+"""Making a plan from a finished run; writing and reading PLAN.toml, the file in which people review it.
 
 Every finding belongs to a step or a refusal, or is counted as a finding without a step.
 
@@ -193,7 +193,7 @@ def read_plan(path: str) -> RepairPlan:
 
 
 def _rename_action_kinds(plan_value: dict[str, Any]) -> None:
-    """Convert the kinds of steps that earlier versions wrote, and set the current schema."""
+    """Rename the kinds of steps that earlier versions wrote differently, and set the current schema."""
     for name in ("steps", "refused"):
         steps = plan_value.get(name)
         for step in steps if isinstance(steps, list) else ():

@@ -270,7 +270,7 @@ def wait_step(
 
 
 def _copy_urgency(situation: Situation, urgency: Urgency, ledgers: Collection[int]) -> Urgency:
-    """Return the urgency of a step that copies ledgers: the highest one if a stop waits for the step."""
+    """Return the highest urgency if the stop of a bookie waits for these copies, else ``urgency``."""
     if any(ledger in situation.dependent_ledgers for ledger in ledgers):
         return Urgency.DESTROYS_DATA
     return urgency

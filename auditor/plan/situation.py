@@ -24,7 +24,7 @@ from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers, f
 from auditor.simulate.windows import Longs
 
 MAX_LEDGERS = 10_000
-"""Largest number of ledgers that one step lists. A new plan is needed for the others."""
+"""Largest number of ledgers that one step lists. A new plan is needed for further ledgers."""
 
 _COOKIE_COLUMNS = (
     "layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id", "damage", "version",
@@ -258,7 +258,7 @@ class Situation:
         )
 
     def rows_of_checks(self, *ids: str) -> Iterable[dict[str, Any]]:
-        """Yield the findings with these check ids, in order. Column ``accepted``: a suppression names it."""
+        """Yield the findings with these check ids. ``accepted``: whether a suppression names a finding."""
         find_status = (
             statuses_in_order(self.run.path)
             if any(self.accepted_counts[id] for id in ids)

@@ -116,7 +116,7 @@ def _idle_reason(
 
 
 def _domain_loads(loads: list[BookieLoad], locations: Locations, level: Level) -> tuple[BookieLoad, ...]:
-    """Return the loads of the domains of one level. A ledger counts once for each of its bookies there."""
+    """Return the loads of the domains of one level. A ledger counts once per bookie in a domain."""
     domain_names = sorted(
         {domain for load in loads if (domain := locations.domain(load.name, level)) is not None}
     )

@@ -1,10 +1,10 @@
 """States of the copies of windows in the indexes of a run: present, missing or unknown.
 
-The table ``judged`` has a row for each ledger with an unequal replica. Most such replicas lack all their
-entries, so that whole windows lack a copy. If a replica lacks only some entries, its windows are cut into
-pieces. All entries of a piece are missing on the same bookies. If a bookie's index of a ledger was read only
-in part, all copies of the ledger on this bookie are unknown. A copy that is missing by the index, but may
-exist, is unknown too.
+The table ``judged`` has a row for each ledger with an unequal replica: a bookie whose index differs from the
+metadata. Most such replicas lack all their entries, so that whole windows lack a copy. If a replica lacks
+only some entries, its windows are cut into pieces. All entries of a piece are missing on the same bookies. If
+a bookie's index of a ledger was read only in part, all copies of the ledger on this bookie are unknown. A
+copy that is missing by the index, but may exist, is unknown too.
 """
 
 from collections import defaultdict
@@ -108,7 +108,8 @@ class CopyStates:
     def _window_pairs(self, windows: Windows) -> tuple[Longs, Longs]:
         """Return two arrays with one element for each missing or unknown copy of the windows' ledgers.
 
-        The first has the number of the ledger, the second the number of the copy.
+        The first has the number of the ledger in ``windows``. The second has the number of the copy, an
+        index in the arrays of this object.
         """
         if windows.ids is None:
             raise ValueError("copies are asked of ledgers with ids")

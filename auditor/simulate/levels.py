@@ -85,7 +85,7 @@ def worst_sets(
 
     >>> sums = SetSums(2, domain_count=4)
     >>> sums.add(np.array([[0, 1], [2, -1]]), np.array([5, 1]), np.array([50, 20]))
-    >>> [(each.members, each.bytes) for each in worst_sets(sums, 2, max_sets=2).sets]
+    >>> [(domains.members, domains.bytes) for domains in worst_sets(sums, 2, max_sets=2).sets]
     [((0, 1), 50), ((0, 2), 20)]
     """
     if sums.domains < set_size:

@@ -122,7 +122,7 @@ def tally(
     group_count: int,
     unresponsive_bookies: UnresponsiveBookies,
 ) -> Longs:
-    """Return sums by view, group, outcome and unit: an array of the shape (4, groups, 5, 3).
+    """Return ledgers, entries and bytes by view, group and outcome: an array of the shape (4, groups, 5, 3).
 
     ``group_by_window`` has the group of each window, such as the domain that fails.
     """

@@ -38,9 +38,9 @@ def near_loss(
     """Return the data that the failure of one bookie, or of one rack, would lose.
 
     Racks are left out if no location is known. An unknown copy on a bookie of ``down_bookies`` counts as
-    existing, because the table reachability has it. The function makes one pass over the run's ledgers. It
-    makes windows only for ledgers with a copy that may be missing, with a write quorum of 1, or with two
-    adjacent bookies of an ensemble in one domain.
+    existing here, because the table ``reachability`` reports the ledgers that are unreadable without that
+    bookie. The function makes one pass over the run's ledgers. It makes windows only for ledgers with a copy
+    that may be missing, with a write quorum of 1, or with two adjacent bookies of an ensemble in one domain.
 
     Raises:
         RunError: a table of the run is missing or broken.

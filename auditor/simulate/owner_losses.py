@@ -32,7 +32,7 @@ _Totals = defaultdict[str, Longs]
 def affected_ledgers(
     windows: Windows, effect: FailureEffect, unresponsive_bookies: UnresponsiveBookies
 ) -> Longs:
-    """Return the ledgers that certainly lose an entry, or that recovery cannot close. Copies are by index.
+    """Return the ledgers that by the indexes certainly lose an entry, or that recovery cannot close.
 
     Each row has scope, id, lost (0 or 1), entries, bytes, unrecoverable (0 or 1).
     """

@@ -83,8 +83,8 @@ class PlacedRun:
     def unresponsive_bookies(self, windows: RunWindows) -> UnresponsiveBookies:
         """Return the bookies that do not answer, because they are not registered.
 
-        If no bookie at all is registered, the run may have read a dump of a stopped cluster. It is then not
-        certain of any bookie that it does not answer.
+        If no bookie at all is registered, the run may have read a dump of a stopped cluster. Then every
+        bookie might still answer.
         """
         names = windows.numbers.names
         is_unregistered = np.array([*(self.mode_by_bookie.get(name) is None for name in names), False])
