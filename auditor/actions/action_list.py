@@ -309,7 +309,8 @@ def _make_ledger_actions(
         return [], [_forbidden_action(check, _ledger_names(count_group[0], finding_total), answer)]
     if permitted_ledgers is None:
         reason_text = (
-            "each of these ledgers has a hold that forbids it (bkaudit explain ledger ID shows the holds)"
+            "each of these ledgers has a hold that forbids the action "
+            "(bkaudit explain ledger ID shows the holds)"
         )
         refusal = Refused(check.action, (), why=reason_text)
         return [], [_forbidden_action(check, _ledger_names(count_group[0], finding_total), refusal)]

@@ -210,7 +210,7 @@ def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterato
         verb = "has" if is_certain else "may have"
         message = (
             f"{row['bookie_id']} {verb} the last copy of entries of "
-            f"{plural(row['count'], 'ledger')} without it in their ensembles, such as ledger "
+            f"{plural(row['count'], 'ledger')} whose ensembles do not name the bookie, such as ledger "
             f"{row['first']}"
         )
         yield _hold_row(

@@ -163,7 +163,8 @@ def set_settings(permission: Allowed, bookie_id: str, settings: Sequence[str]) -
 def exchange_disks(permission: Allowed, bookies: Sequence[str], paths: Sequence[str]) -> PlanCommand:
     """Return the instruction to put exchanged directories back while the bookies are stopped."""
     require_permission(permission, ActionKind.STOP, *map(bookie, bookies))
-    instruction_text = f"put back, each in its own place: {', '.join(shlex.quote(path) for path in paths)}"
+    quoted_paths = ", ".join(shlex.quote(path) for path in paths)
+    instruction_text = f"put each of these directories back in its own place: {quoted_paths}"
     return PlanCommand(MANUAL_ROLE, instruction_text, "each bookie has its own data again", "writes")
 
 

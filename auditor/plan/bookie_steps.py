@@ -170,7 +170,7 @@ def make_cookies(situation: Situation) -> Steps:
         }
         reason_text, way_out = (
             "",
-            "audit with the bookie's directories (--bookies), or take these from the bookie's configuration",
+            "audit with the bookie's directories (--bookies); the bookie's configuration names them",
         )
         reason = RefusalReason.UNKNOWN_INPUT
         if instance_id is None:
@@ -189,8 +189,7 @@ def make_cookies(situation: Situation) -> Steps:
         elif len(distinct_path_lists) != 1:
             reason_text = (
                 "the bookie's directories are not known: "
-                f"{plural(len(distinct_path_lists), 'different VERSION file')} of it"
-                + (" were read" if distinct_path_lists else "")
+                f"{len(distinct_path_lists)} different VERSION files name the bookie"
             )
         if reason_text:
             yield refuse(ActionKind.MAKE_COOKIE, reason, title, reason_text, way_out, groups.plan_findings())

@@ -26,8 +26,8 @@ REFUSAL_TEXTS = {
         "put the disks back by the step in this plan, and audit again: perhaps no copy is needed",
     ),
     RefusalReason.NOT_BY_SHELL: (
-        "no released shell accepts a ledger with a scope other than 0 or an id below 0",
-        "wait for a shell that accepts it",
+        "no released bookkeeper shell accepts a ledger id below 0, or a ledger in an id scope other than 0",
+        "wait for a release of bookkeeper shell that can copy it",
     ),
 }
 
@@ -47,7 +47,7 @@ def find_copy_refusal(
     if row.digest_type is None:
         return (
             RefusalReason.NOT_BY_SHELL,
-            "its metadata has neither digest type nor password, so recover would open it with those of the "
+            "its metadata has neither digest type nor password, so recover would use those of the "
             "shell's configuration",
             "have its application read it and write it to a new ledger; or set digestType and passwd in the "
             "shell's configuration to those of the application, for this ledger alone",

@@ -166,15 +166,13 @@ def _rebuild_step(
         undo_text = "put the old index file back"
     elif index_kind in ("ledgers", _BOTH_DATABASES):
         manual_commands += procedures.REBUILD_LEDGERS_INDEX.filled(permission, placeholder_values)
-        undo_text = "move ledgers.PREV-TIME back in the place of current/ledgers, with the bookie stopped"
+        undo_text = "with the bookie stopped, replace current/ledgers by ledgers.PREV-TIME"
         if index_kind == _BOTH_DATABASES:
             manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(permission, placeholder_values)
-            undo_text += ", and locations.BACKUP-TIME in the place of current/locations"
+            undo_text += ", and current/locations by locations.BACKUP-TIME"
     else:
         manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(permission, placeholder_values)
-        undo_text = (
-            "move locations.BACKUP-TIME back in the place of current/locations, with the bookie stopped"
-        )
+        undo_text = "with the bookie stopped, replace current/locations by locations.BACKUP-TIME"
     start_answer, prerequisites = (
         permit(situation.run, ActionKind.START, objects[:1], previous_action=permission),
         _REBUILD_NEEDS,

@@ -117,7 +117,8 @@ def _restore_steps(
     names = ", ".join(bookies)
     yield make_step(
         permission,
-        f"{template.format(plural(ledger_count, 'ledger'))}, before they are collected on {names}",
+        f"{template.format(plural(ledger_count, 'ledger'))}, "
+        f"before garbage collection on {names} deletes them",
         groups.plan_findings(), procedures.RESTORE_METADATA.filled(permission, placeholder_values),
         urgency=groups.urgency,
         effect_text=f"the store lists the ledger again, and its entries stay on {names}",
@@ -169,9 +170,9 @@ def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
          "audit with every store of owners (--owners), declare the stores complete (--owners-complete), "
          "and plan again"),
         (unconfirmed_groups, RefusalReason.UNSURE,
-         "no two runs at least 4 hours (a rollover) apart found no owner: a broker may still add the ledger "
-         "to a topic",
-         "audit again, later by at least --owner-grace and 4 hours, and plan again"),
+         "two runs at least 4 hours (a rollover) apart must find no owner; before that, a broker may add the "
+         "ledger to a topic",
+         "audit again after at least --owner-grace plus 4 hours, and plan again"),
         (open_groups, RefusalReason.LIVE_WRITER, "these ledgers are not closed: a writer may have them open",
          "let the application close the ledgers first"),
     )  # fmt: skip

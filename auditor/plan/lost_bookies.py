@@ -312,12 +312,12 @@ def _recover_all_ledgers(
         permission, title, findings,
         procedures.COPY_ALL_LEDGERS.filled(permission, {"BOOKIE": ",".join(lost_bookies)}),
         urgency=urgency, bookie_id=lost_bookies[0] if len(lost_bookies) == 1 else None,
-        effect_text=f"no ensemble of a closed ledger names {names} any more, if other bookies have copies. "
-        f"AutoRecovery does not do this: {causes_text}",
+        effect_text=f"closed ledgers with copies on other bookies no longer name {names} in an ensemble. "
+        f"AutoRecovery does not copy them: {causes_text}",
         bytes=joint_trial.work.copied_bytes,
         risk_text="danger; the command takes no lock, closes ledgers in recovery, and copies "
         "at full speed without -rate",
-        undo_text="none is needed: only entries with another copy are deleted",
+        undo_text="no undo is needed: an entry is deleted only if it has another copy",
         preconditions=[
             f"{names} will not be back with its disks{_start_alternative_text(situation, lost_bookies)}",
             *(
@@ -368,7 +368,7 @@ def _find_way_out(situation: Situation, lost_bookies: Sequence[str], blocking_ca
         blocking_cause in _CAUSES_WITH_CLUSTER_WIDE_REMEDY
         and (refusal := _find_cluster_refusal(situation)) is not None
     ):
-        return f"do not turn AutoRecovery on: it would copy every marked ledger: {refusal.sentence}"
+        return f"do not turn AutoRecovery on, because it would copy every marked ledger: {refusal.sentence}"
     return _WAY_OUT_BY_CAUSE[blocking_cause]
 
 

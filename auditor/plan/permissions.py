@@ -32,8 +32,8 @@ class StepPermission:
 
 
 _NO_RUN_REASON = (
-    "an earlier version made this plan without checking holds, and a store does not show them: plan "
-    "check --run, or plan again"
+    "an earlier version made this plan without checking holds, and a store shows no holds: run bkaudit "
+    "plan check with --run, or plan again"
 )
 FUTURE_REASON = (
     "the plan, or its new run or store, is newer than the current time: set the clocks, audit and plan again"

@@ -105,12 +105,12 @@ def _refuse_copies_outside(groups: FindingGroups, outside_copies: Mapping[int, S
     )
     first_ledger = min(outside_copies)
     reason_text = (
-        f"every bookie of their ensembles lacks entries, and the last copy is on {names}, which is in "
-        "none of these ensembles"
+        "every bookie of their ensembles lacks entries; the last copy is on a bookie outside these ensembles "
+        f"({names})"
     )
     way_out = (
-        f"keep {names}, its disks and cookie, without garbage collection; put back metadata that names it "
-        f"(bkaudit explain ledger {first_ledger}), audit, and plan again"
+        f"keep the disks and cookie of {names}, and prevent garbage collection there; put back metadata that "
+        f"names the bookie (bkaudit explain ledger {first_ledger}), audit, and plan again"
     )
     title = f"copy {plural(len(outside_copies), 'ledger')} with too few copies"
     return refuse(
@@ -260,7 +260,7 @@ def wait_step(
         fewest_copies=groups.fewest_copies(queued_ledgers),
         bookie_id=bookie, effect_text=_WORKER_EFFECT_TEXT,
         risk_text="none; recover takes no lock: if a worker also copies the ledger, it is copied twice",
-        undo_text="none is needed: the step changes nothing",
+        undo_text="no undo is needed: the step changes nothing",
         ledgers=[PlannedLedger(str(ledger), None, None) for ledger in queued_ledgers],
         ledger_count=ledger_count,
         expiry_time=situation.facts.scan_time + HOUR_MS,
@@ -358,10 +358,10 @@ def copy_each_ledger(
         procedures.COPY_LEDGER.filled(permission, placeholder_values),
         urgency=_copy_urgency(situation, urgency, permitted_ledger_ids),
         fewest_copies=groups.fewest_copies(permitted_ledger_ids) if groups else None,
-        bookie_id=bookie, effect_text=f"another bookie has the copies of {bookie}, and the metadata names it",
+        bookie_id=bookie, effect_text=f"other bookies have the copies, and replace {bookie} in the metadata",
         bytes=sum(row.bytes for row in permitted_rows),
         risk_text=f"load; copies are made, the metadata is rewritten, and {bookie} deletes its own copies",
-        undo_text="none is needed: only entries with another copy are deleted",
+        undo_text="no undo is needed: an entry is deleted only if it has another copy",
         ledgers=ledgers, ledger_count=ledger_count, expiry_time=situation.facts.scan_time + EXPIRY_MS,
         required_conditions=[Condition(Fact.VERSION, "", "as listed"), *unlocked_conditions],
         done_conditions=[Condition(Fact.NAMES, bookie, "no")],

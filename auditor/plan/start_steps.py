@@ -90,7 +90,7 @@ def _put_back_steps(
         permission, title, groups.plan_findings(),
         [*stop_commands, procedures.exchange_disks(permission, running_bookies, [*directory_texts])],
         urgency=groups.urgency,
-        effect_text=f"each of {names} has its own data again; nothing is copied. Audit before it starts",
+        effect_text=f"each of {names} has its own data again; nothing is copied. Audit before they start",
         risk_text="load; none of their copies can be read while they are stopped",
         undo_text="exchange the disks again",
         preconditions=["VERSION in each directory names the bookie of the directory; never copy VERSION"],
@@ -149,7 +149,7 @@ def _start_step(
         urgency=Urgency.LOST,
         bookie_id=bookie,
         effect_text=f"clients and workers can read {ledger_count_text} again; then audit again",
-        risk_text="none; its garbage collector runs again", undo_text="none is needed",
+        risk_text="none; its garbage collector runs again", undo_text="no undo is needed",
         preconditions=[
             "it starts with its own disks, which should have entries of ledger "
             f"{first_names([str(ledger) for ledger in ledgers], _MAX_NAMES_SHOWN)}"

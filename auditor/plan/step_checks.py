@@ -88,7 +88,9 @@ def _check_step(step: PlanStep, cluster: Answers, time: int, is_from_future: boo
     reasons: list[str] = []
     if is_done and len(states) < step.ledger_count and has_ledger_goals:
         state = StepState.UNKNOWN
-        reasons.append(f"the {len(states):,} listed ledgers of {step.ledger_count:,} are done: plan again")
+        reasons.append(
+            f"{len(states):,} of {step.ledger_count:,} ledgers are listed, and these are done: plan again"
+        )
     elif is_done:
         state = StepState.DONE
     else:

@@ -112,7 +112,7 @@ class CopyStates:
         index in the arrays of this object.
         """
         if windows.ids is None:
-            raise ValueError("copies are asked of ledgers with ids")
+            raise ValueError("windows without ledger ids have no copy states")
         ledgers, copy_numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for scope_id, (ids, ledger_order) in self._order_by_scope.items():
             scope_ledgers = np.flatnonzero(windows.ids[:, 0] == scope_id)

@@ -128,7 +128,7 @@ class SetSums:
         self._base = domain_count + 1
         if self._base**max_set_size >= 1 << 63:
             raise UsageError(
-                f"--any {max_set_size}: too many sets of {domain_count:,} domains; ask for fewer"
+                f"--any {max_set_size}: too many sets of {domain_count:,} domains; use a smaller number"
             )
         self._keys = np.zeros(0, np.int64)
         self.sums = np.zeros((0, 2), np.int64)

@@ -87,7 +87,7 @@ def failures_table(simulation: Simulation) -> pa.Table:
             failure_row[f"{column_prefix}unrecoverable"] = outcome.unrecoverable
         affected_rows.append(failure_row)
     if not affected_rows:
-        raise UsageError(f"--table {ALL_FAILURES_TABLE}: the run knows no bookie")
+        raise UsageError(f"--table {ALL_FAILURES_TABLE}: the run has no bookie")
     return pa.Table.from_pylist(affected_rows)
 
 
