@@ -10,8 +10,8 @@ same positions.
     gone position       position of a bookie that leaves
 
 By striping, each entry with a gone position in its window needs a new copy. A worker of 4.17.2 copies more if
-E is larger than Qw. It divides a segment into batches of ten entries. In each batch it finds the first and the
-last entry with a gone position. It copies all entries from the first to the last to each new bookie
+E is larger than Qw. It divides a segment into batches of ten entries. In each batch it finds the first and
+the last entry with a gone position. It copies all entries from the first to the last to each new bookie
 (`LedgerFragmentReplicator`; bookkeeper #3067). Arrays have one row per segment, and one column per position
 or class.
 """
