@@ -225,7 +225,8 @@ def _cookie_step(
     procedure = procedures.MAKE_COOKIE_WITH_INDEXES if index_directories else procedures.MAKE_COOKIE
     return make_step(
         step_permission, title, findings, procedure.filled(step_permission, placeholder_values),
-        urgency=groups.urgency, bookie_id=bookie, effect_text="the store has its cookie, and the bookie can restart",
+        urgency=groups.urgency, bookie_id=bookie,
+        effect_text="the store has its cookie, and the bookie can restart",
         risk_text="writes; with a wrong cookie the bookie does not start",
         undo_text="replace it with a correct cookie",
         preconditions=[f"the file has the content of a VERSION file of {bookie}"],

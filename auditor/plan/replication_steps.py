@@ -113,8 +113,8 @@ def _refuse_copies_outside(groups: FindingGroups, outside_copies: Mapping[int, S
         f"({bookies_text})"
     )
     way_out = (
-        f"keep the disks and cookie of {bookies_text}, and prevent garbage collection there; put back metadata "
-        f"that names the bookie (bkaudit explain ledger {first_ledger}), audit, and plan again"
+        f"keep the disks and cookie of {bookies_text}, and prevent garbage collection there; put back "
+        f"metadata that names the bookie (bkaudit explain ledger {first_ledger}), audit, and plan again"
     )
     title = f"copy {plural(len(outside_copies), 'ledger')} with too few copies"
     return refuse(
@@ -212,13 +212,13 @@ def _find_lacking_bookie(plan_facts: PlanFacts, row: Mapping[str, Any]) -> str |
     """
     if row["id"] == "mark-stuck":
         finding_evidence = json.loads(row["evidence"])
-        bookies_text = [] if finding_evidence["unrecoverable"] else finding_evidence["replicas"]
+        lacking_bookies = [] if finding_evidence["unrecoverable"] else finding_evidence["replicas"]
     else:
-        bookies_text = [replica_row["bookie_id"] for replica_row in row["missing"]]
+        lacking_bookies = [replica_row["bookie_id"] for replica_row in row["missing"]]
     registered_names = [
-        bookie for bookie in bookies_text if plan_facts.bookies.get(bookie, {}).get("registered")
+        bookie for bookie in lacking_bookies if plan_facts.bookies.get(bookie, {}).get("registered")
     ]
-    return next(iter([*registered_names, *bookies_text]), None)
+    return next(iter([*registered_names, *lacking_bookies]), None)
 
 
 def _is_recently_marked(plan_facts: PlanFacts, ledger: int) -> bool:
