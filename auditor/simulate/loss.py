@@ -172,10 +172,10 @@ def find_outcome_bounds(
     copy_view: str,
 ) -> OutcomeBounds:
     """Return the best and worst outcome of each window. ``copy_view`` is one of `COPY_VIEWS`."""
-    counts_missing_copies = copy_view == "today"
+    uses_index_copies = copy_view == "today"
     is_member = windows.bookies != NO_BOOKIE
-    is_missing = (windows.copies == MISSING) if counts_missing_copies else np.zeros_like(is_member)
-    is_unknown = (windows.copies == UNKNOWN) if counts_missing_copies else is_missing
+    is_missing = (windows.copies == MISSING) if uses_index_copies else np.zeros_like(is_member)
+    is_unknown = (windows.copies == UNKNOWN) if uses_index_copies else is_missing
     # An unknown copy that the failure takes may have been lost before. The failure then takes nothing.
     does_take_known_copy = any_true(copies_of_failure.is_taken & ~is_missing & ~is_unknown)
     has_certain_loss, has_possible_loss = (
@@ -196,7 +196,7 @@ def find_outcome_bounds(
     worst_outcomes = np.where(has_possible_loss, worst_outcomes, WindowOutcome.WHOLE).astype(np.int8)
     has_down_member, may_have_down_member = (
         (unresponsive_bookies.is_down[windows.bookies], unresponsive_bookies.may_be_down[windows.bookies])
-        if counts_missing_copies
+        if uses_index_copies
         else (is_missing,) * 2
     )
     is_open_end = windows.is_open_end
@@ -229,10 +229,10 @@ def _open_end_outcomes(windows: Windows, is_taken: Bools, is_not_answering: Bool
 def _add_certain(
     outcome_sums: Longs, windows: Windows, is_taken: Bools, group_number_by_window: Longs
 ) -> None:
-    """Add windows of closed ledgers with all copies to ``outcome_sums``, an array by (groups, outcomes, units).
+    """Add windows of closed ledgers with all copies to ``outcome_sums``.
 
-    Most windows of a large cluster are of this kind. `_add_outcomes` would give the same sums, but takes four
-    times as long.
+    The axes of ``outcome_sums`` are groups, outcomes, units. Most windows of a large cluster are of this
+    kind. `_add_outcomes` would give the same sums, but takes four times as long.
     """
     harmed_window_rows = np.flatnonzero(any_true(is_taken))
     windows, group_number_by_window = (
@@ -372,16 +372,16 @@ def failures_by_domain(windows: Windows, domain_by_bookie: Longs) -> tuple[Windo
 
 
 def domain_sets(
-    windows: Windows, domain_by_bookie: Longs, counts_missing_copies: bool, max_set_size: int
+    windows: Windows, domain_by_bookie: Longs, uses_index_copies: bool, max_set_size: int
 ) -> tuple[Longs, Longs]:
     """Return the indexes of windows whose copies are in at most ``max_set_size`` domains, and the domains.
 
-    The domains of a window are in ascending order, filled up with -1. If ``counts_missing_copies``, missing copies do not
-    count; otherwise all copies of the metadata count. Open ends, windows without a copy, and windows with a
-    copy in an unknown domain are left out.
+    The domains of a window are in ascending order, filled up with -1. If ``uses_index_copies``, copies that
+    the indexes lack do not count; otherwise all copies of the metadata count. Open ends, windows without a
+    copy, and windows with a copy in an unknown domain are left out.
     """
     domain_by_copy = domain_by_bookie[windows.bookies].astype(np.int64)
-    if counts_missing_copies:
+    if uses_index_copies:
         domain_by_copy[windows.copies == MISSING] = -2
     has_known_domains = ~any_true(domain_by_copy == -1) & ~windows.is_open_end
     sorted_domains = np.sort(domain_by_copy, axis=1)

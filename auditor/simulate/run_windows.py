@@ -37,7 +37,8 @@ MERGED_WINDOWS = 1 << 18
 class LedgerCounts:
     """Counts of a pass over the ledgers of a run. ``undecided_ledgers`` are those with unknown windows.
 
-    ``ledgers_by_shape`` counts ledgers by (ensemble size, write quorum, ack quorum, is not closed, isolation number).
+    ``ledgers_by_shape`` counts ledgers by (ensemble size, write quorum, ack quorum, is not closed, isolation
+    number).
     """
 
     ledgers: int = 0
@@ -64,7 +65,7 @@ def decided_ledgers(
 
 
 class RunWindows:
-    """The windows of a run. Iteration makes one pass over its tables, and sets ``read`` to the counts of that pass.
+    """The windows of a run. Iteration makes one pass over its tables, and sets ``read`` to its counts.
 
     Args:
         run: A finished run.

@@ -95,7 +95,7 @@ def failures_table(simulation: Simulation) -> pa.Table:
 def simulation_table(
     table_name: str | None, run: RunReader, failure_answer: FailureAnswer | None, simulation: Simulation
 ) -> pa.Table:
-    """Return the table ``table_name``. If it is None, return the ledgers of ``failure_answer``, or all single failures.
+    """Return the table ``table_name``. None: the ledgers of ``failure_answer``, or all single failures.
 
     Raises:
         UsageError: the table is of one failure, but ``failure_answer`` is None.

@@ -108,7 +108,7 @@ def _compared(bench: Bench, audit: Audit) -> Iterator[tuple[str, str]]:
         members, sound = ensembles(plain.path, audit.path), ensembles(plain.path)
         named = {name for ledger in audit.damage.ledgers for name in members.get(ledger, ())}
         names = frozenset(named.difference(*sound.values()))
-        damage = replace(audit.damage, bookie_names=names)
+        damage = replace(audit.damage, names=names)
         found = rules.accuses(damage, plain.findings, audit.findings, members)
         yield from _named("accuses", found)
 

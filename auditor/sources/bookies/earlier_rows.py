@@ -268,7 +268,7 @@ def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
             )
         yield replace(
             part,
-            bookie_names=name_slice,
+            names=name_slice,
             names_of_other_parts=names_of_other_parts if name_slice is name_slices[0] else None,
         )
 
