@@ -139,8 +139,8 @@ class HoldBook:
             key_array = pa.array(sorted(keys), pa.string())
             is_ledger = ds.field("object") == HoldObject.LEDGER.value
             for batch in self._batches(HOLDS_TABLE_PATH, _HOLD_COLUMNS, is_ledger):
-                for row in batch.filter(pc.is_in(batch["key"], key_array)).to_pylist():
-                    holds_by_ledger.setdefault(row["key"], []).append(_parse_hold(row))
+                for hold_row in batch.filter(pc.is_in(batch["key"], key_array)).to_pylist():
+                    holds_by_ledger.setdefault(hold_row["key"], []).append(_parse_hold(hold_row))
         return holds_by_ledger
 
     def first_ledger_hold(self, kind: ActionKind) -> tuple[Hold, ...]:
@@ -163,15 +163,21 @@ class HoldBook:
         The result is an Arrow table, because it may have a row for every ledger of the cluster.
         """
         columns = ["scope_id", "ledger_id", "forbids", "reason"]
-        schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
-        tables = [schema.empty_table()]
+        held_ledger_schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
+        tables = [held_ledger_schema.empty_table()]
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
         for batch in self._batches(HOLDS_TABLE_PATH, columns, is_ledger) if self.exists else ():
             is_forbidden = pc.equal(pc.list_flatten(batch["forbids"]), kind.value)
-            rows = pa.table(batch).take(pc.list_parent_indices(batch["forbids"]).filter(is_forbidden))
-            reason_texts = pc.binary_join_element_wise("a hold forbids it (", rows["reason"], ")", "")
+            held_rows = pa.table(batch).take(pc.list_parent_indices(batch["forbids"]).filter(is_forbidden))
+            reason_texts = pc.binary_join_element_wise("a hold forbids it (", held_rows["reason"], ")", "")
             tables.append(
-                pa.table({"scope_id": rows["scope_id"], "ledger_id": rows["ledger_id"], "why": reason_texts})
+                pa.table(
+                    {
+                        "scope_id": held_rows["scope_id"],
+                        "ledger_id": held_rows["ledger_id"],
+                        "why": reason_texts,
+                    }
+                )
             )
         grouped_table = (
             pa.concat_tables(tables).group_by(["scope_id", "ledger_id"]).aggregate([("why", "min")])
@@ -202,9 +208,9 @@ class HoldBook:
             )
             for batch in self._batches("findings", ["scope_id", "ledger_id", "evidence"], is_proof):
                 for row in batch.to_pylist():
-                    key = ledger_key(row["scope_id"] or 0, row["ledger_id"])
-                    if key in keys and _is_deletable(json.loads(row["evidence"] or "{}")):
-                        proved_keys.add(key)
+                    ledger_id_key = ledger_key(row["scope_id"] or 0, row["ledger_id"])
+                    if ledger_id_key in keys and _is_deletable(json.loads(row["evidence"] or "{}")):
+                        proved_keys.add(ledger_id_key)
         return frozenset(proved_keys)
 
     def has_open_ledger(self, objects: Iterable[ActionObject]) -> bool:
@@ -212,7 +218,7 @@ class HoldBook:
         keys = {object.key for object in objects if object.kind is HoldObject.LEDGER}
         if not keys:
             return False
-        ids = [int(key.partition("/")[2]) for key in keys]
+        ids = [int(ledger_id_key.partition("/")[2]) for ledger_id_key in keys]
         is_open = (ds.field("state") == LedgerState.OPEN.value) & ds.field("ledger_id").isin(ids)
         return any(
             ledger_key(row["scope_id"] or 0, row["ledger_id"]) in keys
@@ -233,34 +239,37 @@ _NO_PROOF_TEXT = (
 )
 
 
-def _is_deletable(evidence: Mapping[str, Any]) -> bool:
+def _is_deletable(finding_evidence: Mapping[str, Any]) -> bool:
     """Return whether the evidence of a confirmed ``ledger-unowned`` proves that a ledger may be deleted."""
     return (
-        bool(evidence.get("owners_complete"))
-        and bool(evidence.get("seen_before"))
-        and evidence.get("state") == LedgerState.CLOSED
+        bool(finding_evidence.get("owners_complete"))
+        and bool(finding_evidence.get("seen_before"))
+        and finding_evidence.get("state") == LedgerState.CLOSED
     )
 
 
-def _parse_hold(row: dict[str, Any]) -> Hold:
+def _parse_hold(hold_row: dict[str, Any]) -> Hold:
     known_kinds = {kind.value for kind in ActionKind}
     return Hold(
-        HoldObject(row["object"]),
-        row["key"],
-        tuple(ActionKind(kind_name) for kind_name in row["forbids"] if kind_name in known_kinds),
-        row["reason"],
-        row["certain"],
-        row["first_seen"],
-        Lift(row["lift"]),
-        row["message"],
-        row["urgency"],
-        row["accepted"],
-        row["carried"],
+        HoldObject(hold_row["object"]),
+        hold_row["key"],
+        tuple(ActionKind(kind_name) for kind_name in hold_row["forbids"] if kind_name in known_kinds),
+        hold_row["reason"],
+        hold_row["certain"],
+        hold_row["first_seen"],
+        Lift(hold_row["lift"]),
+        hold_row["message"],
+        hold_row["urgency"],
+        hold_row["accepted"],
+        hold_row["carried"],
     )
 
 
 def permit(
-    run: HeldRun, kind: ActionKind, objects: Sequence[ActionObject], previous_action: Allowed | None = None
+    run: HeldRun,
+    kind: ActionKind,
+    objects: Sequence[ActionObject],
+    previous_action: Allowed | None = None,
 ) -> Allowed | Refused:
     """Decide whether an action on these objects is permitted.
 
@@ -277,8 +286,8 @@ def permit(
     Raises:
         RunError: the table holds is broken.
     """
-    allowed, refusals = permit_ledgers(run, kind, objects, (), previous_action)
-    return refusals[0] if refusals else allowed or _make_allowed(kind, objects)
+    permission, refusals = permit_ledgers(run, kind, objects, (), previous_action)
+    return refusals[0] if refusals else permission or _make_allowed(kind, objects)
 
 
 def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
@@ -290,11 +299,11 @@ def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
     Raises:
         RunError: the table holds is broken.
     """
-    answer = permit(run, kind, ())
-    if isinstance(answer, Refused):
-        return answer
+    gate_answer = permit(run, kind, ())
+    if isinstance(gate_answer, Refused):
+        return gate_answer
     holds = sort_by_importance(run.holds.first_holds_anywhere(kind))
-    return Refused(kind, (), holds) if holds else answer
+    return Refused(kind, (), holds) if holds else gate_answer
 
 
 def permit_ledgers(
@@ -321,22 +330,22 @@ def permit_ledgers(
     cured_reasons = _find_cured_reasons(previous_action, objects)
     all_objects = (*objects, *ledger_objects)
     held_objects = (*objects, *objects_with_needed_data(kind, objects))
-    unfitness = _find_unfit_reason(hold_book, kind)
+    unfit_reason = _find_unfit_reason(hold_book, kind)
     object_holds = sort_by_importance(
         hold
         for hold in hold_book.find_holds(held_objects)
         if kind in hold.forbids and hold.reason not in cured_reasons
     )
     unproved_ledgers = _find_unproved_ledgers(hold_book, kind, all_objects)
-    if object_holds or unfitness or not unproved_ledgers.isdisjoint(objects):
+    if object_holds or unfit_reason or not unproved_ledgers.isdisjoint(objects):
         reason_text = (
-            _unfit_reason_text(hold_book, kind, unfitness)
-            if unfitness
+            _unfit_reason_text(hold_book, kind, unfit_reason)
+            if unfit_reason
             else ""
             if object_holds
             else _NO_PROOF_TEXT
         )
-        return None, (Refused(kind, all_objects, object_holds, reason_text, unfitness),)
+        return None, (Refused(kind, all_objects, object_holds, reason_text, unfit_reason),)
     if not ledger_objects:
         return _make_allowed(kind, objects), ()
     ledger_holds = hold_book.find_ledger_holds([ledger.key for ledger in ledger_objects])
@@ -387,11 +396,11 @@ def _find_unfit_reason(hold_book: HoldBook, kind: ActionKind) -> UnfitRunReason 
     return None
 
 
-def _unfit_reason_text(hold_book: HoldBook, kind: ActionKind, unfitness: UnfitRunReason) -> str:
+def _unfit_reason_text(hold_book: HoldBook, kind: ActionKind, unfit_reason: UnfitRunReason) -> str:
     """Return the reason in words, with the names of missing checks if checks are missing."""
-    if unfitness is not UnfitRunReason.CHECKS_NOT_RUN:
-        return unfitness.sentence
-    return f"{unfitness.sentence} ({first_names(hold_book.unheld[kind], MAX_CHECKS_NAMED)})"
+    if unfit_reason is not UnfitRunReason.CHECKS_NOT_RUN:
+        return unfit_reason.sentence
+    return f"{unfit_reason.sentence} ({first_names(hold_book.unheld[kind], MAX_CHECKS_NAMED)})"
 
 
 def _make_allowed(kind: ActionKind, objects: Sequence[ActionObject]) -> Allowed:
