@@ -349,6 +349,7 @@ def _make_action(
     action_text: str | None = None,
 ) -> Action:
     first_count = counts_of_check[0]
+    bookie_ids = [finding_count.bookie_id for finding_count in counts_of_check]
     return Action(
         kind=None if check.action is None else str(check.action),
         text=action_text if action_text is not None else (check.do_now or "").format_map(text_by_placeholder),
@@ -361,13 +362,7 @@ def _make_action(
             for finding_count in counts_of_check
             if finding_count.confidence != Confidence.CONFIRMED
         ),
-        bookies=list(
-            dict.fromkeys(
-                finding_count.bookie_id
-                for finding_count in counts_of_check
-                if finding_count.bookie_id is not None
-            )
-        ),
+        bookies=list(dict.fromkeys(bookie_id for bookie_id in bookie_ids if bookie_id is not None)),
         bookie_id=first_count.bookie_id,
         scope_id=decimal(first_count.scope_id),
         ledger_id=decimal(first_count.ledger_id),

@@ -139,8 +139,8 @@ class HoldBook:
             key_array = pa.array(sorted(keys), pa.string())
             is_ledger = ds.field("object") == HoldObject.LEDGER.value
             for batch in self._batches(HOLDS_TABLE_PATH, _HOLD_COLUMNS, is_ledger):
-                for hold_row in batch.filter(pc.is_in(batch["key"], key_array)).to_pylist():
-                    holds_by_ledger.setdefault(hold_row["key"], []).append(_parse_hold(hold_row))
+                for row in batch.filter(pc.is_in(batch["key"], key_array)).to_pylist():
+                    holds_by_ledger.setdefault(row["key"], []).append(_parse_hold(row))
         return holds_by_ledger
 
     def first_ledger_hold(self, kind: ActionKind) -> tuple[Hold, ...]:
@@ -163,21 +163,15 @@ class HoldBook:
         The result is an Arrow table, because it may have a row for every ledger of the cluster.
         """
         columns = ["scope_id", "ledger_id", "forbids", "reason"]
-        held_ledger_schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
-        tables = [held_ledger_schema.empty_table()]
+        schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
+        tables = [schema.empty_table()]
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
         for batch in self._batches(HOLDS_TABLE_PATH, columns, is_ledger) if self.exists else ():
             is_forbidden = pc.equal(pc.list_flatten(batch["forbids"]), kind.value)
-            held_rows = pa.table(batch).take(pc.list_parent_indices(batch["forbids"]).filter(is_forbidden))
-            reason_texts = pc.binary_join_element_wise("a hold forbids it (", held_rows["reason"], ")", "")
+            rows = pa.table(batch).take(pc.list_parent_indices(batch["forbids"]).filter(is_forbidden))
+            reason_texts = pc.binary_join_element_wise("a hold forbids it (", rows["reason"], ")", "")
             tables.append(
-                pa.table(
-                    {
-                        "scope_id": held_rows["scope_id"],
-                        "ledger_id": held_rows["ledger_id"],
-                        "why": reason_texts,
-                    }
-                )
+                pa.table({"scope_id": rows["scope_id"], "ledger_id": rows["ledger_id"], "why": reason_texts})
             )
         grouped_table = (
             pa.concat_tables(tables).group_by(["scope_id", "ledger_id"]).aggregate([("why", "min")])
@@ -208,9 +202,9 @@ class HoldBook:
             )
             for batch in self._batches("findings", ["scope_id", "ledger_id", "evidence"], is_proof):
                 for row in batch.to_pylist():
-                    ledger_id_key = ledger_key(row["scope_id"] or 0, row["ledger_id"])
-                    if ledger_id_key in keys and _is_deletable(json.loads(row["evidence"] or "{}")):
-                        proved_keys.add(ledger_id_key)
+                    key = ledger_key(row["scope_id"] or 0, row["ledger_id"])
+                    if key in keys and _is_deletable(json.loads(row["evidence"] or "{}")):
+                        proved_keys.add(key)
         return frozenset(proved_keys)
 
     def has_open_ledger(self, objects: Iterable[ActionObject]) -> bool:
@@ -218,7 +212,7 @@ class HoldBook:
         keys = {object.key for object in objects if object.kind is HoldObject.LEDGER}
         if not keys:
             return False
-        ids = [int(ledger_id_key.partition("/")[2]) for ledger_id_key in keys]
+        ids = [int(key.partition("/")[2]) for key in keys]
         is_open = (ds.field("state") == LedgerState.OPEN.value) & ds.field("ledger_id").isin(ids)
         return any(
             ledger_key(row["scope_id"] or 0, row["ledger_id"]) in keys
@@ -239,37 +233,34 @@ _NO_PROOF_TEXT = (
 )
 
 
-def _is_deletable(finding_evidence: Mapping[str, Any]) -> bool:
+def _is_deletable(evidence: Mapping[str, Any]) -> bool:
     """Return whether the evidence of a confirmed ``ledger-unowned`` proves that a ledger may be deleted."""
     return (
-        bool(finding_evidence.get("owners_complete"))
-        and bool(finding_evidence.get("seen_before"))
-        and finding_evidence.get("state") == LedgerState.CLOSED
+        bool(evidence.get("owners_complete"))
+        and bool(evidence.get("seen_before"))
+        and evidence.get("state") == LedgerState.CLOSED
     )
 
 
-def _parse_hold(hold_row: dict[str, Any]) -> Hold:
+def _parse_hold(row: dict[str, Any]) -> Hold:
     known_kinds = {kind.value for kind in ActionKind}
     return Hold(
-        HoldObject(hold_row["object"]),
-        hold_row["key"],
-        tuple(ActionKind(kind_name) for kind_name in hold_row["forbids"] if kind_name in known_kinds),
-        hold_row["reason"],
-        hold_row["certain"],
-        hold_row["first_seen"],
-        Lift(hold_row["lift"]),
-        hold_row["message"],
-        hold_row["urgency"],
-        hold_row["accepted"],
-        hold_row["carried"],
+        HoldObject(row["object"]),
+        row["key"],
+        tuple(ActionKind(kind_name) for kind_name in row["forbids"] if kind_name in known_kinds),
+        row["reason"],
+        row["certain"],
+        row["first_seen"],
+        Lift(row["lift"]),
+        row["message"],
+        row["urgency"],
+        row["accepted"],
+        row["carried"],
     )
 
 
 def permit(
-    run: HeldRun,
-    kind: ActionKind,
-    objects: Sequence[ActionObject],
-    previous_action: Allowed | None = None,
+    run: HeldRun, kind: ActionKind, objects: Sequence[ActionObject], previous_action: Allowed | None = None
 ) -> Allowed | Refused:
     """Decide whether an action on these objects is permitted.
 
@@ -286,8 +277,8 @@ def permit(
     Raises:
         RunError: the table holds is broken.
     """
-    permission, refusals = permit_ledgers(run, kind, objects, (), previous_action)
-    return refusals[0] if refusals else permission or _make_allowed(kind, objects)
+    allowed, refusals = permit_ledgers(run, kind, objects, (), previous_action)
+    return refusals[0] if refusals else allowed or _make_allowed(kind, objects)
 
 
 def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
