@@ -94,11 +94,11 @@ def run_processes(
         start_deadline = time.monotonic() + MAX_START_SECONDS
         while not all(answer_counter.value for answer_counter in answer_counters):
             if time.monotonic() > start_deadline or not all(process.is_alive() for process in processes):
-                sys.exit("whoever asks for the audit does not")
+                sys.exit("a process that sends requests of the audit sent none")
             time.sleep(0.05)
         yield lambda: sum(answer_counter.value for answer_counter in answer_counters)
         if not all(process.is_alive() for process in processes):
-            sys.exit("whoever asks for the audit has ended")
+            sys.exit("a process that sends requests of the audit has ended")
     finally:
         for process in processes:
             process.kill()
