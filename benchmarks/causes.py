@@ -119,7 +119,7 @@ class _TableWriters:
 def _write(directory: Path) -> None:
     """Write the rows of the checks: one finding for each ledger and one for each unread bookie.
 
-    The ledgers' findings go round the bookies in turn.
+    Consecutive ledgers have their finding on consecutive bookies.
     """
     directory.mkdir()
     for first_row in range(0, FINDING_COUNT, _BATCH_ROWS):

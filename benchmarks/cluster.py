@@ -64,8 +64,10 @@ class Shape(NamedTuple):
         entries = []
         for entry in range(ENTRIES):
             ensemble = [seats for first_bookie, seats in self.segments if first_bookie <= entry][-1]
-            holder_seats = {ensemble[(entry + copy_number) % ENSEMBLE] for copy_number in range(WRITE_QUORUM)}
-            if seat in holder_seats and (seat, entry) not in self.lost_copies:
+            seats_with_entry = {
+                ensemble[(entry + copy_number) % ENSEMBLE] for copy_number in range(WRITE_QUORUM)
+            }
+            if seat in seats_with_entry and (seat, entry) not in self.lost_copies:
                 entries.append(entry)
         return entries
 
@@ -103,7 +105,7 @@ class Cluster:
     >>> Cluster(2_000, full_cluster_size=1_000_000).ledger_ids(np.array([0, 130, 131, 1_999])).tolist()
     [0, 130, 65536, 983074]
     >>> cluster = Cluster(20_000, 10)
-    >>> len(cluster.findings()), sum(len(alike.ids) for alike in cluster.groups_of_ledgers())
+    >>> len(cluster.findings()), sum(len(group.ids) for group in cluster.groups_of_ledgers())
     (40, 20000)
     """
 
@@ -147,8 +149,8 @@ class Cluster:
         first_bookie = ledger // 8 % self.bookies
         sort_keys = (first_bookie * 2 + is_on_busy_bookie) * len(SHAPES) + shape
         sorted_ledgers = np.argsort(sort_keys, kind="stable")
-        group_starts = np.flatnonzero(np.diff(sort_keys[sorted_ledgers], prepend=-1))
-        for ids in np.split(sorted_ledgers, group_starts[1:]) if len(sorted_ledgers) else ():
+        first_index_by_group = np.flatnonzero(np.diff(sort_keys[sorted_ledgers], prepend=-1))
+        for ids in np.split(sorted_ledgers, first_index_by_group[1:]) if len(sorted_ledgers) else ():
             ledger_shape = SHAPES[int(shape[ids[0]])]
             members = self._members(ledger_shape, int(first_bookie[ids[0]]), bool(is_on_busy_bookie[ids[0]]))
             yield EqualLedgers(ledger_shape, members, self.ledger_ids(ids))

@@ -103,7 +103,7 @@ class ComparisonCase:
         return time.perf_counter() - start_time
 
     def join_in_one_process(self) -> float:
-        """Read both sides and join them in this process; return the seconds.
+        """Read metadata and indexes and join them in this process; return the seconds.
 
         Only the join uses several threads.
         """
@@ -270,7 +270,7 @@ def _measure_generated(case: ComparisonCase, ledgers: int, rival: tuple[str, int
 
 
 def _run_join(uri: str, bookies: str, differing_count: int) -> None:
-    """Join both sides in a new process with its own Spark session."""
+    """Join metadata and indexes in a new process with its own Spark session."""
     command = [sys.executable, "-m", "benchmarks.spark_join", uri, bookies]
     completed = subprocess.run(command, capture_output=True, text=True, check=False)
     if completed.stdout.strip() != str(differing_count):

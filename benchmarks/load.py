@@ -75,9 +75,10 @@ def steady_phase(
 def run_processes(
     ask: Callable[..., Iterator[int]], arguments_of_processes: Sequence[tuple[Any, ...]]
 ) -> Iterator[Callable[[], int]]:
-    """Run one process per share. Each sends requests until the block ends. Yield a counter of the answers.
+    """Run processes that send requests until the ``with`` block ends. Yield a counter of the answers.
 
-    ``ask`` gets the share as its arguments and yields numbers of new answers.
+    There is one process for each tuple in ``arguments_of_processes``. The process calls ``ask`` with these
+    arguments, which yields numbers of new answers.
     """
     process_context = get_context("spawn")
     answer_counters = [process_context.Value("q", 0) for _ in arguments_of_processes]
@@ -93,11 +94,11 @@ def run_processes(
         start_deadline = time.monotonic() + MAX_START_SECONDS
         while not all(answer_counter.value for answer_counter in answer_counters):
             if time.monotonic() > start_deadline or not all(process.is_alive() for process in processes):
-                sys.exit("whoever asks for the audit does not")
+                sys.exit("a process that sends requests of the audit sent none")
             time.sleep(0.05)
         yield lambda: sum(answer_counter.value for answer_counter in answer_counters)
         if not all(process.is_alive() for process in processes):
-            sys.exit("whoever asks for the audit has ended")
+            sys.exit("a process that sends requests of the audit has ended")
     finally:
         for process in processes:
             process.kill()

@@ -2,8 +2,8 @@
 
 Servers on loopback are loaded with ledgers. They sync their writes to disk, as in production. The client
 reads and writes random ledgers. The scan is that of an audit with tasks on two cores: two connections share
-its limits. A scan that ends begins again. The rival has no rate limit, and the largest batch and number of
-requests in flight that the options allow.
+its limits. A scan that ends begins again. The other side of each comparison is a scan without rate limit,
+with the largest batch and the most requests in flight that the options allow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An audit's comparison in one process without Spark: read both sides, then join them with Arrow."""
+"""An audit's comparison in one process without Spark: metadata and indexes, joined with Arrow."""
 
 from __future__ import annotations
 

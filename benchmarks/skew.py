@@ -2,8 +2,8 @@
 
 Two cases are whole audits: one bookie is in every ensemble, or in half of them. Further cases are a task's
 work on one unusual ledger: decode its metadata to rows with the expected entries, read its index to groups,
-or judge it with a missing copy. The even case has as many segments, slots, entries or holes, spread over
-many ledgers. ``BKAUDIT_LEDGERS`` sets the number of ledgers of the audits.
+or judge it with a missing copy. The even case has as many segments, index slots, entries or missing entries,
+spread over many ledgers. ``BKAUDIT_LEDGERS`` sets the number of ledgers of the audits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MIN_STAGE_SECONDS = 1.0
 
 SEGMENT_COUNT, ENTRIES, HOLE_COUNT = 100_000, 1_000_000_000, 100_000
 SLOT_COUNT = 150 * HOLE_COUNT
-"""Number of slots in the index, of which two in three have an entry.
+"""Number of slots in the index: one for each entry of the ledger. Two in three have an entry.
 
 An index of 15 million slots belongs to a bookie that stores ten million entries. One in a hundred is
 missing.

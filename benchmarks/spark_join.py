@@ -1,4 +1,4 @@
-"""An audit's comparison in plain Spark: read both sides as tables and join them.
+"""An audit's comparison in plain Spark: read metadata and indexes as tables and join them.
 
 The module is the rival of the comparison in blocks. In this module every replica is a Spark row.
 

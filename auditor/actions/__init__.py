@@ -1,1 +1,1 @@
-"""Holds, the gate that permits or refuses instructions, and the ordered list of actions."""
+"""Holds (bans on actions), the gate that permits or refuses an action, and the ordered list of actions."""

@@ -34,7 +34,7 @@ ALL_STOP_REFUSAL_TEXT = (
 )
 """Text of a refusal to copy entries before a stop: no writable bookie would remain to take the copies."""
 JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
-"""Function that returns, for stopping bookies, the sets of them that are the only servers of an entry."""
+"""Function from the bookies that would stop to the sets of them that are the only servers of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +88,16 @@ def build_action_list(
     actions: list[Action] = []
     forbidden_actions: list[ForbiddenAction] = []
     urgent_checks = [
-        (check, _sort_counts(count_group))
-        for count_group in groups_by_check.values()
-        if (check := BY_ID.get(count_group[0].id)) is not None
+        (check, _sort_counts(counts_of_check))
+        for counts_of_check in groups_by_check.values()
+        if (check := BY_ID.get(counts_of_check[0].id)) is not None
         and check.do_now is not None
-        and _is_urgent_group(count_group)
+        and _is_urgent_group(counts_of_check)
     ]
     planned_stops = _plan_stops(run, urgent_checks, joint_holders)
-    for check, count_group in urgent_checks:
+    for check, counts_of_check in urgent_checks:
         permitted_actions, refused_actions = _decide_instructions(
-            run, check, count_group, ledgers, writable_bookies, planned_stops
+            run, check, counts_of_check, ledgers, writable_bookies, planned_stops
         )
         actions += permitted_actions
         forbidden_actions += refused_actions
@@ -106,7 +106,7 @@ def build_action_list(
 
 @dataclass(frozen=True, slots=True)
 class _PlannedStops:
-    """Bookies that the list would stop, and the ones among them that must not stop too.
+    """Bookies that the list would stop, and those of them that must not stop if all others stop.
 
     ``last_holders`` maps a bookie that must not stop to the only bookies that serve some entries. The bookie
     is one of these.
@@ -123,44 +123,52 @@ def _plan_stops(
 ) -> _PlannedStops:
     """Find the bookies that the list would stop. Confirmed and urgent findings are considered first."""
     ordered_stops = sorted(
-        (not count.confirmed, check_order(count.urgency, count.severity, count.id), name)
-        for check, count_group in urgent_checks
+        (
+            not finding_count.confirmed,
+            check_order(finding_count.urgency, finding_count.severity, finding_count.id),
+            stopped_bookie,
+        )
+        for check, counts_of_check in urgent_checks
         if "{bookies}" in (check.do_now or "") and _action_kinds(check) == (ActionKind.STOP,)
-        for count in count_group
-        for name in _instructed_bookies(run, check, count)
+        for finding_count in counts_of_check
+        for stopped_bookie in _instructed_bookies(run, check, finding_count)
     )
-    names = list(dict.fromkeys(name for *_, name in ordered_stops if _may_stop(run, name)))
-    stop_set = StopSet(joint_holders(names) if joint_holders is not None and len(names) > 1 else ())
+    bookies = dict.fromkeys(stopped_bookie for *_, stopped_bookie in ordered_stops)
+    bookie_ids = [stopped_bookie for stopped_bookie in bookies if _may_stop(run, stopped_bookie)]
+    stop_set = StopSet(joint_holders(bookie_ids) if joint_holders is not None and len(bookie_ids) > 1 else ())
     last_holders: dict[str, tuple[str, ...]] = {}
-    for name in names:
-        if holders := stop_set.last_holders(name):
-            last_holders[name] = holders
+    for bookie_id in bookie_ids:
+        if holders := stop_set.last_holders(bookie_id):
+            last_holders[bookie_id] = holders
         else:
-            stop_set.add(name)
-    return _PlannedStops(frozenset(names), last_holders)
+            stop_set.add(bookie_id)
+    return _PlannedStops(frozenset(bookie_ids), last_holders)
 
 
-def _may_stop(run: HeldRun, name: str) -> bool:
+def _may_stop(run: HeldRun, bookie_id: str) -> bool:
     """Return whether the list may stop a bookie, at once or after its entries are copied."""
-    answer = permit(run, ActionKind.STOP, [bookie(name)])
-    return not isinstance(answer, Refused) or _ends_when_copied(answer)
+    gate_answer = permit(run, ActionKind.STOP, [bookie(bookie_id)])
+    return not isinstance(gate_answer, Refused) or _ends_when_copied(gate_answer)
 
 
-def _is_urgent_group(count_group: Sequence[FindingCount]) -> bool:
-    worst_count = min(count_group, key=lambda count: Severity(count.severity).rank)
-    return Severity(worst_count.severity).at_least(Severity.WARNING) or worst_count.urgency == Urgency.UNSEEN
+def _is_urgent_group(counts_of_check: Sequence[FindingCount]) -> bool:
+    most_severe_count = min(counts_of_check, key=lambda finding_count: Severity(finding_count.severity).rank)
+    return (
+        Severity(most_severe_count.severity).at_least(Severity.WARNING)
+        or most_severe_count.urgency == Urgency.UNSEEN
+    )
 
 
-def _sort_counts(count_group: Sequence[FindingCount]) -> list[FindingCount]:
+def _sort_counts(counts_of_check: Sequence[FindingCount]) -> list[FindingCount]:
     """Sort counts by severity, confirmed findings before others, and then by object."""
     return sorted(
-        count_group,
-        key=lambda count: (
-            check_order(count.urgency, count.severity, count.id),
-            not count.confirmed,
-            count.bookie_id or "",
-            count.scope_id or 0,
-            count.ledger_id or 0,
+        counts_of_check,
+        key=lambda finding_count: (
+            check_order(finding_count.urgency, finding_count.severity, finding_count.id),
+            not finding_count.confirmed,
+            finding_count.bookie_id or "",
+            finding_count.scope_id or 0,
+            finding_count.ledger_id or 0,
         ),
     )
 
@@ -168,19 +176,21 @@ def _sort_counts(count_group: Sequence[FindingCount]) -> list[FindingCount]:
 def _decide_instructions(
     run: HeldRun,
     check: Check,
-    count_group: list[FindingCount],
+    counts_of_check: list[FindingCount],
     ledgers: Mapping[str, PermittedLedgers],
     writable_bookies: Collection[str] | None,
     planned_stops: _PlannedStops,
 ) -> tuple[list[Action], list[ForbiddenAction]]:
     assert check.do_now is not None
     if "{bookies}" in check.do_now:
-        return _make_bookie_actions(run, check, count_group, writable_bookies, planned_stops)
+        return _make_bookie_actions(run, check, counts_of_check, writable_bookies, planned_stops)
     if "{ledgers}" in check.do_now and check.action is not None:
-        return _make_ledger_actions(run, check, count_group, ledgers.get(check.id))
+        return _make_ledger_actions(run, check, counts_of_check, ledgers.get(check.id))
     return [
         _make_action(
-            check, count_group, {"ledgers": _ledger_names(count_group[0], _count_findings(count_group))}
+            check,
+            counts_of_check,
+            {"ledgers": _ledger_names(counts_of_check[0], _count_findings(counts_of_check))},
         )
     ], []
 
@@ -188,73 +198,77 @@ def _decide_instructions(
 def _make_bookie_actions(
     run: HeldRun,
     check: Check,
-    count_group: list[FindingCount],
+    counts_of_check: list[FindingCount],
     writable_bookies: Collection[str] | None,
     planned_stops: _PlannedStops,
 ) -> tuple[list[Action], list[ForbiddenAction]]:
     counts_by_bookie: dict[str, list[FindingCount]] = {}
-    for count in count_group:
-        for name in _instructed_bookies(run, check, count):
-            counts_by_bookie.setdefault(name, []).append(count._replace(bookie_id=name))
+    for finding_count in counts_of_check:
+        for bookie_id in _instructed_bookies(run, check, finding_count):
+            counts_by_bookie.setdefault(bookie_id, []).append(finding_count._replace(bookie_id=bookie_id))
     permitted_bookies: list[str] = []
     refusals_by_bookie: dict[str, list[Refused]] = {}
-    for name in counts_by_bookie:
-        answers = [permit(run, kind, [bookie(name)]) for kind in _action_kinds(check)]
-        if refusals := [answer for answer in answers if isinstance(answer, Refused)]:
-            refusals_by_bookie[name] = refusals
-        elif name in planned_stops.last_holders and _action_kinds(check) == (ActionKind.STOP,):
-            refusals_by_bookie[name] = []
+    for bookie_id in counts_by_bookie:
+        gate_answers = [permit(run, kind, [bookie(bookie_id)]) for kind in _action_kinds(check)]
+        if refusals := [gate_answer for gate_answer in gate_answers if isinstance(gate_answer, Refused)]:
+            refusals_by_bookie[bookie_id] = refusals
+        elif bookie_id in planned_stops.last_holders and _action_kinds(check) == (ActionKind.STOP,):
+            refusals_by_bookie[bookie_id] = []
         else:
-            permitted_bookies.append(name)
+            permitted_bookies.append(bookie_id)
     actions = []
     if permitted_bookies:
-        counts = [count for name in permitted_bookies for count in counts_by_bookie[name]]
+        counts_of_permitted = [
+            count for permitted in permitted_bookies for count in counts_by_bookie[permitted]
+        ]
         actions.append(
-            _make_action(check, counts, {"bookies": first_names(permitted_bookies, MAX_BOOKIES_NAMED)})
+            _make_action(
+                check, counts_of_permitted, {"bookies": first_names(permitted_bookies, MAX_BOOKIES_NAMED)}
+            )
         )
     forbidden_actions = []
-    for name, refusals in refusals_by_bookie.items():
+    for bookie_id, refusals in refusals_by_bookie.items():
         first_refusal = next((refusal for refusal in refusals if not _ends_when_copied(refusal)), None)
-        copy_answer = permit(run, ActionKind.RECOVER, [bookie(name)])
-        if first_refusal is None and isinstance(copy_answer, Refused):
-            first_refusal = copy_answer
+        copy_gate_answer = permit(run, ActionKind.RECOVER, [bookie(bookie_id)])
+        if first_refusal is None and isinstance(copy_gate_answer, Refused):
+            first_refusal = copy_gate_answer
         if (
             first_refusal is None
             and writable_bookies is not None
             and counts_by_bookie.keys() | planned_stops.bookies >= {*writable_bookies}
         ):
-            start_answer = permit(run, ActionKind.START, [bookie(name)])
-            if not refusals and check.id in DANGEROUS_CHECKS and not isinstance(start_answer, Refused):
-                actions.append(_restart_without_collection(check, counts_by_bookie[name], name))
+            start_gate_answer = permit(run, ActionKind.START, [bookie(bookie_id)])
+            if not refusals and check.id in DANGEROUS_CHECKS and not isinstance(start_gate_answer, Refused):
+                actions.append(_restart_without_collection(check, counts_by_bookie[bookie_id], bookie_id))
                 continue
             # A copy made before one stop would be on a bookie that must stop too, and so on without end.
-            first_refusal = Refused(ActionKind.STOP, (bookie(name),), why=ALL_STOP_REFUSAL_TEXT)
+            first_refusal = Refused(ActionKind.STOP, (bookie(bookie_id),), why=ALL_STOP_REFUSAL_TEXT)
         if first_refusal is None:
-            holders = planned_stops.last_holders.get(name, (name,))
-            actions.append(_copy_then_stop(check, counts_by_bookie[name], name, holders))
+            holders = planned_stops.last_holders.get(bookie_id, (bookie_id,))
+            actions.append(_copy_then_stop(check, counts_by_bookie[bookie_id], bookie_id, holders))
         else:
-            forbidden_actions.append(_forbidden_action(check, name, first_refusal))
+            forbidden_actions.append(_forbidden_action(check, bookie_id, first_refusal))
     return actions, forbidden_actions
 
 
-def _restart_without_collection(check: Check, counts: list[FindingCount], name: str) -> Action:
+def _restart_without_collection(check: Check, finding_counts: list[FindingCount], bookie_id: str) -> Action:
     """Return the instruction to restart a bookie without garbage collection, instead of a stop."""
     action_text = (
-        f"restart {name} alone, with {NO_COLLECTION} in its configuration: the bookie deletes "
+        f"restart {bookie_id} alone, with {NO_COLLECTION} in its configuration: the bookie deletes "
         "nothing meanwhile"
     )
-    return _make_action(check, counts, {}, action_text)
+    return _make_action(check, finding_counts, {}, action_text)
 
 
 def _ends_when_copied(refusal: Refused) -> bool:
     """Return whether a refusal of a stop ends as soon as other bookies serve copies of the entries."""
-    reasons = [hold.reason for hold in refusal.holds]
+    hold_reasons = [hold.reason for hold in refusal.holds]
     if refusal.unfit is not None:
         return False
     return (
         refusal.kind is ActionKind.STOP
-        and bool(reasons)
-        and all(reason in REASONS_TO_COPY_FIRST for reason in reasons)
+        and bool(hold_reasons)
+        and all(reason in REASONS_TO_COPY_FIRST for reason in hold_reasons)
     )
 
 
@@ -266,99 +280,114 @@ def _action_kinds(check: Check) -> tuple[ActionKind, ...]:
     return (ActionKind.STOP, ActionKind.START) if is_restart else (check.action,)
 
 
-def _instructed_bookies(run: HeldRun, check: Check, count: FindingCount) -> list[str]:
+def _instructed_bookies(run: HeldRun, check: Check, finding_count: FindingCount) -> list[str]:
     """Return the bookies that an instruction names.
 
     They are the bookie of the finding, or its other ids if the check is about a bookie with several ids.
     """
-    if count.bookie_id is None:
+    if finding_count.bookie_id is None:
         return []
     if not any(hold_rule.target is HoldTarget.IDENTITY for hold_rule in check.holds):
-        return [count.bookie_id]
+        return [finding_count.bookie_id]
     bookie_ids = {
-        key
-        for (object, key), holds in run.holds.holds_by_key.items()
-        if object == HoldObject.BOOKIE and any(hold.reason == check.id for hold in holds)
+        hold_key
+        for (hold_object, hold_key), holds_on_bookie in run.holds.holds_by_key.items()
+        if hold_object == HoldObject.BOOKIE and any(hold.reason == check.id for hold in holds_on_bookie)
     }
-    return sorted(bookie_ids - {count.bookie_id})
+    return sorted(bookie_ids - {finding_count.bookie_id})
 
 
-def _copy_then_stop(check: Check, counts: list[FindingCount], name: str, holders: Sequence[str]) -> Action:
+def _copy_then_stop(
+    check: Check, finding_counts: list[FindingCount], bookie_id: str, holders: Sequence[str]
+) -> Action:
     """Return the instruction to copy entries to other bookies and then to stop the bookie.
 
     ``holders`` are the only bookies that have or serve the entries. The bookie is one of them.
     """
     assert check.do_now is not None
-    stop_text = check.do_now.format(bookies=name, ledgers="")
-    holder_names, verb = first_names(holders, MAX_BOOKIES_NAMED), "serves" if len(holders) == 1 else "serve"
+    stop_text = check.do_now.format(bookies=bookie_id, ledgers="")
+    holders_text, verb = first_names(holders, MAX_BOOKIES_NAMED), "serves" if len(holders) == 1 else "serve"
     return _make_action(
         check,
-        counts,
+        finding_counts,
         {},
-        f"copy the entries that {holder_names} alone {verb} to other bookies, then {stop_text}",
+        f"copy the entries that {holders_text} alone {verb} to other bookies, then {stop_text}",
     )
 
 
 def _make_ledger_actions(
-    run: HeldRun, check: Check, count_group: list[FindingCount], permitted_ledgers: PermittedLedgers | None
+    run: HeldRun,
+    check: Check,
+    counts_of_check: list[FindingCount],
+    permitted_ledgers: PermittedLedgers | None,
 ) -> tuple[list[Action], list[ForbiddenAction]]:
     assert check.action is not None
-    finding_total = _count_findings(count_group)
-    answer = permit(run, check.action, [])
-    if isinstance(answer, Refused):
-        return [], [_forbidden_action(check, _ledger_names(count_group[0], finding_total), answer)]
+    finding_total = _count_findings(counts_of_check)
+    gate_answer = permit(run, check.action, [])
+    if isinstance(gate_answer, Refused):
+        return [], [_forbidden_action(check, _ledger_names(counts_of_check[0], finding_total), gate_answer)]
     if permitted_ledgers is None:
         reason_text = (
-            "each of these ledgers has a hold that forbids it (bkaudit explain ledger ID shows the holds)"
+            "each of these ledgers has a hold that forbids the action "
+            "(bkaudit explain ledger ID shows the holds)"
         )
         refusal = Refused(check.action, (), why=reason_text)
-        return [], [_forbidden_action(check, _ledger_names(count_group[0], finding_total), refusal)]
-    first_count = count_group[0]._replace(
+        return [], [_forbidden_action(check, _ledger_names(counts_of_check[0], finding_total), refusal)]
+    first_count = counts_of_check[0]._replace(
         scope_id=permitted_ledgers.scope_id, ledger_id=permitted_ledgers.ledger_id
     )
-    names = _ledger_names(first_count, min(permitted_ledgers.count, finding_total))
-    action = _make_action(check, [first_count, *count_group[1:]], {"ledgers": names})
+    ledgers_text = _ledger_names(first_count, min(permitted_ledgers.count, finding_total))
+    action = _make_action(check, [first_count, *counts_of_check[1:]], {"ledgers": ledgers_text})
     action["count"] = finding_total
     return [action], []
 
 
 def _make_action(
     check: Check,
-    count_group: Sequence[FindingCount],
-    names: Mapping[str, str],
+    counts_of_check: Sequence[FindingCount],
+    text_by_placeholder: Mapping[str, str],
     action_text: str | None = None,
 ) -> Action:
-    first_count = count_group[0]
+    first_count = counts_of_check[0]
+    bookie_ids = [finding_count.bookie_id for finding_count in counts_of_check]
     return Action(
         kind=None if check.action is None else str(check.action),
-        text=action_text if action_text is not None else (check.do_now or "").format_map(names),
+        text=action_text if action_text is not None else (check.do_now or "").format_map(text_by_placeholder),
         checks=[check.id],
         urgency=first_count.urgency,
         severity=first_count.severity,
-        count=_count_findings(count_group),
-        unsure=sum(count.findings for count in count_group if count.confidence != Confidence.CONFIRMED),
-        bookies=list(dict.fromkeys(count.bookie_id for count in count_group if count.bookie_id is not None)),
+        count=_count_findings(counts_of_check),
+        unsure=sum(
+            finding_count.findings
+            for finding_count in counts_of_check
+            if finding_count.confidence != Confidence.CONFIRMED
+        ),
+        bookies=list(dict.fromkeys(bookie_id for bookie_id in bookie_ids if bookie_id is not None)),
         bookie_id=first_count.bookie_id,
         scope_id=decimal(first_count.scope_id),
         ledger_id=decimal(first_count.ledger_id),
     )
 
 
-def _forbidden_action(check: Check, names: str, answer: Refused) -> ForbiddenAction:
+def _forbidden_action(check: Check, objects_text: str, gate_answer: Refused) -> ForbiddenAction:
     return ForbiddenAction(
-        kind=str(answer.kind), objects=names, why=answer.sentence, way_out=answer.way_out, checks=[check.id]
+        kind=str(gate_answer.kind),
+        objects=objects_text,
+        why=gate_answer.sentence,
+        way_out=gate_answer.way_out,
+        checks=[check.id],
     )
 
 
-def _count_findings(count_group: Sequence[FindingCount]) -> int:
-    return sum(count.findings for count in count_group)
+def _count_findings(counts_of_check: Sequence[FindingCount]) -> int:
+    return sum(finding_count.findings for finding_count in counts_of_check)
 
 
-def _ledger_names(first_count: FindingCount, count: int) -> str:
+def _ledger_names(first_count: FindingCount, ledger_count: int) -> str:
     if first_count.ledger_id is None:
-        return f"{count:,} ledgers"
-    rest_text = f" and {count - 1:,} more" if count > 1 else ""
-    return LedgerId(first_count.ledger_id, first_count.scope_id or 0).display_name + rest_text
+        return f"{ledger_count:,} ledgers"
+    further_ledgers_text = f" and {ledger_count - 1:,} more" if ledger_count > 1 else ""
+    return LedgerId(first_count.ledger_id, first_count.scope_id or 0).display_name + further_ledgers_text
 
 
 LEDGER_ACTIONS = tuple(

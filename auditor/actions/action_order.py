@@ -45,13 +45,18 @@ def sort_actions(actions: Sequence[Action]) -> list[Action]:
     def object_key(action: Action) -> tuple[str | None, ...]:
         return action["bookie_id"], action["scope_id"], action["ledger_id"]
 
-    first_keys: dict[tuple[str | None, ...], tuple[int, int, int, str]] = {}
+    most_urgent_key_by_object: dict[tuple[str | None, ...], tuple[int, int, int, str]] = {}
     for action in actions:
-        first_keys[object_key(action)] = min(
-            _sort_key(action), first_keys.get(object_key(action), _sort_key(action))
+        most_urgent_key_by_object[object_key(action)] = min(
+            _sort_key(action), most_urgent_key_by_object.get(object_key(action), _sort_key(action))
         )
     return sorted(
-        actions, key=lambda action: (first_keys[object_key(action)], _action_phase(action), _sort_key(action))
+        actions,
+        key=lambda action: (
+            most_urgent_key_by_object[object_key(action)],
+            _action_phase(action),
+            _sort_key(action),
+        ),
     )
 
 
@@ -60,5 +65,5 @@ def _action_phase(action: Action) -> int:
 
     An action that changes nothing has no kind. It comes between a stop and a start.
     """
-    kind = ActionKind.RESTORE_METADATA if action["kind"] is None else ActionKind(action["kind"])
-    return _ACTION_KINDS.index(kind)
+    action_kind = ActionKind.RESTORE_METADATA if action["kind"] is None else ActionKind(action["kind"])
+    return _ACTION_KINDS.index(action_kind)

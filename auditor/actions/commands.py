@@ -19,7 +19,7 @@ from auditor.actions.objects import bookie, ledger
 from auditor.model.holds import ActionKind
 from auditor.model.permission import ActionObject, Allowed, Permission, Refused
 
-Blanks = Mapping[str, str]
+PlaceholderValues = Mapping[str, str]
 """Values of the placeholders (words in capitals) of a command, by placeholder."""
 
 _SHELL_PREFIX = "bookkeeper shell "
@@ -80,7 +80,7 @@ _READ_ONLY_FLAG = re.compile(r"(?i) -dryRun\b")
 _LEDGER_PLACEHOLDER_PATTERN = re.compile(r"\bID\b")
 
 
-def _find_rule(command: str) -> _WritingCommand | None:
+def _find_writing_command(command: str) -> _WritingCommand | None:
     command_text = command.removeprefix(_SHELL_PREFIX)
     if command_text == command or _READ_ONLY_FLAG.search(command_text):
         return None
@@ -102,7 +102,7 @@ def kind_of_command(command: str) -> ActionKind | None:
     >>> kind_of_command("bookkeeper shell recover -dr -l ID BOOKIE") is None
     True
     """
-    writing_command = _find_rule(command)
+    writing_command = _find_writing_command(command)
     return None if writing_command is None else writing_command.kind
 
 
@@ -112,7 +112,7 @@ def is_cluster_wide(command: str) -> bool:
     >>> is_cluster_wide("bookkeeper shell triggeraudit"), is_cluster_wide("bookkeeper shell recover -l 7 a:1")
     (True, False)
     """
-    writing_command = _find_rule(command)
+    writing_command = _find_writing_command(command)
     return (
         writing_command is not None
         and writing_command.is_cluster_wide
@@ -120,7 +120,9 @@ def is_cluster_wide(command: str) -> bool:
     )
 
 
-def permit_command(run: HeldRun, command: str, values: Blanks, scope_id: int = 0) -> Permission | None:
+def permit_command(
+    run: HeldRun, command: str, values: PlaceholderValues, scope_id: int = 0
+) -> Permission | None:
     """Ask the gate whether a writing command is permitted on its objects.
 
     Args:
@@ -136,46 +138,52 @@ def permit_command(run: HeldRun, command: str, values: Blanks, scope_id: int = 0
     Raises:
         RunError: the table holds is broken.
     """
-    writing_command = _find_rule(command)
+    writing_command = _find_writing_command(command)
     if writing_command is None:
         return None
     if writing_command.is_cluster_wide:
         # Switching replication off stops no bookie, and holds on stops are on bookies.
-        is_stop = writing_command.kind is ActionKind.STOP
+        switches_off = writing_command.kind is ActionKind.STOP
         return (
-            permit(run, writing_command.kind, ()) if is_stop else permit_everywhere(run, writing_command.kind)
+            permit(run, writing_command.kind, ())
+            if switches_off
+            else permit_everywhere(run, writing_command.kind)
         )
-    objects = [*_changed_objects(writing_command, command, values, scope_id)]
-    if not objects:
+    action_objects = [*_changed_objects(writing_command, command, values, scope_id)]
+    if not action_objects:
         return None
-    answer = permit(run, writing_command.kind, objects)
-    if isinstance(answer, Allowed) and writing_command.closes_ledger and run.holds.has_open_ledger(objects):
-        return Refused(writing_command.kind, tuple(objects), why=_FENCE_REASON_TEXT)
+    gate_answer = permit(run, writing_command.kind, action_objects)
+    if (
+        isinstance(gate_answer, Allowed)
+        and writing_command.closes_ledger
+        and run.holds.has_open_ledger(action_objects)
+    ):
+        return Refused(writing_command.kind, tuple(action_objects), why=_FENCE_REASON_TEXT)
     copies_any_ledger = writing_command.kind is ActionKind.RECOVER and not _LEDGER_PLACEHOLDER_PATTERN.search(
         command
     )
     # The command copies ledgers that it does not name, and so held ledgers too.
     if (
-        isinstance(answer, Allowed)
+        isinstance(gate_answer, Allowed)
         and copies_any_ledger
         and (first_ledger_holds := run.holds.first_ledger_hold(writing_command.kind))
     ):
-        return Refused(writing_command.kind, tuple(objects), first_ledger_holds)
-    return answer
+        return Refused(writing_command.kind, tuple(action_objects), first_ledger_holds)
+    return gate_answer
 
 
 def _changed_objects(
-    writing_command: _WritingCommand, command: str, values: Blanks, scope_id: int
+    writing_command: _WritingCommand, command: str, values: PlaceholderValues, scope_id: int
 ) -> Iterator[ActionObject]:
     concerns_bookie = writing_command.changes_bookie or _BOOKIE_PLACEHOLDER in command.split()
-    if concerns_bookie and (name := values.get(_BOOKIE_PLACEHOLDER)) is not None:
-        yield bookie(name)
+    if concerns_bookie and (bookie_id := values.get(_BOOKIE_PLACEHOLDER)) is not None:
+        yield bookie(bookie_id)
     ledger_id_text = values.get(_LEDGER_PLACEHOLDER)
     if ledger_id_text is not None and _LEDGER_PLACEHOLDER_PATTERN.search(command):
         yield ledger(int(ledger_id_text), scope_id)
 
 
-def fill_command(command: str, values: Blanks, permission: Allowed | None = None) -> str:
+def fill_command(command: str, values: PlaceholderValues, permission: Allowed | None = None) -> str:
     """Replace placeholders in a command by known values, quoted for a shell.
 
     A value with characters that cannot be shown is not filled in, because any replacement would be wrong.
@@ -196,34 +204,39 @@ def fill_command(command: str, values: Blanks, permission: Allowed | None = None
             return command  # the template as it stands on its page
         if not isinstance(permission, Allowed) or permission.kind is not kind:
             raise TypeError(f"{command}: the gate did not permit to {kind}")
-        permitted_keys = {object.key.rpartition("/")[2] for object in permission.objects}
+        permitted_names = {action_object.key.rpartition("/")[2] for action_object in permission.objects}
         placeholders = {*command.split()} & {_BOOKIE_PLACEHOLDER, _LEDGER_PLACEHOLDER}
         # The shell takes several bookies with commas between them.
-        named_keys = {
-            name
+        names_in_command = {
+            object_name
             for placeholder in placeholders
             if placeholder in values
-            for name in values[placeholder].split(",")
+            for object_name in values[placeholder].split(",")
         }
-        if named_keys - permitted_keys:
-            refused_text = ", ".join(sorted(named_keys - permitted_keys))
+        if names_in_command - permitted_names:
+            refused_text = ", ".join(sorted(names_in_command - permitted_names))
             raise TypeError(f"{command}: the gate did not permit to {kind} {refused_text}")
     return fill_placeholders(command, values)
 
 
-def fill_placeholders(command: str, values: Blanks) -> str:
+def fill_placeholders(command: str, values: PlaceholderValues) -> str:
     """Replace placeholders in a command by known values, as `fill_command` does, without a permission."""
     filled_words = []
     for placeholder in command.split():
-        value = values.get(placeholder)
-        filled_words.append(placeholder if value is None or not value.isprintable() else shlex.quote(value))
+        placeholder_value = values.get(placeholder)
+        filled_words.append(
+            placeholder
+            if placeholder_value is None or not placeholder_value.isprintable()
+            else shlex.quote(placeholder_value)
+        )
     return " ".join(filled_words)
 
 
 def decommission_command(permission: Allowed, bookie_id: str) -> str:
     """Return the command that decommissions a bookie.
 
-    Without ``-bookieid`` the command takes the local bookie, and ignores an id in its place (pulsar #21607).
+    The id needs the option ``-bookieid``. Without the option the command removes the local bookie, and
+    ignores the id (pulsar #21607).
     """
     return fill_command(
         f"{_SHELL_PREFIX}decommissionbookie -bookieid BOOKIE", {_BOOKIE_PLACEHOLDER: bookie_id}, permission

@@ -9,7 +9,7 @@
     old sources           the data of a bookie is older than the metadata
 
 Holds on bookies and sources are few, so the driver makes their rows. One Spark query makes the rows of
-ledgers.
+ledgers (`auditor.actions.unreachable_holds`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from auditor.model.holds import (
     Lift,
 )  # fmt: skip
 from auditor.model.states import (
-    DECODED,
     NOT_RECLAIMABLE,
     BookieRead,
     GcReason,
@@ -72,7 +71,7 @@ def _hold_row(
     return dict.fromkeys(NEW_HOLD_COLUMNS) | {
         "object": str(object_kind),
         "key": key,
-        "forbids": [str(kind) for kind in forbidden_kinds],
+        "forbids": [str(action_kind) for action_kind in forbidden_kinds],
         "reason": str(reason),
         "certain": is_certain,
         "urgency": str(Urgency.REST),
@@ -86,44 +85,58 @@ def _hold_row(
 def exposure_rows(exposures: Sequence[BookieExposure]) -> Iterator[Row]:
     """Yield holds on bookies with the last known or last served copy of an entry, or with open ledgers."""
     for exposure in exposures:
-        name = exposure.bookie_id
+        bookie_id = exposure.bookie_id
         if ledger_count := exposure.last_known_possible:
             is_certain = exposure.last_known > 0
-            ledgers = plural(exposure.last_known if is_certain else ledger_count, "ledger")
+            ledgers_text = plural(exposure.last_known if is_certain else ledger_count, "ledger")
             verb = "has" if is_certain else "may have"
-            message = f"{name} {verb} the last known copy of entries of {ledgers}"
-            kinds = _forbidden_kinds(exposure.last_known_degraded)
+            message = f"{bookie_id} {verb} the last known copy of entries of {ledgers_text}"
+            forbidden_kinds = _forbidden_kinds(exposure.last_known_degraded)
             yield _hold_row(
-                name, FactReason.LAST_KNOWN_COPY, kinds, message, is_certain=is_certain, count=ledger_count
+                bookie_id,
+                FactReason.LAST_KNOWN_COPY,
+                forbidden_kinds,
+                message,
+                is_certain=is_certain,
+                count=ledger_count,
             )
         if ledger_count := exposure.last_served_possible:
             is_certain = exposure.last_served > 0
-            ledgers = plural(exposure.last_served if is_certain else ledger_count, "ledger")
+            ledgers_text = plural(exposure.last_served if is_certain else ledger_count, "ledger")
             verb = "is" if is_certain else "may be"
-            message = f"{name} {verb} the only registered bookie with entries of {ledgers}"
-            kinds = _forbidden_kinds(exposure.last_served_degraded)
+            message = f"{bookie_id} {verb} the only registered bookie with entries of {ledgers_text}"
+            forbidden_kinds = _forbidden_kinds(exposure.last_served_degraded)
             yield _hold_row(
-                name, FactReason.LAST_SERVED_COPY, kinds, message, is_certain=is_certain, count=ledger_count
+                bookie_id,
+                FactReason.LAST_SERVED_COPY,
+                forbidden_kinds,
+                message,
+                is_certain=is_certain,
+                count=ledger_count,
             )
         if ledger_count := exposure.open_ledgers:
-            message = f"{name} has {plural(ledger_count, 'open ledger')}: recovery would fence their writers"
-            kinds = (ActionKind.DECOMMISSION, ActionKind.REBUILD_INDEX)
-            yield _hold_row(name, FactReason.OPEN_LEDGERS, kinds, message, count=ledger_count)
+            message = (
+                f"{bookie_id} has {plural(ledger_count, 'open ledger')}: recovery would fence their writers"
+            )
+            forbidden_kinds = (ActionKind.DECOMMISSION, ActionKind.REBUILD_INDEX)
+            yield _hold_row(bookie_id, FactReason.OPEN_LEDGERS, forbidden_kinds, message, count=ledger_count)
 
 
 def _forbidden_kinds(degraded_count: int) -> tuple[ActionKind, ...]:
     return (*_REMOVING_KINDS, *_INTERRUPTING_KINDS) if degraded_count else _REMOVING_KINDS
 
 
-def unread_disk_rows(tables: Tables, has_missing: bool) -> Iterator[Row]:
-    """Yield holds on bookies that were not read completely, if ``has_missing``: some data is missing."""
-    if not has_missing:
+def unread_disk_rows(tables: Tables, is_data_missing: bool) -> Iterator[Row]:
+    """Yield holds on bookies that were not read completely; none if no data is missing."""
+    if not is_data_missing:
         return
     for bookie in tables.roster.bookies:
         if bookie["read"] != BookieRead.READ:
-            name = bookie["bookie_id"]
-            message = f"{name} was not read completely, and it may have entries that are missing elsewhere"
-            yield _hold_row(name, FactReason.UNREAD_DISK, ERASES, message, is_certain=False)
+            bookie_id = bookie["bookie_id"]
+            message = (
+                f"{bookie_id} was not read completely, and it may have entries that are missing elsewhere"
+            )
+            yield _hold_row(bookie_id, FactReason.UNREAD_DISK, ERASES, message, is_certain=False)
 
 
 def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
@@ -145,14 +158,14 @@ def unread_log_rows(tables: Tables, unlocated_count: int, unread_logs: Collectio
     for bookie in tables.roster.bookies:
         is_log_unread = "entry_logs" not in tables.frames or bookie["bookie_id"] in unread_logs
         if is_log_unread and bookie["read"] == BookieRead.READ:  # all others: `unread_disk_rows`
-            name = bookie["bookie_id"]
-            ledgers = plural(unlocated_count, "ledger")
+            bookie_id = bookie["bookie_id"]
+            ledgers_text = plural(unlocated_count, "ledger")
             message = (
-                f"entry logs of {name}: not all were read (--entry-logs); they may have {ledgers} "
+                f"entry logs of {bookie_id}: not all were read (--entry-logs); they may have {ledgers_text} "
                 "that an owner refers to and no index lists"
             )
             yield _hold_row(
-                name, FactReason.UNREAD_DISK, ERASES, message, is_certain=False, count=unlocated_count
+                bookie_id, FactReason.UNREAD_DISK, ERASES, message, is_certain=False, count=unlocated_count
             )
 
 
@@ -175,9 +188,9 @@ def damaged_database_rows(database_rows: Iterable[Mapping[str, Any]]) -> Iterato
     starts without them.
     """
     for row in database_rows:
-        name = row["bookie_id"]
-        message = f"a start of {name} fails on its damaged index, or loses more of it: {row['damage']}"
-        yield _hold_row(name, FactReason.INDEX_DAMAGED, (ActionKind.START,), message)
+        bookie_id = row["bookie_id"]
+        message = f"a start of {bookie_id} fails on its damaged index, or loses more of it: {row['damage']}"
+        yield _hold_row(bookie_id, FactReason.INDEX_DAMAGED, (ActionKind.START,), message)
 
 
 _POSSIBLY_LAST_REASONS = (
@@ -194,11 +207,11 @@ def foreign_copies(tables: Tables) -> DataFrame:
 
     Columns: bookie_id, count (ledgers), certain (ledgers for which it is proved), first (the lowest id).
     """
-    rows = tables.gc_foresight.where(F.col("reason").isin(*_POSSIBLY_LAST_REASONS))
-    is_wrong_verdict = F.col("verdict") == GcVerdict.WRONG
-    return rows.groupBy("bookie_id").agg(
+    deletable_copy_rows = tables.gc_foresight.where(F.col("reason").isin(*_POSSIBLY_LAST_REASONS))
+    is_wrong_deletion = F.col("verdict") == GcVerdict.WRONG
+    return deletable_copy_rows.groupBy("bookie_id").agg(
         F.count("*").alias("count"),
-        F.count_if(is_wrong_verdict).alias("certain"),
+        F.count_if(is_wrong_deletion).alias("certain"),
         F.min("ledger_id").alias("first"),
     )
 
@@ -210,7 +223,7 @@ def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterato
         verb = "has" if is_certain else "may have"
         message = (
             f"{row['bookie_id']} {verb} the last copy of entries of "
-            f"{plural(row['count'], 'ledger')} without it in their ensembles, such as ledger "
+            f"{plural(row['count'], 'ledger')} whose ensembles do not name the bookie, such as ledger "
             f"{row['first']}"
         )
         yield _hold_row(
@@ -231,17 +244,19 @@ def copies_past_end(tables: Tables) -> DataFrame:
     writer got no acknowledgement of them. Ledgers for which this explanation fits do not count.
     """
     unexplained_copies = tables.judged.where("not coalesce(past_end_by_takeover, false)")
-    copies = unexplained_copies.select(F.explode("past_end.bookie_id").alias("bookie_id"))
-    return copies.groupBy("bookie_id").count()
+    copy_rows = unexplained_copies.select(F.explode("past_end.bookie_id").alias("bookie_id"))
+    return copy_rows.groupBy("bookie_id").count()
 
 
 def past_end_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield holds on bookies with entries behind the end of a ledger, from rows of `copies_past_end`."""
     for row in bookie_count_rows:
-        ledgers = plural(row["count"], "ledger")
-        message = f"{row['bookie_id']} has entries behind the last entry of {ledgers}"
-        kinds = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
-        yield _hold_row(row["bookie_id"], FactReason.COPIES_DIFFER, kinds, message, count=row["count"])
+        ledgers_text = plural(row["count"], "ledger")
+        message = f"{row['bookie_id']} has entries behind the last entry of {ledgers_text}"
+        forbidden_kinds = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
+        yield _hold_row(
+            row["bookie_id"], FactReason.COPIES_DIFFER, forbidden_kinds, message, count=row["count"]
+        )
 
 
 @asks_tables("space")
@@ -253,15 +268,21 @@ def unindexed_bytes(tables: Tables) -> DataFrame:
     because garbage collection does not delete it.
     """
     space_rows = tables.space.where(F.col("bookie_id").isNotNull())
-    rows = space_rows.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn("certain", F.lit(True))
+    unindexed_rows = space_rows.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn(
+        "certain", F.lit(True)
+    )
     if "log_entries" in tables.frames:
         unindexed_logs = tables.log_entries.where("groups is null or entries > 0").select("path", *LEDGER)
         is_young_log = (F.col("class") == SpaceClass.NOT_YET_MAPPED) & ~F.col("current")
-        young_log_rows = space_rows.where(is_young_log).join(unindexed_logs, ["path", *LEDGER], "left_semi")
-        rows = rows.unionByName(young_log_rows.withColumn("certain", F.lit(False)))
-    ledgers = F.count_distinct("scope_id", "ledger_id").alias("ledgers")
+        rows_of_young_logs = space_rows.where(is_young_log).join(
+            unindexed_logs, ["path", *LEDGER], "left_semi"
+        )
+        unindexed_rows = unindexed_rows.unionByName(rows_of_young_logs.withColumn("certain", F.lit(False)))
+    ledger_count = F.count_distinct("scope_id", "ledger_id").alias("ledgers")
     is_certain = F.max("certain").alias("certain")
-    return rows.groupBy("bookie_id", "log_id").agg(F.sum("bytes").alias("bytes"), ledgers, is_certain)
+    return unindexed_rows.groupBy("bookie_id", "log_id").agg(
+        F.sum("bytes").alias("bytes"), ledger_count, is_certain
+    )
 
 
 def unindexed_byte_rows(log_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
@@ -269,42 +290,48 @@ def unindexed_byte_rows(log_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 
     ``log_rows`` are rows of `unindexed_bytes`.
     """
-    certainties_by_bookie: dict[str, list[bool]] = {}
+    are_logs_certain_by_bookie: dict[str, list[bool]] = {}
     for entry_log in log_rows:
-        name, log_number, is_certain = entry_log["bookie_id"], entry_log["log_id"], entry_log["certain"]
-        ledgers = plural(entry_log["ledgers"], "ledger")
+        bookie_id, log_number, is_certain = entry_log["bookie_id"], entry_log["log_id"], entry_log["certain"]
+        ledgers_text = plural(entry_log["ledgers"], "ledger")
         verb, not_yet_text = ("has", "") if is_certain else ("may have", " yet")
         message = (
-            f"entry log {log_number} of {name} {verb} bytes of {ledgers} that the bookie's index "
+            f"entry log {log_number} of {bookie_id} {verb} bytes of {ledgers_text} that the bookie's index "
             f"does not list{not_yet_text}"
         )
-        kinds = (ActionKind.COLLECT, ActionKind.COMPACT)
+        forbidden_kinds = (ActionKind.COLLECT, ActionKind.COMPACT)
         yield _hold_row(
-            f"{name} {log_number}", FactReason.UNINDEXED_BYTES, kinds, message,
+            f"{bookie_id} {log_number}", FactReason.UNINDEXED_BYTES, forbidden_kinds, message,
             is_certain=is_certain, count=entry_log["ledgers"], object_kind=HoldObject.ENTRY_LOG,
         )  # fmt: skip
-        certainties_by_bookie.setdefault(name, []).append(is_certain)
-    for name, certainties in certainties_by_bookie.items():
-        is_certain = any(certainties)
+        are_logs_certain_by_bookie.setdefault(bookie_id, []).append(is_certain)
+    for bookie_id, are_logs_certain in are_logs_certain_by_bookie.items():
+        is_certain = any(are_logs_certain)
         verb, not_yet_text = ("has", "") if is_certain else ("may have", " yet")
-        entry_logs = plural(len(certainties), "entry log")
+        entry_logs_text = plural(len(are_logs_certain), "entry log")
         message = (
-            f"{name} {verb} needed bytes that the bookie's index does not list{not_yet_text}, in {entry_logs}"
+            f"{bookie_id} {verb} needed bytes that the bookie's index does not list{not_yet_text}, "
+            f"in {entry_logs_text}"
         )
         yield _hold_row(
-            name, FactReason.UNINDEXED_BYTES, ERASES, message, is_certain=is_certain, count=len(certainties)
+            bookie_id,
+            FactReason.UNINDEXED_BYTES,
+            ERASES,
+            message,
+            is_certain=is_certain,
+            count=len(are_logs_certain),
         )
 
 
-def unread_owner_rows(owners_read: bool) -> Iterator[Row]:
+def unread_owner_rows(were_owners_read: bool) -> Iterator[Row]:
     """Yield one hold on the source of owners if no owner store was read; nothing otherwise."""
-    if not owners_read:
+    if not were_owners_read:
         message = "no owner store was read, so it is unknown which ledgers are in use"
-        kinds = (ActionKind.DELETE_LEDGER,)
+        forbidden_kinds = (ActionKind.DELETE_LEDGER,)
         yield _hold_row(
             OWNERS_SOURCE,
             FactReason.OWNERS_NOT_READ,
-            kinds,
+            forbidden_kinds,
             message,
             is_certain=False,
             object_kind=HoldObject.SOURCE,
@@ -322,70 +349,15 @@ class OldSource:
 def rows_of_old_sources(sources: Iterable[OldSource]) -> Iterator[Row]:
     """Yield holds on sources that are older than the metadata. The holds forbid every dangerous action."""
     for source in sources:
-        kinds = [kind for kind in ActionKind if kind in DANGEROUS_ACTIONS or kind is ActionKind.STOP]
+        forbidden_kinds = [
+            action_kind
+            for action_kind in ActionKind
+            if action_kind in DANGEROUS_ACTIONS or action_kind is ActionKind.STOP
+        ]
         yield _hold_row(
-            source.key, FactReason.SOURCE_TOO_OLD, kinds, source.message, object_kind=HoldObject.SOURCE
+            source.key,
+            FactReason.SOURCE_TOO_OLD,
+            forbidden_kinds,
+            source.message,
+            object_kind=HoldObject.SOURCE,
         )
-
-
-_UNREACHABLE_REASONS: Mapping[FactReason, tuple[tuple[ActionKind, ...], str]] = {
-    FactReason.NO_MEMBER_REGISTERED: (
-        (ActionKind.RECOVER, ActionKind.WAIT, ActionKind.DELETE_LEDGER),
-        "no bookie of its ensembles is registered",
-    ),
-    FactReason.COPIES_ON_DOWN_BOOKIES: (
-        (ActionKind.RECOVER, ActionKind.DELETE_LEDGER),
-        "every registered bookie of its ensembles lacks entries, and one that is down may have them",
-    ),
-}
-
-
-def unreachable_ledgers(tables: Tables) -> DataFrame | None:
-    """Return holds on ledgers with an entry that no running bookie can have; None if no bookie is down.
-
-    The columns are `auditor.actions.finding_holds.NEW_HOLD_COLUMNS`.
-    """
-    down_bookies = [row["bookie_id"] for row in tables.roster.unregistered]
-    if not down_bookies or not any(row["registered"] for row in tables.roster.bookies):
-        return None
-    listed_ledgers = tables.ledgers.where(F.col("status").isin(*DECODED))
-    members = F.array_distinct(F.flatten("segments.ensemble"))
-    up_members = F.filter(members, lambda name: ~name.isin(*down_bookies))
-    rows = listed_ledgers.select(*LEDGER, F.size(members).alias("members"), up_members.alias("up"))
-    rows = rows.where((F.size("up") < F.col("members")) & (F.col("members") > 0))
-    lacking_bookies = tables.judged.select(*LEDGER, F.col("missing.bookie_id").alias("lacking"))
-    rows = rows.join(lacking_bookies, [*LEDGER], "left")
-    do_all_up_members_lack_entries = (
-        F.size(F.array_except("up", F.coalesce("lacking", F.array().cast("array<string>")))) == 0
-    )
-    reason_column = F.when(F.size("up") == 0, str(FactReason.NO_MEMBER_REGISTERED)).when(
-        do_all_up_members_lack_entries, str(FactReason.COPIES_ON_DOWN_BOOKIES)
-    )
-    held_ledgers = rows.select(*LEDGER, reason_column.alias("reason")).where("reason is not null")
-    forbidden_kinds = F.coalesce(
-        *(
-            F.when(F.col("reason") == reason_name, F.array(*(F.lit(str(kind)) for kind in kinds)))
-            for reason_name, (kinds, _) in _UNREACHABLE_REASONS.items()
-        )
-    )
-    hold_message = F.coalesce(
-        *(
-            F.when(F.col("reason") == reason_name, F.lit(reason_text))
-            for reason_name, (_, reason_text) in _UNREACHABLE_REASONS.items()
-        )
-    )
-    return held_ledgers.select(
-        F.lit(str(HoldObject.LEDGER)).alias("object"),
-        F.concat_ws("/", *LEDGER).alias("key"),
-        *LEDGER,
-        forbidden_kinds.alias("forbids"),
-        "reason",
-        F.lit(True).alias("certain"),
-        F.lit(str(Urgency.REST)).alias("urgency"),
-        F.lit(1).cast("bigint").alias("count"),
-        F.lit(False).alias("accepted"),
-        F.lit(str(Lift.FACT_GONE)).alias("lift"),
-        F.concat(F.lit("ledger "), F.col("ledger_id").cast("string"), F.lit(": "), hold_message).alias(
-            "message"
-        ),
-    )

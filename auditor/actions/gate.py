@@ -80,7 +80,7 @@ _HOLD_COLUMNS = (
 
 
 class HoldBook:
-    """Holds of one run. Holds on ledgers are read at each question, because there may be many.
+    """Holds of one run. Each request reads holds on ledgers from the run again, because there may be many.
 
     Args:
         read_batches: reads parts of the run.
@@ -290,11 +290,11 @@ def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
     Raises:
         RunError: the table holds is broken.
     """
-    answer = permit(run, kind, ())
-    if isinstance(answer, Refused):
-        return answer
+    gate_answer = permit(run, kind, ())
+    if isinstance(gate_answer, Refused):
+        return gate_answer
     holds = sort_by_importance(run.holds.first_holds_anywhere(kind))
-    return Refused(kind, (), holds) if holds else answer
+    return Refused(kind, (), holds) if holds else gate_answer
 
 
 def permit_ledgers(
@@ -321,22 +321,22 @@ def permit_ledgers(
     cured_reasons = _find_cured_reasons(previous_action, objects)
     all_objects = (*objects, *ledger_objects)
     held_objects = (*objects, *objects_with_needed_data(kind, objects))
-    unfitness = _find_unfit_reason(hold_book, kind)
+    unfit_reason = _find_unfit_reason(hold_book, kind)
     object_holds = sort_by_importance(
         hold
         for hold in hold_book.find_holds(held_objects)
         if kind in hold.forbids and hold.reason not in cured_reasons
     )
     unproved_ledgers = _find_unproved_ledgers(hold_book, kind, all_objects)
-    if object_holds or unfitness or not unproved_ledgers.isdisjoint(objects):
+    if object_holds or unfit_reason or not unproved_ledgers.isdisjoint(objects):
         reason_text = (
-            _unfit_reason_text(hold_book, kind, unfitness)
-            if unfitness
+            _unfit_reason_text(hold_book, kind, unfit_reason)
+            if unfit_reason
             else ""
             if object_holds
             else _NO_PROOF_TEXT
         )
-        return None, (Refused(kind, all_objects, object_holds, reason_text, unfitness),)
+        return None, (Refused(kind, all_objects, object_holds, reason_text, unfit_reason),)
     if not ledger_objects:
         return _make_allowed(kind, objects), ()
     ledger_holds = hold_book.find_ledger_holds([ledger.key for ledger in ledger_objects])
@@ -387,11 +387,11 @@ def _find_unfit_reason(hold_book: HoldBook, kind: ActionKind) -> UnfitRunReason 
     return None
 
 
-def _unfit_reason_text(hold_book: HoldBook, kind: ActionKind, unfitness: UnfitRunReason) -> str:
+def _unfit_reason_text(hold_book: HoldBook, kind: ActionKind, unfit_reason: UnfitRunReason) -> str:
     """Return the reason in words, with the names of missing checks if checks are missing."""
-    if unfitness is not UnfitRunReason.CHECKS_NOT_RUN:
-        return unfitness.sentence
-    return f"{unfitness.sentence} ({first_names(hold_book.unheld[kind], MAX_CHECKS_NAMED)})"
+    if unfit_reason is not UnfitRunReason.CHECKS_NOT_RUN:
+        return unfit_reason.sentence
+    return f"{unfit_reason.sentence} ({first_names(hold_book.unheld[kind], MAX_CHECKS_NAMED)})"
 
 
 def _make_allowed(kind: ActionKind, objects: Sequence[ActionObject]) -> Allowed:

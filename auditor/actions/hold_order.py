@@ -5,14 +5,21 @@ from collections.abc import Iterable
 from auditor.model.finding import Urgency
 from auditor.model.holds import FactReason, Hold
 
-_RANK_BY_REASON = {str(reason): rank for rank, reason in enumerate(FactReason)}
+_RANK_BY_REASON = {str(reason): importance_rank for importance_rank, reason in enumerate(FactReason)}
 
 
 def sort_by_importance(holds: Iterable[Hold]) -> tuple[Hold, ...]:
     """Sort holds: urgent ones first, then certain ones, then holds from findings before holds from facts."""
 
     def importance(hold: Hold) -> tuple[object, ...]:
-        rank = _RANK_BY_REASON.get(hold.reason, -1)
-        return Urgency(hold.urgency).rank, not hold.certain, rank, hold.object, hold.key, hold.reason
+        importance_rank = _RANK_BY_REASON.get(hold.reason, -1)
+        return (
+            Urgency(hold.urgency).rank,
+            not hold.certain,
+            importance_rank,
+            hold.object,
+            hold.key,
+            hold.reason,
+        )
 
     return tuple(sorted(holds, key=importance))

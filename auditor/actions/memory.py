@@ -97,12 +97,12 @@ def unseen_findings(change_rows: DataFrame) -> DataFrame:
 def read_bookies(tables: Tables) -> frozenset[str]:
     """Return the bookies whose index and journal tail were read to the end."""
     complete_tails = (TailRead.READ, TailRead.STOPPED)
-    rows = (
+    new_holds = (
         row
         for row in tables.roster.bookies
         if row["read"] == BookieRead.READ and row["tail"] in complete_tails
     )
-    return frozenset(row["bookie_id"] for row in rows)
+    return frozenset(row["bookie_id"] for row in new_holds)
 
 
 def needed_bookies(fact_rows: Collection[Mapping[str, object]]) -> frozenset[str]:
@@ -116,8 +116,14 @@ def holders_of_weak_ledgers(tables: Tables) -> DataFrame:
 
     The only column is bookie_id. The data of these bookies is needed even if it is not the last copy.
     """
-    weak_ledgers = tables.verdicts.where(F.col("potential_class") != LedgerClass.HEALTHY).select(*LEDGER)
-    return tables.over_replicated.join(weak_ledgers, [*LEDGER], "left_semi").select("bookie_id").distinct()
+    possibly_unhealthy_ledgers = tables.verdicts.where(
+        F.col("potential_class") != LedgerClass.HEALTHY
+    ).select(*LEDGER)
+    return (
+        tables.over_replicated.join(possibly_unhealthy_ledgers, [*LEDGER], "left_semi")
+        .select("bookie_id")
+        .distinct()
+    )
 
 
 _COOKIE_CHECKS = tuple(
@@ -151,8 +157,10 @@ def undecided_ledgers(tables: Tables) -> DataFrame:
     unknown.
     """
     unread_ledgers = ledgers_with_unread_record(tables).withColumn("unread_record", F.lit(True))
-    is_unknown = F.col("class") != F.col("potential_class")
-    unknown_ledgers = tables.verdicts.where(is_unknown).select(*LEDGER, F.lit(False).alias("unread_record"))
+    is_copy_unknown = F.col("class") != F.col("potential_class")
+    unknown_ledgers = tables.verdicts.where(is_copy_unknown).select(
+        *LEDGER, F.lit(False).alias("unread_record")
+    )
     return (
         unread_ledgers.unionByName(unknown_ledgers)
         .groupBy(*LEDGER)
@@ -162,8 +170,8 @@ def undecided_ledgers(tables: Tables) -> DataFrame:
 
 def ledgers_with_unread_record(tables: Tables) -> DataFrame:
     """Return the key columns of ledgers whose record exists and could not be decoded."""
-    is_unread = F.col("ledger_id").isNotNull() & F.coalesce("undecidable", F.lit(False))
-    return tables.ledgers.where(is_unread).select(*LEDGER).distinct()
+    is_record_unread = F.col("ledger_id").isNotNull() & F.coalesce("undecidable", F.lit(False))
+    return tables.ledgers.where(is_record_unread).select(*LEDGER).distinct()
 
 
 def add_carried_holds(
@@ -185,17 +193,17 @@ def add_carried_holds(
         undecided_rows: ledgers with an unknown copy in this run (`undecided_ledgers`); None: none.
     """
     if earlier_holds is None:
-        rows = holds.withColumn("first_seen", F.lit(run_time).cast("bigint")).withColumn(
+        new_holds = holds.withColumn("first_seen", F.lit(run_time).cast("bigint")).withColumn(
             "carried", F.lit(False)
         )
-        return rows.select(*HOLDS.names)
-    earlier_times = earlier_holds.select(*_HOLD_KEY, F.col("first_seen").alias("was_first_seen"))
-    repeated_holds = holds.join(earlier_times, _HOLD_KEY, "left").withColumns(
+        return new_holds.select(*HOLDS.names)
+    earlier_first_seen_times = earlier_holds.select(*_HOLD_KEY, F.col("first_seen").alias("was_first_seen"))
+    repeated_holds = holds.join(earlier_first_seen_times, _HOLD_KEY, "left").withColumns(
         {"first_seen": F.coalesce("was_first_seen", F.lit(run_time)).cast("bigint"), "carried": F.lit(False)}
     )
     unrepeated_holds = earlier_holds.join(holds.select(*_HOLD_KEY), _HOLD_KEY, "left_anti")
-    ledger_findings = unseen_findings(change_rows).where("ledger_id is not null")
-    unseen_ledgers = ledger_findings.select(
+    unseen_ledger_findings = unseen_findings(change_rows).where("ledger_id is not null")
+    unseen_ledgers = unseen_ledger_findings.select(
         *LEDGER, F.col("id").alias("reason"), F.lit(True).alias("unseen")
     ).distinct()
     unrepeated_holds = unrepeated_holds.join(unseen_ledgers, [*LEDGER, "reason"], "left")
@@ -203,19 +211,19 @@ def add_carried_holds(
         unrepeated_holds = unrepeated_holds.withColumn("unread_record", F.lit(None).cast("boolean"))
     else:
         unrepeated_holds = unrepeated_holds.join(undecided_rows, [*LEDGER], "left")
-    unrepeated_holds = unrepeated_holds.where(~_is_lifted(seen_parts))
+    unrepeated_holds = unrepeated_holds.where(~_has_hold_ended(seen_parts))
     # An acceptance ends if the finding was not looked for again: it may have become worse.
     carried_holds = unrepeated_holds.withColumns({"carried": F.lit(True), "accepted": F.lit(False)})
     return repeated_holds.select(*HOLDS.names).unionByName(carried_holds.select(*HOLDS.names))
 
 
-def _is_lifted(seen_parts: SeenParts) -> Column:
-    is_bookie = F.col("object") == HoldObject.BOOKIE
-    is_ledger = F.col("object") == HoldObject.LEDGER
-    is_bookie_read = _is_among(seen_parts.read_bookies)
+def _has_hold_ended(seen_parts: SeenParts) -> Column:
+    is_hold_on_bookie = F.col("object") == HoldObject.BOOKIE
+    is_hold_on_ledger = F.col("object") == HoldObject.LEDGER
+    is_bookie_read = _is_value_among(seen_parts.read_bookies)
     is_finding_gone = (
-        F.when(is_ledger, F.col("unseen").isNull() & F.lit(seen_parts.is_metadata_whole))
-        .when(_is_of_unread_copy(seen_parts), False)
+        F.when(is_hold_on_ledger, F.col("unseen").isNull() & F.lit(seen_parts.is_metadata_whole))
+        .when(_is_due_to_unread_copy(seen_parts), False)
         .otherwise(~_is_finding_unseen(seen_parts))
     )
     rests_on_registrations = F.col("reason").isin(*_REGISTRATION_REASONS)
@@ -223,26 +231,27 @@ def _is_lifted(seen_parts: SeenParts) -> Column:
     may_have_unread_record = (
         F.lit(False)
         if seen_parts.bookies_with_unread_records is None
-        else _is_among(seen_parts.bookies_with_unread_records) | ~is_bookie_read
+        else _is_value_among(seen_parts.bookies_with_unread_records) | ~is_bookie_read
     )
     rests_on_bytes = F.col("reason") == FactReason.UNINDEXED_BYTES
     rests_on_unread_disk = F.col("reason") == FactReason.UNREAD_DISK
-    is_no_data_missing = F.lit(seen_parts.is_metadata_whole and not seen_parts.is_anything_missing)
+    is_all_data_present = F.lit(seen_parts.is_metadata_whole and not seen_parts.is_anything_missing)
     is_fact_gone = (
-        F.when(rests_on_bytes & _is_among(seen_parts.unread_log_keys), False)
+        F.when(rests_on_bytes & _is_value_among(seen_parts.unread_log_keys), False)
         # As long as a copy is unknown, a registered member may still lack the entries.
         .when(
             (F.col("reason") == FactReason.COPIES_ON_DOWN_BOOKIES) & F.col("unread_record").isNotNull(), False
         )
         .when((F.col("reason") == FactReason.NO_MEMBER_REGISTERED) & F.col("unread_record"), False)
-        .when(rests_on_unread_disk, is_bookie_read | is_no_data_missing)
-        .when(rests_on_registrations & is_bookie & may_have_unread_record, False)
+        .when(rests_on_unread_disk, is_bookie_read | is_all_data_present)
+        .when(rests_on_registrations & is_hold_on_bookie & may_have_unread_record, False)
         .when(
             rests_on_registrations, F.lit(seen_parts.are_registrations_whole and seen_parts.is_metadata_whole)
         )
         .when(
             F.col("object") == HoldObject.ENTRY_LOG,
-            _is_among(seen_parts.read_bookies, F.split("key", " ")[0]) & F.lit(seen_parts.is_metadata_whole),
+            _is_value_among(seen_parts.read_bookies, F.split("key", " ")[0])
+            & F.lit(seen_parts.is_metadata_whole),
         )
         # A record that could not be decoded may be that of an open ledger, with the bookie in its ensemble.
         .when(
@@ -251,19 +260,21 @@ def _is_lifted(seen_parts: SeenParts) -> Column:
             False,
         )
         # The metadata decides which copies are the last, and which ledgers are open.
-        .when(is_bookie, is_bookie_read & ~may_have_unread_record & F.lit(seen_parts.is_metadata_whole))
+        .when(
+            is_hold_on_bookie, is_bookie_read & ~may_have_unread_record & F.lit(seen_parts.is_metadata_whole)
+        )
         # The data of a bookie stays old until the whole bookie is read again.
         .when(
             F.col("reason") == FactReason.SOURCE_TOO_OLD,
-            _is_among([bookie_source(name) for name in seen_parts.read_bookies]),
+            _is_value_among([bookie_source(bookie_id) for bookie_id in seen_parts.read_bookies]),
         )
         .otherwise(F.lit(seen_parts.is_metadata_whole))
     )
     is_data_elsewhere = (
-        is_bookie_read & ~_is_among(seen_parts.needed_bookies) & F.lit(seen_parts.is_metadata_whole)
+        is_bookie_read & ~_is_value_among(seen_parts.needed_bookies) & F.lit(seen_parts.is_metadata_whole)
     )
     return (
-        F.when(_is_lost(seen_parts), False)
+        F.when(_is_reason_unseen(seen_parts), False)
         .when(F.col("lift") == Lift.FINDING_GONE, is_finding_gone)
         .when(F.col("lift") == Lift.FACT_GONE, is_fact_gone)
         .when(F.col("lift") == Lift.DATA_ELSEWHERE, is_data_elsewhere)
@@ -280,42 +291,48 @@ _COPY_CHECKS = frozenset(
 """Checks that place holds on bookies because they have, or lack, copies of the ledger of a finding."""
 
 
-def _is_of_unread_copy(seen_parts: SeenParts) -> Column:
+def _is_due_to_unread_copy(seen_parts: SeenParts) -> Column:
     """Return whether a hold is on an unread bookie because of the bookie's copy of a ledger.
 
     Only holds of checks with findings in this run count.
     """
-    rests_on_copies = _is_among(_COPY_CHECKS & seen_parts.checks_with_findings, F.col("reason"))
-    return (F.col("object") == HoldObject.BOOKIE) & rests_on_copies & ~_is_among(seen_parts.read_bookies)
+    rests_on_copies = _is_value_among(_COPY_CHECKS & seen_parts.checks_with_findings, F.col("reason"))
+    return (
+        (F.col("object") == HoldObject.BOOKIE) & rests_on_copies & ~_is_value_among(seen_parts.read_bookies)
+    )
 
 
-def _is_lost(seen_parts: SeenParts) -> Column:
+def _is_reason_unseen(seen_parts: SeenParts) -> Column:
     """Return whether this run could not see the reason of a hold, because it read fewer inputs."""
     reason_column = F.col("reason")
-    is_lost_carried = F.col("carried") & _is_among(seen_parts.unseen_carried_reasons, reason_column)
-    return _is_among(seen_parts.unseen_reasons, reason_column) | is_lost_carried
+    is_carried_reason_unseen = F.col("carried") & _is_value_among(
+        seen_parts.unseen_carried_reasons, reason_column
+    )
+    return _is_value_among(seen_parts.unseen_reasons, reason_column) | is_carried_reason_unseen
 
 
-def _is_among(names: Collection[str], column: Column | None = None) -> Column:
-    tested_column = F.col("key") if column is None else column
-    return tested_column.isin(*sorted(names)) if names else F.lit(False)
+def _is_value_among(listed_values: Collection[str], value_column: Column | None = None) -> Column:
+    column_to_test = F.col("key") if value_column is None else value_column
+    return column_to_test.isin(*sorted(listed_values)) if listed_values else F.lit(False)
 
 
 def _is_finding_unseen(seen_parts: SeenParts) -> Column:
     """Return whether this run did not look again for the findings that placed a hold."""
     unseen_checks = {check_id for check_id, bookie_id in seen_parts.unseen_findings if bookie_id is None}
-    unseen_pairs = {
+    unseen_check_and_bookie_keys = {
         f"{check_id}\0{bookie_id}"
         for check_id, bookie_id in seen_parts.unseen_findings
         if bookie_id is not None
     }
-    is_unseen_pair = (
-        F.concat_ws("\0", "reason", "key").isin(*sorted(unseen_pairs)) if unseen_pairs else F.lit(False)
+    is_unseen_check_of_bookie = (
+        F.concat_ws("\0", "reason", "key").isin(*sorted(unseen_check_and_bookie_keys))
+        if unseen_check_and_bookie_keys
+        else F.lit(False)
     )
     is_unseen_check = F.col("reason").isin(*sorted(unseen_checks)) if unseen_checks else F.lit(False)
     # A source is held for a finding on any bookie.
     check_ids = {check_id for check_id, _ in seen_parts.unseen_findings}
     is_unseen_source = F.col("reason").isin(*sorted(check_ids)) if check_ids else F.lit(False)
     return F.when(F.col("object") == HoldObject.SOURCE, is_unseen_source).otherwise(
-        is_unseen_pair | is_unseen_check
+        is_unseen_check_of_bookie | is_unseen_check
     )

@@ -47,10 +47,12 @@ _SOURCES_BY_KIND = {
 """Sources, besides the bookies, whose data must be complete for a kind of action."""
 
 
-def objects_with_needed_data(kind: ActionKind, objects: Sequence[ActionObject]) -> Iterator[ActionObject]:
+def objects_with_needed_data(
+    action_kind: ActionKind, action_objects: Sequence[ActionObject]
+) -> Iterator[ActionObject]:
     """Yield the sources whose data must be complete and new enough for an action on these objects."""
-    for source_key in _SOURCES_BY_KIND.get(kind, ()):
+    for source_key in _SOURCES_BY_KIND.get(action_kind, ()):
         yield source(source_key)
-    for object in objects:
-        if object.kind is HoldObject.BOOKIE:
-            yield source(bookie_source(object.key))
+    for action_object in action_objects:
+        if action_object.kind is HoldObject.BOOKIE:
+            yield source(bookie_source(action_object.key))

@@ -163,7 +163,8 @@ def set_settings(permission: Allowed, bookie_id: str, settings: Sequence[str]) -
 def exchange_disks(permission: Allowed, bookies: Sequence[str], paths: Sequence[str]) -> PlanCommand:
     """Return the instruction to put exchanged directories back while the bookies are stopped."""
     require_permission(permission, ActionKind.STOP, *map(bookie, bookies))
-    instruction_text = f"put back, each in its own place: {', '.join(shlex.quote(path) for path in paths)}"
+    quoted_paths = ", ".join(shlex.quote(path) for path in paths)
+    instruction_text = f"put each of these directories back in its own place: {quoted_paths}"
     return PlanCommand(MANUAL_ROLE, instruction_text, "each bookie has its own data again", "writes")
 
 
@@ -175,21 +176,23 @@ def move_index_files_away(permission: Allowed, bookie_id: str, paths: Sequence[s
     require_permission(permission, ActionKind.REBUILD_INDEX, bookie(bookie_id))
     object_names = ", ".join(shlex.quote(path) for path in paths[:MAX_PATHS_SHOWN])
     unnamed_count = len(paths) - MAX_PATHS_SHOWN
-    rest_text = (
+    unnamed_files_text = (
         f" and {unnamed_count:,} more in the findings of index-unreadable" if unnamed_count > 0 else ""
     )
-    instruction_text = f"move to a directory that no bookie uses: {object_names}{rest_text}"
+    instruction_text = f"move to a directory that no bookie uses: {object_names}{unnamed_files_text}"
     return PlanCommand(
         MANUAL_ROLE, instruction_text, "the shell refuses an index file whose header is damaged", "writes"
     )
 
 
-def require_permission(permission: Allowed, action_kind: ActionKind, *objects: ActionObject) -> None:
+def require_permission(permission: Allowed, action_kind: ActionKind, *action_objects: ActionObject) -> None:
     """Raise ValueError if the permission is for another kind of action, or lacks one of these objects."""
     if permission.kind is not action_kind:
         raise ValueError(f"{permission.kind} was permitted, not {action_kind}")
-    if missing_objects := {*objects} - {*permission.objects}:
-        object_names = ", ".join(sorted(f"{object.kind} {object.key}" for object in missing_objects))
+    if missing_objects := {*action_objects} - {*permission.objects}:
+        object_names = ", ".join(
+            sorted(f"{action_object.kind} {action_object.key}" for action_object in missing_objects)
+        )
         raise ValueError(f"{action_kind} was not permitted for {object_names}")
 
 

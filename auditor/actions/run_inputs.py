@@ -41,16 +41,16 @@ class RunInputs:
 
     def reasons_unseen(self, earlier_inputs: RunInputs) -> frozenset[str]:
         """Return checks and reasons of holds that need an input of the earlier run that this run lacks."""
-        reasons: set[str] = set()
+        unseen_reasons: set[str] = set()
         if self.entry_logs < earlier_inputs.entry_logs:
-            reasons |= _ENTRY_LOG_REASONS
-            reasons |= {*TROUBLE_STAGES} if earlier_inputs.gone_entries else set()
+            unseen_reasons |= _ENTRY_LOG_REASONS
+            unseen_reasons |= {*TROUBLE_STAGES} if earlier_inputs.gone_entries else set()
         if self.answers < earlier_inputs.answers:
-            reasons |= {check.id for check in ALL if Need.BOOKIE_ANSWERS in check.all_needs}
+            unseen_reasons |= {check.id for check in ALL if Need.BOOKIE_ANSWERS in check.all_needs}
         if self._lacks_owner_stores(earlier_inputs):
-            reasons |= {check.id for check in ALL if check.rests_on.way == Basis.OWNERS.way}
-            reasons.add(FactReason.UNREAD_DISK)  # the missing ledgers may be those that an owner names
-        return frozenset(reasons)
+            unseen_reasons |= {check.id for check in ALL if check.rests_on.way == Basis.OWNERS.way}
+            unseen_reasons.add(FactReason.UNREAD_DISK)  # the missing ledgers may be those that an owner names
+        return frozenset(unseen_reasons)
 
     def _lacks_owner_stores(self, earlier_inputs: RunInputs) -> bool:
         """Return whether a store of owners that the earlier run read is missing, or replaced by another."""

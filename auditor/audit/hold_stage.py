@@ -25,7 +25,6 @@ from auditor.actions.fact_holds import (
     unindexed_byte_rows,
     unindexed_bytes,
     unlocated_ledgers,
-    unreachable_ledgers,
     unread_disk_rows,
     unread_log_rows,
     unread_owner_rows,
@@ -42,6 +41,7 @@ from auditor.actions.memory import (
     undecided_ledgers,
     unseen_findings,
 )
+from auditor.actions.unreachable_holds import unreachable_ledgers
 from auditor.audit.changes import RunChanges, RunsBefore
 from auditor.audit.table_cache import TableCache
 from auditor.audit.unread_parts import (

@@ -1,4 +1,4 @@
-"""Causes that block ledgers in a rehearsal, with the first ledgers of each cause and the topics of all."""
+"""Causes for which a bookie cannot be removed, each with its first ledgers and the topics of all of them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -37,18 +37,20 @@ def ledger_blockers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) -
     id_order = np.lexsort((ids[:, 1], ids[:, 0]))
     ids, cause_codes = ids[id_order], cause_codes[id_order]
     topics_by_code: dict[int, Counter[str]] = defaultdict(Counter)
-    samples_by_code = {
+    named_ledgers_by_code = {
         cause_code: ids[cause_codes == cause_code][:MAX_NAMED_LEDGERS]
         for cause_code in np.unique(cause_codes).tolist()
     }
     ledger_keys = {
-        (int(scope_id), int(ledger_id)) for rows in samples_by_code.values() for scope_id, ledger_id in rows
+        (int(scope_id), int(ledger_id))
+        for named_ledger_ids in named_ledgers_by_code.values()
+        for scope_id, ledger_id in named_ledger_ids
     }
     topic_by_ledger: dict[tuple[int, int], str] = {}
     for owned_ledgers in _owned_ledgers(run, ids, cause_codes):
         topic_ledger_counts = owned_ledgers.group_by(["code", "name"]).aggregate([([], "count_all")])
-        for row in topic_ledger_counts.to_pylist():
-            topics_by_code[row["code"]][row["name"]] += row["count_all"]
+        for topic_row in topic_ledger_counts.to_pylist():
+            topics_by_code[topic_row["code"]][topic_row["name"]] += topic_row["count_all"]
         topic_by_ledger |= _topic_names(owned_ledgers, ledger_keys)
     return tuple(
         Blocker(
@@ -63,10 +65,10 @@ def ledger_blockers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) -
             ),
             tuple(
                 LedgerName(str(scope_id), str(ledger_id), topic_by_ledger.get((scope_id, ledger_id)))
-                for scope_id, ledger_id in rows.tolist()
+                for scope_id, ledger_id in named_ledger_ids.tolist()
             ),
         )
-        for cause_code, rows in sorted(samples_by_code.items())
+        for cause_code, named_ledger_ids in sorted(named_ledgers_by_code.items())
     )
 
 
@@ -75,11 +77,14 @@ def _owned_ledgers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) ->
     if not len(ids) or not has_owners(run):
         return
     blocked_rows = pa.table(
-        {**{name: ids[:, column_number] for column_number, name in enumerate(LEDGER)}, "code": cause_codes}
+        {
+            **{name: ids[:, key_column_number] for key_column_number, name in enumerate(LEDGER)},
+            "code": cause_codes,
+        }
     )
     for batch in run.batches("tables/ownership", [*LEDGER, *NAME_COLUMNS, "standing", "borrowed"]):
-        is_affected = pc.is_in(batch["ledger_id"], blocked_rows["ledger_id"].combine_chunks())
-        ownership = batch.filter(pc.and_(owned_mask(batch), is_affected))
+        has_blocked_id = pc.is_in(batch["ledger_id"], blocked_rows["ledger_id"].combine_chunks())
+        ownership = batch.filter(pc.and_(owned_mask(batch), has_blocked_id))
         topic_names = pc.binary_join_element_wise(
             *(ownership[column_name] for column_name in NAME_COLUMNS), "/"
         )

@@ -1,4 +1,4 @@
-"""Permission of the gate to remove bookies: the holds that forbid the removal, or its commands.
+"""The gate's permission to remove bookies: the commands for it, or the holds that forbid the removal.
 
 A running bookie is stopped before it is removed, so holds on its stop count too.
 """
@@ -17,7 +17,7 @@ _CAUSE_BY_REASON = {
     str(FactReason.OPEN_LEDGERS): Cause.OPEN_LEDGERS,
     str(FactReason.LAST_SERVED_COPY): Cause.LAST_SERVED,
 }
-"""Causes of holds that can end while the bookie runs, by reason. Other holds have `Cause.HELD`."""
+"""Causes by the reason of a hold, for holds that can end while the bookie runs. Others have `Cause.HELD`."""
 
 _CAUSE_BY_UNFITNESS = {
     UnfitRunReason.NO_HOLDS: Cause.NO_HOLDS,
@@ -30,15 +30,21 @@ _CAUSE_BY_UNFITNESS = {
 
 def permit_decommission(run: HeldRun, bookies: Sequence[str], live_bookies: Sequence[str]) -> Permission:
     """Ask the gate whether bookies may be removed. A stop of ``live_bookies`` must be permitted too."""
-    objects = [bookie(name) for name in bookies]
-    answer = permit(run, ActionKind.DECOMMISSION, objects)
-    stop_answer = permit(run, ActionKind.STOP, [bookie(name) for name in live_bookies])
-    if isinstance(stop_answer, Allowed):
-        return answer
-    if isinstance(answer, Allowed):
-        return Refused(answer.kind, answer.objects, stop_answer.holds, stop_answer.why, stop_answer.unfit)
-    holds = sort_by_importance(dict.fromkeys((*answer.holds, *stop_answer.holds)))
-    return Refused(answer.kind, answer.objects, holds, answer.why, answer.unfit)
+    action_objects = [bookie(name) for name in bookies]
+    gate_answer = permit(run, ActionKind.DECOMMISSION, action_objects)
+    stop_gate_answer = permit(run, ActionKind.STOP, [bookie(name) for name in live_bookies])
+    if isinstance(stop_gate_answer, Allowed):
+        return gate_answer
+    if isinstance(gate_answer, Allowed):
+        return Refused(
+            gate_answer.kind,
+            gate_answer.objects,
+            stop_gate_answer.holds,
+            stop_gate_answer.why,
+            stop_gate_answer.unfit,
+        )
+    action_holds = sort_by_importance(dict.fromkeys((*gate_answer.holds, *stop_gate_answer.holds)))
+    return Refused(gate_answer.kind, gate_answer.objects, action_holds, gate_answer.why, gate_answer.unfit)
 
 
 def gate_blockers(permission: Permission) -> Iterator[Blocker]:
@@ -48,21 +54,23 @@ def gate_blockers(permission: Permission) -> Iterator[Blocker]:
     """
     if isinstance(permission, Allowed):
         return
-    holds_by_cause: dict[Cause, list[Hold]] = {}
-    for hold in permission.holds:
-        if hold.certain:
-            holds_by_cause.setdefault(_CAUSE_BY_REASON.get(hold.reason, Cause.HELD), []).append(hold)
+    action_holds_by_cause: dict[Cause, list[Hold]] = {}
+    for action_hold in permission.holds:
+        if action_hold.certain:
+            action_holds_by_cause.setdefault(_CAUSE_BY_REASON.get(action_hold.reason, Cause.HELD), []).append(
+                action_hold
+            )
     for cause in (Cause.HELD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS):
-        if cause in holds_by_cause:
-            yield Blocker(cause, detail=_reason_text(holds_by_cause[cause]))
-    if permission.holds and not holds_by_cause:
+        if cause in action_holds_by_cause:
+            yield Blocker(cause, detail=_reason_text(action_holds_by_cause[cause]))
+    if permission.holds and not action_holds_by_cause:
         yield Blocker(Cause.DOUBT, detail=_reason_text(permission.holds))
     if permission.unfit:
         yield Blocker(_CAUSE_BY_UNFITNESS[permission.unfit])
 
 
-def _reason_text(holds: Sequence[Hold]) -> str:
-    return ", ".join(dict.fromkeys(hold.reason for hold in holds))
+def _reason_text(action_holds: Sequence[Hold]) -> str:
+    return ", ".join(dict.fromkeys(action_hold.reason for action_hold in action_holds))
 
 
 def notices_of(permission: Permission) -> tuple[HoldNotice, ...]:

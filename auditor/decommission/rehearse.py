@@ -71,8 +71,8 @@ def read_auto_recovery(run: RunReader, leaving_bookies: Collection[str]) -> Auto
         if row["fact"] in _AUDITOR_FACTS and row["value"] not in leaving_bookies
     ]
     blockers, doubts = [], []
-    stores_marks, are_marks_listed = run.report.run.keeps_marks, run.report.run.marks_listed
-    if stores_marks is False:
+    does_store_marks, are_marks_listed = run.report.run.keeps_marks, run.report.run.marks_listed
+    if does_store_marks is False:
         blockers.append(Blocker(Cause.NO_MARKS))
     else:
         if any(row["fact"] == "replication-disabled" for row in cluster_facts):
@@ -83,26 +83,28 @@ def read_auto_recovery(run: RunReader, leaving_bookies: Collection[str]) -> Auto
             )
             blockers.append(Blocker(Cause.NO_AUDITOR, detail=", ".join(leaving_auditors)))
         blockers += _find_idle_workers(run)
-        if not (stores_marks and are_marks_listed):
+        if not (does_store_marks and are_marks_listed):
             doubts.append(DoubtCount("marks of under-replication that were not read", 0))
     return AutoRecoveryState(len(staying_auditors), tuple(blockers), tuple(doubts))
 
 
 def _find_idle_workers(run: RunReader) -> Iterator[Blocker]:
     """Yield a blocker if no worker seems to copy: there are old marks, and no ledger is locked."""
-    scan_time, oldest_mark_time, old_mark_count, lock_count = run.report.run.scan_time, None, 0, 0
+    scan_time, oldest_mark_time, old_mark_count, locked_ledger_count = run.report.run.scan_time, None, 0, 0
     for batch in run.batches("tables/marks", ["kind", "ctime", "mtime"]):
-        lock_count += int(pc.sum(pc.equal(batch["kind"], MarkRow.LOCK.value)).as_py() or 0)
-        mark_rows = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
-        mark_times = pc.coalesce(mark_rows["ctime"], mark_rows["mtime"]).drop_null()
-        late_mark_times = mark_times.filter(pc.less(mark_times, scan_time - IDLE_MARK_AGE_MS))
-        old_mark_count += len(late_mark_times)
-        if len(late_mark_times):
-            late_mark_time = pc.min(late_mark_times).as_py()
+        locked_ledger_count += int(pc.sum(pc.equal(batch["kind"], MarkRow.LOCK.value)).as_py() or 0)
+        marks_of_batch = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
+        mark_times = pc.coalesce(marks_of_batch["ctime"], marks_of_batch["mtime"]).drop_null()
+        old_mark_times = mark_times.filter(pc.less(mark_times, scan_time - IDLE_MARK_AGE_MS))
+        old_mark_count += len(old_mark_times)
+        if len(old_mark_times):
+            oldest_mark_time_of_batch = pc.min(old_mark_times).as_py()
             oldest_mark_time = (
-                late_mark_time if oldest_mark_time is None else min(late_mark_time, oldest_mark_time)
+                oldest_mark_time_of_batch
+                if oldest_mark_time is None
+                else min(oldest_mark_time_of_batch, oldest_mark_time)
             )
-    if oldest_mark_time is not None and not lock_count:
+    if oldest_mark_time is not None and not locked_ledger_count:
         yield Blocker(
             Cause.IDLE_WORKERS,
             detail=f"{plural(old_mark_count, 'mark')}, the oldest of {age(oldest_mark_time, scan_time)}",
@@ -165,16 +167,20 @@ def rehearse_by_ledger(
     trials = [trial(leaving_bookies)] + [
         trial([bookie_id]) for bookie_id in leaving_bookies if len(leaving_bookies) > 1
     ]
-    undecided_total = _run_trials(run, bookies, trials, isolation_numbers)
+    undecided_ledger_count = _run_trials(run, bookies, trials, isolation_numbers)
     unplaced_bookie_count = sum(
         name not in locations.by_bookie or locations.by_bookie[name].path is None
         for name in registered_bookies
     )
     unplaced_bookie_count = unplaced_bookie_count if refuses_by_location(placement_settings) else 0
-    doubts = [*auto_recovery.doubts, *_find_doubts(run, undecided_total, unplaced_bookie_count)]
+    doubts = [*auto_recovery.doubts, *_find_doubts(run, undecided_ledger_count, unplaced_bookie_count)]
     joint_trial, *single_trials = (
-        _make_outcome(run, bookies, sums, names, auto_recovery, doubts, bool(unplaced_bookie_count))
-        for sums, names in zip(trials, [leaving_bookies, *([name] for name in leaving_bookies)], strict=False)
+        _make_outcome(
+            run, bookies, trial_sums, bookie_ids, auto_recovery, doubts, bool(unplaced_bookie_count)
+        )
+        for trial_sums, bookie_ids in zip(
+            trials, [leaving_bookies, *([name] for name in leaving_bookies)], strict=False
+        )
     )
     rehearsal = Rehearsal(
         run=run.path,
@@ -219,42 +225,46 @@ class _Bookies:
             bool,
         )
 
-    def find_numbers(self, names: Sequence[str]) -> list[int]:
+    def find_numbers(self, bookie_ids: Sequence[str]) -> list[int]:
         """Return the numbers of the bookies with these names."""
-        return [self.names.index(name) for name in names]
+        return [self.names.index(name) for name in bookie_ids]
 
 
 def _run_trials(
     run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums], isolation_numbers: IsolationNumbers
 ) -> int:
     """Add every ledger that names a removed bookie to all trials. Return the number of undecided ledgers."""
-    is_affected = np.logical_or.reduce([sums.is_removed_bookie for sums in trials])
-    current_copies = CopyStates(run.directory, bookies.numbers)
-    undecided_total = 0
-    for ledger_rows, undecided_count in decided_ledgers(run.directory, isolation_numbers.columns):
-        undecided_total += undecided_count
+    is_removed_bookie = np.logical_or.reduce([sums.is_removed_bookie for sums in trials])
+    copy_states = CopyStates(run.directory, bookies.numbers)
+    undecided_ledger_count = 0
+    for ledger_rows, undecided_ledgers_of_batch in decided_ledgers(run.directory, isolation_numbers.columns):
+        undecided_ledger_count += undecided_ledgers_of_batch
         affected_rows = ledger_rows.filter(
-            pa.array(flag_ledgers_naming(ledger_rows, is_affected, bookies.numbers))
+            pa.array(flag_ledgers_naming(ledger_rows, is_removed_bookie, bookies.numbers))
         )
         if len(affected_rows):
-            windows = current_copies.add_copy_states(windows_of(affected_rows, bookies.numbers))
+            entry_windows = copy_states.add_copy_states(windows_of(affected_rows, bookies.numbers))
             segments = segments_of(
                 affected_rows, bookies.numbers, isolation_numbers.number_isolations(affected_rows)
             )
             for trial_sums in trials:
-                trial_sums.add(segments, windows)
-    return undecided_total
+                trial_sums.add(segments, entry_windows)
+    return undecided_ledger_count
 
 
-def _find_doubts(run: RunReader, undecided_count: int, unplaced_bookie_count: int) -> Iterator[DoubtCount]:
+def _find_doubts(
+    run: RunReader, undecided_ledger_count: int, unplaced_bookie_count: int
+) -> Iterator[DoubtCount]:
     """Yield the unknown facts that concern all trials, each with its number."""
     run_facts = run.report.run
     if unplaced_bookie_count:
         yield DoubtCount(
             "registered bookies without a known location, although the policy needs it", unplaced_bookie_count
         )
-    if undecided_count:
-        yield DoubtCount("ledgers whose metadata does not show the holders of entries", undecided_count)
+    if undecided_ledger_count:
+        yield DoubtCount(
+            "ledgers whose metadata does not show the holders of entries", undecided_ledger_count
+        )
     if run_facts.in_doubt:
         yield DoubtCount(
             "ledger ids that may exist in parts of the metadata that were not read",
@@ -264,8 +274,8 @@ def _find_doubts(run: RunReader, undecided_count: int, unplaced_bookie_count: in
         yield DoubtCount("parts of the metadata that were not read", len(run_facts.gaps))
     bookie_listing = run_facts.bookies_listed
     if bookie_listing is None or bookie_listing["hidden"] or bookie_listing["unclear"]:
-        unclear_count = len(bookie_listing["unclear"]) if bookie_listing else 0
-        yield DoubtCount("registrations of bookies that were not read", unclear_count)
+        unread_registration_count = len(bookie_listing["unclear"]) if bookie_listing else 0
+        yield DoubtCount("registrations of bookies that were not read", unread_registration_count)
 
 
 def _make_outcome(
@@ -278,7 +288,7 @@ def _make_outcome(
     has_unplaced_bookies: bool,
 ) -> model.Trial:
     ids, cause_codes = trial_sums.all_blocked_ledgers()
-    work_sums = {name: round(rounded_sum) for name, rounded_sum in trial_sums.sums.items()}
+    work_sums = {name: round(work_sum) for name, work_sum in trial_sums.sums.items()}
     moving_count = work_sums["ledgers"] + len(cause_codes)
     blockers = list(ledger_blockers(run, ids, cause_codes))
     blockers = [
@@ -295,7 +305,7 @@ def _make_outcome(
     permission = permit_decommission(run, removed_bookies, registered_names)
     # Certain causes come before uncertain ones.
     blockers = sorted([*gate_blockers(permission), *blockers], key=lambda blocker: blocker.cause in UNSURE)
-    all_doubts = [
+    doubt_counts = [
         *doubts,
         *(DoubtCount(doubt_text, count) for doubt_text, count in trial_sums.doubts.items() if count),
     ]
@@ -308,14 +318,14 @@ def _make_outcome(
                 for blocker in blockers
                 if not (has_unplaced_bookies and blocker.cause in _LOCATION_CAUSES)
             ],
-            bool(all_doubts),
+            bool(doubt_counts),
         ),
         tuple(blockers),
         Work(**work_sums),
         _copy_loads(bookies, trial_sums),
         _candidate_counts(trial_sums),
         neighbour_ledger_count,
-        tuple(all_doubts),
+        tuple(doubt_counts),
         notices_of(permission),
         decommission_commands(permission, removed_bookies),
         permission,
@@ -335,30 +345,32 @@ def _decide_answer(blockers: Sequence[model.Blocker], has_doubts: bool) -> Answe
 
 
 def _copy_loads(bookies: _Bookies, trial_sums: TrialSums) -> tuple[CopyLoad, ...]:
-    load_columns = np.rint(np.concatenate([trial_sums.read, trial_sums.written])).astype(np.int64)
+    loads_by_bookie = np.rint(np.concatenate([trial_sums.read, trial_sums.written])).astype(np.int64)
     return tuple(
-        CopyLoad(name, *map(int, load_columns[:, column_number]))
-        for column_number, name in enumerate(bookies.names)
-        if load_columns[:, column_number].any()
+        CopyLoad(name, *map(int, loads_by_bookie[:, bookie_number]))
+        for bookie_number, name in enumerate(bookies.names)
+        if loads_by_bookie[:, bookie_number].any()
     )
 
 
 def _candidate_counts(trial_sums: TrialSums) -> Candidates:
-    candidate_counts = np.flatnonzero(trial_sums.candidates)
-    if not len(candidate_counts):
+    possible_candidate_counts = np.flatnonzero(trial_sums.candidates)
+    if not len(possible_candidate_counts):
         return Candidates(None, 0, 0)
     return Candidates(
-        int(candidate_counts[0]), int(candidate_counts[-1]), int(trial_sums.candidates[candidate_counts[0]])
+        int(possible_candidate_counts[0]),
+        int(possible_candidate_counts[-1]),
+        int(trial_sums.candidates[possible_candidate_counts[0]]),
     )
 
 
-def _decommission_order(joint_sums: TrialSums, single_trials: Sequence[model.Trial]) -> tuple[str, ...]:
+def _decommission_order(joint_trial_sums: TrialSums, single_trials: Sequence[model.Trial]) -> tuple[str, ...]:
     """Return the order in which to remove the bookies one by one: the bookie with the least copying first.
 
     Returns an empty tuple if one of them must not be removed. Also returns an empty tuple if a ledger has too
     few spares to replace all of them at once, because the last removal would then fail.
     """
-    if joint_sums.ledgers_without_spare or not all(
+    if joint_trial_sums.ledgers_without_spare or not all(
         trial.answer in (Answer.NOW, Answer.AFTER) for trial in single_trials
     ):
         return ()

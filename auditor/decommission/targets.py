@@ -2,18 +2,18 @@
 
 A policy depends on the locations of bookies, not on their ids. Bookies with equal locations are of one kind.
 The policy (`auditor.model.replacements`) is evaluated once for all ensembles that have the same kinds in the
-same places.
+same positions.
 
-    place               position of a bookie in an ensemble of E bookies
+    position            place of a bookie in an ensemble of E bookies: 0 .. E - 1
     class of an entry   e mod E for entry e, which decides its window of the ensemble (striping)
-    window of class p   places p .. p + Qw - 1 of the ensemble, modulo E
-    gone place          place of a bookie that leaves
+    window of class p   positions p .. p + Qw - 1 of the ensemble, modulo E
+    gone position       position of a bookie that leaves
 
-By striping, each entry with a gone place in its window needs a new copy. A worker of 4.17.2 copies more if E
-is larger than Qw. It divides a segment into batches of ten entries. In each batch it finds the first and the
-last entry with a gone place, and copies all entries from the first to the last to each new bookie
-(`LedgerFragmentReplicator`; bookkeeper #3067). Arrays have one row per segment, and one column per place or
-class.
+By striping, each entry with a gone position in its window needs a new copy. A worker of 4.17.2 copies more if
+E is larger than Qw. It divides a segment into batches of ten entries. In each batch it finds the first and
+the last entry with a gone position. It copies all entries from the first to the last to each new bookie
+(`LedgerFragmentReplicator`; bookkeeper #3067). Arrays have one row per segment, and one column per position
+or class.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ BATCH_ENTRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class GonePlaces:
-    """Segments with their gone places (the places of leaving bookies).
+class GonePositions:
+    """Segments with their gone positions (the positions of leaving bookies).
 
-    ``is_gone`` has a row per segment and a column per place. It is False past the end of the ensemble. A
+    ``is_gone`` has a row per segment and a column per position. It is False past the end of the ensemble. A
     segment has no entry if its last entry is below its first entry.
     """
 
@@ -53,7 +53,7 @@ class GonePlaces:
         """Return the number of entries of each class (e mod E): a row per segment, a column per class.
 
         >>> def column(*values): return np.array(values, np.int64)
-        >>> one = GonePlaces(column(4), column(9), column(3), column(2), np.array([[True, False, False]]))
+        >>> one = GonePositions(column(4), column(9), column(3), column(2), np.array([[True, False, False]]))
         >>> one.count_entries().tolist()
         [[2, 2, 2]]
         """
@@ -70,44 +70,44 @@ class GonePlaces:
         ] = 0
         return entry_counts
 
-    def count_gone_places(self) -> Longs:
-        """Return the number of gone places of each window: a row per segment, a column per class.
+    def count_gone_positions(self) -> Longs:
+        """Return the number of gone positions of each window: a row per segment, a column per class.
 
         >>> def column(*values): return np.array(values, np.int64)
-        >>> one = GonePlaces(column(0), column(9), column(3), column(2), np.array([[True, False, False]]))
-        >>> one.count_gone_places().tolist()
+        >>> one = GonePositions(column(0), column(9), column(3), column(2), np.array([[True, False, False]]))
+        >>> one.count_gone_positions().tolist()
         [[1, 0, 1]]
         """
         ensemble_sizes, entry_classes = self.ensemble_size[:, None], self._entry_classes()
         gone_counts = np.zeros(entry_classes.shape, np.int64)
-        for place_offset in range(entry_classes.shape[1]):
-            is_gone = np.take_along_axis(self.is_gone, (entry_classes + place_offset) % ensemble_sizes, 1)
-            gone_counts += is_gone & (place_offset < self.write_quorum)[:, None]
+        for position_offset in range(entry_classes.shape[1]):
+            is_gone = np.take_along_axis(self.is_gone, (entry_classes + position_offset) % ensemble_sizes, 1)
+            gone_counts += is_gone & (position_offset < self.write_quorum)[:, None]
         gone_counts[entry_classes >= ensemble_sizes] = 0
         return gone_counts
 
-    def first_remaining_place(self) -> Longs:
-        """Return the first place of each window that is not gone (a worker reads there); -1 if all are."""
+    def first_remaining_position(self) -> Longs:
+        """Return the first position of each window that is not gone (a worker reads there); -1: all are."""
         ensemble_sizes, entry_classes = self.ensemble_size[:, None], self._entry_classes()
-        first_place = np.full(entry_classes.shape, -1, np.int64)
-        for place_offset in range(entry_classes.shape[1]):
-            shifted_place = (entry_classes + place_offset) % ensemble_sizes
+        first_position = np.full(entry_classes.shape, -1, np.int64)
+        for position_offset in range(entry_classes.shape[1]):
+            shifted_position = (entry_classes + position_offset) % ensemble_sizes
             is_staying = (
-                ~np.take_along_axis(self.is_gone, shifted_place, 1)
-                & (place_offset < self.write_quorum)[:, None]
+                ~np.take_along_axis(self.is_gone, shifted_position, 1)
+                & (position_offset < self.write_quorum)[:, None]
             )
-            first_place = np.where((first_place < 0) & is_staying, shifted_place, first_place)
-        return first_place
+            first_position = np.where((first_position < 0) & is_staying, shifted_position, first_position)
+        return first_position
 
     def count_copied_entries(self) -> Longs:
         """Return the number of entries of each segment that a worker reads and writes to each new bookie.
 
         >>> def column(*values): return np.array(values, np.int64)
-        >>> one = GonePlaces(column(0), column(29), column(3), column(2), np.array([[True, False, False]]))
+        >>> one = GonePositions(column(0), column(29), column(3), column(2), np.array([[True, False, False]]))
         >>> one.count_copied_entries().tolist()  # striping needs 20
         [28]
         """
-        is_class_stored = self.count_gone_places() > 0
+        is_class_stored = self.count_gone_positions() > 0
         entry_count = np.maximum(self.last_entries - self.first_entries + 1, 0)
         whole_batches, last_batch_size = np.divmod(entry_count, BATCH_ENTRIES)
         entry_total = self._count_entries_read(
@@ -136,15 +136,15 @@ class GonePlaces:
             np.full_like(first_entries, BATCH_ENTRIES),
             np.full_like(first_entries, -1),
         )
-        for place_offset in range(BATCH_ENTRIES):
-            entry_class = (first_entries + place_offset) % self.ensemble_size
+        for entry_offset in range(BATCH_ENTRIES):
+            entry_class = (first_entries + entry_offset) % self.ensemble_size
             is_entry_stored = np.take_along_axis(is_class_stored, entry_class[:, None], 1)[:, 0] & (
-                place_offset < batch_length
+                entry_offset < batch_length
             )
-            lowest_offset = np.where(is_entry_stored, np.minimum(lowest_offset, place_offset), lowest_offset)
-            highest_offset = np.where(is_entry_stored, place_offset, highest_offset)
-        spanned_counts: Longs = np.maximum(highest_offset - lowest_offset + 1, 0)
-        return spanned_counts
+            lowest_offset = np.where(is_entry_stored, np.minimum(lowest_offset, entry_offset), lowest_offset)
+            highest_offset = np.where(is_entry_stored, entry_offset, highest_offset)
+        spanned_entry_counts: Longs = np.maximum(highest_offset - lowest_offset + 1, 0)
+        return spanned_entry_counts
 
     def _entry_classes(self) -> Longs:
         return np.broadcast_to(np.arange(self.is_gone.shape[1]), self.is_gone.shape)
@@ -154,7 +154,7 @@ class ReplacementOptions(NamedTuple):
     """Possible replacements, with a row per ensemble.
 
     ``free_spare_counts`` is the number of spares that are not in the ensemble. ``candidates`` flags the
-    spares that the policy accepts, by bookie number. ``is_refused`` flags ensembles with a place for which
+    spares that the policy accepts, by bookie number. ``is_refused`` flags ensembles with a position for which
     the policy finds no bookie.
     """
 
@@ -194,30 +194,30 @@ class Targets:
         )
         self._paths = [server_view.paths[name] for name in names]
 
-    def flag_uncertain_groups(self, isolation_numbers: Longs) -> tuple[Bools, Bools]:
+    def flag_uncertain_isolation_groups(self, isolation_numbers: Longs) -> tuple[Bools, Bools]:
         """Return two flags per ledger: its groups are unknown, and AutoRecovery ignores its own groups.
 
         ``isolation_numbers`` has the number of each ledger's isolation groups.
         """
-        ignores_groups = self._settings.groups is None
-        group_flags = [
+        ignores_isolation_groups = self._settings.groups is None
+        isolation_flags = [
             (
                 not isolation_groups.is_known,
-                isolation_groups.is_known and isolation_groups.is_own and ignores_groups,
+                isolation_groups.is_known and isolation_groups.is_own and ignores_isolation_groups,
             )
             for isolation_groups in self._isolations
         ]
-        has_unknown_groups, has_own_groups = np.array(group_flags, bool).T
-        return has_unknown_groups[isolation_numbers], has_own_groups[isolation_numbers]
+        has_unknown_isolation_groups, has_own_isolation_groups = np.array(isolation_flags, bool).T
+        return has_unknown_isolation_groups[isolation_numbers], has_own_isolation_groups[isolation_numbers]
 
     def find_options(
         self,
         members: NDArray[np.int32],
-        gone_places: GonePlaces,
+        gone_positions: GonePositions,
         ack_quorum: Longs,
         isolation_number_by_ensemble: Longs,
     ) -> ReplacementOptions:
-        """Return the possible replacements for the gone places of each ensemble."""
+        """Return the possible replacements for the gone positions of each ensemble."""
         is_free_spare = np.repeat(self.spares[None, :], len(members), 0)
         # NO_BOOKIE fills up rows. It needs a column of its own, the last one.
         is_free_spare = np.append(is_free_spare, np.zeros((len(members), 1), bool), 1)
@@ -226,15 +226,15 @@ class Targets:
         free_spare_count = is_free_spare.sum(1)
         if self._settings.policy is Policy.NONE and not isolation_number_by_ensemble.any():
             return ReplacementOptions(
-                free_spare_count, is_free_spare, free_spare_count < gone_places.is_gone.sum(1)
+                free_spare_count, is_free_spare, free_spare_count < gone_positions.is_gone.sum(1)
             )
         is_ensemble_refused = np.zeros(len(members), bool)
-        ensemble_shapes = np.column_stack([gone_places.ensemble_size, isolation_number_by_ensemble])
-        for ensemble_size, group_number in np.unique(ensemble_shapes, axis=0).tolist():
-            ensemble_rows = np.flatnonzero((ensemble_shapes == [ensemble_size, group_number]).all(1))
-            bookie_kinds = self._bookie_kinds(ensemble_size, self._isolations[group_number])
+        ensemble_shapes = np.column_stack([gone_positions.ensemble_size, isolation_number_by_ensemble])
+        for ensemble_size, isolation_number in np.unique(ensemble_shapes, axis=0).tolist():
+            ensemble_rows = np.flatnonzero((ensemble_shapes == [ensemble_size, isolation_number]).all(1))
+            bookie_kinds = self._bookie_kinds(ensemble_size, self._isolations[isolation_number])
             is_candidate, is_ensemble_refused[ensemble_rows] = self._choose_candidates(
-                bookie_kinds, members[ensemble_rows], gone_places, ensemble_rows, ack_quorum[ensemble_rows]
+                bookie_kinds, members[ensemble_rows], gone_positions, ensemble_rows, ack_quorum[ensemble_rows]
             )
             is_free_spare[ensemble_rows] &= is_candidate
         return ReplacementOptions(free_spare_count, is_free_spare, is_ensemble_refused)
@@ -243,24 +243,26 @@ class Targets:
         self,
         bookie_kinds: _BookieKinds,
         members: NDArray[np.int32],
-        gone_places: GonePlaces,
+        gone_positions: GonePositions,
         ensemble_rows: Longs,
         ack_quorum: Longs,
     ) -> tuple[Bools, Bools]:
         """Return two arrays for ensembles of one size: accepted bookies, and whether the policy fails."""
         kind_codes = np.append(bookie_kinds.kind_by_bookie, NO_BOOKIE)[members]
-        place_codes = np.where(
-            members == NO_BOOKIE, NO_BOOKIE, kind_codes * 2 + gone_places.is_gone[ensemble_rows]
+        position_codes = np.where(
+            members == NO_BOOKIE, NO_BOOKIE, kind_codes * 2 + gone_positions.is_gone[ensemble_rows]
         )
         if self._settings.policy is Policy.RACK:
-            place_codes = np.sort(place_codes, axis=1)[:, ::-1]  # it asks for no order
-        ensemble_shapes = np.column_stack([gone_places.write_quorum[ensemble_rows], ack_quorum, place_codes])
+            position_codes = np.sort(position_codes, axis=1)[:, ::-1]  # it asks for no order
+        ensemble_shapes = np.column_stack(
+            [gone_positions.write_quorum[ensemble_rows], ack_quorum, position_codes]
+        )
         distinct_shapes, shape_numbers = np.unique(ensemble_shapes, axis=0, return_inverse=True)
         choices_by_shape = [
             self._find_choices(bookie_kinds, shape_row[0], shape_row[1], shape_row[2:])
             for shape_row in distinct_shapes.tolist()
         ]
-        is_candidate = np.array([kind_flags for kind_flags, _ in choices_by_shape])[
+        is_candidate = np.array([is_kind_accepted for is_kind_accepted, _ in choices_by_shape])[
             :, bookie_kinds.kind_by_bookie
         ]
         return is_candidate[shape_numbers.ravel()], np.array(
@@ -268,14 +270,16 @@ class Targets:
         )[shape_numbers.ravel()]
 
     def _bookie_kinds(self, ensemble_size: int, isolation_groups: Isolation) -> _BookieKinds:
-        outside_bookies = isolation_groups.bookies_outside_groups(
+        bookies_outside_isolation_groups = isolation_groups.bookies_outside_groups(
             ensemble_size, self._locations, self._writable
         )
         bookie_traits = [
-            (path, is_spare, name in outside_bookies)
-            for path, is_spare, name in zip(self._paths, self.spares.tolist(), self._names, strict=True)
+            (location_path, is_spare, name in bookies_outside_isolation_groups)
+            for location_path, is_spare, name in zip(
+                self._paths, self.spares.tolist(), self._names, strict=True
+            )
         ]
-        kind_numbers = {traits: number for number, traits in enumerate(sorted(set(bookie_traits)))}
+        kind_numbers = {traits: kind_number for kind_number, traits in enumerate(sorted(set(bookie_traits)))}
         kind_by_bookie = np.array([kind_numbers[traits] for traits in bookie_traits], np.int64)
         return _BookieKinds(
             kind_by_bookie,
@@ -284,31 +288,32 @@ class Targets:
         )
 
     def _find_choices(
-        self, bookie_kinds: _BookieKinds, write_quorum: int, ack_quorum: int, place_codes: list[int]
+        self, bookie_kinds: _BookieKinds, write_quorum: int, ack_quorum: int, position_codes: list[int]
     ) -> tuple[list[bool], bool]:
         """Return which kinds of bookies the policy accepts for one ensemble.
 
-        The second result is True if the policy finds no bookie for one of the places.
+        The second result is True if the policy finds no bookie for one of the positions.
         """
-        place_codes = [place_code for place_code in place_codes if place_code != NO_BOOKIE]
-        ensemble = [f"{number}" for number in range(len(place_codes))]
+        position_codes = [position_code for position_code in position_codes if position_code != NO_BOOKIE]
+        ensemble = [f"{position}" for position in range(len(position_codes))]
         remaining_counts = [
-            count - sum(place_code // 2 == kind for place_code in place_codes)
-            for kind, count in enumerate(bookie_kinds.bookie_counts)
+            bookie_count - sum(position_code // 2 == kind for position_code in position_codes)
+            for kind, bookie_count in enumerate(bookie_kinds.bookie_counts)
         ]
         ensemble_traits = {
-            name: bookie_kinds.traits[place_code // 2]
-            for name, place_code in zip(ensemble, place_codes, strict=True)
+            name: bookie_kinds.traits[position_code // 2]
+            for name, position_code in zip(ensemble, position_codes, strict=True)
         }
         # One bookie of each kind represents all bookies of the kind that are not in the ensemble.
         kind_traits = {f"of {kind}": traits for kind, traits in enumerate(bookie_kinds.traits)}
         traits_by_name = ensemble_traits | kind_traits
-        paths = {name: path for name, (path, _, _) in traits_by_name.items()}
+        location_paths = {name: location_path for name, (location_path, _, _) in traits_by_name.items()}
         server_view = ServerView(
-            paths, frozenset(name for name, (_, is_spare_name, _) in traits_by_name.items() if is_spare_name)
+            location_paths,
+            frozenset(name for name, (_, is_spare_name, _) in traits_by_name.items() if is_spare_name),
         )
         is_candidate = [False] * len(remaining_counts)
-        for member_place, member_code in enumerate(place_codes):
+        for member_position, member_code in enumerate(position_codes):
             if not member_code % 2:
                 continue
             excluded_names = {
@@ -316,13 +321,13 @@ class Targets:
                 for kind, traits in enumerate(bookie_kinds.traits)
                 if not remaining_counts[kind] or traits[2]
             }
-            vacancy = Vacancy(ensemble, member_place, write_quorum, ack_quorum, frozenset(excluded_names))
+            vacancy = Vacancy(ensemble, member_position, write_quorum, ack_quorum, frozenset(excluded_names))
             chosen_kinds = [int(name[3:]) for name in replacements(vacancy, server_view, self._settings)]
             if not chosen_kinds:
                 return is_candidate, True
             for kind_number in chosen_kinds:
                 is_candidate[kind_number] = True
-            # Places are filled one after the other. The next place cannot use the bookie of this one.
+            # Positions are filled one after the other. The next position cannot use the bookie of this one.
             remaining_counts[max(chosen_kinds, key=remaining_counts.__getitem__)] -= 1
         return is_candidate, False
 

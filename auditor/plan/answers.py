@@ -1,4 +1,4 @@
-"""Present facts about a cluster, for the check of a plan. They come from a newer run or from a store.
+"""Facts about the present state of a cluster, read from a newer run or a store, to check a plan.
 
 A fact that is None is unknown.
 """
@@ -18,7 +18,7 @@ from auditor.model.arrow import ds
 from auditor.model.ledger_id import LedgerId
 from auditor.model.states import BookieRead
 from auditor.plan.parts import LedgerRow, read_ledgers
-from auditor.plan.situation import EXCHANGE_CHECKS, INDEX_FAULTS, MarkTimes, cookie_digest
+from auditor.plan.plan_facts import EXCHANGE_CHECKS, INDEX_FAULTS, MarkTimes, cookie_digest
 from auditor.runs.owners import has_every_owner, has_owners
 from auditor.runs.reader import RunReader
 from auditor.simulate.exposure import find_joint_holders
@@ -33,8 +33,9 @@ from auditor.tables.registry import instance_id, registered_modes, registrations
 class LedgerAnswers:
     """Facts about the ledgers of a plan: ``rows`` has the ledgers that exist, by id.
 
-    Ledgers in ``unseen_ids`` may exist, because the part of the store with their records was not read.
-    ``marked_ids``, ``locked_ids`` and ``unowned_ids`` are None if they are unknown.
+    Ledgers in ``unseen_ids`` may exist too: the part of the store with their records was not read.
+    ``marked_ids`` are the ledgers marked underreplicated, ``locked_ids`` those that a worker has locked,
+    ``unowned_ids`` those without an owner. Each of the three is None if it is unknown.
     """
 
     rows: Mapping[int, LedgerRow] = field(default_factory=dict)
@@ -56,18 +57,18 @@ class Answers:
         digest_by_bookie: The bookies with a cookie, each with the digest of its cookie.
         are_bookies_listed: Whether all registrations and cookies were listed. If so, a bookie that is not in
             ``mode_by_bookie`` is not registered, and one that is not in ``digest_by_bookie`` has no cookie.
-        unclear_bookies: Bookies for which this does not hold: their registration or cookie was not read.
+        unclear_bookies: Bookies whose registration or cookie was not read, so that they may have one.
         replication_state: "on" or "off".
         auditor_state: "elected" or "none".
         ledgers: Facts about the ledgers of the plan.
         named_bookies: Bookies in an ensemble of any ledger. None for a store.
         fingerprints: Fingerprints of the run's findings. None for a store.
-        read_bookies: Bookies that the run read. If a finding about one of them is missing, it is gone, unless
-            its check is in ``blind_checks``.
+        read_bookies: Bookies that the run read. If the run lacks an earlier finding about one of them, the
+            finding is gone, unless its check is in ``blind_checks``.
         blind_checks: Checks that saw nothing in the run.
         run: The newer run, whose gate permits steps. None for a store.
-        joint_holders: Returns, for stopping bookies, the sets of them that are the only servers of an entry.
-            None for a store.
+        joint_holders: Function from the bookies that would stop to the sets of them that are the only servers
+            of an entry. None for a store.
     """
 
     source_text: str
@@ -93,15 +94,15 @@ def ask_run(path: str, ledgers: Collection[int], plan_time: int) -> Answers:
 
     Raises:
         RunUsageError: the run is older.
-        RunError: a table of it is missing or broken.
+        RunError: a table of the run is missing or broken.
     """
     run = RunReader(path)
     facts = run.report.run
     if facts.scan_time < plan_time:
         raise RunUsageError(f"{path}: this run is older than the run of the plan")
     bookies = run.table("bookies", ["bookie_id", "named", "registered", "read"]).to_pylist()
-    listing = facts.bookies_listed
-    is_listed = listing is not None and listing["hidden"] is None
+    bookie_listing = facts.bookies_listed
+    are_bookies_listed = bookie_listing is not None and bookie_listing["hidden"] is None
     replication_state, auditor_state = _recovery_states(
         run.table("cluster", ["fact", "value", "damage"]).to_pylist(), facts.keeps_marks
     )
@@ -111,8 +112,8 @@ def ask_run(path: str, ledgers: Collection[int], plan_time: int) -> Answers:
         instance_id=run.report.cluster.instance_id,
         mode_by_bookie={row["bookie_id"]: row["registered"] for row in bookies if row["registered"]},
         digest_by_bookie={row["bookie_id"]: cookie_digest(row) for row in run.table("cookies").to_pylist()},
-        are_bookies_listed=is_listed,
-        unclear_bookies=frozenset(listing["unclear"]) if listing else frozenset(),
+        are_bookies_listed=are_bookies_listed,
+        unclear_bookies=frozenset(bookie_listing["unclear"]) if bookie_listing else frozenset(),
         replication_state=replication_state,
         auditor_state=auditor_state,
         ledgers=_read_run_ledgers(run, ledgers),
@@ -123,27 +124,29 @@ def ask_run(path: str, ledgers: Collection[int], plan_time: int) -> Answers:
         read_bookies=frozenset(row["bookie_id"] for row in bookies if row["read"] == BookieRead.READ),
         blind_checks=frozenset(facts.blind or ()),
         run=run,
-        joint_holders=lambda stopping_bookies: find_joint_holders(run.directory, is_listed, stopping_bookies),
+        joint_holders=lambda stopping_bookies: find_joint_holders(
+            run.directory, are_bookies_listed, stopping_bookies
+        ),
     )
 
 
 def _condition_fingerprints(run: RunReader) -> frozenset[str]:
     """Return the fingerprints of those findings of the run to which a step's condition may refer."""
-    is_condition_finding = ds.field("id").isin([*DANGEROUS_CHECKS, *INDEX_FAULTS, *EXCHANGE_CHECKS])
-    batches = run.batches("findings", ["fingerprint"], is_condition_finding)
+    is_finding_of_condition = ds.field("id").isin([*DANGEROUS_CHECKS, *INDEX_FAULTS, *EXCHANGE_CHECKS])
+    batches = run.batches("findings", ["fingerprint"], is_finding_of_condition)
     return frozenset(fingerprint for batch in batches for fingerprint in batch["fingerprint"].to_pylist())
 
 
-def _read_run_ledgers(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
-    facts, rows = run.report.run, read_ledgers(run, ids)
-    has_hidden_ledgers = facts.gaps or facts.in_doubt is not None
-    marks = MarkTimes(run) if facts.keeps_marks and facts.marks_listed else None
+def _read_run_ledgers(run: RunReader, ledger_ids: Collection[int]) -> LedgerAnswers:
+    facts, rows = run.report.run, read_ledgers(run, ledger_ids)
+    may_have_unread_ledgers = facts.gaps or facts.in_doubt is not None
+    mark_times = MarkTimes(run) if facts.keeps_marks and facts.marks_listed else None
     unowned_ids = None
     if has_owners(run) and has_every_owner(run):
         batches = run.batches(
             "tables/ownership",
             ["ledger_id"],
-            ds.field("ledger_id").isin(list(ids))
+            ds.field("ledger_id").isin(list(ledger_ids))
             & (ds.field("scope_id") == 0)
             & (ds.field("standing") == "unowned"),
         )
@@ -152,21 +155,28 @@ def _read_run_ledgers(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
         )
     return LedgerAnswers(
         rows,
-        frozenset(ids) - rows.keys() if has_hidden_ledgers else frozenset(),
-        None if marks is None else {ledger_id for ledger_id in ids if marks.mark_time(ledger_id) is not None},
-        None if marks is None else {ledger_id for ledger_id in ids if marks.is_locked(ledger_id)},
+        frozenset(ledger_ids) - rows.keys() if may_have_unread_ledgers else frozenset(),
+        None
+        if mark_times is None
+        else {ledger_id for ledger_id in ledger_ids if mark_times.mark_time(ledger_id) is not None},
+        None
+        if mark_times is None
+        else {ledger_id for ledger_id in ledger_ids if mark_times.is_locked(ledger_id)},
         unowned_ids,
     )
 
 
 def _recovery_states(
-    facts: Collection[Mapping[str, str | None]], is_known: bool | None
+    facts: Collection[Mapping[str, str | None]], are_marks_readable: bool | None
 ) -> tuple[str | None, str | None]:
-    """Return "on" or "off" for replication, and "elected" or "none" for the auditor; None if not known."""
-    if not is_known:
+    """Return whether replication is "on" or "off", and the auditor "elected" or "none"; None if unknown."""
+    if not are_marks_readable:
         return None, None
-    names = {row["fact"] for row in facts}
-    return "off" if "replication-disabled" in names else "on", "elected" if "auditor" in names else "none"
+    fact_names = {row["fact"] for row in facts}
+    return (
+        "off" if "replication-disabled" in fact_names else "on",
+        "elected" if "auditor" in fact_names else "none",
+    )
 
 
 def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None = None) -> Answers:
@@ -180,61 +190,77 @@ def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None =
     """
     check_reachable(uri, options)
     with closing(open_store(uri, options)) as store:
-        nodes = store.cluster()
-        layout, _ = choose_layout(store, nodes)
+        cluster_znodes = store.cluster()
+        layout, _ = choose_layout(store, cluster_znodes)
         # Paths that were not read. If the listing was cut, the root is one: anything may be missing.
-        unread_paths = [*(path for path, _ in nodes.gaps), *([store.root] if nodes.cut is not None else [])]
-        names = [path.removeprefix(f"{store.root}/") for path in unread_paths]
-        shows_recovery = not any(path.startswith("underreplication") for path in names)
+        unread_paths = [
+            *(path for path, _ in cluster_znodes.gaps),
+            *([store.root] if cluster_znodes.cut is not None else []),
+        ]
+        unread_names = [path.removeprefix(f"{store.root}/") for path in unread_paths]
+        is_replication_state_read = not any(path.startswith("underreplication") for path in unread_names)
         replication_state, auditor_state = _recovery_states(
-            cluster_state(nodes), store.keeps_marks and shows_recovery
+            cluster_state(cluster_znodes), store.keeps_marks and is_replication_state_read
         )
-        prefixes = ("cookies/", "available/")
+        bookie_prefixes = ("cookies/", "available/")
         return Answers(
             source_text=store.uri.text,
-            time=nodes.scan_time,
-            instance_id=instance_id(nodes),
-            mode_by_bookie=registered_modes(registrations(nodes)),
+            time=cluster_znodes.scan_time,
+            instance_id=instance_id(cluster_znodes),
+            mode_by_bookie=registered_modes(registrations(cluster_znodes)),
             digest_by_bookie={
-                cookie.bookie_id: cookie_digest(cookie.row()) for cookie in store_cookies(nodes)
+                cookie.bookie_id: cookie_digest(cookie.row()) for cookie in store_cookies(cluster_znodes)
             },
-            are_bookies_listed=all(path.startswith((*prefixes, "underreplication")) for path in names),
-            unclear_bookies=frozenset(path.rpartition("/")[2] for path in names if path.startswith(prefixes)),
+            are_bookies_listed=all(
+                path.startswith((*bookie_prefixes, "underreplication")) for path in unread_names
+            ),
+            unclear_bookies=frozenset(
+                path.rpartition("/")[2] for path in unread_names if path.startswith(bookie_prefixes)
+            ),
             replication_state=replication_state,
             auditor_state=auditor_state,
-            ledgers=_read_store_ledgers(store, layout, ledgers, bool(nodes.cut)),
+            ledgers=_read_store_ledgers(store, layout, ledgers, bool(cluster_znodes.cut)),
         )
 
 
 def _read_store_ledgers(
-    store: MetadataStore, layout: LayoutKind, ids: Collection[int], is_listing_cut: bool
+    store: MetadataStore, layout: LayoutKind, ledger_ids: Collection[int], is_listing_cut: bool
 ) -> LedgerAnswers:
-    paths = {f"{store.root}/{path_of(layout, LedgerId(ledger_id))}": ledger_id for ledger_id in ids}
-    records, gaps = read_paths(store, layout, Tree.LEDGERS, paths)
+    paths = {f"{store.root}/{path_of(layout, LedgerId(ledger_id))}": ledger_id for ledger_id in ledger_ids}
+    records, unread_path_errors = read_paths(store, layout, Tree.LEDGERS, paths)
     rows = {paths[path]: _parse_row(paths[path], *record) for path, record in records.items()}
     absent_paths = {ledger_id: path for path, ledger_id in paths.items() if ledger_id not in rows}
     unseen_ids = frozenset(
-        ledger_id for ledger_id, path in absent_paths.items() if is_listing_cut or _is_in_gap(path, gaps)
+        ledger_id
+        for ledger_id, path in absent_paths.items()
+        if is_listing_cut or _is_below_unread_path(path, unread_path_errors)
     )
     marked_ids = locked_ids = None
     if store.keeps_marks:
-        mark_paths = {f"{store.root}/{ledger_path.mark_to_path(ledger_id)}": ledger_id for ledger_id in ids}
-        lock_paths = {f"{store.root}/{ledger_path.lock_to_path(ledger_id)}": ledger_id for ledger_id in ids}
-        found_paths, unread_paths = read_paths(store, layout, Tree.MARKS, [*mark_paths, *lock_paths])
+        mark_paths = {
+            f"{store.root}/{ledger_path.mark_to_path(ledger_id)}": ledger_id for ledger_id in ledger_ids
+        }
+        lock_paths = {
+            f"{store.root}/{ledger_path.lock_to_path(ledger_id)}": ledger_id for ledger_id in ledger_ids
+        }
+        existing_mark_paths, unread_paths = read_paths(store, layout, Tree.MARKS, [*mark_paths, *lock_paths])
         if not (unread_paths or is_listing_cut):
-            marked_ids = {ledger_id for path, ledger_id in mark_paths.items() if path in found_paths}
-            locked_ids = {ledger_id for path, ledger_id in lock_paths.items() if path in found_paths}
+            marked_ids = {ledger_id for path, ledger_id in mark_paths.items() if path in existing_mark_paths}
+            locked_ids = {ledger_id for path, ledger_id in lock_paths.items() if path in existing_mark_paths}
     return LedgerAnswers(rows, unseen_ids, marked_ids, locked_ids)
 
 
-def _is_in_gap(path: str, gaps: Collection[tuple[str, str]]) -> bool:
-    return any(path == gap or path.startswith(f"{gap.rstrip('/')}/") for gap, _ in gaps)
+def _is_below_unread_path(path: str, unread_path_errors: Collection[tuple[str, str]]) -> bool:
+    return any(
+        path == unread_path or path.startswith(f"{unread_path.rstrip('/')}/")
+        for unread_path, _ in unread_path_errors
+    )
 
 
-def _parse_row(id: int, record: bytes, version: int) -> LedgerRow:
+def _parse_row(ledger_id: int, record: bytes, version: int) -> LedgerRow:
     try:
         metadata = ledger_metadata.parse(record, None)
     except DecodeError:
-        return LedgerRow(id, version, None, 0, ())
+        return LedgerRow(ledger_id, version, None, 0, ())
     ensembles = tuple(segment.ensemble for segment in metadata.segments)
-    return LedgerRow(id, version, metadata.state, metadata.length * metadata.write_quorum, ensembles)
+    return LedgerRow(ledger_id, version, metadata.state, metadata.length * metadata.write_quorum, ensembles)

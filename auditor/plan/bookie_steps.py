@@ -24,7 +24,7 @@ from auditor.model.plan import (
 )
 from auditor.model.states import BookieRead, GcReason
 from auditor.plan.parts import file_name, is_valid_argument, make_step, permit_or_refuse, refuse
-from auditor.plan.situation import FindingGroups, Situation
+from auditor.plan.plan_facts import FindingGroups, PlanFacts
 
 Steps = Iterator[PlanStep | RefusedStep]
 
@@ -38,58 +38,58 @@ _START_FAULTS = {"cookie-missing", "start-refused"}
 _STOP_RISK = "none of the bookie's copies can be read while it is stopped"
 
 
-def stop_bookies(situation: Situation) -> Steps:
+def stop_bookies(plan_facts: PlanFacts) -> Steps:
     """Yield a stop for each bookie whose next garbage collection deletes needed data.
 
-    A stop is refused if nobody could read some needed copies after it. Steps of
+    A stop is refused if nobody could read some needed copies while the bookie is stopped. Steps of
     `auditor.plan.replication_steps` then copy the ledgers that depend on the bookie.
     """
-    groups_by_bookie = situation.group_by_bookie(*DANGEROUS_CHECKS)
+    groups_by_bookie = plan_facts.group_by_bookie(*DANGEROUS_CHECKS)
     for bookie, groups in groups_by_bookie.items():
-        is_running = situation.bookies[bookie]["registered"] is not None
+        is_running = plan_facts.bookies[bookie]["registered"] is not None
         title = (
             f"keep {bookie} {'from collecting garbage' if is_running else 'stopped'}: its next collection "
         )
         title += "deletes needed data"
         if not groups.are_confirmed:
             yield refuse_unconfirmed(ActionKind.STOP, title, "audit again", groups)
-        elif bookie in situation.bookies_with_unstored_copies:
+        elif bookie in plan_facts.bookies_with_unstored_copies:
             yield refuse_unstored_copies(ActionKind.STOP, title, groups)
         else:
             plan_findings = groups.plan_findings()
-            stop_answer = permit_or_refuse(
-                situation.run, ActionKind.STOP, title, plan_findings, bookie_object(bookie)
+            stop_gate_answer = permit_or_refuse(
+                plan_facts.run, ActionKind.STOP, title, plan_findings, bookie_object(bookie)
             )
-            if isinstance(stop_answer, RefusedStep):
+            if isinstance(stop_gate_answer, RefusedStep):
                 # Copies for one stop would be made again for the next one, without end.
-                has_other_writable = bool(situation.writable_bookies - groups_by_bookie.keys())
-                yield _refuse_until_copied(situation, bookie, stop_answer, groups, has_other_writable)
-                if bookie in situation.copy_before_stop:
-                    situation.stop_set.add(bookie)
-            elif is_running and (last_holders := situation.stop_set.last_holders(bookie)):
-                yield refuse_last_of_set(situation, ActionKind.STOP, title, groups, [bookie], last_holders)
+                has_other_writable = bool(plan_facts.writable_bookies - groups_by_bookie.keys())
+                yield _refuse_until_copied(plan_facts, bookie, stop_gate_answer, groups, has_other_writable)
+                if bookie in plan_facts.copy_before_stop:
+                    plan_facts.stop_set.add(bookie)
+            elif is_running and (last_holders := plan_facts.stop_set.last_holders(bookie)):
+                yield refuse_last_of_set(plan_facts, ActionKind.STOP, title, groups, [bookie], last_holders)
             else:
                 if is_running:
-                    situation.stop_set.add(bookie)
-                yield _stop_step(situation, stop_answer, bookie, title, groups)
+                    plan_facts.stop_set.add(bookie)
+                yield _stop_step(plan_facts, stop_gate_answer, bookie, title, groups)
 
 
 def _refuse_until_copied(
-    situation: Situation,
+    plan_facts: PlanFacts,
     bookie: str,
     refused_step: RefusedStep,
     groups: FindingGroups,
     has_other_writable: bool,
 ) -> RefusedStep:
-    """Return the refusal of a stop, with advice if something must be done before the stop.
+    """Return the refusal of a stop, with advice if the disks must be replaced or ledgers copied first.
 
-    Either the disks of another cluster must be replaced, or ledgers must be copied. ``has_other_writable`` is
-    whether another bookie could take the copies. Otherwise the refusal is returned unchanged.
+    The disks must be replaced if they belong to another cluster. If neither is necessary, the refusal is
+    returned unchanged. ``has_other_writable`` is whether another bookie could take copies of the ledgers.
     """
     if (
         refused_step.holds
         and {*refused_step.holds} <= _START_FAULTS
-        and situation.bookies[bookie]["foreign_instance"]
+        and plan_facts.bookies[bookie]["foreign_instance"]
     ):
         way_out = (
             "find the disks of this cluster's bookie first, then stop it: with these disks it does not "
@@ -100,7 +100,7 @@ def _refuse_until_copied(
         return refused_step
     if not has_other_writable:
         return replace(refused_step, way_out=ALL_STOP_REFUSAL_TEXT)
-    situation.copy_before_stop[bookie] = groups
+    plan_facts.copy_before_stop[bookie] = groups
     way_out = (
         "copy first, then stop. This plan has the steps that copy the ledgers of the bookie, or the "
         "reason why it has none. After these steps, audit and plan again"
@@ -109,49 +109,49 @@ def _refuse_until_copied(
 
 
 def _stop_step(
-    situation: Situation, permission: Allowed, bookie: str, title: str, groups: FindingGroups
+    plan_facts: PlanFacts, step_permission: Allowed, bookie: str, title: str, groups: FindingGroups
 ) -> PlanStep:
     hold_reasons = (
         groups["gc-would-delete-live"].evidence.get("reasons", ()) if "gc-would-delete-live" in groups else ()
     )
-    is_unavoidable = "metadata-suspect" in groups or any(
+    must_stay_stopped = "metadata-suspect" in groups or any(
         reason not in _SETTING_BY_REASON for reason in hold_reasons
     )
     settings = {_SETTING_BY_REASON[reason] for reason in hold_reasons if reason in _SETTING_BY_REASON}
     if "alias-gc-danger" in groups:
         settings.add(KEEP_OTHER_LEDGERS_SETTING)
-    is_running = situation.bookies[bookie]["registered"] is not None
+    is_running = plan_facts.bookies[bookie]["registered"] is not None
     manual_commands = (
-        [procedures.stop_bookie(permission, bookie, "ends its garbage collection")] if is_running else []
+        [procedures.stop_bookie(step_permission, bookie, "ends its garbage collection")] if is_running else []
     )
     effect_text = f"no needed data is deleted on {bookie}"
     if settings:
-        manual_commands.append(procedures.set_settings(permission, bookie, sorted(settings)))
+        manual_commands.append(procedures.set_settings(step_permission, bookie, sorted(settings)))
         effect_text += "; afterwards audit with --bookie-conf FILE, or the finding appears again"
-    start_answer = permit(situation.run, ActionKind.START, [bookie_object(bookie)])
-    if settings and not is_unavoidable and isinstance(start_answer, Allowed):
-        manual_commands.append(procedures.start_bookie(start_answer, bookie))
-    elif settings and not is_unavoidable:
+    start_gate_answer = permit(plan_facts.run, ActionKind.START, [bookie_object(bookie)])
+    if settings and not must_stay_stopped and isinstance(start_gate_answer, Allowed):
+        manual_commands.append(procedures.start_bookie(start_gate_answer, bookie))
+    elif settings and not must_stay_stopped:
         effect_text += "; the bookie stays stopped until an audit with this option no longer has this finding"
     else:
         effect_text += "; the bookie stays stopped until the metadata, or its index, is repaired"
     undo_text = "remove the settings, and restart it" if settings else "start it"
     return make_step(
-        permission, title, groups.plan_findings(), manual_commands, urgency=groups.urgency,
+        step_permission, title, groups.plan_findings(), manual_commands, urgency=groups.urgency,
         bookie_id=bookie, effect_text=effect_text, risk_text=f"load; {_STOP_RISK}",
         undo_text=f"once an audit no longer has this finding: {undo_text}",
-        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=groups.conditions("there"), done_conditions=groups.conditions("gone"),
     )  # fmt: skip
 
 
-def make_cookies(situation: Situation) -> Steps:
+def make_cookies(plan_facts: PlanFacts) -> Steps:
     """Yield a step that makes a cookie, for each registered bookie that has no cookie in the store."""
-    for bookie, groups in situation.group_by_bookie("cookie-missing").items():
+    for bookie, groups in plan_facts.group_by_bookie("cookie-missing").items():
         title = f"make the cookie of {bookie} again: the bookie cannot restart without it"
-        bookie_row = situation.bookies[bookie]
-        directory_rows = _read_directories(situation, bookie)
-        instance_id = situation.run.report.cluster.instance_id
+        bookie_row = plan_facts.bookies[bookie]
+        directory_rows = _read_directories(plan_facts, bookie)
+        instance_id = plan_facts.run.report.cluster.instance_id
         foreign_instances = sorted(
             {str(directory_row["instance_id"]) for directory_row in directory_rows}
             - {str(instance_id), "None"}
@@ -165,12 +165,12 @@ def make_cookies(situation: Situation) -> Steps:
             if directory_row["ledger_dirs"] and directory_row["journal_dirs"]
         ]
         distinct_path_lists = {
-            json.dumps([directory_row[name] for name in _DIRECTORY_COLUMNS])
+            json.dumps([directory_row[directory_column] for directory_column in _DIRECTORY_COLUMNS])
             for directory_row in complete_directory_rows
         }
         reason_text, way_out = (
             "",
-            "audit with the bookie's directories (--bookies), or take these from the bookie's configuration",
+            "audit with the bookie's directories (--bookies); the bookie's configuration names them",
         )
         reason = RefusalReason.UNKNOWN_INPUT
         if instance_id is None:
@@ -189,48 +189,48 @@ def make_cookies(situation: Situation) -> Steps:
         elif len(distinct_path_lists) != 1:
             reason_text = (
                 "the bookie's directories are not known: "
-                f"{plural(len(distinct_path_lists), 'different VERSION file')} of it"
-                + (" were read" if distinct_path_lists else "")
+                f"{len(distinct_path_lists)} different VERSION files name the bookie"
             )
         if reason_text:
             yield refuse(ActionKind.MAKE_COOKIE, reason, title, reason_text, way_out, groups.plan_findings())
         elif not is_valid_argument(bookie):
             yield _refuse_unsupported_id(ActionKind.MAKE_COOKIE, title, groups)
         else:
-            journals, ledgers, indexes = json.loads(distinct_path_lists.pop())
+            journal_directories, ledger_directories, index_directories = json.loads(distinct_path_lists.pop())
             directory_options = {
-                "JOURNALS": journals,
-                "LEDGERS": ",".join(ledgers),
+                "JOURNALS": journal_directories,
+                "LEDGERS": ",".join(ledger_directories),
                 "INSTANCE": str(instance_id),
             }
-            yield _cookie_step(situation, bookie, title, groups, directory_options, indexes)
+            yield _cookie_step(plan_facts, bookie, title, groups, directory_options, index_directories)
 
 
 def _cookie_step(
-    situation: Situation,
+    plan_facts: PlanFacts,
     bookie: str,
     title: str,
     groups: FindingGroups,
     directory_options: dict[str, str],
-    indexes: list[str] | None,
+    index_directories: list[str] | None,
 ) -> PlanStep | RefusedStep:
     findings = groups.plan_findings()
-    permission = permit_or_refuse(
-        situation.run, ActionKind.MAKE_COOKIE, title, findings, bookie_object(bookie)
+    step_permission = permit_or_refuse(
+        plan_facts.run, ActionKind.MAKE_COOKIE, title, findings, bookie_object(bookie)
     )
-    if isinstance(permission, RefusedStep):
-        return permission
+    if isinstance(step_permission, RefusedStep):
+        return step_permission
     placeholder_values = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie"), **directory_options}
-    if indexes:
-        placeholder_values["INDEXES"] = ",".join(indexes)
-    procedure = procedures.MAKE_COOKIE_WITH_INDEXES if indexes else procedures.MAKE_COOKIE
+    if index_directories:
+        placeholder_values["INDEXES"] = ",".join(index_directories)
+    procedure = procedures.MAKE_COOKIE_WITH_INDEXES if index_directories else procedures.MAKE_COOKIE
     return make_step(
-        permission, title, findings, procedure.filled(permission, placeholder_values), urgency=groups.urgency,
-        bookie_id=bookie, effect_text="the store has its cookie, and the bookie can restart",
+        step_permission, title, findings, procedure.filled(step_permission, placeholder_values),
+        urgency=groups.urgency, bookie_id=bookie,
+        effect_text="the store has its cookie, and the bookie can restart",
         risk_text="writes; with a wrong cookie the bookie does not start",
         undo_text="replace it with a correct cookie",
         preconditions=[f"the file has the content of a VERSION file of {bookie}"],
-        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[
             Condition(Fact.COOKIE, bookie, "none"), Condition(Fact.REGISTERED, bookie, "yes"),
         ],
@@ -241,26 +241,30 @@ def _cookie_step(
 _DIRECTORY_COLUMNS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
 
-def _read_directories(situation: Situation, bookie: str) -> list[dict[str, list[str] | str | None]]:
-    """Return directories with the bookie's VERSION file, and directories at the paths of the bookie.
+def _read_directories(plan_facts: PlanFacts, bookie: str) -> list[dict[str, list[str] | str | None]]:
+    """Return the directories whose VERSION file names the bookie, and those that were read as the bookie's.
 
-    A directory at such a path may have the VERSION file of another bookie.
+    A directory that was read as the bookie's may have the VERSION file of another bookie.
     """
     is_of_bookie = (ds.field("owner") == bookie) | (ds.field("place") == bookie)
-    rows: list[dict[str, list[str] | str | None]] = situation.run.table(
+    rows: list[dict[str, list[str] | str | None]] = plan_facts.run.table(
         "directories", ["owner", "instance_id", *_DIRECTORY_COLUMNS], is_of_bookie
     ).to_pylist()
     return rows
 
 
-def retire_bookies(situation: Situation) -> Steps:
+def retire_bookies(plan_facts: PlanFacts) -> Steps:
     """Yield deletions of the cookies of bookies that are gone.
 
-    A deletion is refused if an ensemble still names the bookie, or if its disks may have last copies.
+    A deletion is refused if an ensemble still names the bookie, or if the bookie's disks may have last
+    copies.
     """
-    for bookie, groups in situation.group_by_bookie("cookie-unused").items():
-        title, bookie_row = f"delete the cookie of {bookie}, which no ledger names", situation.bookies[bookie]
-        last_copy_text = _find_last_copies(situation, bookie)
+    for bookie, groups in plan_facts.group_by_bookie("cookie-unused").items():
+        title, bookie_row = (
+            f"delete the cookie of {bookie}, which no ledger names",
+            plan_facts.bookies[bookie],
+        )
+        last_copy_text = _find_last_copies(plan_facts, bookie)
         if not groups.are_confirmed or bookie_row["named"] or bookie_row["marked"]:
             yield refuse_unconfirmed(ActionKind.DELETE_COOKIE, title, "audit again", groups)
         elif last_copy_text:
@@ -276,12 +280,12 @@ def retire_bookies(situation: Situation) -> Steps:
         elif not is_valid_argument(bookie):
             yield _refuse_unsupported_id(ActionKind.DELETE_COOKIE, title, groups)
         else:
-            yield _retire_step(situation, bookie, title, groups)
-    for bookie, groups in situation.group_by_bookie("bookie-down").items():
+            yield _retire_step(plan_facts, bookie, title, groups)
+    for bookie, groups in plan_facts.group_by_bookie("bookie-down").items():
         title = f"delete the cookie of {bookie}, which is not registered"
-        reason_text = f"{plural(situation.bookies[bookie]['ledgers'], 'ledger names', 'ledgers name')} it"
+        reason_text = f"{plural(plan_facts.bookies[bookie]['ledgers'], 'ledger names', 'ledgers name')} it"
         way_out = (
-            f"bkaudit decommission {shlex.quote(situation.run.path)} {bookie} shows the work of its removal"
+            f"bkaudit decommission {shlex.quote(plan_facts.run.path)} {bookie} shows the work of its removal"
         )
         yield refuse(
             ActionKind.DELETE_COOKIE, RefusalReason.NAMED, title, reason_text, way_out, groups.plan_findings()
@@ -289,27 +293,27 @@ def retire_bookies(situation: Situation) -> Steps:
 
 
 def _retire_step(
-    situation: Situation, bookie: str, title: str, groups: FindingGroups
+    plan_facts: PlanFacts, bookie: str, title: str, groups: FindingGroups
 ) -> PlanStep | RefusedStep:
     findings = groups.plan_findings()
-    permission = permit_or_refuse(
-        situation.run, ActionKind.DELETE_COOKIE, title, findings, bookie_object(bookie)
+    step_permission = permit_or_refuse(
+        plan_facts.run, ActionKind.DELETE_COOKIE, title, findings, bookie_object(bookie)
     )
-    if isinstance(permission, RefusedStep):
-        return permission
+    if isinstance(step_permission, RefusedStep):
+        return step_permission
     placeholder_values = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie")}
     return make_step(
-        permission, title, findings, procedures.DELETE_COOKIE.filled(permission, placeholder_values),
-        urgency=groups.urgency,
-        bookie_id=bookie,
+        step_permission, title, findings,
+        procedures.DELETE_COOKIE.filled(step_permission, placeholder_values),
+        urgency=groups.urgency, bookie_id=bookie,
         effect_text="the auditor no longer counts the bookie as lost, and its id can be used again",
         risk_text="writes; the bookie cannot start again without a new cookie",
         undo_text="to make the cookie again, save the output of cookie_get between the lines --- as "
             f"{placeholder_values['FILE']}",
         preconditions=[f"{bookie} will not return"],
-        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[
-            Condition(Fact.COOKIE, bookie, situation.cookies[bookie]),
+            Condition(Fact.COOKIE, bookie, plan_facts.cookies[bookie]),
             Condition(Fact.REGISTERED, bookie, "no"),
             Condition(Fact.NAMED, bookie, "no"),
         ],
@@ -317,10 +321,10 @@ def _retire_step(
     )  # fmt: skip
 
 
-def _find_last_copies(situation: Situation, bookie: str) -> str:
+def _find_last_copies(plan_facts: PlanFacts, bookie: str) -> str:
     """Return why the bookie's disks may have last copies; an empty text if they have none."""
-    finding_counts = situation.run.report.counts
-    if situation.bookies[bookie]["read"] != BookieRead.READ:
+    finding_counts = plan_facts.run.report.counts
+    if plan_facts.bookies[bookie]["read"] != BookieRead.READ:
         damaged_count = finding_counts.get("entry-lost", 0) + finding_counts.get("owner-dangling", 0)
         damage_text = plural(
             damaged_count, "ledger lacks entries or metadata", "ledgers lack entries or metadata"
@@ -330,7 +334,7 @@ def _find_last_copies(situation: Situation, bookie: str) -> str:
             if damaged_count
             else ""
         )
-    rows = situation.run.table(
+    rows = plan_facts.run.table(
         "gc_foresight", ["ledger_id"],
         (ds.field("scope_id") == 0)
         & (ds.field("bookie_id") == bookie)
@@ -360,7 +364,7 @@ def refuse_unstored_copies(kind: ActionKind, title: str, groups: FindingGroups) 
 
 
 def refuse_last_of_set(
-    situation: Situation,
+    plan_facts: PlanFacts,
     kind: ActionKind,
     title: str,
     groups: FindingGroups,
@@ -372,12 +376,12 @@ def refuse_last_of_set(
     ``last_holders`` are the only bookies that serve the entry. They are ``bookies`` and bookies that other
     steps of the plan stop. If the gate permits a start, the refusal advises a restart instead.
     """
-    start_answer = permit(situation.run, ActionKind.START, [bookie_object(name) for name in bookies])
+    start_gate_answer = permit(plan_facts.run, ActionKind.START, [bookie_object(name) for name in bookies])
     way_out = (
         "stop this bookie only when the entries have other copies, or when another of the named bookies "
         "runs again; then audit and plan again"
     )
-    if not isinstance(start_answer, Refused):
+    if not isinstance(start_gate_answer, Refused):
         way_out = (
             f"restart one at a time with {NO_COLLECTION}, so that nothing is deleted meanwhile; {way_out}"
         )

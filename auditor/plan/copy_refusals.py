@@ -7,7 +7,7 @@ from auditor.model.plan import (
 from auditor.plan.parts import (
     LedgerRow,
 )
-from auditor.plan.situation import Situation
+from auditor.plan.plan_facts import PlanFacts
 
 REFUSAL_TEXTS = {
     RefusalReason.NO_COPY: (
@@ -26,34 +26,34 @@ REFUSAL_TEXTS = {
         "put the disks back by the step in this plan, and audit again: perhaps no copy is needed",
     ),
     RefusalReason.NOT_BY_SHELL: (
-        "no released shell accepts a ledger with a scope other than 0 or an id below 0",
-        "wait for a shell that accepts it",
+        "no released bookkeeper shell accepts a ledger id below 0, or a ledger in an id scope other than 0",
+        "wait for a release of bookkeeper shell that can copy it",
     ),
 }
 
 
 def find_copy_refusal(
-    situation: Situation, bookie: str, row: LedgerRow | None
+    plan_facts: PlanFacts, bookie: str, ledger_row: LedgerRow | None
 ) -> tuple[RefusalReason, str, str] | None:
-    """Return reason, reason in words, and way out if the bookie cannot be replaced in a ledger; else None."""
-    if row is None or bookie not in row.members:
+    """Return why the bookie cannot be replaced in a ledger: code, words, way out. None if it can."""
+    if ledger_row is None or bookie not in ledger_row.members:
         return RefusalReason.UNSURE, f"no segment names {bookie} any more", "audit again"
-    if row.state != LedgerState.CLOSED:
+    if ledger_row.state != LedgerState.CLOSED:
         return (
             RefusalReason.LIVE_WRITER,
-            f"the ledger is not closed ({row.state}): recover would close it while its writer uses it",
+            f"the ledger is not closed ({ledger_row.state}): recover would close it while its writer uses it",
             "let its application close it, and plan again",
         )
-    if row.digest_type is None:
+    if ledger_row.digest_type is None:
         return (
             RefusalReason.NOT_BY_SHELL,
-            "its metadata has neither digest type nor password, so recover would open it with those of the "
+            "its metadata has neither digest type nor password, so recover would use those of the "
             "shell's configuration",
             "have its application read it and write it to a new ledger; or set digestType and passwd in the "
             "shell's configuration to those of the application, for this ledger alone",
         )
-    ensembles = [ensemble for ensemble in row.ensembles if bookie in ensemble]
-    if not all(situation.writable_bookies - {*ensemble} for ensemble in ensembles):
+    ensembles = [ensemble for ensemble in ledger_row.ensembles if bookie in ensemble]
+    if not all(plan_facts.writable_bookies - {*ensemble} for ensemble in ensembles):
         way_out = "add a bookie, or let a read-only one write again"
         return RefusalReason.NO_SPARE, "no writable bookie is outside its ensemble", way_out
     return None

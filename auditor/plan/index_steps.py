@@ -18,7 +18,7 @@ from auditor.model.plan import EXPIRY_MS, PlanCommand, PlanStep, RefusedStep
 from auditor.model.states import IndexState
 from auditor.plan.bookie_steps import Steps, refuse_last_of_set, refuse_unconfirmed, refuse_unstored_copies
 from auditor.plan.parts import make_step, permit_or_refuse, planned_ledgers
-from auditor.plan.situation import INDEX_FAULTS, MAX_LEDGERS, FindingGroups, Situation
+from auditor.plan.plan_facts import INDEX_FAULTS, MAX_LEDGERS, FindingGroups, PlanFacts
 from auditor.sources.bookies.parts import ROCKSDB
 
 _DATABASE_PATH_PATTERN = re.compile(r"/current/(ledgers|locations)(/|$)")
@@ -50,66 +50,66 @@ def bookies_with_recoverable_entries(row: Mapping[str, Any]) -> list[str]:
 
 
 def _add_recoverable_entries(
-    situation: Situation, groups_by_bookie: dict[tuple[str, str], FindingGroups]
+    plan_facts: PlanFacts, groups_by_bookie: dict[tuple[str, str], FindingGroups]
 ) -> None:
     """Add findings about lost entries that are in entry logs to ``groups_by_bookie``.
 
     The keys are the bookie that has the log, and the kind of the index to rebuild.
     """
-    database_rows: dict[tuple[int, str], dict[str, Any]] = {}
-    for row in situation.findings_of_checks("entry-lost"):
+    finding_by_ledger_and_bookie: dict[tuple[int, str], dict[str, Any]] = {}
+    for row in plan_facts.findings_of_checks("entry-lost"):
         for bookie in bookies_with_recoverable_entries(row):
-            if situation.bookies[bookie]["storage"] == ROCKSDB:
-                if len(database_rows) < MAX_LEDGERS:
-                    database_rows[row["ledger_id"], bookie] = row
+            if plan_facts.bookies[bookie]["storage"] == ROCKSDB:
+                if len(finding_by_ledger_and_bookie) < MAX_LEDGERS:
+                    finding_by_ledger_and_bookie[row["ledger_id"], bookie] = row
             else:
                 groups_by_bookie.setdefault((bookie, ".idx"), FindingGroups()).add(row)
-    if not database_rows:
+    if not finding_by_ledger_and_bookie:
         return
     # rebuild-db-ledger-locations-index finds only ledgers that the index of ledgers lists.
-    ids = pa.array(sorted({ledger for ledger, _ in database_rows}), pa.int64())
-    row_filter = (ds.field("scope_id") == 0) & ds.field("ledger_id").isin(ids)
-    rows = situation.run.table("availability", ["ledger_id", "bookie_id"], row_filter)
-    listed_copies = {(row["ledger_id"], row["bookie_id"]) for row in rows.to_pylist()}
+    ledger_ids = pa.array(sorted({ledger for ledger, _ in finding_by_ledger_and_bookie}), pa.int64())
+    row_filter = (ds.field("scope_id") == 0) & ds.field("ledger_id").isin(ledger_ids)
+    availability_rows = plan_facts.run.table("availability", ["ledger_id", "bookie_id"], row_filter)
+    listed_copies = {(row["ledger_id"], row["bookie_id"]) for row in availability_rows.to_pylist()}
     bookies_without_ledger_index = {
-        bookie for ledger, bookie in database_rows if (ledger, bookie) not in listed_copies
+        bookie for ledger, bookie in finding_by_ledger_and_bookie if (ledger, bookie) not in listed_copies
     }
-    for (_, bookie), row in database_rows.items():
-        database = _BOTH_DATABASES if bookie in bookies_without_ledger_index else "locations"
-        groups_by_bookie.setdefault((bookie, database), FindingGroups()).add(row)
+    for (_, bookie), row in finding_by_ledger_and_bookie.items():
+        database_kind = _BOTH_DATABASES if bookie in bookies_without_ledger_index else "locations"
+        groups_by_bookie.setdefault((bookie, database_kind), FindingGroups()).add(row)
 
 
-def _bookies_with_both_damaged(situation: Situation) -> set[str]:
+def _bookies_with_both_damaged(plan_facts: PlanFacts) -> set[str]:
     """Return the bookies whose ledger database and location database are both damaged.
 
     A finding about a damaged index names only the first database.
     """
-    if next(iter(situation.findings_of_checks("index-unreadable")), None) is None:
+    if next(iter(plan_facts.findings_of_checks("index-unreadable")), None) is None:
         return set()
-    is_damaged = (ds.field("state") == IndexState.DAMAGED.value) & (ds.field("storage") == ROCKSDB)
+    is_damaged_database = (ds.field("state") == IndexState.DAMAGED.value) & (ds.field("storage") == ROCKSDB)
     databases_by_bookie: dict[str, set[str]] = {}
-    for row in situation.run.table("availability", ["bookie_id", "path"], is_damaged).to_pylist():
-        if database := _DATABASE_PATH_PATTERN.search(row["path"]):
-            databases_by_bookie.setdefault(row["bookie_id"], set()).add(database[1])
+    for row in plan_facts.run.table("availability", ["bookie_id", "path"], is_damaged_database).to_pylist():
+        if database_path_match := _DATABASE_PATH_PATTERN.search(row["path"]):
+            databases_by_bookie.setdefault(row["bookie_id"], set()).add(database_path_match[1])
     return {bookie for bookie, database_names in databases_by_bookie.items() if len(database_names) > 1}
 
 
-def rebuild_indexes(situation: Situation) -> Steps:
+def rebuild_indexes(plan_facts: PlanFacts) -> Steps:
     """Yield a step for each index that is damaged, or that lacks entries of the bookie's entry logs."""
     groups_by_bookie: dict[tuple[str, str], FindingGroups] = {}
     damaged_files: dict[str, list[str]] = {}
-    _add_recoverable_entries(situation, groups_by_bookie)
-    bookies_with_both_damaged = _bookies_with_both_damaged(situation)
-    for row in situation.findings_of_checks(*INDEX_FAULTS):
+    _add_recoverable_entries(plan_facts, groups_by_bookie)
+    bookies_with_both_damaged = _bookies_with_both_damaged(plan_facts)
+    for row in plan_facts.findings_of_checks(*INDEX_FAULTS):
         finding_evidence = json.loads(row["evidence"])
-        database = _DATABASE_PATH_PATTERN.search(finding_evidence["path"])
+        database_path_match = _DATABASE_PATH_PATTERN.search(finding_evidence["path"])
         if row["id"] == "ledger-not-indexed":
             index_kind = "ledgers"
         elif finding_evidence["state"] == IndexState.MISPLACED:
             continue
         else:
-            index_kind = database[1] if database else ".idx"
-            if not database and finding_evidence["state"] == IndexState.UNREADABLE:
+            index_kind = database_path_match[1] if database_path_match else ".idx"
+            if not database_path_match and finding_evidence["state"] == IndexState.UNREADABLE:
                 damaged_files.setdefault(row["bookie_id"], []).append(finding_evidence["path"])
         if index_kind != ".idx" and (
             row["bookie_id"] in bookies_with_both_damaged
@@ -117,79 +117,78 @@ def rebuild_indexes(situation: Situation) -> Steps:
         ):
             index_kind = _BOTH_DATABASES
         groups_by_bookie.setdefault((row["bookie_id"], index_kind), FindingGroups()).add(row)
-        situation.addressed_counts[row["id"]] += 1
+        plan_facts.addressed_counts[row["id"]] += 1
     for (bookie, index_kind), groups in sorted(groups_by_bookie.items()):
         index_text = "index files (.idx)" if index_kind == ".idx" else f"index of {index_kind}"
         title = f"rebuild the {index_text} of {bookie} from its entry logs"
         if not groups.are_confirmed:
             yield refuse_unconfirmed(ActionKind.REBUILD_INDEX, title, "audit again", groups)
-        elif bookie in situation.bookies_with_unstored_copies:
+        elif bookie in plan_facts.bookies_with_unstored_copies:
             yield refuse_unstored_copies(ActionKind.REBUILD_INDEX, title, groups)
         else:
-            yield _rebuild_step(situation, bookie, index_kind, title, groups, damaged_files.get(bookie, []))
+            yield _rebuild_step(plan_facts, bookie, index_kind, title, groups, damaged_files.get(bookie, []))
 
 
 def _rebuild_step(
-    situation: Situation,
+    plan_facts: PlanFacts,
     bookie: str,
     index_kind: str,
     title: str,
     groups: FindingGroups,
     damaged_files: Sequence[str],
 ) -> PlanStep | RefusedStep:
-    is_ledger_index = index_kind == ".idx"
-    ledgers = groups.ledgers if is_ledger_index else []
-    objects = (bookie_object(bookie), *map(ledger_object, ledgers))
-    permission = permit_or_refuse(
-        situation.run, ActionKind.REBUILD_INDEX, title, groups.plan_findings(), *objects
+    has_index_per_ledger = index_kind == ".idx"
+    ledgers = groups.ledgers if has_index_per_ledger else []
+    action_objects = (bookie_object(bookie), *map(ledger_object, ledgers))
+    step_permission = permit_or_refuse(
+        plan_facts.run, ActionKind.REBUILD_INDEX, title, groups.plan_findings(), *action_objects
     )
-    if isinstance(permission, RefusedStep):
-        return permission
+    if isinstance(step_permission, RefusedStep):
+        return step_permission
     manual_commands: list[PlanCommand] = []
-    if situation.bookies[bookie]["registered"] is not None:
-        stop_answer = permit_or_refuse(
-            situation.run, ActionKind.STOP, title, groups.plan_findings(), objects[0]
+    if plan_facts.bookies[bookie]["registered"] is not None:
+        stop_gate_answer = permit_or_refuse(
+            plan_facts.run, ActionKind.STOP, title, groups.plan_findings(), action_objects[0]
         )
-        if isinstance(stop_answer, RefusedStep):
-            return replace(stop_answer, kind=ActionKind.REBUILD_INDEX)
-        if last_holders := situation.stop_set.last_holders(bookie):
+        if isinstance(stop_gate_answer, RefusedStep):
+            return replace(stop_gate_answer, kind=ActionKind.REBUILD_INDEX)
+        if last_holders := plan_facts.stop_set.last_holders(bookie):
             return refuse_last_of_set(
-                situation, ActionKind.REBUILD_INDEX, title, groups, [bookie], last_holders
+                plan_facts, ActionKind.REBUILD_INDEX, title, groups, [bookie], last_holders
             )
-        manual_commands.append(procedures.stop_bookie(stop_answer, bookie, "releases its index"))
+        manual_commands.append(procedures.stop_bookie(stop_gate_answer, bookie, "releases its index"))
     placeholder_values = {"BOOKIE": bookie}
-    if is_ledger_index:
+    if has_index_per_ledger:
         placeholder_values |= {"ID": str(ledgers[0])} if len(ledgers) == 1 else {}
         if damaged_files:
-            manual_commands.append(procedures.move_index_files_away(permission, bookie, damaged_files))
-        manual_commands += procedures.REGENERATE_INDEX_FILE.filled(permission, placeholder_values)
+            manual_commands.append(procedures.move_index_files_away(step_permission, bookie, damaged_files))
+        manual_commands += procedures.REGENERATE_INDEX_FILE.filled(step_permission, placeholder_values)
         undo_text = "put the old index file back"
     elif index_kind in ("ledgers", _BOTH_DATABASES):
-        manual_commands += procedures.REBUILD_LEDGERS_INDEX.filled(permission, placeholder_values)
-        undo_text = "move ledgers.PREV-TIME back in the place of current/ledgers, with the bookie stopped"
+        manual_commands += procedures.REBUILD_LEDGERS_INDEX.filled(step_permission, placeholder_values)
+        undo_text = "with the bookie stopped, replace current/ledgers by ledgers.PREV-TIME"
         if index_kind == _BOTH_DATABASES:
-            manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(permission, placeholder_values)
-            undo_text += ", and locations.BACKUP-TIME in the place of current/locations"
+            manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(step_permission, placeholder_values)
+            undo_text += ", and current/locations by locations.BACKUP-TIME"
     else:
-        manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(permission, placeholder_values)
-        undo_text = (
-            "move locations.BACKUP-TIME back in the place of current/locations, with the bookie stopped"
-        )
-    start_answer, prerequisites = (
-        permit(situation.run, ActionKind.START, objects[:1], previous_action=permission),
+        manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(step_permission, placeholder_values)
+        undo_text = "with the bookie stopped, replace current/locations by locations.BACKUP-TIME"
+    start_gate_answer, preconditions = (
+        permit(plan_facts.run, ActionKind.START, action_objects[:1], previous_action=step_permission),
         _REBUILD_NEEDS,
     )
-    if isinstance(start_answer, Allowed):
-        manual_commands.append(procedures.start_bookie(start_answer, bookie))
+    if isinstance(start_gate_answer, Allowed):
+        manual_commands.append(procedures.start_bookie(start_gate_answer, bookie))
     else:
-        prerequisites = (*prerequisites, f"{bookie} stays stopped: {start_answer.sentence}")
-        situation.stop_set.add(bookie)
+        preconditions = (*preconditions, f"{bookie} stays stopped: {start_gate_answer.sentence}")
+        plan_facts.stop_set.add(bookie)
     return make_step(
-        permission, title, groups.plan_findings(), manual_commands, urgency=groups.urgency,
+        step_permission, title, groups.plan_findings(), manual_commands, urgency=groups.urgency,
         bookie_id=bookie, effect_text="the bookie lists and serves the entries of its entry logs",
         risk_text=f"danger; {_FENCE_RISK if index_kind in ('ledgers', _BOTH_DATABASES) else _REBUILD_RISK}",
-        undo_text=undo_text, preconditions=prerequisites,
-        ledgers=planned_ledgers(situation.run, ledgers), ledger_count=groups.count if is_ledger_index else 0,
-        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        undo_text=undo_text, preconditions=preconditions,
+        ledgers=planned_ledgers(plan_facts.run, ledgers),
+        ledger_count=groups.count if has_index_per_ledger else 0,
+        expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=groups.conditions("there"), done_conditions=groups.conditions("gone"),
     )  # fmt: skip

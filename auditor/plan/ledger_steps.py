@@ -19,7 +19,7 @@ from auditor.model.plan import (
     RefusedStep,
 )
 from auditor.plan.parts import ledgers_of_permission, make_step, permit_each_ledger, read_ledgers, refuse
-from auditor.plan.situation import FindingGroups, Situation
+from auditor.plan.plan_facts import FindingGroups, PlanFacts
 
 _METADATA_FILE_NAME = "{}.metadata"
 
@@ -37,59 +37,61 @@ def ledger_placeholder_values(ledgers: Sequence[str]) -> dict[str, str]:
     return {"FILE": _METADATA_FILE_NAME.format("ID")}
 
 
-def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
+def restore_metadata(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
     """Yield a step that restores metadata of ledgers that the store lacks and that an owner names.
 
-    Ledgers of which no bookie has entries are in a refusal.
+    If no bookie has entries of a ledger, a refusal names the ledger instead.
     """
     rows_of_named_ledgers: dict[int, dict[str, object]] = {}
-    for row in situation.findings_of_checks("owner-dangling"):
+    for row in plan_facts.findings_of_checks("owner-dangling"):
         if row["severity"] == Severity.ERROR:
             rows_of_named_ledgers.setdefault(row["ledger_id"], row)
-            situation.addressed_counts[row["id"]] += 1
+            plan_facts.addressed_counts[row["id"]] += 1
     holders_by_ledger: dict[int, list[str]] = defaultdict(list)
-    for row in situation.rows_of_checks("orphan-ledger") if rows_of_named_ledgers else ():
+    for row in plan_facts.rows_of_checks("orphan-ledger") if rows_of_named_ledgers else ():
         if row["ledger_id"] in rows_of_named_ledgers:
             holders_by_ledger[row["ledger_id"]].append(row["bookie_id"])
-            situation.addressed_counts[row["id"]] += not row["accepted"]
-    confirmed_groups, unconfirmed_groups, groups_of_lost_ledgers = (
+            plan_facts.addressed_counts[row["id"]] += not row["accepted"]
+    confirmed_groups, unconfirmed_groups, groups_without_copy = (
         FindingGroups(),
         FindingGroups(),
         FindingGroups(),
     )
     for ledger, row in rows_of_named_ledgers.items():
         if ledger not in holders_by_ledger:
-            groups_of_lost_ledgers.add(row)
+            groups_without_copy.add(row)
         else:
             (confirmed_groups if row["confidence"] == Confidence.CONFIRMED else unconfirmed_groups).add(row)
     template = "put back the metadata of {}, which an owner names"
     if confirmed_groups:
-        bookies = sorted({name for ledger in confirmed_groups.ledgers for name in holders_by_ledger[ledger]})
-        yield from _restore_steps(situation, template, confirmed_groups, bookies)
+        bookies = sorted(
+            {bookie for ledger in confirmed_groups.ledgers for bookie in holders_by_ledger[ledger]}
+        )
+        yield from _restore_steps(plan_facts, template, confirmed_groups, bookies)
     yield from _refuse_cases(
         ActionKind.RESTORE_METADATA, template,
         (unconfirmed_groups, RefusalReason.UNSURE, "it is only suspected that the store lacks these ledgers",
          "audit again, with owners and bookies"),
-        (groups_of_lost_ledgers, RefusalReason.NO_COPY,
+        (groups_without_copy, RefusalReason.NO_COPY,
          "no bookie that was read has entries of these ledgers",
          "read the other bookies too; if none has entries, the ledgers are lost"),
     )  # fmt: skip
 
 
 def _refuse_cases(
-    kind: ActionKind, template: str, *refusal_cases: tuple[FindingGroups, RefusalReason, str, str]
+    action_kind: ActionKind, template: str, *refusal_cases: tuple[FindingGroups, RefusalReason, str, str]
 ) -> Iterator[RefusedStep]:
     """Yield a refusal for each case that has findings.
 
     A case is a tuple of findings, reason, reason in words, and way out. ``template`` is the title, with
     ``{}`` in the place of the number of ledgers.
     """
-    for groups, reason, reason_text, way_out in refusal_cases:
+    for groups, refusal_reason, reason_text, way_out in refusal_cases:
         if groups:
             title = template.format(plural(groups.count, "ledger"))
             yield refuse(
-                kind,
-                reason,
+                action_kind,
+                refusal_reason,
                 title,
                 reason_text,
                 way_out,
@@ -100,47 +102,49 @@ def _refuse_cases(
 
 
 def _restore_steps(
-    situation: Situation, template: str, groups: FindingGroups, bookies: Sequence[str]
+    plan_facts: PlanFacts, template: str, groups: FindingGroups, bookies: Sequence[str]
 ) -> Iterator[PlanStep | RefusedStep]:
-    kind = ActionKind.RESTORE_METADATA
-    permission, refused_steps = permit_each_ledger(
-        situation.run, kind, template, groups.plan_findings(), (), groups.ledgers
+    action_kind = ActionKind.RESTORE_METADATA
+    step_permission, refused_steps = permit_each_ledger(
+        plan_facts.run, action_kind, template, groups.plan_findings(), (), groups.ledgers
     )
     yield from refused_steps
-    if permission is None:
+    if step_permission is None:
         return
-    permitted_ids = ledgers_of_permission(permission)
-    ids = [ledger for ledger in groups.ledgers if ledger in permitted_ids]
-    ledger_count = groups.count - sum(step.ledger_count for step in refused_steps)
-    ledgers = tuple(PlannedLedger(str(ledger), None, None) for ledger in ids)
+    permitted_ids = ledgers_of_permission(step_permission)
+    ledger_ids = [ledger for ledger in groups.ledgers if ledger in permitted_ids]
+    ledger_count = groups.count - sum(refused_step.ledger_count for refused_step in refused_steps)
+    ledgers = tuple(PlannedLedger(str(ledger), None, None) for ledger in ledger_ids)
     placeholder_values = ledger_placeholder_values([ledger.ledger_id for ledger in ledgers])
-    names = ", ".join(bookies)
+    bookies_text = ", ".join(bookies)
     yield make_step(
-        permission,
-        f"{template.format(plural(ledger_count, 'ledger'))}, before they are collected on {names}",
-        groups.plan_findings(), procedures.RESTORE_METADATA.filled(permission, placeholder_values),
+        step_permission,
+        f"{template.format(plural(ledger_count, 'ledger'))}, "
+        f"before garbage collection on {bookies_text} deletes them",
+        groups.plan_findings(), procedures.RESTORE_METADATA.filled(step_permission, placeholder_values),
         urgency=groups.urgency,
-        effect_text=f"the store lists the ledger again, and its entries stay on {names}",
+        effect_text=f"the store lists the ledger again, and its entries stay on {bookies_text}",
         risk_text="writes; the record may be older than the ledger's last ensemble change, so "
         "audit afterwards",
         undo_text="replace it with a correct record",
         preconditions=[
             f"{placeholder_values['FILE']}: the output of ledgermetadata -dumptofile from before the ledger "
             "was deleted, or from a ZooKeeper started from a backup",
-            f"prevent garbage collection on {names} until the metadata is restored: it runs every gcWaitTime "
-            "(10 minutes by default)",
+            f"prevent garbage collection on {bookies_text} until the metadata is restored: it runs every "
+            "gcWaitTime (10 minutes by default)",
         ],
-        ledgers=ledgers, ledger_count=ledger_count, expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        ledgers=ledgers, ledger_count=ledger_count, expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[Condition(Fact.LISTED, "", "no")],
         done_conditions=[Condition(Fact.LISTED, "", "yes")],
     )  # fmt: skip
 
 
-def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
+def delete_ledgers(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
     """Yield deletions of ledgers without an owner, and refusals.
 
-    A deletion needs two runs, a ledger rollover apart, that found no owner and read every owner. Runs of
-    earlier releases do not show whether they read every owner, so their deletions are refused.
+    A deletion needs two runs that read every owner and found no owner of the ledger. The runs must be at
+    least one ledger rollover apart. Runs of earlier releases do not show whether they read every owner, so
+    deletions that rest on them are refused.
     """
     confirmed_groups, unconfirmed_groups, unproved_groups, open_groups = (
         FindingGroups(),
@@ -148,9 +152,9 @@ def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
         FindingGroups(),
         FindingGroups(),
     )
-    for row in situation.findings_of_checks("ledger-unowned"):
+    for row in plan_facts.findings_of_checks("ledger-unowned"):
         finding_evidence = json.loads(row["evidence"])
-        situation.addressed_counts[row["id"]] += 1
+        plan_facts.addressed_counts[row["id"]] += 1
         if not finding_evidence.get("owners_complete"):
             unproved_groups.add(row)
         elif row["confidence"] != Confidence.CONFIRMED or not finding_evidence["seen_before"]:
@@ -160,7 +164,7 @@ def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
         else:
             confirmed_groups.add(row)
     if confirmed_groups:
-        yield from _delete_steps(situation, confirmed_groups)
+        yield from _delete_steps(plan_facts, confirmed_groups)
     yield from _refuse_cases(
         ActionKind.DELETE_LEDGER, "delete {} that no owner names",
         (unproved_groups, RefusalReason.UNSURE,
@@ -168,34 +172,36 @@ def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
          "audit with every store of owners (--owners), declare the stores complete (--owners-complete), "
          "and plan again"),
         (unconfirmed_groups, RefusalReason.UNSURE,
-         "no two runs at least 4 hours (a rollover) apart found no owner: a broker may still add the ledger "
-         "to a topic",
-         "audit again, later by at least --owner-grace and 4 hours, and plan again"),
+         "two runs at least 4 hours (a rollover) apart must find no owner; before that, a broker may add the "
+         "ledger to a topic",
+         "audit again after at least --owner-grace plus 4 hours, and plan again"),
         (open_groups, RefusalReason.LIVE_WRITER, "these ledgers are not closed: a writer may have them open",
          "let the application close the ledgers first"),
     )  # fmt: skip
 
 
-def _delete_steps(situation: Situation, groups: FindingGroups) -> Iterator[PlanStep | RefusedStep]:
-    template, kind = "delete {} that no owner named in two runs", ActionKind.DELETE_LEDGER
-    permission, refused_steps = permit_each_ledger(
-        situation.run, kind, template, groups.plan_findings(), (), groups.ledgers
+def _delete_steps(plan_facts: PlanFacts, groups: FindingGroups) -> Iterator[PlanStep | RefusedStep]:
+    template, action_kind = "delete {} that no owner named in two runs", ActionKind.DELETE_LEDGER
+    step_permission, refused_steps = permit_each_ledger(
+        plan_facts.run, action_kind, template, groups.plan_findings(), (), groups.ledgers
     )
     yield from refused_steps
-    if permission is None:
+    if step_permission is None:
         return
-    rows = read_ledgers(situation.run, groups.ledgers)
-    permitted_ids = ledgers_of_permission(permission)
-    ids = [id for id in groups.ledgers if id in rows and id in permitted_ids]
-    if not ids:
+    rows = read_ledgers(plan_facts.run, groups.ledgers)
+    permitted_ids = ledgers_of_permission(step_permission)
+    ledger_ids = [
+        ledger_id for ledger_id in groups.ledgers if ledger_id in rows and ledger_id in permitted_ids
+    ]
+    if not ledger_ids:
         return
-    ledger_count = groups.count - sum(step.ledger_count for step in refused_steps)
-    placeholder_values = ledger_placeholder_values([str(ledger) for ledger in ids])
+    ledger_count = groups.count - sum(refused_step.ledger_count for refused_step in refused_steps)
+    placeholder_values = ledger_placeholder_values([str(ledger) for ledger in ledger_ids])
     yield make_step(
-        permission, template.format(plural(ledger_count, "ledger")), groups.plan_findings(),
-        procedures.DELETE_LEDGER.filled(permission, placeholder_values), urgency=groups.urgency,
+        step_permission, template.format(plural(ledger_count, "ledger")), groups.plan_findings(),
+        procedures.DELETE_LEDGER.filled(step_permission, placeholder_values), urgency=groups.urgency,
         effect_text="bookies free their entries at the next collection and compaction",
-        bytes=sum(rows[id].bytes for id in ids),
+        bytes=sum(rows[ledger_id].bytes for ledger_id in ledger_ids),
         risk_text="danger; once bookies have collected a ledger it cannot be restored",
         undo_text="restore the metadata from its dump; this works until a bookie has collected the ledger",
         preconditions=[
@@ -203,8 +209,8 @@ def _delete_steps(situation: Situation, groups: FindingGroups) -> Iterator[PlanS
             "run plan check right before, and delete ledgers one by one: the command asks for confirmation "
             "of each",
         ],
-        ledgers=[rows[id].as_planned_ledger() for id in ids], ledger_count=ledger_count,
-        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        ledgers=[rows[ledger_id].as_planned_ledger() for ledger_id in ledger_ids], ledger_count=ledger_count,
+        expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[Condition(Fact.VERSION, "", "as listed"), Condition(Fact.UNOWNED, "", "yes")],
         done_conditions=[Condition(Fact.LISTED, "", "no")],
     )  # fmt: skip

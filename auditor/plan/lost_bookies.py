@@ -24,6 +24,7 @@ from auditor.plan.parts import (
     read_ledgers_of_bookies,
     refuse,
 )
+from auditor.plan.plan_facts import MAX_LEDGERS, FindingGroups, PlanFacts
 from auditor.plan.replication_steps import (
     AUTORECOVERY_CONDITIONS,
     FindingsByAction,
@@ -32,7 +33,6 @@ from auditor.plan.replication_steps import (
     sort_findings,
     wait_step,
 )
-from auditor.plan.situation import MAX_LEDGERS, FindingGroups, Situation
 from auditor.reports.decommission import CAUSE_TEXTS
 from auditor.simulate.windows import Longs
 
@@ -64,34 +64,32 @@ _REMEDY_BY_CAUSE_WITHOUT_START = {
     Cause.UNREADABLE: "keep the bookie's disks; nothing else has these entries",
     Cause.NO_COVERAGE: "repair the fault that prevents its start, and let the writers close the ledgers",
 }
-"""Advice for causes that a start of the bookies would end, in case a hold forbids the start."""
+"""Advice if a hold forbids the start of the bookies, for each cause that a start would end."""
 
 
-def replication_steps(situation: Situation) -> Steps:
+def replication_steps(plan_facts: PlanFacts) -> Steps:
     """Yield all steps that restore copies: first for the ledgers of lost bookies, then for other ledgers."""
-    sorted_findings = sort_findings(situation)
-    yield from _lost_bookie_steps(situation, sorted_findings)
-    yield from copy_steps(situation, sorted_findings)
+    sorted_findings = sort_findings(plan_facts)
+    yield from _lost_bookie_steps(plan_facts, sorted_findings)
+    yield from copy_steps(plan_facts, sorted_findings)
 
 
-def _lost_bookie_steps(situation: Situation, sorted_findings: FindingsByAction) -> Steps:
+def _lost_bookie_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction) -> Steps:
     """Yield steps for the ledgers of lost bookies. Bookies that another step starts are left out."""
-    groups = _drop_starting_bookies(situation, situation.group_by_bookie("on-unregistered-bookie"))
-    groups_of_unmarked_ledgers = _drop_starting_bookies(situation, situation.group_by_bookie("mark-missing"))
+    groups = _drop_starting_bookies(plan_facts, plan_facts.group_by_bookie("on-unregistered-bookie"))
+    unmarked_groups = _drop_starting_bookies(plan_facts, plan_facts.group_by_bookie("mark-missing"))
     if not groups:
         return
-    blocking_causes = {blocker.cause for blocker in situation.auto_recovery.blockers}
-    lost_bookies = sorted({*groups, *groups_of_unmarked_ledgers})
+    blocking_causes = {blocker.cause for blocker in plan_facts.auto_recovery.blockers}
+    lost_bookies = sorted({*groups, *unmarked_groups})
     plan_findings = tuple(
-        finding
-        for bookie in lost_bookies
-        for finding in _bookie_findings(bookie, groups, groups_of_unmarked_ledgers)
+        finding for bookie in lost_bookies for finding in _bookie_findings(bookie, groups, unmarked_groups)
     )
     title = f"copy the ledgers of {first_names(lost_bookies, _MAX_NAMES_SHOWN)}"
     if Cause.REPLICATION_OFF in blocking_causes:
         problem_text = CAUSE_TEXTS[Cause.REPLICATION_OFF][0]
         way_out = "find out who switched AutoRecovery off, and why"
-        if (refusal := _find_cluster_refusal(situation)) is None:
+        if (refusal := _find_cluster_refusal(plan_facts)) is None:
             way_out += ", then switch it on again, and plan again"
         else:
             way_out += f"; leave it off, because it would copy every marked ledger: {refusal.sentence}"
@@ -100,43 +98,43 @@ def _lost_bookie_steps(situation: Situation, sorted_findings: FindingsByAction) 
         )
     elif blocking_causes:
         yield from _recover_all_ledgers(
-            situation,
+            plan_facts,
             lost_bookies,
             plan_findings,
             blocking_causes,
-            _highest_urgency(groups, groups_of_unmarked_ledgers),
+            _highest_urgency(groups, unmarked_groups),
         )
-    elif situation.auto_recovery.doubts:
+    elif plan_facts.auto_recovery.doubts:
         problem_text = "marks of under-replication were not read: the state of AutoRecovery is unknown"
         yield refuse(
             ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, title, problem_text, "audit again", plan_findings
         )
     else:
-        yield from _mark_unmarked_ledgers(situation, groups_of_unmarked_ledgers)
-        marks_by_bookie = situation.count_marks_by_bookie(
-            [bookie for bookie in lost_bookies if bookie not in groups_of_unmarked_ledgers]
+        yield from _mark_unmarked_ledgers(plan_facts, unmarked_groups)
+        marks_by_bookie = plan_facts.count_marks_by_bookie(
+            [bookie for bookie in lost_bookies if bookie not in unmarked_groups]
         )
         for bookie, (ledger_count, ledgers) in marks_by_bookie.items():
-            groups_of_waiting_ledgers = sorted_findings.wait_groups.pop(bookie, FindingGroups())
-            ledgers = list(dict.fromkeys([*groups_of_waiting_ledgers.ledgers, *ledgers]))[:MAX_LEDGERS]
+            waiting_groups = sorted_findings.wait_groups.pop(bookie, FindingGroups())
+            ledgers = list(dict.fromkeys([*waiting_groups.ledgers, *ledgers]))[:MAX_LEDGERS]
             findings = (
-                *_bookie_findings(bookie, groups, groups_of_unmarked_ledgers),
-                *groups_of_waiting_ledgers.plan_findings(),
+                *_bookie_findings(bookie, groups, unmarked_groups),
+                *waiting_groups.plan_findings(),
             )
             yield from wait_step(
-                situation,
+                plan_facts,
                 bookie,
                 findings,
-                groups_of_waiting_ledgers,
+                waiting_groups,
                 ledgers,
                 max(ledger_count, len(ledgers)),
             )
 
 
-def _mark_unmarked_ledgers(situation: Situation, groups: Mapping[str, FindingGroups]) -> Steps:
+def _mark_unmarked_ledgers(plan_facts: PlanFacts, groups: Mapping[str, FindingGroups]) -> Steps:
     """Yield the step that marks ledgers of confirmed findings, and refusals for unconfirmed findings."""
     if confirmed_groups := {bookie: group for bookie, group in groups.items() if group.are_confirmed}:
-        yield from _mark_ledgers_again(situation, confirmed_groups)
+        yield from _mark_ledgers_again(plan_facts, confirmed_groups)
     reason_text, way_out = REFUSAL_TEXTS[RefusalReason.UNSURE]
     for bookie, group in groups.items():
         if not group.are_confirmed:
@@ -145,9 +143,9 @@ def _mark_unmarked_ledgers(situation: Situation, groups: Mapping[str, FindingGro
 
 
 def _drop_starting_bookies(
-    situation: Situation, groups: Mapping[str, FindingGroups]
+    plan_facts: PlanFacts, groups: Mapping[str, FindingGroups]
 ) -> dict[str, FindingGroups]:
-    return {bookie: group for bookie, group in groups.items() if bookie not in situation.starting_bookies}
+    return {bookie: group for bookie, group in groups.items() if bookie not in plan_facts.starting_bookies}
 
 
 def _bookie_findings(bookie: str, *groups: Mapping[str, FindingGroups]) -> tuple[PlanFinding, ...]:
@@ -159,24 +157,26 @@ def _highest_urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
     return min(urgencies, key=lambda urgency: urgency.rank, default=Urgency.REST)
 
 
-def _find_held_ledgers(situation: Situation, lost_bookies: Sequence[str]) -> list[int]:
+def _find_held_ledgers(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> list[int]:
     """Return the ledgers of these bookies on which a hold forbids copying, at most `MAX_LEDGERS`."""
-    ledger_keys = (hold.key for hold in situation.run.holds.iterate_ledger_holds(ActionKind.RECOVER))
+    ledger_keys = (
+        action_hold.key for action_hold in plan_facts.run.holds.iterate_ledger_holds(ActionKind.RECOVER)
+    )
     held_ledger_ids: list[int] = []
     while ledger_id_batch := list(
         islice(
             (int(ledger_key[2:]) for ledger_key in ledger_keys if ledger_key.startswith("0/")), MAX_LEDGERS
         )
     ):
-        rows = read_ledgers(situation.run, set(ledger_id_batch))
-        held_ledger_ids += [id for id, row in rows.items() if row.members & {*lost_bookies}]
+        rows = read_ledgers(plan_facts.run, set(ledger_id_batch))
+        held_ledger_ids += [ledger_id for ledger_id, row in rows.items() if row.members & {*lost_bookies}]
         if len(held_ledger_ids) >= MAX_LEDGERS:
             break
     return sorted(set(held_ledger_ids))[:MAX_LEDGERS]
 
 
 def _copy_each_ledger(
-    situation: Situation,
+    plan_facts: PlanFacts,
     lost_bookies: Sequence[str],
     findings: tuple[PlanFinding, ...],
     urgency: Urgency,
@@ -189,64 +189,58 @@ def _copy_each_ledger(
     """
     title = f"copy {{}} from {first_names(lost_bookies, _MAX_NAMES_SHOWN)} to other bookies"
     _, refused_steps = permit_each_ledger(
-        situation.run, ActionKind.RECOVER, title, findings, lost_bookies, held_ledger_ids
+        plan_facts.run, ActionKind.RECOVER, title, findings, lost_bookies, held_ledger_ids
     )
     yield from refused_steps
     skipped_ledger_ids = np.concatenate([excluded_ledger_ids, np.array(held_ledger_ids, np.int64)])
     for bookie in lost_bookies:
         rows = list(
-            read_ledgers_of_bookies(situation.run, [bookie], MAX_LEDGERS, excluded_ids=skipped_ledger_ids)
+            read_ledgers_of_bookies(plan_facts.run, [bookie], MAX_LEDGERS, excluded_ids=skipped_ledger_ids)
         )
-        copyable_rows = [row for row in rows if find_copy_refusal(situation, bookie, row) is None]
-        yield from copy_each_ledger(situation, bookie, findings, copyable_rows, urgency)
+        copyable_rows = [row for row in rows if find_copy_refusal(plan_facts, bookie, row) is None]
+        yield from copy_each_ledger(plan_facts, bookie, findings, copyable_rows, urgency)
         skipped_ledger_ids = np.concatenate(
             [skipped_ledger_ids, np.array([row.ledger_id for row in rows], np.int64)]
         )
 
 
-def _mark_ledgers_again(
-    situation: Situation, groups_of_unmarked_ledgers: Mapping[str, FindingGroups]
-) -> Steps:
-    bookies = sorted(groups_of_unmarked_ledgers)
-    findings = [
-        finding for bookie in bookies for finding in groups_of_unmarked_ledgers[bookie].plan_findings()
-    ]
-    urgency = _highest_urgency(groups_of_unmarked_ledgers)
-    held_ledger_ids = _find_held_ledgers(situation, bookies)
+def _mark_ledgers_again(plan_facts: PlanFacts, unmarked_groups: Mapping[str, FindingGroups]) -> Steps:
+    bookies = sorted(unmarked_groups)
+    findings = [finding for bookie in bookies for finding in unmarked_groups[bookie].plan_findings()]
+    urgency = _highest_urgency(unmarked_groups)
+    held_ledger_ids = _find_held_ledgers(plan_facts, bookies)
     # The auditor marks the ledgers of every bookie that is lost, of others than these too.
-    if held_ledger_ids or _find_cluster_refusal(situation) is not None:
+    if held_ledger_ids or _find_cluster_refusal(plan_facts) is not None:
         yield from _copy_each_ledger(
-            situation, bookies, tuple(findings), urgency, held_ledger_ids, situation.marks.ids
+            plan_facts, bookies, tuple(findings), urgency, held_ledger_ids, plan_facts.marks.ids
         )
         return
     rows = list(
         read_ledgers_of_bookies(
-            situation.run, bookies, MAX_LEDGERS, must_be_closed=False, excluded_ids=situation.marks.ids
+            plan_facts.run, bookies, MAX_LEDGERS, must_be_closed=False, excluded_ids=plan_facts.marks.ids
         )
     )
-    ids = [row.ledger_id for row in rows]
-    ledger_count = sum(
-        groups_of_unmarked_ledgers[bookie]["mark-missing"].evidence["unmarked"] for bookie in bookies
-    )
-    names = first_names(bookies, _MAX_NAMES_SHOWN)
-    title = f"mark {{}} of {names}, which the auditor did not mark"
-    permission, refused_steps = permit_each_ledger(
-        situation.run, ActionKind.RECOVER, title, findings, bookies, ids
+    ledger_ids = [row.ledger_id for row in rows]
+    ledger_count = sum(unmarked_groups[bookie]["mark-missing"].evidence["unmarked"] for bookie in bookies)
+    bookies_text = first_names(bookies, _MAX_NAMES_SHOWN)
+    title = f"mark {{}} of {bookies_text}, which the auditor did not mark"
+    step_permission, refused_steps = permit_each_ledger(
+        plan_facts.run, ActionKind.RECOVER, title, findings, bookies, ledger_ids
     )
     yield from refused_steps
-    if permission is None or refused_steps:
+    if step_permission is None or refused_steps:
         return
     yield make_step(
-        permission, title.format(plural(ledger_count, "ledger")), findings,
-        procedures.MARK_LEDGERS.filled(permission, {}),
+        step_permission, title.format(plural(ledger_count, "ledger")), findings,
+        procedures.MARK_LEDGERS.filled(step_permission, {}),
         urgency=urgency,
         effect_text="the auditor marks every ledger of every bookie that is not registered, "
         "and workers copy the ledgers",
         risk_text="writes; copying loads the bookies",
         undo_text=f"{procedures.REPLICATION_STOPS}; the marks stay",
-        preconditions=[f"{names} will not be back soon{_start_alternative_text(situation, bookies)}"],
+        preconditions=[f"{bookies_text} will not be back soon{_start_alternative_text(plan_facts, bookies)}"],
         ledgers=[row.as_planned_ledger() for row in rows], ledger_count=_count_ledgers(rows, ledger_count),
-        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[
             *AUTORECOVERY_CONDITIONS,
             *(Condition(Fact.REGISTERED, bookie, "no") for bookie in bookies),
@@ -256,7 +250,7 @@ def _mark_ledgers_again(
 
 
 def _recover_all_ledgers(
-    situation: Situation,
+    plan_facts: PlanFacts,
     lost_bookies: Sequence[str],
     findings: tuple[PlanFinding, ...],
     blocking_causes: set[Cause],
@@ -266,17 +260,17 @@ def _recover_all_ledgers(
 
     A rehearsal of the decommission of these bookies finds the ledgers that cannot be copied.
     """
-    rehearsal, trial_sums = rehearse_by_ledger(situation.run, lost_bookies)
+    rehearsal, trial_sums = rehearse_by_ledger(plan_facts.run, lost_bookies)
     blocked_ledger_ids = trial_sums.blocked_ids_of_store()
     work = rehearsal.together.work
-    names = first_names(lost_bookies, _MAX_NAMES_SHOWN)
+    bookies_text = first_names(lost_bookies, _MAX_NAMES_SHOWN)
     for blocker in rehearsal.together.blockers:
         if blocker.cause in LEDGER_CAUSES:
-            yield _refuse_blocked(situation, lost_bookies, blocker, findings)
+            yield _refuse_blocked(plan_facts, lost_bookies, blocker, findings)
     if work.open_ends:
         yield refuse(
             ActionKind.RECOVER, RefusalReason.LIVE_WRITER,
-            f"copy {plural(work.open_ends, 'ledger')} from {names} that are not closed",
+            f"copy {plural(work.open_ends, 'ledger')} from {bookies_text} that are not closed",
             "recover closes these ledgers while their writers use them; -sk skips open ledgers, but not "
             "ledgers in recovery",
             "let the applications close the ledgers, and plan again", findings, (), work.open_ends,
@@ -284,110 +278,111 @@ def _recover_all_ledgers(
     if not work.ledgers - work.open_ends:
         return
     # One command copies all ledgers of a bookie, those too that must not be copied.
-    if (held_ledger_ids := _find_held_ledgers(situation, lost_bookies)) or _has_no_digest(
-        situation, lost_bookies, blocked_ledger_ids
+    if (held_ledger_ids := _find_held_ledgers(plan_facts, lost_bookies)) or _has_no_digest(
+        plan_facts, lost_bookies, blocked_ledger_ids
     ):
         yield from _copy_each_ledger(
-            situation, lost_bookies, findings, urgency, held_ledger_ids, blocked_ledger_ids
+            plan_facts, lost_bookies, findings, urgency, held_ledger_ids, blocked_ledger_ids
         )
         return
     rows = list(
-        read_ledgers_of_bookies(situation.run, lost_bookies, MAX_LEDGERS, excluded_ids=blocked_ledger_ids)
+        read_ledgers_of_bookies(plan_facts.run, lost_bookies, MAX_LEDGERS, excluded_ids=blocked_ledger_ids)
     )
-    title = f"copy the ledgers of {names} to other bookies, without AutoRecovery"
-    ids = [row.ledger_id for row in rows]
-    permission, refused_steps = permit_each_ledger(
-        situation.run, ActionKind.RECOVER, title, findings, lost_bookies, ids
+    title = f"copy the ledgers of {bookies_text} to other bookies, without AutoRecovery"
+    ledger_ids = [row.ledger_id for row in rows]
+    step_permission, refused_steps = permit_each_ledger(
+        plan_facts.run, ActionKind.RECOVER, title, findings, lost_bookies, ledger_ids
     )
     yield from refused_steps
-    if permission is None or refused_steps:
+    if step_permission is None or refused_steps:
         return
     causes_text = "; ".join(CAUSE_TEXTS[blocking_cause][0] for blocking_cause in sorted(blocking_causes))
     yield make_step(
-        permission, title, findings,
-        procedures.COPY_ALL_LEDGERS.filled(permission, {"BOOKIE": ",".join(lost_bookies)}),
+        step_permission, title, findings,
+        procedures.COPY_ALL_LEDGERS.filled(step_permission, {"BOOKIE": ",".join(lost_bookies)}),
         urgency=urgency, bookie_id=lost_bookies[0] if len(lost_bookies) == 1 else None,
-        effect_text=f"no ensemble of a closed ledger names {names} any more, if other bookies have copies. "
+        effect_text=f"no ensemble of a closed ledger names {bookies_text} any more, if other bookies have copies. "
         f"AutoRecovery does not do this: {causes_text}",
         bytes=work.copied_bytes,
         risk_text="danger; the command takes no lock, closes ledgers in recovery, and copies "
         "at full speed without -rate",
-        undo_text="none is needed: only entries with another copy are deleted",
+        undo_text="no undo is needed: an entry is deleted only if it has another copy",
         preconditions=[
-            f"{names} will not be back with its disks{_start_alternative_text(situation, lost_bookies)}",
+            f"{bookies_text} will not be back with its disks"
+            f"{_start_alternative_text(plan_facts, lost_bookies)}",
             *(
-                f"preferably: {_find_way_out(situation, lost_bookies, blocking_cause)}"
+                f"preferably: {_find_way_out(plan_facts, lost_bookies, blocking_cause)}"
                 for blocking_cause in sorted(blocking_causes)
                 if blocking_cause in _WAY_OUT_BY_CAUSE
             ),
         ],
         ledgers=[row.as_planned_ledger() for row in rows],
         ledger_count=_count_ledgers(rows, work.ledgers),
-        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[Condition(Fact.REGISTERED, bookie, "no") for bookie in lost_bookies],
         done_conditions=[Condition(Fact.NAMES, bookie, "no") for bookie in lost_bookies],
     )  # fmt: skip
 
 
-def _find_start_refusal(situation: Situation, lost_bookies: Sequence[str]) -> Refused | None:
+def _find_start_refusal(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> Refused | None:
     """Return the refusal to start the first of these bookies that must not start; None if all may start."""
     gate_answers = (
-        permit(situation.run, ActionKind.START, [bookie_object(bookie)]) for bookie in lost_bookies
+        permit(plan_facts.run, ActionKind.START, [bookie_object(bookie)]) for bookie in lost_bookies
     )
     return next((gate_answer for gate_answer in gate_answers if isinstance(gate_answer, Refused)), None)
 
 
-def _find_cluster_refusal(situation: Situation) -> Refused | None:
+def _find_cluster_refusal(plan_facts: PlanFacts) -> Refused | None:
     """Return the refusal to let AutoRecovery copy all marked ledgers; None if it may copy them."""
-    gate_answer = permit_everywhere(situation.run, ActionKind.RECOVER)
+    gate_answer = permit_everywhere(plan_facts.run, ActionKind.RECOVER)
     return gate_answer if isinstance(gate_answer, Refused) else None
 
 
-def _start_alternative_text(situation: Situation, lost_bookies: Sequence[str]) -> str:
-    """Return the end of a precondition "these bookies will not be back": the advice if one will be back."""
-    if (refusal := _find_start_refusal(situation, lost_bookies)) is None:
+def _start_alternative_text(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> str:
+    """Return the advice if one of these bookies will be back: the end of a precondition that none will."""
+    if (refusal := _find_start_refusal(plan_facts, lost_bookies)) is None:
         return ": otherwise start it, and copy nothing"
     return f"; do not start it as it is: {refusal.sentence}"
 
 
-def _find_way_out(situation: Situation, lost_bookies: Sequence[str], blocking_cause: Cause) -> str:
+def _find_way_out(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocking_cause: Cause) -> str:
     """Return the advice about a cause. It advises no action that a hold forbids."""
     if (
         blocking_cause in _REMEDY_BY_CAUSE_WITHOUT_START
-        and (refusal := _find_start_refusal(situation, lost_bookies)) is not None
+        and (refusal := _find_start_refusal(plan_facts, lost_bookies)) is not None
     ):
         return (
             f"{_REMEDY_BY_CAUSE_WITHOUT_START[blocking_cause]}; do not start it as it is: {refusal.sentence}"
         )
     if (
         blocking_cause in _CAUSES_WITH_CLUSTER_WIDE_REMEDY
-        and (refusal := _find_cluster_refusal(situation)) is not None
+        and (refusal := _find_cluster_refusal(plan_facts)) is not None
     ):
-        return f"do not turn AutoRecovery on: it would copy every marked ledger: {refusal.sentence}"
+        return f"do not turn AutoRecovery on, because it would copy every marked ledger: {refusal.sentence}"
     return _WAY_OUT_BY_CAUSE[blocking_cause]
 
 
-def _has_no_digest(situation: Situation, lost_bookies: Sequence[str], blocked_ledger_ids: Longs) -> bool:
+def _has_no_digest(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocked_ledger_ids: Longs) -> bool:
     """Return whether a ledger of these bookies has neither a digest type nor a password.
 
     The function looks at the first `MAX_LEDGERS` ledgers that are not in ``blocked_ledger_ids``.
     """
-    rows = read_ledgers_of_bookies(situation.run, lost_bookies, MAX_LEDGERS, excluded_ids=blocked_ledger_ids)
+    rows = read_ledgers_of_bookies(plan_facts.run, lost_bookies, MAX_LEDGERS, excluded_ids=blocked_ledger_ids)
     return any(row.digest_type is None for row in rows)
 
 
 def _count_ledgers(listed_rows: Sequence[LedgerRow], ledger_count: int) -> int:
-    """Return the number of ``listed_rows``; at least ``ledger_count`` if the list is full."""
+    """Return the number of listed ledgers. If the list is full, return ``ledger_count`` if that is more."""
     return len(listed_rows) if len(listed_rows) < MAX_LEDGERS else max(len(listed_rows), ledger_count)
 
 
 def _refuse_blocked(
-    situation: Situation, lost_bookies: Sequence[str], blocker: Blocker, findings: tuple[PlanFinding, ...]
+    plan_facts: PlanFacts, lost_bookies: Sequence[str], blocker: Blocker, findings: tuple[PlanFinding, ...]
 ) -> RefusedStep:
-    names = first_names(lost_bookies, _MAX_NAMES_SHOWN)
+    bookies_text = first_names(lost_bookies, _MAX_NAMES_SHOWN)
     return refuse(
         ActionKind.RECOVER, _REASON_BY_CAUSE[blocker.cause],
-        f"copy {plural(blocker.ledgers, 'ledger')} off {names}",
-        CAUSE_TEXTS[blocker.cause][0], _find_way_out(situation, lost_bookies, blocker.cause), findings,
+        f"copy {plural(blocker.ledgers, 'ledger')} off {bookies_text}",
+        CAUSE_TEXTS[blocker.cause][0], _find_way_out(plan_facts, lost_bookies, blocker.cause), findings,
         [int(sample_ledger.ledger_id) for sample_ledger in blocker.samples], blocker.ledgers,
     )  # fmt: skip

@@ -53,7 +53,7 @@ def file_name(bookie: str, file_suffix: str) -> str:
 
 
 def make_step(
-    permission: Allowed,
+    step_permission: Allowed,
     title: str,
     findings: Sequence[PlanFinding],
     commands: Sequence[PlanCommand],
@@ -75,7 +75,7 @@ def make_step(
     """Return a step without its number. Every step of a plan is made by this function.
 
     Args:
-        permission: The gate's permission; it must cover the step's bookie and each of its ledgers.
+        step_permission: The gate's permission; it must cover the step's bookie and each of its ledgers.
         title: The action of the step, in a few words.
         findings: The findings that require the step.
         commands: The commands to type, in order.
@@ -96,12 +96,15 @@ def make_step(
     Raises:
         ValueError: the permission does not cover the step.
     """
-    objects = [ledger(int(planned_ledger.ledger_id)) for planned_ledger in ledgers]
+    action_objects = [ledger(int(planned_ledger.ledger_id)) for planned_ledger in ledgers]
     require_permission(
-        permission, permission.kind, *objects, *([] if bookie_id is None else [bookie(bookie_id)])
+        step_permission,
+        step_permission.kind,
+        *action_objects,
+        *([] if bookie_id is None else [bookie(bookie_id)]),
     )
     return PlanStep(
-        0, permission.kind, urgency, fewest_copies, title, tuple(findings), bookie_id,
+        0, step_permission.kind, urgency, fewest_copies, title, tuple(findings), bookie_id,
         len(ledgers) if ledger_count is None else ledger_count, tuple(ledgers), tuple(commands),
         tuple(preconditions),
         effect_text, bytes, risk_text, undo_text, expiry_time, tuple(required_conditions),
@@ -110,10 +113,14 @@ def make_step(
 
 
 def permit_or_refuse(
-    run: HeldRun, kind: ActionKind, title: str, findings: Sequence[PlanFinding], *objects: ActionObject
+    run: HeldRun,
+    action_kind: ActionKind,
+    title: str,
+    findings: Sequence[PlanFinding],
+    *action_objects: ActionObject,
 ) -> Allowed | RefusedStep:
     """Ask the gate for permission of a step on some objects. Return the permission, or a refused step."""
-    gate_answer = permit(run, kind, objects)
+    gate_answer = permit(run, action_kind, action_objects)
     return (
         gate_answer
         if isinstance(gate_answer, Allowed)
@@ -123,7 +130,7 @@ def permit_or_refuse(
 
 def permit_each_ledger(
     run: HeldRun,
-    kind: ActionKind,
+    action_kind: ActionKind,
     title: str,
     findings: Sequence[PlanFinding],
     bookies: Sequence[str],
@@ -133,7 +140,7 @@ def permit_each_ledger(
 
     Args:
         run: The run that the plan rests on.
-        kind: The kind of action.
+        action_kind: The kind of action.
         title: The title of the step, with ``{}`` in the place of the number of ledgers.
         findings: The findings that require the action.
         bookies: The bookies that the action is about.
@@ -143,25 +150,33 @@ def permit_each_ledger(
         The permission for the bookies and the permitted ledgers, None if no ledger is permitted; and one
         refused step for each combination of holds.
     """
-    permission, refusals = permit_ledgers(run, kind, [*map(bookie, bookies)], [*map(ledger, ledgers)])
+    step_permission, refusals = permit_ledgers(
+        run, action_kind, [*map(bookie, bookies)], [*map(ledger, ledgers)]
+    )
     refusals_by_reason: dict[tuple[str, ...], list[Refused]] = {}
     for gate_answer in refusals:
         refusals_by_reason.setdefault(_refusal_reasons(gate_answer), []).append(gate_answer)
-    count_by_reasons = {
-        reasons: sum(len(_refused_ledger_ids(answer)) for answer in gate_answers)
+    ledger_count_by_reasons = {
+        reasons: sum(len(_refused_ledger_ids(refused_answer)) for refused_answer in gate_answers)
         for reasons, gate_answers in refusals_by_reason.items()
     }
     steps = [
-        refuse_held_objects(gate_answers, title.format(plural(count_by_reasons[reasons], "ledger")), findings)
+        refuse_held_objects(
+            gate_answers, title.format(plural(ledger_count_by_reasons[reasons], "ledger")), findings
+        )
         for reasons, gate_answers in refusals_by_reason.items()
     ]
-    return permission, steps
+    return step_permission, steps
 
 
-def ledgers_of_permission(permission: Allowed) -> frozenset[int]:
-    """Return the ids of the ledgers of scope 0 that a permission covers."""
-    objects = (object for object in permission.objects if object.kind is HoldObject.LEDGER)
-    return frozenset(int(object.key[2:]) for object in objects if object.key.startswith("0/"))
+def ledgers_of_permission(step_permission: Allowed) -> frozenset[int]:
+    """Return the ids of the ledgers in ledger id scope 0 that a permission covers."""
+    action_objects = (
+        action_object for action_object in step_permission.objects if action_object.kind is HoldObject.LEDGER
+    )
+    return frozenset(
+        int(action_object.key[2:]) for action_object in action_objects if action_object.key.startswith("0/")
+    )
 
 
 def refuse_held_objects(
@@ -169,7 +184,7 @@ def refuse_held_objects(
 ) -> RefusedStep:
     """Return one refused step for objects that the gate refused for the same reasons."""
     first_refusal = gate_answers[0]
-    reason = RefusalReason.HELD if first_refusal.holds else RefusalReason.AUDIT_AGAIN
+    refusal_reason = RefusalReason.HELD if first_refusal.holds else RefusalReason.AUDIT_AGAIN
     remainder_text = (
         f"; and {plural(len(gate_answers) - 1, 'ledger')} more for the same reasons"
         if len(gate_answers) > 1
@@ -177,25 +192,27 @@ def refuse_held_objects(
     )
     ledgers = [ledger_id for gate_answer in gate_answers for ledger_id in _refused_ledger_ids(gate_answer)]
     return RefusedStep(
-        first_refusal.kind, reason, title, first_refusal.sentence + remainder_text, first_refusal.way_out,
-        tuple(findings),
+        first_refusal.kind, refusal_reason, title, first_refusal.sentence + remainder_text,
+        first_refusal.way_out, tuple(findings),
         len(ledgers), tuple(ledgers[:MAX_REFUSED_SHOWN]), _refusal_reasons(first_refusal),
     )  # fmt: skip
 
 
 def _refusal_reasons(gate_answer: Refused) -> tuple[str, ...]:
-    return tuple(sorted({hold.reason for hold in gate_answer.holds}))
+    return tuple(sorted({action_hold.reason for action_hold in gate_answer.holds}))
 
 
 def _refused_ledger_ids(gate_answer: Refused) -> list[str]:
     """Return the ids (decimal) of the ledgers that the gate refused. All are of scope 0."""
-    ledger_keys = (object.key for object in gate_answer.objects if object.kind is HoldObject.LEDGER)
+    ledger_keys = (
+        action_object.key for action_object in gate_answer.objects if action_object.kind is HoldObject.LEDGER
+    )
     return [ledger_key.removeprefix("0/") for ledger_key in ledger_keys]
 
 
 def refuse(
-    kind: ActionKind,
-    reason: RefusalReason,
+    action_kind: ActionKind,
+    refusal_reason: RefusalReason,
     title: str,
     reason_text: str,
     way_out: str,
@@ -207,10 +224,10 @@ def refuse(
 
     ``ledger_count`` is the number of all refused ledgers; None if ``ledgers`` has all of them.
     """
-    count_by_reasons = len(ledgers) if ledger_count is None else ledger_count
+    refused_count = len(ledgers) if ledger_count is None else ledger_count
     shown_ids = tuple(str(ledger_id) for ledger_id in ledgers[:MAX_REFUSED_SHOWN])
     return RefusedStep(
-        kind, reason, title, reason_text, way_out, tuple(findings), count_by_reasons, shown_ids
+        action_kind, refusal_reason, title, reason_text, way_out, tuple(findings), refused_count, shown_ids
     )
 
 
@@ -237,21 +254,21 @@ class LedgerRow:
     @property
     def members(self) -> frozenset[str]:
         """Return every bookie in a segment of the ledger."""
-        return frozenset(name for ensemble in self.ensembles for name in ensemble)
+        return frozenset(member for ensemble in self.ensembles for member in ensemble)
 
     def as_planned_ledger(self) -> PlannedLedger:
         """Return the ledger in the form of a plan."""
         return PlannedLedger(str(self.ledger_id), self.version, self.state)
 
 
-def read_ledgers(run: RunReader, ids: Collection[int]) -> dict[int, LedgerRow]:
+def read_ledgers(run: RunReader, ledger_ids: Collection[int]) -> dict[int, LedgerRow]:
     """Return the ledgers of scope 0 with these ids, by id. Ids that the run does not list are left out.
 
     The function makes one pass over the run's table of ledgers.
     """
-    if not ids:
+    if not ledger_ids:
         return {}
-    id_array = pa.array(sorted(ids), pa.int64())
+    id_array = pa.array(sorted(ledger_ids), pa.int64())
     rows_by_id: dict[int, LedgerRow] = {}
     for batch in _read_listed_ledgers(run):
         for row in batch.filter(pc.is_in(batch["ledger_id"], id_array)).to_pylist():
@@ -296,7 +313,9 @@ def read_ledgers_of_bookies(
 
 
 def _read_listed_ledgers(run: RunReader) -> Iterator[pa.RecordBatch]:
-    row_filter = ds.field("status").isin([str(status) for status in LISTED]) & (ds.field("scope_id") == 0)
+    row_filter = ds.field("status").isin([str(ledger_status) for ledger_status in LISTED]) & (
+        ds.field("scope_id") == 0
+    )
     return run.batches("tables/ledgers", _LEDGER_COLUMNS, row_filter)
 
 
@@ -308,9 +327,12 @@ def _parse_row(row: dict[str, Any]) -> LedgerRow:
     )
 
 
-def planned_ledgers(run: RunReader, ids: Sequence[int]) -> tuple[PlannedLedger, ...]:
+def planned_ledgers(run: RunReader, ledger_ids: Sequence[int]) -> tuple[PlannedLedger, ...]:
     """Return ledgers in the form of a plan. A ledger that the store does not list has no version or state."""
-    rows = read_ledgers(run, ids)
+    rows = read_ledgers(run, ledger_ids)
     return tuple(
-        rows[id].as_planned_ledger() if id in rows else PlannedLedger(str(id), None, None) for id in ids
+        rows[ledger_id].as_planned_ledger()
+        if ledger_id in rows
+        else PlannedLedger(str(ledger_id), None, None)
+        for ledger_id in ledger_ids
     )

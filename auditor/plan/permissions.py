@@ -14,7 +14,7 @@ from auditor.model.permission import Refused
 from auditor.model.plan import CommandRole, Fact, PlanStep, StepCheck, StepState
 
 _BOOKIE_FACTS = (Fact.REGISTERED, Fact.COOKIE, Fact.NAMED, Fact.NAMES, Fact.QUEUED)
-"""Facts in conditions that are about a bookie of the step."""
+"""Facts about a bookie. A condition about such a fact names a bookie of the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class StepPermission:
 
 
 _NO_RUN_REASON = (
-    "an earlier version made this plan without checking holds, and a store does not show them: plan "
-    "check --run, or plan again"
+    "an earlier version made this plan without checking holds, and a store shows no holds: run bkaudit "
+    "plan check with --run, or plan again"
 )
 FUTURE_REASON = (
     "the plan, or its new run or store, is newer than the current time: set the clocks, audit and plan again"
@@ -56,50 +56,62 @@ def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
     Raises:
         RunError: a table of the run is broken.
     """
-    bookies = [bookie(name) for name in _step_bookies(step)]
+    bookies = [bookie(bookie_id) for bookie_id in _step_bookies(step)]
     step_answer = permit(run, step.kind, bookies)
     cluster_answer = permit_everywhere(run, step.kind) if _is_cluster_wide(step) else None
-    answers = [answer for answer in (step_answer, cluster_answer) if isinstance(answer, Refused)]
-    answers += _refuse_manual_actions(step, run)
+    gate_refusals = [
+        gate_answer for gate_answer in (step_answer, cluster_answer) if isinstance(gate_answer, Refused)
+    ]
+    gate_refusals += _refuse_manual_actions(step, run)
     ledger_refusals: tuple[Refused, ...] = ()
     if not isinstance(step_answer, Refused):
         ledgers = [ledger(int(planned_ledger.ledger_id)) for planned_ledger in step.ledgers]
         _, refusals = permit_ledgers(run, step.kind, (), ledgers)
         # That nobody owns a ledger was proved for the plan, and is a condition of the step (`Fact.UNOWNED`).
         # The proof of earlier versions was less: it did not need every owner, and two runs a rollover apart.
-        ledger_refusals = tuple(answer for answer in refusals if answer.holds)
-        answers += [answer for answer in refusals if not answer.holds and not step.was_permitted]
+        ledger_refusals = tuple(gate_answer for gate_answer in refusals if gate_answer.holds)
+        gate_refusals += [
+            gate_answer for gate_answer in refusals if not gate_answer.holds and not step.was_permitted
+        ]
         if _copies_all_ledgers(step):
-            answers += ledger_refusals  # one command copies the held ledgers too
-            is_listed = len(step.ledgers) == step.ledger_count
-            if not is_listed and not ledger_refusals and (hold := run.holds.first_ledger_hold(step.kind)):
-                answers.append(Refused(step.kind, tuple(bookies), hold))
+            gate_refusals += ledger_refusals  # one command copies the held ledgers too
+            are_all_ledgers_listed = len(step.ledgers) == step.ledger_count
+            if (
+                not are_all_ledgers_listed
+                and not ledger_refusals
+                and (action_hold := run.holds.first_ledger_hold(step.kind))
+            ):
+                gate_refusals.append(Refused(step.kind, tuple(bookies), action_hold))
     return StepPermission(
-        tuple(dict.fromkeys(answer.sentence for answer in answers if answer.holds)),
-        tuple(dict.fromkeys(answer.sentence for answer in answers if not answer.holds)),
+        tuple(dict.fromkeys(gate_answer.sentence for gate_answer in gate_refusals if gate_answer.holds)),
+        tuple(dict.fromkeys(gate_answer.sentence for gate_answer in gate_refusals if not gate_answer.holds)),
         _refused_ledger_ids(ledger_refusals),
     )
 
 
 def _refused_ledger_ids(refusals: Iterable[Refused]) -> frozenset[str]:
-    objects = (object for answer in refusals for object in answer.objects)
-    return frozenset(object.key.removeprefix("0/") for object in objects if object.kind is HoldObject.LEDGER)
+    action_objects = (action_object for gate_answer in refusals for action_object in gate_answer.objects)
+    return frozenset(
+        action_object.key.removeprefix("0/")
+        for action_object in action_objects
+        if action_object.kind is HoldObject.LEDGER
+    )
 
 
 def _step_bookies(step: PlanStep) -> list[str]:
     """Return the bookies of a step: its own bookie, and the bookies in its conditions."""
-    names = {
+    bookie_ids = {
         condition.of for condition in (*step.requires, *step.done_when) if condition.fact in _BOOKIE_FACTS
     }
-    return sorted(names | ({step.bookie_id} if step.bookie_id is not None else set()))
+    return sorted(bookie_ids | ({step.bookie_id} if step.bookie_id is not None else set()))
 
 
 def _refuse_manual_actions(step: PlanStep, run: HeldRun) -> Iterator[Refused]:
     """Yield a refusal for each stop or start among the step's commands that the gate does not permit."""
     for action_kind, bookie_name in _manual_actions(step):
-        answer = permit(run, action_kind, [bookie(bookie_name)])
-        if isinstance(answer, Refused):
-            yield answer
+        gate_answer = permit(run, action_kind, [bookie(bookie_name)])
+        if isinstance(gate_answer, Refused):
+            yield gate_answer
 
 
 def _manual_actions(step: PlanStep) -> Iterator[tuple[ActionKind, str]]:
@@ -119,9 +131,9 @@ def _is_cluster_wide(step: PlanStep) -> bool:
 
 def _copies_all_ledgers(step: PlanStep) -> bool:
     """Return whether a command of the step copies all ledgers of a bookie, also ledgers on hold."""
-    words_of_commands = [command.text.split() for command in step.commands if command.role is CommandRole.DO]
+    words_by_command = [command.text.split() for command in step.commands if command.role is CommandRole.DO]
     return step.kind is ActionKind.RECOVER and any(
-        "-l" not in words_of_command for words_of_command in words_of_commands
+        "-l" not in command_words for command_words in words_by_command
     )
 
 
@@ -147,38 +159,38 @@ def forbid_last_stops(
     }
     stopping_bookies = sorted(
         {
-            name
+            bookie_id
             for step, check in ordered_steps_with_checks
             if _may_be_executed(check)
-            for name in stops_by_step[step.number]
+            for bookie_id in stops_by_step[step.number]
         }
     )
     stop_set = StopSet(joint_holders(stopping_bookies) if len(stopping_bookies) > 1 else ())
-    check_by_step = {step.number: check for step, check in ordered_steps_with_checks}
-    for step, check in sorted(
+    check_result_by_step = {step.number: check for step, check in ordered_steps_with_checks}
+    for step, step_check in sorted(
         ordered_steps_with_checks,
         key=lambda step_and_check: (_restarts_bookie(step_and_check[0]), step_and_check[0].number),
     ):
         bookies_of_stops = stops_by_step[step.number]
-        if not bookies_of_stops or not _may_be_executed(check):
+        if not bookies_of_stops or not _may_be_executed(step_check):
             continue
         if last_holders := stop_set.last_holders(*bookies_of_stops):
-            reasons = (*check.why, f"not permitted: {last_holders_text(last_holders)}")
-            check_by_step[step.number] = replace(check, state=StepState.CHANGED, why=reasons)
-        elif check.state is StepState.TRUE and not _restarts_bookie(step):
+            reasons = (*step_check.why, f"not permitted: {last_holders_text(last_holders)}")
+            check_result_by_step[step.number] = replace(step_check, state=StepState.CHANGED, why=reasons)
+        elif step_check.state is StepState.TRUE and not _restarts_bookie(step):
             stop_set.add(*bookies_of_stops)
-    return tuple(check_by_step[step.number] for step, _ in ordered_steps_with_checks)
+    return tuple(check_result_by_step[step.number] for step, _ in ordered_steps_with_checks)
 
 
-def _may_be_executed(check: StepCheck) -> bool:
-    return check.state in (StepState.TRUE, StepState.UNKNOWN)
+def _may_be_executed(step_check: StepCheck) -> bool:
+    return step_check.state in (StepState.TRUE, StepState.UNKNOWN)
 
 
 def _stopped_bookies(step: PlanStep, running_bookies: frozenset[str]) -> Sequence[str]:
     return [
-        name
-        for action_kind, name in _manual_actions(step)
-        if action_kind is ActionKind.STOP and name in running_bookies
+        bookie_id
+        for action_kind, bookie_id in _manual_actions(step)
+        if action_kind is ActionKind.STOP and bookie_id in running_bookies
     ]
 
 

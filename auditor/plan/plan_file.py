@@ -1,4 +1,4 @@
-"""Making of a plan from a finished run, and PLAN.toml, the file in which people review the plan.
+"""Making a plan from a finished run; writing and reading PLAN.toml, the file in which people review it.
 
 Every finding belongs to a step or a refusal, or is counted as a finding without a step.
 
@@ -43,7 +43,7 @@ from auditor.plan.bookie_steps import make_cookies, retire_bookies, stop_bookies
 from auditor.plan.index_steps import rebuild_indexes
 from auditor.plan.ledger_steps import delete_ledgers, restore_metadata
 from auditor.plan.lost_bookies import replication_steps
-from auditor.plan.situation import Situation
+from auditor.plan.plan_facts import PlanFacts
 from auditor.plan.start_steps import put_disks_back, start_bookies
 from auditor.reports.plain_text import printable
 from auditor.runs.reader import RunReader
@@ -76,7 +76,7 @@ def write_plan(plan: RepairPlan, path: str) -> list[str]:
             file_text = _format_ledger_list(step.ledgers)
             write_whole(str(plan_path.with_name(file_name)), methodcaller("write", file_text))
             written_paths.append(str(plan_path.with_name(file_name)))
-    write_whole(path, lambda stream: stream.write(plan_toml(plan, ledger_file_by_step).encode()))
+    write_whole(path, lambda plan_stream: plan_stream.write(plan_toml(plan, ledger_file_by_step).encode()))
     return [*written_paths, path]
 
 
@@ -90,7 +90,9 @@ def plan_toml(plan: RepairPlan, ledger_file_by_step: Mapping[int, str] | None = 
 
 def _toml_sections(plan: RepairPlan, ledger_file_by_step: Mapping[int, str]) -> Iterator[str]:
     plan_value = {
-        name: field_value for name, field_value in asdict(plan).items() if name not in ("steps", "refused")
+        field_name: field_value
+        for field_name, field_value in asdict(plan).items()
+        if field_name not in ("steps", "refused")
     }
     yield "# A repair plan: review it, and run bkaudit plan check before each step."
     yield "# No step was carried out. Only you carry out steps: bkaudit changes nothing."
@@ -98,18 +100,18 @@ def _toml_sections(plan: RepairPlan, ledger_file_by_step: Mapping[int, str]) -> 
     yield _format_toml(plan_value)
     for step in plan.steps:
         yield _format_comment(f"{step.number}. {step.kind}: {step.about}")
-        row = asdict(step)
+        step_value = asdict(step)
         if step.number in ledger_file_by_step:
-            del row["ledgers"]
-            row[_LEDGER_FILE_KEY] = ledger_file_by_step[step.number]
-        yield _format_toml({"steps": [row]})
+            del step_value["ledgers"]
+            step_value[_LEDGER_FILE_KEY] = ledger_file_by_step[step.number]
+        yield _format_toml({"steps": [step_value]})
     for refused_step in plan.refused:
         yield _format_comment(f"refused: {refused_step.kind}: {refused_step.about}")
         yield _format_toml({"refused": [asdict(refused_step)]})
 
 
-def _format_comment(file_text: str) -> str:
-    return textwrap.fill(printable(file_text), _LINE_WIDTH, initial_indent="# ", subsequent_indent="#    ")
+def _format_comment(comment_text: str) -> str:
+    return textwrap.fill(printable(comment_text), _LINE_WIDTH, initial_indent="# ", subsequent_indent="#    ")
 
 
 def _format_toml(plan_value: dict[str, Any]) -> str:
@@ -120,12 +122,12 @@ def _toml_value(plan_value: Any, key: str = "") -> Any:
     """Return a value for TOML: without nulls, times as TOML times, and long texts folded into lines."""
     if isinstance(plan_value, Mapping):
         return {
-            name: _toml_value(inner_value, name)
-            for name, inner_value in plan_value.items()
-            if inner_value is not None
+            field_name: _toml_value(field_value, field_name)
+            for field_name, field_value in plan_value.items()
+            if field_value is not None
         }
     if isinstance(plan_value, list | tuple):
-        return [_toml_value(inner_value) for inner_value in plan_value]
+        return [_toml_value(field_value) for field_value in plan_value]
     if key in _TIME_KEYS:
         return EPOCH + timedelta(milliseconds=plan_value)
     if (
@@ -179,9 +181,10 @@ def read_plan(path: str) -> RepairPlan:
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
     steps = list(plan.steps)
-    for step_index, name in ledger_file_by_step.items():
+    for step_index, field_name in ledger_file_by_step.items():
         steps[step_index] = replace(
-            steps[step_index], ledgers=_read_ledger_list(path, name, f"steps.{step_index}.{_LEDGER_FILE_KEY}")
+            steps[step_index],
+            ledgers=_read_ledger_list(path, field_name, f"steps.{step_index}.{_LEDGER_FILE_KEY}"),
         )
     for step_index, step in enumerate(steps):
         if len(step.ledgers) > step.ledger_count or (step.ledger_count and not step.ledgers):
@@ -193,9 +196,9 @@ def read_plan(path: str) -> RepairPlan:
 
 
 def _rename_action_kinds(plan_value: dict[str, Any]) -> None:
-    """Convert the kinds of steps that earlier versions wrote, and set the current schema."""
-    for name in ("steps", "refused"):
-        steps = plan_value.get(name)
+    """Rename the kinds of steps that earlier versions wrote differently, and set the current schema."""
+    for field_name in ("steps", "refused"):
+        steps = plan_value.get(field_name)
         for step in steps if isinstance(steps, list) else ():
             if isinstance(step, dict) and step.get("kind") in RENAMED_KINDS:
                 step["kind"] = str(RENAMED_KINDS[step["kind"]])
@@ -215,21 +218,28 @@ def _read_ledger_list(path: str, file_name: Any, key: str) -> tuple[PlannedLedge
     if not csv_rows or tuple(csv_rows[0]) != _LEDGER_LIST_COLUMNS:
         raise UsageError(f"{file}: line 1: the columns are not {','.join(_LEDGER_LIST_COLUMNS)}")
     ledgers = []
-    for line_number, row in enumerate(csv_rows[1:], 2):
+    for line_number, step_value in enumerate(csv_rows[1:], 2):
         try:
-            ledger, version, state = row
-            ledgers.append(PlannedLedger(str(int(ledger)), int(version) if version else None, state or None))
+            ledger, version, ledger_state = step_value
+            ledgers.append(
+                PlannedLedger(str(int(ledger)), int(version) if version else None, ledger_state or None)
+            )
         except ValueError as error:
-            raise UsageError(f"{file}: line {line_number}: {','.join(row)!r:.60} is no ledger") from error
+            raise UsageError(
+                f"{file}: line {line_number}: {','.join(step_value)!r:.60} is no ledger"
+            ) from error
     return tuple(ledgers)
 
 
 def _unfold_value(plan_value: Any, key: str = "") -> Any:
     """Return a value whose folded sentences are one line each; texts with the key ``text`` stay unchanged."""
     if isinstance(plan_value, dict):
-        return {name: _unfold_value(inner_value, name) for name, inner_value in plan_value.items()}
+        return {
+            field_name: _unfold_value(field_value, field_name)
+            for field_name, field_value in plan_value.items()
+        }
     if isinstance(plan_value, list):
-        return [_unfold_value(inner_value, key) for inner_value in plan_value]
+        return [_unfold_value(field_value, key) for field_value in plan_value]
     return (
         " ".join(plan_value.split())
         if isinstance(plan_value, str) and "\n" in plan_value and key != "text"
@@ -247,10 +257,10 @@ _ACTION_KINDS = list(ActionKind)
 
 def _sort_key(step: PlanStep) -> tuple[int, int, int, int, str, str]:
     """Return the sort key of a step: urgency, kind, copies (fewest first), then ledgers (most first)."""
-    urgency = Urgency(step.urgency or Urgency.REST).rank
+    urgency_rank = Urgency(step.urgency or Urgency.REST).rank
     copies_rank = _UNKNOWN_COPIES_RANK if step.fewest_copies is None else step.fewest_copies
-    kind = _ACTION_KINDS.index(step.kind)
-    return urgency, kind, copies_rank, -step.ledger_count, step.bookie_id or "", step.about
+    kind_rank = _ACTION_KINDS.index(step.kind)
+    return urgency_rank, kind_rank, copies_rank, -step.ledger_count, step.bookie_id or "", step.about
 
 
 def make_plan(run: RunReader) -> RepairPlan:
@@ -261,24 +271,24 @@ def make_plan(run: RunReader) -> RepairPlan:
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    situation = Situation(run)
-    all_steps = [step for step_maker in _STEP_MAKERS for step in step_maker(situation)]
+    plan_facts = PlanFacts(run)
+    all_steps = [step for step_maker in _STEP_MAKERS for step in step_maker(plan_facts)]
     steps = sorted((step for step in all_steps if isinstance(step, PlanStep)), key=_sort_key)
-    report = run.report
+    run_report = run.report
     return RepairPlan(
         schema=PLAN_SCHEMA,
         run=run.path,
-        version=report.run.version,
-        metadata_uri=report.cluster.metadata_uri,
-        instance_id=report.cluster.instance_id,
-        scan_time=report.run.scan_time,
-        complete=report.complete,
+        version=run_report.run.version,
+        metadata_uri=run_report.cluster.metadata_uri,
+        instance_id=run_report.cluster.instance_id,
+        scan_time=run_report.run.scan_time,
+        complete=run_report.complete,
         steps=tuple(replace(step, number=step_number) for step_number, step in enumerate(steps, 1)),
         refused=tuple(step for step in all_steps if isinstance(step, RefusedStep)),
-        without_step=situation.count_findings_without_step(),
+        without_step=plan_facts.count_findings_without_step(),
         accepted=tuple(
-            UnplannedCount(id, step_number)
-            for id, step_number in situation.accepted_counts.items()
+            UnplannedCount(check_id, step_number)
+            for check_id, step_number in plan_facts.accepted_counts.items()
             if step_number
         ),
     )

@@ -32,7 +32,7 @@ from auditor.plan.parts import (
     read_ledgers,
     refuse,
 )
-from auditor.plan.situation import FindingGroups, Situation
+from auditor.plan.plan_facts import FindingGroups, PlanFacts
 
 Steps = Iterator[PlanStep | RefusedStep]
 
@@ -64,28 +64,32 @@ class FindingsByAction:
     )
 
 
-def copy_steps(situation: Situation, sorted_findings: FindingsByAction) -> Steps:
+def copy_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction) -> Steps:
     """Yield the steps that restore copies of ledgers with findings, and of ledgers of a stopping bookie."""
     for group_batch in _batch_groups(sorted(sorted_findings.copy_groups.items())):
-        rows = read_ledgers(situation.run, {ledger for _, groups in group_batch for ledger in groups.ledgers})
+        rows = read_ledgers(
+            plan_facts.run, {ledger for _, groups in group_batch for ledger in groups.ledgers}
+        )
         for bookie, groups in group_batch:
-            yield from _copy_bookie_ledgers(situation, bookie, groups, rows)
-    yield from _copy_before_stop(situation, sorted_findings)
+            yield from _copy_bookie_ledgers(plan_facts, bookie, groups, rows)
+    yield from _copy_before_stop(plan_facts, sorted_findings)
     for bookie, groups in sorted(sorted_findings.wait_groups.items()):
-        yield from wait_step(situation, bookie, groups.plan_findings(), groups, groups.ledgers, groups.count)
-    for reason, groups in sorted_findings.refused_groups.items():
+        yield from wait_step(plan_facts, bookie, groups.plan_findings(), groups, groups.ledgers, groups.count)
+    for refusal_reason, groups in sorted_findings.refused_groups.items():
         outside_copies = (
-            situation.find_last_copies_outside(groups.ledgers) if reason is RefusalReason.NO_COPY else {}
+            plan_facts.find_last_copies_outside(groups.ledgers)
+            if refusal_reason is RefusalReason.NO_COPY
+            else {}
         )
         if outside_copies:
             yield _refuse_copies_outside(groups, outside_copies)
         ledgers = [ledger for ledger in groups.ledgers if ledger not in outside_copies]
         if ledger_count := groups.count - len(outside_copies):
-            reason_text, way_out = REFUSAL_TEXTS[reason]
+            reason_text, way_out = REFUSAL_TEXTS[refusal_reason]
             title = f"copy {plural(ledger_count, 'ledger')} with too few copies"
             yield refuse(
                 ActionKind.RECOVER,
-                reason,
+                refusal_reason,
                 title,
                 reason_text,
                 way_out,
@@ -100,17 +104,17 @@ def _refuse_copies_outside(groups: FindingGroups, outside_copies: Mapping[int, S
 
     ``outside_copies`` has these bookies, by ledger.
     """
-    names = first_names(
-        sorted({name for bookies in outside_copies.values() for name in bookies}), _MAX_NAMES_SHOWN
+    bookies_text = first_names(
+        sorted({bookie for bookies in outside_copies.values() for bookie in bookies}), _MAX_NAMES_SHOWN
     )
     first_ledger = min(outside_copies)
     reason_text = (
-        f"every bookie of their ensembles lacks entries; the last copy is on {names}, which is in "
-        "none of these ensembles"
+        "every bookie of their ensembles lacks entries; the last copy is on a bookie outside these ensembles "
+        f"({bookies_text})"
     )
     way_out = (
-        f"keep {names}, its disks and cookie, without garbage collection; put back metadata that names it "
-        f"(bkaudit explain ledger {first_ledger}), audit, and plan again"
+        f"keep the disks and cookie of {bookies_text}, and prevent garbage collection there; put back "
+        f"metadata that names the bookie (bkaudit explain ledger {first_ledger}), audit, and plan again"
     )
     title = f"copy {plural(len(outside_copies), 'ledger')} with too few copies"
     return refuse(
@@ -124,7 +128,7 @@ def _refuse_copies_outside(groups: FindingGroups, outside_copies: Mapping[int, S
     )
 
 
-def _copy_before_stop(situation: Situation, sorted_findings: FindingsByAction) -> Steps:
+def _copy_before_stop(plan_facts: PlanFacts, sorted_findings: FindingsByAction) -> Steps:
     """Yield copies of the ledgers that must be copied before a bookie can stop.
 
     Ledgers that another step copies are left out.
@@ -136,24 +140,26 @@ def _copy_before_stop(situation: Situation, sorted_findings: FindingsByAction) -
         ledger for groups in sorted_findings.wait_groups.values() for ledger in groups.ledgers
     }
     ledgers_by_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for dependent_ledger in situation.dependent_ledgers.values():
-        is_left_to_workers = (
-            situation.autorecovery_works and dependent_ledger.bookie_to_replace in situation.lost_bookies
+    for dependent_ledger in plan_facts.dependent_ledgers.values():
+        will_workers_copy = (
+            plan_facts.autorecovery_works and dependent_ledger.bookie_to_replace in plan_facts.lost_bookies
         )
-        if dependent_ledger.ledger_id not in planned_ledger_ids and not is_left_to_workers:
+        if dependent_ledger.ledger_id not in planned_ledger_ids and not will_workers_copy:
             ledgers_by_pair[dependent_ledger.bookie_id, dependent_ledger.bookie_to_replace].append(
                 dependent_ledger.ledger_id
             )
-    rows = read_ledgers(situation.run, {ledger for ledgers in ledgers_by_pair.values() for ledger in ledgers})
+    rows = read_ledgers(
+        plan_facts.run, {ledger for ledgers in ledgers_by_pair.values() for ledger in ledgers}
+    )
     for (bookie, bookie_to_replace), ledgers in sorted(ledgers_by_pair.items()):
-        findings = situation.copy_before_stop[bookie].plan_findings()
+        findings = plan_facts.copy_before_stop[bookie].plan_findings()
         copyable_rows = [
             rows[ledger_id]
             for ledger_id in ledgers
-            if ledger_id in rows and find_copy_refusal(situation, bookie_to_replace, rows[ledger_id]) is None
+            if ledger_id in rows and find_copy_refusal(plan_facts, bookie_to_replace, rows[ledger_id]) is None
         ]
         yield from copy_each_ledger(
-            situation,
+            plan_facts,
             bookie_to_replace,
             findings,
             copyable_rows,
@@ -162,71 +168,75 @@ def _copy_before_stop(situation: Situation, sorted_findings: FindingsByAction) -
         )
 
 
-def sort_findings(situation: Situation) -> FindingsByAction:
+def sort_findings(plan_facts: PlanFacts) -> FindingsByAction:
     """Sort the findings about ledgers that lack copies by the action that they require."""
     sorted_findings = FindingsByAction()
-    for row in situation.findings_of_checks(
+    for row in plan_facts.findings_of_checks(
         "entry-lost", "below-ack-quorum", "below-write-quorum", "mark-stuck"
     ):
-        situation.addressed_counts[row["id"]] += 1
+        plan_facts.addressed_counts[row["id"]] += 1
         if bookies_with_recoverable_entries(row):
             continue  # its entries are in entry logs: `rebuild_indexes` has the step
-        lacking_bookie = _find_lacking_bookie(situation, row)
+        lacking_bookie = _find_lacking_bookie(plan_facts, row)
         if row["scope_id"] or row["ledger_id"] < 0:
             sorted_findings.refused_groups[RefusalReason.NOT_BY_SHELL].add(row)
-        elif _lacks_exchanged_disk(situation, row):
+        elif _lacks_exchanged_disk(plan_facts, row):
             sorted_findings.refused_groups[RefusalReason.DISKS_EXCHANGED].add(row)
         elif row["id"] == "entry-lost" or lacking_bookie is None:
             sorted_findings.refused_groups[RefusalReason.NO_COPY].add(row)
         elif row["confidence"] != Confidence.CONFIRMED:
             sorted_findings.refused_groups[RefusalReason.UNSURE].add(row)
-        elif row["id"] != "mark-stuck" and _is_recently_marked(situation, row["ledger_id"]):
+        elif row["id"] != "mark-stuck" and _is_recently_marked(plan_facts, row["ledger_id"]):
             sorted_findings.wait_groups[lacking_bookie].add(row)
-        elif situation.marks.is_locked(row["ledger_id"]):
+        elif plan_facts.marks.is_locked(row["ledger_id"]):
             sorted_findings.refused_groups[RefusalReason.LOCKED].add(row)
-        elif lacking_bookie not in situation.lost_bookies or (
-            row["id"] == "mark-stuck" and situation.autorecovery_works
+        elif lacking_bookie not in plan_facts.lost_bookies or (
+            row["id"] == "mark-stuck" and plan_facts.autorecovery_works
         ):
             sorted_findings.copy_groups[lacking_bookie].add(row)
     return sorted_findings
 
 
-def _lacks_exchanged_disk(situation: Situation, row: Mapping[str, Any]) -> bool:
+def _lacks_exchanged_disk(plan_facts: PlanFacts, row: Mapping[str, Any]) -> bool:
     """Return whether a bookie that lacks entries of the finding has exchanged disks or directories."""
-    lacking_bookies = {replica["bookie_id"] for replica in row["missing"] or ()} | {*(row["unknown"] or ())}
-    return bool(lacking_bookies & situation.exchanged_disks.keys())
+    lacking_bookies = {replica_row["bookie_id"] for replica_row in row["missing"] or ()} | {
+        *(row["unknown"] or ())
+    }
+    return bool(lacking_bookies & plan_facts.exchanged_disks.keys())
 
 
-def _find_lacking_bookie(situation: Situation, row: Mapping[str, Any]) -> str | None:
+def _find_lacking_bookie(plan_facts: PlanFacts, row: Mapping[str, Any]) -> str | None:
     """Return a bookie that lacks entries, preferably a registered one; None if the finding names none.
 
     Also return None if the finding shows that no copy is readable.
     """
     if row["id"] == "mark-stuck":
         finding_evidence = json.loads(row["evidence"])
-        names = [] if finding_evidence["unrecoverable"] else finding_evidence["replicas"]
+        lacking_bookies = [] if finding_evidence["unrecoverable"] else finding_evidence["replicas"]
     else:
-        names = [replica["bookie_id"] for replica in row["missing"]]
-    registered_names = [name for name in names if situation.bookies.get(name, {}).get("registered")]
-    return next(iter([*registered_names, *names]), None)
+        lacking_bookies = [replica_row["bookie_id"] for replica_row in row["missing"]]
+    registered_names = [
+        bookie for bookie in lacking_bookies if plan_facts.bookies.get(bookie, {}).get("registered")
+    ]
+    return next(iter([*registered_names, *lacking_bookies]), None)
 
 
-def _is_recently_marked(situation: Situation, ledger: int) -> bool:
+def _is_recently_marked(plan_facts: PlanFacts, ledger: int) -> bool:
     """Return whether AutoRecovery will soon copy a marked ledger.
 
     AutoRecovery must work. The mark must be young, or a worker must have locked the ledger.
     """
-    marked_time = situation.marks.mark_time(ledger)
-    latest_time = situation.facts.scan_time - EXPIRY_MS
+    mark_time = plan_facts.marks.mark_time(ledger)
+    latest_time = plan_facts.facts.scan_time - EXPIRY_MS
     return (
-        situation.autorecovery_works
-        and marked_time is not None
-        and (situation.marks.is_locked(ledger) or marked_time >= latest_time)
+        plan_facts.autorecovery_works
+        and mark_time is not None
+        and (plan_facts.marks.is_locked(ledger) or mark_time >= latest_time)
     )
 
 
 def wait_step(
-    situation: Situation,
+    plan_facts: PlanFacts,
     bookie: str,
     findings: Sequence[PlanFinding],
     groups: FindingGroups,
@@ -236,7 +246,7 @@ def wait_step(
     """Yield a step that leaves marked ledgers to AutoRecovery, and refusals for ledgers on hold.
 
     Args:
-        situation: The run.
+        plan_facts: The run.
         bookie: The bookie for which the ledgers are marked.
         findings: The findings that require the copies.
         groups: The findings about these ledgers, with their urgency and the numbers of known copies.
@@ -244,34 +254,34 @@ def wait_step(
         ledger_count: Total number of ledgers.
     """
     title = f"leave {{}} with a mark for {bookie} to AutoRecovery"
-    permission, refused_steps = permit_each_ledger(
-        situation.run, ActionKind.WAIT, title, findings, [bookie], ledgers
+    step_permission, refused_steps = permit_each_ledger(
+        plan_facts.run, ActionKind.WAIT, title, findings, [bookie], ledgers
     )
     yield from refused_steps
-    if permission is None:
+    if step_permission is None:
         return
-    permitted_ledger_ids = ledgers_of_permission(permission)
-    queued_ledgers = [ledger for ledger in ledgers if ledger in permitted_ledger_ids]
-    ledger_count -= sum(step.ledger_count for step in refused_steps)
+    permitted_ledger_ids = ledgers_of_permission(step_permission)
+    marked_ledgers = [ledger for ledger in ledgers if ledger in permitted_ledger_ids]
+    ledger_count -= sum(copy_step.ledger_count for copy_step in refused_steps)
     yield make_step(
-        permission, title.format(plural(ledger_count, "ledger")), findings,
-        procedures.LIST_MARKED.filled(permission, {}),
-        urgency=_copy_urgency(situation, groups.urgency, queued_ledgers),
-        fewest_copies=groups.fewest_copies(queued_ledgers),
+        step_permission, title.format(plural(ledger_count, "ledger")), findings,
+        procedures.LIST_MARKED.filled(step_permission, {}),
+        urgency=_copy_urgency(plan_facts, groups.urgency, marked_ledgers),
+        fewest_copies=groups.fewest_copies(marked_ledgers),
         bookie_id=bookie, effect_text=_WORKER_EFFECT_TEXT,
         risk_text="none; recover takes no lock: if a worker also copies the ledger, it is copied twice",
-        undo_text="none is needed: the step changes nothing",
-        ledgers=[PlannedLedger(str(ledger), None, None) for ledger in queued_ledgers],
+        undo_text="no undo is needed: the step changes nothing",
+        ledgers=[PlannedLedger(str(ledger), None, None) for ledger in marked_ledgers],
         ledger_count=ledger_count,
-        expiry_time=situation.facts.scan_time + HOUR_MS,
+        expiry_time=plan_facts.facts.scan_time + HOUR_MS,
         required_conditions=[*AUTORECOVERY_CONDITIONS, Condition(Fact.MARKED, "", "yes")],
         done_conditions=[Condition(Fact.MARKED, "", "no")],
     )  # fmt: skip
 
 
-def _copy_urgency(situation: Situation, urgency: Urgency, ledgers: Collection[int]) -> Urgency:
-    """Return the urgency of a step that copies ledgers: the highest one if a stop waits for the step."""
-    if any(ledger in situation.dependent_ledgers for ledger in ledgers):
+def _copy_urgency(plan_facts: PlanFacts, urgency: Urgency, ledgers: Collection[int]) -> Urgency:
+    """Return the highest urgency if the stop of a bookie waits for these copies, else ``urgency``."""
+    if any(ledger in plan_facts.dependent_ledgers for ledger in ledgers):
         return Urgency.DESTROYS_DATA
     return urgency
 
@@ -289,28 +299,28 @@ def _batch_groups(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[
 
 
 def _copy_bookie_ledgers(
-    situation: Situation, bookie: str, groups: FindingGroups, rows: Mapping[int, LedgerRow]
+    plan_facts: PlanFacts, bookie: str, groups: FindingGroups, rows: Mapping[int, LedgerRow]
 ) -> Steps:
     """Yield steps that copy single ledgers to replace a bookie that lacks entries, and refusals."""
     copyable_rows: list[LedgerRow] = []
-    ledgers_by_fault: dict[tuple[RefusalReason, str, str], list[int]] = defaultdict(list)
+    ledgers_by_reason: dict[tuple[RefusalReason, str, str], list[int]] = defaultdict(list)
     for ledger in groups.ledgers:
         row = rows.get(ledger)
-        if (refusal_reason := find_copy_refusal(situation, bookie, row)) is None and row is not None:
+        if (refusal_reason := find_copy_refusal(plan_facts, bookie, row)) is None and row is not None:
             copyable_rows.append(row)
         elif refusal_reason is not None:
-            ledgers_by_fault[refusal_reason].append(ledger)
+            ledgers_by_reason[refusal_reason].append(ledger)
     unlisted_count = groups.count - len(groups.ledgers)
     yield from copy_each_ledger(
-        situation, bookie, groups.plan_findings(), copyable_rows, groups.urgency, groups, unlisted_count
+        plan_facts, bookie, groups.plan_findings(), copyable_rows, groups.urgency, groups, unlisted_count
     )
-    for (reason, reason_text, way_out), ledgers in ledgers_by_fault.items():
+    for (reason, reason_text, way_out), ledgers in ledgers_by_reason.items():
         title = f"copy {plural(len(ledgers), 'ledger')} from {bookie} to other bookies"
         yield refuse(ActionKind.RECOVER, reason, title, reason_text, way_out, groups.plan_findings(), ledgers)
 
 
 def copy_each_ledger(
-    situation: Situation,
+    plan_facts: PlanFacts,
     bookie: str,
     findings: Sequence[PlanFinding],
     rows: Sequence[LedgerRow],
@@ -322,7 +332,7 @@ def copy_each_ledger(
     """Yield a step that copies ledgers one by one to replace a bookie, and refusals for ledgers on hold.
 
     Args:
-        situation: The run.
+        plan_facts: The run.
         bookie: The bookie that other bookies replace in the ledgers.
         findings: The findings that require the copies.
         rows: The ledgers, in the order in which they are copied.
@@ -335,34 +345,34 @@ def copy_each_ledger(
     if not rows:
         return
     row_ledger_ids = [row.ledger_id for row in rows]
-    permission, refused_steps = permit_each_ledger(
-        situation.run, ActionKind.RECOVER, title, findings, [bookie], row_ledger_ids
+    step_permission, refused_steps = permit_each_ledger(
+        plan_facts.run, ActionKind.RECOVER, title, findings, [bookie], row_ledger_ids
     )
     yield from refused_steps
-    if permission is None:
+    if step_permission is None:
         return
-    permitted_ledger_ids = ledgers_of_permission(permission)
+    permitted_ledger_ids = ledgers_of_permission(step_permission)
     permitted_rows = [row for row in rows if row.ledger_id in permitted_ledger_ids]
     # Stable: of equally needed ledgers those with the fewest copies stay first.
-    permitted_rows.sort(key=lambda row: row.ledger_id not in situation.dependent_ledgers)
+    permitted_rows.sort(key=lambda row: row.ledger_id not in plan_facts.dependent_ledgers)
     ledgers = [row.as_planned_ledger() for row in permitted_rows]
     ledger_count = len(ledgers) + unlisted_count
     placeholder_values = {
         "BOOKIE": bookie,
         **ledger_placeholder_values([planned_ledger.ledger_id for planned_ledger in ledgers]),
     }
-    unlocked_conditions = [Condition(Fact.LOCKED, "", "no")] if situation.facts.keeps_marks else []
+    unlocked_conditions = [Condition(Fact.LOCKED, "", "no")] if plan_facts.facts.keeps_marks else []
     purpose_text = f"before {stopping_bookie} stops" if stopping_bookie else "which lacks entries"
     yield make_step(
-        permission, f"{title.format(plural(ledger_count, 'ledger'))}, {purpose_text}", findings,
-        procedures.COPY_LEDGER.filled(permission, placeholder_values),
-        urgency=_copy_urgency(situation, urgency, permitted_ledger_ids),
+        step_permission, f"{title.format(plural(ledger_count, 'ledger'))}, {purpose_text}", findings,
+        procedures.COPY_LEDGER.filled(step_permission, placeholder_values),
+        urgency=_copy_urgency(plan_facts, urgency, permitted_ledger_ids),
         fewest_copies=groups.fewest_copies(permitted_ledger_ids) if groups else None,
-        bookie_id=bookie, effect_text=f"another bookie has the copies of {bookie}, and the metadata names it",
+        bookie_id=bookie, effect_text=f"other bookies have the copies, and replace {bookie} in the metadata",
         bytes=sum(row.bytes for row in permitted_rows),
         risk_text=f"load; copies are made, the metadata is rewritten, and {bookie} deletes its own copies",
-        undo_text="none is needed: only entries with another copy are deleted",
-        ledgers=ledgers, ledger_count=ledger_count, expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        undo_text="no undo is needed: an entry is deleted only if it has another copy",
+        ledgers=ledgers, ledger_count=ledger_count, expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[Condition(Fact.VERSION, "", "as listed"), *unlocked_conditions],
         done_conditions=[Condition(Fact.NAMES, bookie, "no")],
     )  # fmt: skip

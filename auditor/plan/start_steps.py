@@ -18,26 +18,26 @@ from auditor.model.holds import ActionKind, FactReason
 from auditor.model.plan import EXPIRY_MS, Condition, Fact, PlanStep, RefusedStep
 from auditor.plan.bookie_steps import refuse_last_of_set
 from auditor.plan.parts import make_step, permit_or_refuse, read_ledgers
-from auditor.plan.situation import EXCHANGE_CHECKS, MAX_LEDGERS, FindingGroups, Situation
+from auditor.plan.plan_facts import EXCHANGE_CHECKS, MAX_LEDGERS, FindingGroups, PlanFacts
 
 Steps = Iterator[PlanStep | RefusedStep]
 
 _MAX_NAMES_SHOWN = 5
 
 
-def put_disks_back(situation: Situation) -> Steps:
+def put_disks_back(plan_facts: PlanFacts) -> Steps:
     """Yield a step for each set of bookies that exchanged disks or directories."""
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in situation.findings_of_checks(*EXCHANGE_CHECKS):
-        if row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] in situation.exchanged_disks:
+    for row in plan_facts.findings_of_checks(*EXCHANGE_CHECKS):
+        if row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] in plan_facts.exchanged_disks:
             rows[row["bookie_id"]].append(row)
-            situation.addressed_counts[row["id"]] += 1
+            plan_facts.addressed_counts[row["id"]] += 1
     exchange_partners = {name: _find_disk_partners(name, bookie_rows) for name, bookie_rows in rows.items()}
     remaining_bookies = sorted(rows)
     while remaining_bookies:
         linked_bookies = _find_linked_bookies(remaining_bookies[0], exchange_partners)
         remaining_bookies = [name for name in remaining_bookies if name not in linked_bookies]
-        yield _put_back_steps(situation, sorted(linked_bookies & rows.keys()), rows)
+        yield _put_back_steps(plan_facts, sorted(linked_bookies & rows.keys()), rows)
 
 
 def _find_disk_partners(bookie: str, rows: list[dict[str, Any]]) -> set[str]:
@@ -59,7 +59,7 @@ def _find_linked_bookies(bookie: str, exchange_partners: Mapping[str, set[str]])
 
 
 def _put_back_steps(
-    situation: Situation, bookies: list[str], rows: Mapping[str, list[dict[str, Any]]]
+    plan_facts: PlanFacts, bookies: list[str], rows: Mapping[str, list[dict[str, Any]]]
 ) -> PlanStep | RefusedStep:
     groups, directory_texts = FindingGroups(), dict[str, None]()
     finding_subjects: list[str] = []
@@ -75,26 +75,28 @@ def _put_back_steps(
                 ] = None
     names = first_names(bookies, _MAX_NAMES_SHOWN)
     title = f"put the disks of {names} back in their places"
-    running_bookies = [name for name in bookies if situation.bookies.get(name, {}).get("registered")]
-    objects = [bookie_object(name) for name in running_bookies]
-    permission = permit_or_refuse(situation.run, ActionKind.STOP, title, groups.plan_findings(), *objects)
-    if isinstance(permission, RefusedStep):
-        return permission
-    if holders := situation.stop_set.last_holders(*running_bookies):
-        return refuse_last_of_set(situation, ActionKind.STOP, title, groups, running_bookies, holders)
-    situation.stop_set.add(*running_bookies)
+    running_bookies = [name for name in bookies if plan_facts.bookies.get(name, {}).get("registered")]
+    action_objects = [bookie_object(name) for name in running_bookies]
+    step_permission = permit_or_refuse(
+        plan_facts.run, ActionKind.STOP, title, groups.plan_findings(), *action_objects
+    )
+    if isinstance(step_permission, RefusedStep):
+        return step_permission
+    if holders := plan_facts.stop_set.last_holders(*running_bookies):
+        return refuse_last_of_set(plan_facts, ActionKind.STOP, title, groups, running_bookies, holders)
+    plan_facts.stop_set.add(*running_bookies)
     stop_commands = [
-        procedures.stop_bookie(permission, name, "releases its disks") for name in running_bookies
+        procedures.stop_bookie(step_permission, name, "releases its disks") for name in running_bookies
     ]
     return make_step(
-        permission, title, groups.plan_findings(),
-        [*stop_commands, procedures.exchange_disks(permission, running_bookies, [*directory_texts])],
+        step_permission, title, groups.plan_findings(),
+        [*stop_commands, procedures.exchange_disks(step_permission, running_bookies, [*directory_texts])],
         urgency=groups.urgency,
-        effect_text=f"each of {names} has its own data again; nothing is copied. Audit before it starts",
+        effect_text=f"each of {names} has its own data again; nothing is copied. Audit before they start",
         risk_text="load; none of their copies can be read while they are stopped",
         undo_text="exchange the disks again",
         preconditions=["VERSION in each directory names the bookie of the directory; never copy VERSION"],
-        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[Condition(Fact.FINDING, subject, "there") for subject in finding_subjects],
         done_conditions=[Condition(Fact.FINDING, subject, "gone") for subject in finding_subjects],
     )  # fmt: skip
@@ -103,58 +105,66 @@ def _put_back_steps(
 _START_REASONS = {FactReason.NO_MEMBER_REGISTERED, FactReason.COPIES_ON_DOWN_BOOKIES}
 
 
-def start_bookies(situation: Situation) -> Steps:
+def start_bookies(plan_facts: PlanFacts) -> Steps:
     """Yield a start for each bookie that is down and may have entries that no registered bookie has."""
-    holds = (
-        hold
-        for hold in situation.run.holds.iterate_ledger_holds(ActionKind.RECOVER)
-        if hold.reason in _START_REASONS
+    action_holds = (
+        action_hold
+        for action_hold in plan_facts.run.holds.iterate_ledger_holds(ActionKind.RECOVER)
+        if action_hold.reason in _START_REASONS
     )
-    ledger_keys = (hold.key.removeprefix("0/") for hold in holds if hold.key.startswith("0/"))
-    ids = [int(ledger_key) for ledger_key in islice(ledger_keys, MAX_LEDGERS)]
+    ledger_keys = (
+        action_hold.key.removeprefix("0/") for action_hold in action_holds if action_hold.key.startswith("0/")
+    )
+    ledger_ids = [int(ledger_key) for ledger_key in islice(ledger_keys, MAX_LEDGERS)]
     ledgers_of_bookie: dict[str, list[int]] = defaultdict(list)
-    lacking_by_ledger = _read_lacking_bookies(situation, ids)
-    for ledger, row in sorted(read_ledgers(situation.run, ids).items()):
-        for name in sorted(row.members & {*situation.lost_bookies} - lacking_by_ledger.get(ledger, set())):
+    lacking_bookies_by_ledger = _read_lacking_bookies(plan_facts, ledger_ids)
+    for ledger, row in sorted(read_ledgers(plan_facts.run, ledger_ids).items()):
+        for name in sorted(
+            row.members & {*plan_facts.lost_bookies} - lacking_bookies_by_ledger.get(ledger, set())
+        ):
             ledgers_of_bookie[name].append(ledger)
     groups: dict[str, FindingGroups] = defaultdict(FindingGroups)
     for finding in (
-        situation.findings_of_checks("on-unregistered-bookie", "bookie-down") if ledgers_of_bookie else ()
+        plan_facts.findings_of_checks("on-unregistered-bookie", "bookie-down") if ledgers_of_bookie else ()
     ):
         groups[finding["bookie_id"]].add(finding)
     for name, ledgers in ledgers_of_bookie.items():
-        yield _start_step(situation, name, ledgers, groups[name])
+        yield _start_step(plan_facts, name, ledgers, groups[name])
 
 
-def _read_lacking_bookies(situation: Situation, ids: list[int]) -> dict[int, set[str]]:
+def _read_lacking_bookies(plan_facts: PlanFacts, ledger_ids: list[int]) -> dict[int, set[str]]:
     """Return the bookies that lack entries, by ledger. Ledgers without such a bookie may be left out."""
-    row_filter = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
-    rows = situation.run.table("judged", ["ledger_id", "missing"], row_filter).to_pylist() if ids else []
-    return {row["ledger_id"]: {replica["bookie_id"] for replica in row["missing"] or ()} for row in rows}
+    row_filter = ds.field("ledger_id").isin(ledger_ids) & (ds.field("scope_id") == 0)
+    rows = (
+        plan_facts.run.table("judged", ["ledger_id", "missing"], row_filter).to_pylist() if ledger_ids else []
+    )
+    return {
+        row["ledger_id"]: {replica_row["bookie_id"] for replica_row in row["missing"] or ()} for row in rows
+    }
 
 
 def _start_step(
-    situation: Situation, bookie: str, ledgers: list[int], groups: FindingGroups
+    plan_facts: PlanFacts, bookie: str, ledgers: list[int], groups: FindingGroups
 ) -> PlanStep | RefusedStep:
     ledger_count_text = plural(len(ledgers), "ledger")
     title = f"start {bookie}: it should have entries of {ledger_count_text} that registered bookies lack"
-    permission = permit_or_refuse(
-        situation.run, ActionKind.START, title, groups.plan_findings(), bookie_object(bookie)
+    step_permission = permit_or_refuse(
+        plan_facts.run, ActionKind.START, title, groups.plan_findings(), bookie_object(bookie)
     )
-    if isinstance(permission, RefusedStep):
-        return permission
-    situation.starting_bookies.add(bookie)
+    if isinstance(step_permission, RefusedStep):
+        return step_permission
+    plan_facts.starting_bookies.add(bookie)
     return make_step(
-        permission, title, groups.plan_findings(), [procedures.start_bookie(permission, bookie)],
+        step_permission, title, groups.plan_findings(), [procedures.start_bookie(step_permission, bookie)],
         urgency=Urgency.LOST,
         bookie_id=bookie,
         effect_text=f"clients and workers can read {ledger_count_text} again; then audit again",
-        risk_text="none; its garbage collector runs again", undo_text="none is needed",
+        risk_text="none; its garbage collector runs again", undo_text="no undo is needed",
         preconditions=[
             "it starts with its own disks, which should have entries of ledger "
             f"{first_names([str(ledger) for ledger in ledgers], _MAX_NAMES_SHOWN)}"
         ],
-        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[Condition(Fact.REGISTERED, bookie, "no")],
         done_conditions=[Condition(Fact.REGISTERED, bookie, "yes")],
     )  # fmt: skip

@@ -46,53 +46,72 @@ def planned_ledger_ids(plan: RepairPlan) -> frozenset[int]:
     return frozenset(int(ledger.ledger_id) for step in plan.steps for ledger in step.ledgers)
 
 
-def check_plan(plan: RepairPlan, cluster: Answers, time_ms: int | None = None) -> PlanCheck:
+def check_plan(plan: RepairPlan, cluster_state: Answers, time_ms: int | None = None) -> PlanCheck:
     """Check every condition of a plan against the present state of the cluster.
 
     Args:
         plan: The plan.
-        cluster: The state of the cluster.
-        time_ms: The current time, ms. None means the time of ``cluster``.
+        cluster_state: The state of the cluster.
+        time_ms: The current time, ms. None means the time of ``cluster_state``.
 
     Raises:
-        UsageError: ``cluster`` is the state of another cluster.
+        UsageError: ``cluster_state`` is the state of another cluster.
     """
-    if None not in (plan.instance_id, cluster.instance_id) and plan.instance_id != cluster.instance_id:
+    if (
+        None not in (plan.instance_id, cluster_state.instance_id)
+        and plan.instance_id != cluster_state.instance_id
+    ):
         raise UsageError(
-            f"{cluster.source_text}: cluster instance {cluster.instance_id}; "
+            f"{cluster_state.source_text}: cluster instance {cluster_state.instance_id}; "
             f"the plan is for {plan.instance_id}"
         )
-    time = cluster.time if time_ms is None else max(time_ms, cluster.time)
-    if cluster.run is not None:
-        cluster.run.holds.now = cluster.time if time_ms is None else time_ms
-    is_from_future = time_ms is not None and max(plan.scan_time, cluster.time) - time_ms > MAX_CLOCK_AHEAD_MS
-    steps = tuple(_check_step(step, cluster, time, is_from_future) for step in plan.steps)
-    if cluster.joint_holders is not None:
+    time = cluster_state.time if time_ms is None else max(time_ms, cluster_state.time)
+    if cluster_state.run is not None:
+        cluster_state.run.holds.now = cluster_state.time if time_ms is None else time_ms
+    is_from_future = (
+        time_ms is not None and max(plan.scan_time, cluster_state.time) - time_ms > MAX_CLOCK_AHEAD_MS
+    )
+    steps = tuple(_check_step(step, cluster_state, time, is_from_future) for step in plan.steps)
+    if cluster_state.joint_holders is not None:
         steps_and_checks = zip(plan.steps, steps, strict=True)
-        steps = forbid_last_stops(steps_and_checks, cluster.mode_by_bookie, cluster.joint_holders)
-    return PlanCheck(cluster.source_text, cluster.time, plan.expires, time > plan.expires, steps)
+        steps = forbid_last_stops(steps_and_checks, cluster_state.mode_by_bookie, cluster_state.joint_holders)
+    return PlanCheck(cluster_state.source_text, cluster_state.time, plan.expires, time > plan.expires, steps)
 
 
-def _check_step(step: PlanStep, cluster: Answers, time: int, is_from_future: bool) -> StepCheck:
-    permission = permission_without_run(step) if cluster.run is None else ask_gate(step, cluster.run)
+def _check_step(step: PlanStep, cluster_state: Answers, time: int, is_from_future: bool) -> StepCheck:
+    step_permission = (
+        permission_without_run(step) if cluster_state.run is None else ask_gate(step, cluster_state.run)
+    )
     if is_from_future:
-        permission = replace(permission, unknown_reasons=(*permission.unknown_reasons, FUTURE_REASON))
-    states = {ledger.ledger_id: _ledger_state(step, ledger, cluster, permission) for ledger in step.ledgers}
-    state_counts = Counter(states.values())
-    premises = [condition for condition in step.requires if condition.fact not in LEDGER_FACTS]
-    goals = [condition for condition in step.done_when if condition.fact not in LEDGER_FACTS]
-    has_ledger_goals = len(goals) < len(step.done_when)
-    is_done = _all_true(is_condition_met(condition, cluster, step.bookie_id) for condition in goals)
-    if has_ledger_goals:
-        is_done = is_done and (state_counts[StepState.DONE] == len(states))
+        step_permission = replace(
+            step_permission, unknown_reasons=(*step_permission.unknown_reasons, FUTURE_REASON)
+        )
+    ledger_states = {
+        ledger.ledger_id: _ledger_state(step, ledger, cluster_state, step_permission)
+        for ledger in step.ledgers
+    }
+    state_counts = Counter(ledger_states.values())
+    required_conditions = [condition for condition in step.requires if condition.fact not in LEDGER_FACTS]
+    done_conditions = [condition for condition in step.done_when if condition.fact not in LEDGER_FACTS]
+    has_ledger_conditions = len(done_conditions) < len(step.done_when)
+    is_done = _all_true(
+        is_condition_met(condition, cluster_state, step.bookie_id) for condition in done_conditions
+    )
+    if has_ledger_conditions:
+        is_done = is_done and (state_counts[StepState.DONE] == len(ledger_states))
     reasons: list[str] = []
-    if is_done and len(states) < step.ledger_count and has_ledger_goals:
+    if is_done and len(ledger_states) < step.ledger_count and has_ledger_conditions:
         state = StepState.UNKNOWN
-        reasons.append(f"the {len(states):,} listed ledgers of {step.ledger_count:,} are done: plan again")
+        reasons.append(
+            f"{len(ledger_states):,} of {step.ledger_count:,} ledgers are listed, and these are done: "
+            "plan again"
+        )
     elif is_done:
         state = StepState.DONE
     else:
-        state, reasons = _state_of_unfinished_step(step, premises, states, cluster, permission, time)
+        state, reasons = _state_of_unfinished_step(
+            step, required_conditions, ledger_states, cluster_state, step_permission, time
+        )
     return StepCheck(
         step.number, step.kind, step.about, state, tuple(reasons),
         *(
@@ -104,124 +123,165 @@ def _check_step(step: PlanStep, cluster: Answers, time: int, is_from_future: boo
 
 def _state_of_unfinished_step(
     step: PlanStep,
-    premises: Iterable[Condition],
-    states: dict[str, StepState],
-    cluster: Answers,
-    permission: StepPermission,
+    required_conditions: Iterable[Condition],
+    ledger_states: dict[str, StepState],
+    cluster_state: Answers,
+    step_permission: StepPermission,
     time: int,
 ) -> tuple[StepState, list[str]]:
     """Return the state of a step that is not done, and the reasons if its conditions are not met.
 
     The list of reasons is empty if all conditions are met.
     """
-    answers = {condition: is_condition_met(condition, cluster, step.bookie_id) for condition in premises}
-    faults = [
-        f"not true: {condition_text(condition)}" for condition, answer in answers.items() if answer is False
+    truth_by_condition = {
+        condition: is_condition_met(condition, cluster_state, step.bookie_id)
+        for condition in required_conditions
+    }
+    false_condition_texts = [
+        f"not true: {condition_text(condition)}"
+        for condition, is_true in truth_by_condition.items()
+        if is_true is False
     ]
-    doubts = [
-        f"not known: {condition_text(condition)}" for condition, answer in answers.items() if answer is None
+    unknown_condition_texts = [
+        f"not known: {condition_text(condition)}"
+        for condition, is_true in truth_by_condition.items()
+        if is_true is None
     ]
-    faults += [f"not allowed because of a hold: {sentence}" for sentence in permission.forbidden_reasons]
-    doubts += [f"not permitted: {sentence}" for sentence in permission.unknown_reasons]
-    for state, reasons, label in (
-        (StepState.CHANGED, faults, "changed"), (StepState.UNKNOWN, doubts, "not known"),
+    false_condition_texts += [
+        f"not allowed because of a hold: {reason_sentence}"
+        for reason_sentence in step_permission.forbidden_reasons
+    ]
+    unknown_condition_texts += [
+        f"not permitted: {reason_sentence}" for reason_sentence in step_permission.unknown_reasons
+    ]
+    for state, reasons, state_text in (
+        (StepState.CHANGED, false_condition_texts, "changed"),
+        (StepState.UNKNOWN, unknown_condition_texts, "not known"),
     ):  # fmt: skip
-        if ids := [id for id, ledger_state in states.items() if ledger_state is state]:
-            reasons.append(f"{label}: ledgers {first_names(ids, _MAX_IDS_SHOWN)}")
-    if doubts and cluster.fingerprints is None:
-        facts = {condition.fact for condition in step.requires}
+        if ledger_ids := [
+            ledger_id for ledger_id, ledger_state in ledger_states.items() if ledger_state is state
+        ]:
+            reasons.append(f"{state_text}: ledgers {first_names(ledger_ids, _MAX_IDS_SHOWN)}")
+    if unknown_condition_texts and cluster_state.fingerprints is None:
+        required_facts = {condition.fact for condition in step.requires}
         for required_fact, audit_text in _AUDIT_TEXT_BY_FACT.items():
-            if required_fact in facts:
-                doubts.append(f"a store cannot show this, but {audit_text} can: use plan check --run")
-    if step.kind is ActionKind.WAIT and cluster.time > step.expires:
-        faults.append("AutoRecovery should have copied the ledgers by now")
+            if required_fact in required_facts:
+                unknown_condition_texts.append(
+                    f"a store cannot show this, but {audit_text} can: use plan check --run"
+                )
+    if step.kind is ActionKind.WAIT and cluster_state.time > step.expires:
+        false_condition_texts.append("AutoRecovery should have copied the ledgers by now")
     elif time > step.expires:
-        doubts.append("the step has expired: plan again")
-    if faults:
-        return StepState.CHANGED, faults
-    return (StepState.UNKNOWN, doubts) if doubts else (StepState.TRUE, [])
+        unknown_condition_texts.append("the step has expired: plan again")
+    if false_condition_texts:
+        return StepState.CHANGED, false_condition_texts
+    return (StepState.UNKNOWN, unknown_condition_texts) if unknown_condition_texts else (StepState.TRUE, [])
 
 
 def _ledger_state(
-    step: PlanStep, ledger: PlannedLedger, cluster: Answers, permission: StepPermission
+    step: PlanStep, ledger: PlannedLedger, cluster_state: Answers, step_permission: StepPermission
 ) -> StepState:
-    goals = [condition for condition in step.done_when if condition.fact in LEDGER_FACTS]
-    if goals and _all_true(is_met_for_ledger(condition, ledger, cluster) for condition in goals):
+    done_conditions = [condition for condition in step.done_when if condition.fact in LEDGER_FACTS]
+    if done_conditions and _all_true(
+        is_met_for_ledger(condition, ledger, cluster_state) for condition in done_conditions
+    ):
         return StepState.DONE
-    if ledger.ledger_id in permission.held_ledgers:
+    if ledger.ledger_id in step_permission.held_ledgers:
         return StepState.CHANGED
-    premises = [condition for condition in step.requires if condition.fact in LEDGER_FACTS]
-    answer = _all_true(is_met_for_ledger(condition, ledger, cluster) for condition in premises)
-    return {True: StepState.TRUE, False: StepState.CHANGED, None: StepState.UNKNOWN}[answer]
+    required_conditions = [condition for condition in step.requires if condition.fact in LEDGER_FACTS]
+    is_true = _all_true(
+        is_met_for_ledger(condition, ledger, cluster_state) for condition in required_conditions
+    )
+    return {True: StepState.TRUE, False: StepState.CHANGED, None: StepState.UNKNOWN}[is_true]
 
 
-def is_condition_met(condition: Condition, cluster: Answers, bookie: str | None = None) -> bool | None:
+def is_condition_met(condition: Condition, cluster_state: Answers, bookie: str | None = None) -> bool | None:
     """Return whether a condition that is not about single ledgers is met; None if unknown.
 
     ``bookie`` is the bookie of the step; a finding in the condition is about it.
     """
-    condition_subject, value = condition.of, condition.value
+    condition_subject, expected_value = condition.of, condition.value
     if condition.fact in (Fact.REGISTERED, Fact.COOKIE):
-        values = cluster.mode_by_bookie if condition.fact is Fact.REGISTERED else cluster.digest_by_bookie
-        if condition_subject in values:
-            return value == "yes" or values[condition_subject] == value
-        is_known = cluster.are_bookies_listed and condition_subject not in cluster.unclear_bookies
-        return value in ("no", "none") if is_known else None
+        bookie_values = (
+            cluster_state.mode_by_bookie
+            if condition.fact is Fact.REGISTERED
+            else cluster_state.digest_by_bookie
+        )
+        if condition_subject in bookie_values:
+            return expected_value == "yes" or bookie_values[condition_subject] == expected_value
+        is_known = cluster_state.are_bookies_listed and condition_subject not in cluster_state.unclear_bookies
+        return expected_value in ("no", "none") if is_known else None
     if condition.fact is Fact.NAMED:
         return (
             None
-            if cluster.named_bookies is None
-            else (condition_subject in cluster.named_bookies) == (value == "yes")
+            if cluster_state.named_bookies is None
+            else (condition_subject in cluster_state.named_bookies) == (expected_value == "yes")
         )
     if condition.fact is Fact.FINDING:
-        return _is_finding_met(condition_subject, value, cluster, bookie)
-    answer = cluster.replication_state if condition.fact is Fact.REPLICATION else cluster.auditor_state
-    return None if answer is None else answer == value
+        return _is_finding_met(condition_subject, expected_value, cluster_state, bookie)
+    is_true = (
+        cluster_state.replication_state if condition.fact is Fact.REPLICATION else cluster_state.auditor_state
+    )
+    return None if is_true is None else is_true == expected_value
 
 
-def _is_finding_met(condition_subject: str, value: str, cluster: Answers, bookie: str | None) -> bool | None:
-    """Return whether a finding is in the state ``value`` ("there" or "gone"); None if unknown.
+def _is_finding_met(
+    condition_subject: str, expected_value: str, cluster_state: Answers, bookie: str | None
+) -> bool | None:
+    """Return whether a finding is in the state ``expected_value`` ("there" or "gone"); None if unknown.
 
     It is unknown if the newer run did not look for the finding again.
     """
-    id, fingerprint, *named_bookies = condition_subject.split(" ", 2)
+    check_id, fingerprint, *named_bookies = condition_subject.split(" ", 2)
     bookie = named_bookies[0] if named_bookies else bookie
-    if cluster.fingerprints is None:
+    if cluster_state.fingerprints is None:
         return None
-    if fingerprint in cluster.fingerprints:
-        return value == "there"
-    return value == "gone" if id not in cluster.blind_checks and bookie in cluster.read_bookies else None
+    if fingerprint in cluster_state.fingerprints:
+        return expected_value == "there"
+    return (
+        expected_value == "gone"
+        if check_id not in cluster_state.blind_checks and bookie in cluster_state.read_bookies
+        else None
+    )
 
 
-def is_met_for_ledger(condition: Condition, ledger: PlannedLedger, cluster: Answers) -> bool | None:
+def is_met_for_ledger(condition: Condition, ledger: PlannedLedger, cluster_state: Answers) -> bool | None:
     """Return whether a condition is met for a ledger; None if unknown.
 
     The ensembles of a deleted ledger count as empty.
     """
-    id, ledger_answers, is_expected = int(ledger.ledger_id), cluster.ledgers, condition.value == "yes"
-    row = ledger_answers.rows.get(id)
-    if row is None and id in ledger_answers.unseen_ids:
+    ledger_id, ledger_answers, is_fact_expected = (
+        int(ledger.ledger_id),
+        cluster_state.ledgers,
+        condition.value == "yes",
+    )
+    row = ledger_answers.rows.get(ledger_id)
+    if row is None and ledger_id in ledger_answers.unseen_ids:
         return None
     match condition.fact:
         case Fact.LISTED:
-            return (row is not None) == is_expected
+            return (row is not None) == is_fact_expected
         case Fact.VERSION:
             return row is not None and (row.version, row.state) == (ledger.version, ledger.state)
         case Fact.NAMES:
             if row is not None and row.state is None:
                 return None
-            return (row is not None and condition.of in row.members) == is_expected
+            return (row is not None and condition.of in row.members) == is_fact_expected
         case Fact.QUEUED:
             is_member = row is not None and condition.of in row.members
-            is_marked = None if ledger_answers.marked_ids is None else id in ledger_answers.marked_ids
-            return is_expected if not is_member else (None if is_marked is None else is_marked == is_expected)
-    ids_by_fact = {
+            is_marked = None if ledger_answers.marked_ids is None else ledger_id in ledger_answers.marked_ids
+            return (
+                is_fact_expected
+                if not is_member
+                else (None if is_marked is None else is_marked == is_fact_expected)
+            )
+    ledger_ids_by_fact = {
         Fact.MARKED: ledger_answers.marked_ids,
         Fact.LOCKED: ledger_answers.locked_ids,
         Fact.UNOWNED: ledger_answers.unowned_ids,
     }
-    ids = ids_by_fact[condition.fact]
-    return None if ids is None else (id in ids) == is_expected
+    ledger_ids = ledger_ids_by_fact[condition.fact]
+    return None if ledger_ids is None else (ledger_id in ledger_ids) == is_fact_expected
 
 
 def _all_true(truth_values: Iterable[bool | None]) -> bool | None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby, islice
 from types import MappingProxyType
 
-from auditor.actions.commands import Blanks, fill_command, kind_of_command, permit_command
+from auditor.actions.commands import PlaceholderValues, fill_command, kind_of_command, permit_command
 from auditor.actions.gate import HeldRun, permit
 from auditor.actions.objects import bookie
 from auditor.checks import BY_ID, Check
@@ -107,7 +107,7 @@ def entry_runs_of_class(finding: Finding, max_entry_runs: int) -> tuple[list[tup
 
 def advice(
     check: Check,
-    placeholders: Blanks,
+    placeholders: PlaceholderValues,
     width: int,
     indent: str = "",
     scope_id: int | None = 0,
@@ -169,7 +169,7 @@ def advice(
     return lines
 
 
-def _start_refusal_text(check: Check, placeholders: Blanks, run: HeldRun | None) -> str | None:
+def _start_refusal_text(check: Check, placeholders: PlaceholderValues, run: HeldRun | None) -> str | None:
     """Return the reason why the bookie in ``placeholders`` must not be started.
 
     None if the start is permitted, or if the check does not ask for a start.
@@ -183,7 +183,7 @@ def _start_refusal_text(check: Check, placeholders: Blanks, run: HeldRun | None)
 
 def _command_lines(
     command: Command,
-    placeholders: Blanks,
+    placeholders: PlaceholderValues,
     width: int,
     indent: str,
     finding: Finding | None,
@@ -279,7 +279,7 @@ def advice_lines(
 
 def check_page_lines(
     check: Check,
-    placeholders: Blanks,
+    placeholders: PlaceholderValues,
     width: int,
     indent: str,
     count: int,

@@ -30,56 +30,57 @@ class LoadSums:
     def __init__(self) -> None:
         self._sums = np.zeros((0, 4), np.int64)
 
-    def add(self, windows: Windows, numbers: BookieNumbers) -> None:
+    def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
         """Add windows. All windows of a ledger must be in the same call."""
-        self._sums = pad_sums(self._sums, len(numbers), padded_axis=0)
+        self._sums = pad_sums(self._sums, len(bookie_numbering), padded_axis=0)
         window_rows, copy_columns = np.nonzero(windows.bookies != NO_BOOKIE)
         bookie_numbers = windows.bookies[window_rows, copy_columns]
         np.add.at(self._sums[:, _ENTRIES_COLUMN], bookie_numbers, windows.entries[window_rows])
         np.add.at(self._sums[:, _BYTES_COLUMN], bookie_numbers, windows.bytes[window_rows])
-        for sum_column, row_selection in (
+        for sum_column, copy_selection in (
             (_LEDGERS_COLUMN, slice(None)),
             (_OPEN_ENSEMBLES_COLUMN, windows.is_open_end[window_rows]),
         ):
             ledger_bookie_pairs = distinct_values(
-                windows.ledger[window_rows][row_selection] * len(numbers) + bookie_numbers[row_selection]
+                windows.ledger[window_rows][copy_selection] * len(bookie_numbering)
+                + bookie_numbers[copy_selection]
             )
             np.add.at(
                 self._sums[:, sum_column],
-                ledger_bookie_pairs % len(numbers),
-                windows.equal_ledger_counts[ledger_bookie_pairs // len(numbers)],
+                ledger_bookie_pairs % len(bookie_numbering),
+                windows.equal_ledger_counts[ledger_bookie_pairs // len(bookie_numbering)],
             )
 
     def result(
         self,
         run: RunReader,
-        numbers: BookieNumbers,
+        bookie_numbering: BookieNumbers,
         mode_by_bookie: Mapping[str, str | None],
         locations: Locations,
         levels: list[Level],
     ) -> Balance:
         """Return the loads of all bookies, domains and disks. Each list has the largest load first."""
-        load_sums = pad_sums(self._sums, len(numbers), padded_axis=0)
+        load_sums = pad_sums(self._sums, len(bookie_numbering), padded_axis=0)
         disks = disk_loads(run)
         log_bytes_by_bookie: Counter[str] = Counter()
         for disk in disks or ():
             log_bytes_by_bookie[disk.bookie] += disk.bytes
         # With few open ledgers some bookies are in none of their ensembles by chance.
         writable_count = sum(mode == "writable" for mode in mode_by_bookie.values())
-        is_idle_by_choice = (
+        is_idle_unlikely_by_chance = (
             writable_count > 0
             and (1 - 1 / writable_count) ** int(load_sums[:, _OPEN_ENSEMBLES_COLUMN].sum()) < _MAX_IDLE_CHANCE
         )
         loads = []
-        for name, row in zip(numbers.names, load_sums.tolist(), strict=True):
-            ledgers, entries, stored_bytes, open_ledgers = row
+        for bookie, sums_of_bookie in zip(bookie_numbering.names, load_sums.tolist(), strict=True):
+            ledgers, entries, stored_bytes, open_ledgers = sums_of_bookie
             load = BookieLoad(
-                name, ledgers, entries, stored_bytes, open_ledgers, log_bytes_by_bookie.get(name)
+                bookie, ledgers, entries, stored_bytes, open_ledgers, log_bytes_by_bookie.get(bookie)
             )
-            is_bookie = load.ledgers or name in mode_by_bookie
+            is_listed_bookie = load.ledgers or bookie in mode_by_bookie
             idle_reason = (
-                _idle_reason(name, mode_by_bookie, locations, is_idle_by_choice)
-                if is_bookie and not load.open_ensembles
+                _idle_reason(bookie, mode_by_bookie, locations, is_idle_unlikely_by_chance)
+                if is_listed_bookie and not load.open_ensembles
                 else None
             )
             loads.append(replace(load, idle=idle_reason))
@@ -92,7 +93,10 @@ class LoadSums:
 
 
 def _idle_reason(
-    name: str, mode_by_bookie: Mapping[str, str | None], locations: Locations, is_idle_by_choice: bool
+    name: str,
+    mode_by_bookie: Mapping[str, str | None],
+    locations: Locations,
+    is_idle_unlikely_by_chance: bool,
 ) -> str | None:
     """Return a possible reason why a bookie is in no ensemble of an open ledger; None if it may be chance."""
     mode = mode_by_bookie.get(name)
@@ -100,32 +104,37 @@ def _idle_reason(
         return "it is not registered" if any(mode_by_bookie.values()) else None
     if mode == "readonly":
         return "it is registered as read-only"
-    if not is_idle_by_choice:
+    if not is_idle_unlikely_by_chance:
         return None
     bookie_counts_by_depth = Counter(
-        path.count("/") for bookie in locations.by_bookie if (path := locations.path(bookie)) is not None
+        location_path.count("/")
+        for located_bookie in locations.by_bookie
+        if (location_path := locations.path(located_bookie)) is not None
     )
-    path = locations.path(name) or DEFAULT_RACK
-    if bookie_counts_by_depth and path.count("/") != max(
+    location_path = locations.path(name) or DEFAULT_RACK
+    if bookie_counts_by_depth and location_path.count("/") != max(
         bookie_counts_by_depth, key=lambda depth: bookie_counts_by_depth[depth]
     ):
-        return f"its location {path} has another depth than most: the server leaves it out of its topology"
+        return (
+            f"its location {location_path} has another depth than most: "
+            "the server leaves it out of its topology"
+        )
     if locations.groups(name):
         return f"it is in group {', '.join(locations.groups(name))}: open ledgers may use other groups"
     return "no open ledger uses it, and this run shows no reason"
 
 
 def _domain_loads(loads: list[BookieLoad], locations: Locations, level: Level) -> tuple[BookieLoad, ...]:
-    """Return the loads of the domains of one level. A ledger counts once for each of its bookies there."""
+    """Return the loads of the domains of one level. A ledger counts once per bookie in a domain."""
     domain_names = sorted(
         {domain for load in loads if (domain := locations.domain(load.name, level)) is not None}
     )
     domain_loads = []
     for name in domain_names:
         loads_of_domain = [load for load in loads if locations.domain(load.name, level) == name]
-        log_bytes_by_member = [load.disk for load in loads_of_domain]
+        disk_bytes_of_bookies = [load.disk for load in loads_of_domain]
         known_disk_bytes = [
-            log_byte_count for log_byte_count in log_bytes_by_member if log_byte_count is not None
+            disk_byte_count for disk_byte_count in disk_bytes_of_bookies if disk_byte_count is not None
         ]
         domain_loads.append(
             BookieLoad(
@@ -134,7 +143,7 @@ def _domain_loads(loads: list[BookieLoad], locations: Locations, level: Level) -
                 sum(load.entries for load in loads_of_domain),
                 sum(load.bytes for load in loads_of_domain),
                 sum(load.open_ensembles for load in loads_of_domain),
-                sum(known_disk_bytes) if len(known_disk_bytes) == len(log_bytes_by_member) else None,
+                sum(known_disk_bytes) if len(known_disk_bytes) == len(disk_bytes_of_bookies) else None,
             )
         )
     return tuple(sorted(domain_loads, key=_largest_first))
@@ -157,8 +166,8 @@ def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
     loads_by_disk: dict[tuple[str, str], DiskLoad] = {}
     keys_by_disk: dict[tuple[str, str], Longs] = {}
     used_shares = _used_shares(run)
-    columns = ["bookie_id", "directory", "kind", "scope_id", "ledger_id", "bytes", "entries"]
-    for batch in run.batches("tables/entry_logs", columns):
+    log_columns = ["bookie_id", "directory", "kind", "scope_id", "ledger_id", "bytes", "entries"]
+    for batch in run.batches("tables/entry_logs", log_columns):
         # Compaction can leave one log under two names. It counts once.
         is_compacted = pc.equal(batch["kind"], LogFileKind.COMPACTED.value).fill_null(False)
         log_rows = pa.table(batch.filter(pc.and_(batch["bookie_id"].is_valid(), pc.invert(is_compacted))))
@@ -171,22 +180,24 @@ def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
             .append_column("blank", has_unknown_entries)
             .group_by([*_DISK_COLUMNS])
         )
-        aggregations = [("bytes", "sum"), ("entries", "sum"), ("blank", "sum"), ("id", "distinct")]
-        for row in logs_by_disk.aggregate(aggregations).to_pylist():
+        sums_and_distinct_ids = [("bytes", "sum"), ("entries", "sum"), ("blank", "sum"), ("id", "distinct")]
+        for row in logs_by_disk.aggregate(sums_and_distinct_ids).to_pylist():
             disk_key = row["bookie_id"], row["directory"]
-            previous_load = loads_by_disk.get(
+            load_so_far = loads_by_disk.get(
                 disk_key, DiskLoad(*disk_key, 0, 0, 0, used_shares.get(disk_key[1]))
             )
-            ledger_keys = np.array([key for key in row["id_distinct"] if key is not None], np.int64)
+            ledger_keys = np.array(
+                [ledger_key for ledger_key in row["id_distinct"] if ledger_key is not None], np.int64
+            )
             keys_by_disk[disk_key] = distinct_values(
                 np.append(keys_by_disk.get(disk_key, ledger_keys[:0]), ledger_keys)
             )
-            has_entries = previous_load.entries is not None and not row["blank_sum"]
+            has_entries = load_so_far.entries is not None and not row["blank_sum"]
             loads_by_disk[disk_key] = replace(
-                previous_load,
+                load_so_far,
                 ledgers=len(keys_by_disk[disk_key]),
-                entries=(previous_load.entries or 0) + (row["entries_sum"] or 0) if has_entries else None,
-                bytes=previous_load.bytes + (row["bytes_sum"] or 0),
+                entries=(load_so_far.entries or 0) + (row["entries_sum"] or 0) if has_entries else None,
+                bytes=load_so_far.bytes + (row["bytes_sum"] or 0),
             )
     return tuple(sorted(loads_by_disk.values(), key=lambda load: (-load.bytes, load.bookie, load.directory)))
 
@@ -196,9 +207,9 @@ def _used_shares(run: RunReader) -> dict[str, float]:
 
     Directories of unknown share are left out.
     """
-    rows = run.table("disks", ["directory", "capacity_bytes", "free_bytes"]).to_pylist()
+    disk_rows = run.table("disks", ["directory", "capacity_bytes", "free_bytes"]).to_pylist()
     return {
         row["directory"]: 1 - row["free_bytes"] / row["capacity_bytes"]
-        for row in rows
+        for row in disk_rows
         if row["capacity_bytes"] and row["free_bytes"] is not None
     }

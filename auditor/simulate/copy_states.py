@@ -1,10 +1,10 @@
 """States of the copies of windows in the indexes of a run: present, missing or unknown.
 
-The table ``judged`` has a row for each ledger with an unequal replica. Most such replicas lack all their
-entries, so that whole windows lack a copy. If a replica lacks only some entries, its windows are cut into
-pieces. All entries of a piece are missing on the same bookies. If a bookie's index of a ledger was read only
-in part, all copies of the ledger on this bookie are unknown. A copy that is missing by the index, but may
-exist, is unknown too.
+The table ``judged`` has a row for each ledger with an unequal replica: a bookie whose index differs from the
+metadata. Most such replicas lack all their entries, so that whole windows lack a copy. If a replica lacks
+only some entries, its windows are cut into pieces. All entries of a piece are missing on the same bookies. If
+a bookie's index of a ledger was read only in part, all copies of the ledger on this bookie are unknown. A
+copy that is missing by the index, but may exist, is unknown too.
 """
 
 from collections import defaultdict
@@ -43,16 +43,20 @@ class CopyStates:
     unknown. If ``reads_missing_only``, unknown copies on seen bookies count as present, which saves memory.
     """
 
-    def __init__(self, run: RunDirectory, numbers: BookieNumbers, reads_missing_only: bool = False) -> None:
+    def __init__(
+        self, run: RunDirectory, bookie_numbering: BookieNumbers, reads_missing_only: bool = False
+    ) -> None:
         self.seen_bookies = _seen_bookies(run)
         self._states_kept = (MISSING,) if reads_missing_only else (MISSING, UNKNOWN)
-        self._numbers = numbers
+        self._numbers = bookie_numbering
         batches = list(self._read_exceptions(run))
-        ids, bookies, copy_states, counts, groups = zip(*batches, strict=True) if batches else ([],) * 5
+        ids, bookies, copy_states, missing_entry_counts, groups = (
+            zip(*batches, strict=True) if batches else ([],) * 5
+        )
         self._ids = np.concatenate([np.zeros((0, 2), np.int64), *ids])
         self._bookies = np.concatenate([np.zeros(0, np.int32), *bookies])
         self._states = np.concatenate([np.zeros(0, np.int8), *copy_states])
-        self._counts = np.concatenate([np.zeros(0, np.int64), *counts])
+        self._counts = np.concatenate([np.zeros(0, np.int64), *missing_entry_counts])
         self._groups = pa.chunked_array(list(groups), pa.binary()).combine_chunks()
         self._order_by_scope: dict[int, tuple[Longs, Longs]] = {}
         for scope_id in np.unique(self._ids[:, 0]).tolist():
@@ -62,11 +66,13 @@ class CopyStates:
 
     def add_copy_states(self, windows: Windows) -> Windows:
         """Return the windows with the states of their copies. Windows with a partly missing copy are cut."""
-        is_unseen = np.array([*(name not in self.seen_bookies for name in self._numbers.names), False])
-        copies = np.where(is_unseen[windows.bookies], np.int8(UNKNOWN), windows.copies)
-        ledger, copy_numbers = self._window_pairs(windows)
+        is_unseen_bookie = np.array(
+            [*(bookie not in self.seen_bookies for bookie in self._numbers.names), False]
+        )
+        copies = np.where(is_unseen_bookie[windows.bookies], np.int8(UNKNOWN), windows.copies)
+        ledger_numbers, copy_numbers = self._window_pairs(windows)
         first_windows, end_windows = (
-            np.searchsorted(windows.ledger, ledger, insertion_side) for insertion_side in ("left", "right")
+            np.searchsorted(windows.ledger, ledger_numbers, search_side) for search_side in ("left", "right")
         )
         window_rows, copy_numbers = (
             _range_positions(first_windows, end_windows),
@@ -82,42 +88,49 @@ class CopyStates:
         np.add.at(entry_counts, copy_numbers, windows.entries[window_rows])
         is_whole_window = (entry_counts == self._counts)[copy_numbers] | (self._counts < 0)[copy_numbers]
         is_whole_window &= ~windows.is_open_end[window_rows]
-        whole_rows, copy_columns = np.nonzero(is_on_bookie & is_whole_window[:, None])
-        copies[window_rows[whole_rows], copy_columns] = np.maximum(
-            copies[window_rows[whole_rows], copy_columns], self._states[copy_numbers[whole_rows]]
+        whole_window_pairs, copy_columns = np.nonzero(is_on_bookie & is_whole_window[:, None])
+        copies[window_rows[whole_window_pairs], copy_columns] = np.maximum(
+            copies[window_rows[whole_window_pairs], copy_columns],
+            self._states[copy_numbers[whole_window_pairs]],
         )
         windows = replace(windows, copies=copies)
-        is_partial = ~is_whole_window & ~windows.is_open_end[window_rows]
+        is_partly_missing = ~is_whole_window & ~windows.is_open_end[window_rows]
         return (
             self._split_windows(
-                windows, window_rows[is_partial], copy_numbers[is_partial], is_on_bookie[is_partial]
+                windows,
+                window_rows[is_partly_missing],
+                copy_numbers[is_partly_missing],
+                is_on_bookie[is_partly_missing],
             )
-            if is_partial.any()
+            if is_partly_missing.any()
             else windows
         )
 
     def flag_uncertain_ledgers(self, segments: SegmentColumns) -> Bools:
         """Flag the ledgers that have a missing or unknown copy, besides copies of their open end."""
-        is_unseen = np.array([name not in self.seen_bookies for name in self._numbers.names], bool)
-        is_uncertain = segments.any_of_members(is_unseen[segments.members])
-        for scope_id, (ids, _) in self._order_by_scope.items():
-            id_positions = np.minimum(np.searchsorted(ids, segments.ids[:, 1]), len(ids) - 1)
-            is_uncertain |= (segments.ids[:, 0] == scope_id) & (ids[id_positions] == segments.ids[:, 1])
+        is_unseen_bookie = np.array([bookie not in self.seen_bookies for bookie in self._numbers.names], bool)
+        is_uncertain = segments.any_of_members(is_unseen_bookie[segments.members])
+        for scope_id, (ledger_ids, _) in self._order_by_scope.items():
+            id_positions = np.minimum(np.searchsorted(ledger_ids, segments.ids[:, 1]), len(ledger_ids) - 1)
+            is_uncertain |= (segments.ids[:, 0] == scope_id) & (
+                ledger_ids[id_positions] == segments.ids[:, 1]
+            )
         return is_uncertain
 
     def _window_pairs(self, windows: Windows) -> tuple[Longs, Longs]:
         """Return two arrays with one element for each missing or unknown copy of the windows' ledgers.
 
-        The first has the number of the ledger, the second the number of the copy.
+        The first has the number of the ledger in ``windows``. The second has the number of the copy, an
+        index in the arrays of this object.
         """
         if windows.ids is None:
-            raise ValueError("copies are asked of ledgers with ids")
+            raise ValueError("windows without ledger ids have no copy states")
         ledgers, copy_numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for scope_id, (ids, ledger_order) in self._order_by_scope.items():
+        for scope_id, (ledger_ids, ledger_order) in self._order_by_scope.items():
             scope_ledgers = np.flatnonzero(windows.ids[:, 0] == scope_id)
             first_windows, end_windows = (
-                np.searchsorted(ids, windows.ids[scope_ledgers, 1], insertion_side)
-                for insertion_side in ("left", "right")
+                np.searchsorted(ledger_ids, windows.ids[scope_ledgers, 1], search_side)
+                for search_side in ("left", "right")
             )
             ledgers.append(np.repeat(scope_ledgers, end_windows - first_windows))
             copy_numbers.append(ledger_order[_range_positions(first_windows, end_windows)])
@@ -139,10 +152,10 @@ class CopyStates:
                     (copy_columns, int(self._states[copy_number]), self._groups[copy_number].as_py())
                 )
         piece_rows, piece_entries, piece_states = [], [], []
-        bounds = windows.segment_bounds
-        assert bounds is not None
+        segment_bounds = windows.segment_bounds
+        assert segment_bounds is not None
         for window_number, copies_of_window in copies_by_window.items():
-            first_entry, last_entry, ensemble_size = map(int, bounds[window_number])
+            first_entry, last_entry, ensemble_size = map(int, segment_bounds[window_number])
             window_pieces = _range_pieces(
                 first_entry,
                 last_entry,
@@ -150,15 +163,15 @@ class CopyStates:
                 ensemble_size,
                 tuple(missing_entries[2] for missing_entries in copies_of_window),
             )
-            for lacking_flags, count in window_pieces:
+            for is_piece_missing, piece_entry_count in window_pieces:
                 piece_rows.append(window_number)
-                piece_entries.append(count)
+                piece_entries.append(piece_entry_count)
                 copies = windows.copies[window_number].copy()
-                for (copy_columns, copy_state, _), is_lacking in zip(
-                    copies_of_window, lacking_flags, strict=True
+                for (copy_columns, copy_state, _), is_missing in zip(
+                    copies_of_window, is_piece_missing, strict=True
                 ):
                     copies[copy_columns] = (
-                        max(copies[copy_columns], copy_state) if is_lacking else copies[copy_columns]
+                        max(copies[copy_columns], copy_state) if is_missing else copies[copy_columns]
                     )
                 piece_states.append(copies)
         piece_windows = replace(
@@ -166,14 +179,16 @@ class CopyStates:
             entries=np.array(piece_entries, np.int64),
             copies=np.array(piece_states, np.int8),
         )
-        is_whole = np.ones(len(windows), bool)
-        is_whole[list(copies_by_window)] = False
-        unsplit_windows = windows.take(is_whole)
+        is_unsplit = np.ones(len(windows), bool)
+        is_unsplit[list(copies_by_window)] = False
+        unsplit_windows = windows.take(is_unsplit)
         merged_windows = replace(
             unsplit_windows,
             **{
-                name: np.concatenate([getattr(unsplit_windows, name), getattr(piece_windows, name)])
-                for name in _LEDGER_COLUMNS
+                field_name: np.concatenate(
+                    [getattr(unsplit_windows, field_name), getattr(piece_windows, field_name)]
+                )
+                for field_name in _LEDGER_COLUMNS
             },
         )
         return merged_windows.take(np.argsort(merged_windows.ledger, kind="stable"))
@@ -186,32 +201,35 @@ class CopyStates:
         The arrays are: ledger ids, bookies, states, numbers of entries (below 0: all entries), entry groups.
         """
         for batch in run.batches("tables/judged", [*LEDGER, "missing", "unknown", "doubts"]):
-            ids = np.stack([batch[name].to_numpy() for name in LEDGER], axis=1)
+            ledger_ids = np.stack([batch[name].to_numpy() for name in LEDGER], axis=1)
             has_doubts = pc.greater(pc.list_value_length(batch["doubts"]), 0).fill_null(False)
             for copy_state in self._states_kept:
-                name = "missing" if copy_state == MISSING else "unknown"
-                parent_rows = pc.list_parent_indices(batch[name]).to_numpy()
-                copies = batch[name].flatten()
+                column_name = "missing" if copy_state == MISSING else "unknown"
+                parent_rows = pc.list_parent_indices(batch[column_name]).to_numpy()
+                copies = batch[column_name].flatten()
                 bookie_numbers = self._numbers.number_names(copies.field("bookie_id"))
                 copy_states = np.full(len(copies), copy_state, np.int8)
                 is_listed_copy = np.ones(len(copies), bool)
                 if copy_state == MISSING:
                     copy_states[has_doubts.to_numpy(zero_copy_only=False)[parent_rows]] = UNKNOWN
-                    groups, counts = copies.field("groups"), copies.field("count").to_numpy()
+                    groups, missing_entry_counts = copies.field("groups"), copies.field("count").to_numpy()
                 else:
-                    groups, counts = pa.nulls(len(copies), pa.binary()), np.full(len(copies), -1)
+                    groups, missing_entry_counts = (
+                        pa.nulls(len(copies), pa.binary()),
+                        np.full(len(copies), -1),
+                    )
                     # Copies on bookies that were not read are unknown anyway, without a row each.
-                    is_seen = pc.is_in(
+                    is_on_seen_bookie = pc.is_in(
                         copies.field("bookie_id"), pa.array(sorted(self.seen_bookies), pa.string())
                     )
-                    is_unread = pc.and_(
-                        pc.invert(is_seen), pc.equal(copies.field("why"), UnknownCopy.UNREAD.value)
+                    is_on_unread_bookie = pc.and_(
+                        pc.invert(is_on_seen_bookie), pc.equal(copies.field("why"), UnknownCopy.UNREAD.value)
                     )
-                    is_listed_copy = ~is_unread.to_numpy(zero_copy_only=False)
+                    is_listed_copy = ~is_on_unread_bookie.to_numpy(zero_copy_only=False)
                 yield (
-                    ids[parent_rows][is_listed_copy], bookie_numbers[is_listed_copy],
+                    ledger_ids[parent_rows][is_listed_copy], bookie_numbers[is_listed_copy],
                     copy_states[is_listed_copy],
-                    counts[is_listed_copy], groups.filter(pa.array(is_listed_copy)),
+                    missing_entry_counts[is_listed_copy], groups.filter(pa.array(is_listed_copy)),
                 )  # fmt: skip
 
 
@@ -224,8 +242,12 @@ _LEDGER_COLUMNS = (
 
 def _seen_bookies(run: RunDirectory) -> frozenset[str]:
     """Return the bookies of which some data was read, or that answered a request."""
-    rows = run.read("tables/bookies", ["bookie_id", "read"])
-    bookies = set(rows.filter(pc.not_equal(rows["read"], BookieRead.UNREAD.value))["bookie_id"].to_pylist())
+    bookie_rows = run.read("tables/bookies", ["bookie_id", "read"])
+    bookies = set(
+        bookie_rows.filter(pc.not_equal(bookie_rows["read"], BookieRead.UNREAD.value))[
+            "bookie_id"
+        ].to_pylist()
+    )
     if "answers" in run.names("tables"):
         for batch in run.batches("tables/answers", ["bookie_id"]):
             bookies |= set(batch["bookie_id"].unique().to_pylist())
@@ -263,11 +285,13 @@ def _range_pieces(
     for group_bytes in packed_groups:
         missing_groups = groups_of(group_bytes)
         split_pieces = []
-        for missing_places, entries in entry_pieces:
-            split_pieces.append(((*missing_places, True), coverage.intersection(entries, missing_groups)))
-            split_pieces.append(((*missing_places, False), coverage.difference(entries, missing_groups)))
-        entry_pieces = [(lacking_flags, entries) for lacking_flags, entries in split_pieces if len(entries)]
-    return tuple((lacking_flags, coverage.count(entries)) for lacking_flags, entries in entry_pieces)
+        for missing_flags, entries in entry_pieces:
+            split_pieces.append(((*missing_flags, True), coverage.intersection(entries, missing_groups)))
+            split_pieces.append(((*missing_flags, False), coverage.difference(entries, missing_groups)))
+        entry_pieces = [
+            (is_piece_missing, entries) for is_piece_missing, entries in split_pieces if len(entries)
+        ]
+    return tuple((is_piece_missing, coverage.count(entries)) for is_piece_missing, entries in entry_pieces)
 
 
 def _entry_groups(first_entry: int, last_entry: int, entry_residue: int, ensemble_size: int) -> Groups:

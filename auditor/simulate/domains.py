@@ -41,31 +41,35 @@ class Domains:
     def __init__(self, level: Level, locations: Locations, bookies: Sequence[str] = ()) -> None:
         self.level = level
         self.locations = locations
-        names = {locations.domain(bookie, level) for bookie in bookies}
-        self._numbers = BookieNumbers(sorted(name for name in names if name is not None))
+        domain_names = {locations.domain(bookie, level) for bookie in bookies}
+        self._numbers = BookieNumbers(
+            sorted(domain_name for domain_name in domain_names if domain_name is not None)
+        )
 
     @property
     def names(self) -> list[str]:
         """Return the names of the domains. The index of a name is the domain's number."""
         return self._numbers.names
 
-    def find_domain_numbers(self, numbers: BookieNumbers) -> Longs:
+    def find_domain_numbers(self, bookie_numbering: BookieNumbers) -> Longs:
         """Return the domain number of each bookie. It is `UNKNOWN_DOMAIN` if the domain is not known.
 
         The array has one more element than there are bookies: `NO_DOMAIN`, for places without a bookie.
         """
-        names = [self.locations.domain(bookie, self.level) for bookie in numbers.names]
-        has_domain = np.array([name is not None for name in names], bool)
-        domains = np.full(len(names) + 1, UNKNOWN_DOMAIN, np.int64)
-        domains[-1] = NO_DOMAIN
-        domains[:-1][has_domain] = self._numbers.number_names(
-            pa.array([name for name in names if name], pa.string())
+        domain_names = [self.locations.domain(bookie, self.level) for bookie in bookie_numbering.names]
+        has_domain = np.array([domain_name is not None for domain_name in domain_names], bool)
+        domain_by_bookie = np.full(len(domain_names) + 1, UNKNOWN_DOMAIN, np.int64)
+        domain_by_bookie[-1] = NO_DOMAIN
+        domain_by_bookie[:-1][has_domain] = self._numbers.number_names(
+            pa.array([domain_name for domain_name in domain_names if domain_name], pa.string())
         )
-        return domains
+        return domain_by_bookie
 
     def find_unplaced_bookies(self, bookies: Sequence[str]) -> tuple[str, ...]:
         """Return the bookies whose domain is unknown."""
-        return tuple(sorted(name for name in bookies if self.locations.domain(name, self.level) is None))
+        return tuple(
+            sorted(bookie for bookie in bookies if self.locations.domain(bookie, self.level) is None)
+        )
 
     def find_full_names(self, names: Sequence[str]) -> list[str]:
         """Return the full names of the domains in ``names``. The slash before a rack's name may be missing.
@@ -76,37 +80,41 @@ class Domains:
         if not names:
             raise UsageError(f"--lose {self.level}: give one name, or several separated by commas")
         names_without_slashes = {name.strip("/"): name for name in self.names}
-        domains = []
-        for name in names:
-            if name not in self.names and name.strip("/") not in names_without_slashes:
+        full_names = []
+        for requested_name in names:
+            if requested_name not in self.names and requested_name.strip("/") not in names_without_slashes:
                 unknown_text = f"there is no such {self.level}; known: {first_names(self.names, 5)}"
-                reason = (
+                problem_text = (
                     unknown_text if self.names else "the run has no locations of bookies; pass --racks FILE"
                 )
-                raise UsageError(f"--lose {self.level} {name}: {reason}")
-            domains.append(name if name in self.names else names_without_slashes[name.strip("/")])
-        return domains
+                raise UsageError(f"--lose {self.level} {requested_name}: {problem_text}")
+            full_names.append(
+                requested_name
+                if requested_name in self.names
+                else names_without_slashes[requested_name.strip("/")]
+            )
+        return full_names
 
 
 def flag_domain_members(
-    names: Sequence[str], domains: Domains, numbers: BookieNumbers
+    names: Sequence[str], domains: Domains, bookie_numbering: BookieNumbers
 ) -> tuple[Bools, Bools]:
     """Return two flags for each bookie: it is in one of the named domains, and its domain is unknown.
 
     A bookie with an unknown domain may be in one of the named domains.
     """
     domain_numbers = [domains.names.index(name) for name in names]
-    domain_by_bookie = domains.find_domain_numbers(numbers)
+    domain_by_bookie = domains.find_domain_numbers(bookie_numbering)
     return np.isin(domain_by_bookie, domain_numbers), domain_by_bookie == UNKNOWN_DOMAIN
 
 
-def pad_sums(sums: Longs, size: int, padded_axis: int) -> Longs:
-    """Return the sums padded with zeros to ``size`` along one axis.
+def pad_sums(sums: Longs, padded_size: int, padded_axis: int) -> Longs:
+    """Return the sums padded with zeros to ``padded_size`` along one axis.
 
     >>> pad_sums(np.ones((1, 2), np.int64), 3, padded_axis=1).tolist()
     [[1, 1, 0]]
     """
-    padding_size = max(size - sums.shape[padded_axis], 0)
+    padding_size = max(padded_size - sums.shape[padded_axis], 0)
     return np.pad(
         sums, [(0, padding_size if axis_number == padded_axis else 0) for axis_number in range(sums.ndim)]
     )
@@ -128,7 +136,7 @@ class SetSums:
         self._base = domain_count + 1
         if self._base**max_set_size >= 1 << 63:
             raise UsageError(
-                f"--any {max_set_size}: too many sets of {domain_count:,} domains; ask for fewer"
+                f"--any {max_set_size}: too many sets of {domain_count:,} domains; use a smaller number"
             )
         self._keys = np.zeros(0, np.int64)
         self.sums = np.zeros((0, 2), np.int64)
@@ -143,19 +151,19 @@ class SetSums:
 
     def sets(self) -> Longs:
         """Return the set of each row of ``sums``, as domain numbers in ascending order, filled up with -1."""
-        keys, domain_columns = self._keys, []
+        remaining_keys, domain_columns = self._keys, []
         for _ in range(self.most):
-            keys, domain_codes = np.divmod(keys, self._base)
+            remaining_keys, domain_codes = np.divmod(remaining_keys, self._base)
             domain_columns.append(domain_codes - 1)
         return np.stack(domain_columns[::-1], axis=1)
 
     def losses(self, sets: Longs) -> Longs:
         """Return the entries and bytes lost for each row of ``sets``, if all domains of the row fail."""
         losses = np.zeros((len(sets), 2), np.int64)
-        for size in range(1, min(self.most, sets.shape[1]) + 1):
-            for subset_columns in combinations(range(sets.shape[1]), size):
+        for subset_size in range(1, min(self.most, sets.shape[1]) + 1):
+            for subset_columns in combinations(range(sets.shape[1]), subset_size):
                 subset_rows = np.full((len(sets), self.most), -1, np.int64)
-                subset_rows[:, :size] = sets[:, subset_columns]
+                subset_rows[:, :subset_size] = sets[:, subset_columns]
                 subset_keys = self._set_keys(subset_rows)
                 key_rows = np.minimum(np.searchsorted(self._keys, subset_keys), max(len(self._keys) - 1, 0))
                 is_known_set = (
@@ -167,10 +175,10 @@ class SetSums:
         return losses
 
     def _set_keys(self, sets: Longs) -> Longs:
-        keys = np.zeros(len(sets), np.int64)
+        set_keys = np.zeros(len(sets), np.int64)
         for set_column in range(self.most):
-            keys = keys * self._base + sets[:, set_column] + 1
-        return keys
+            set_keys = set_keys * self._base + sets[:, set_column] + 1
+        return set_keys
 
 
 MTTF_DAYS, MTTR_HOURS = 3 * 365.0, 24.0
@@ -190,53 +198,58 @@ class CopysetSums:
         self._keys_of_size: dict[int, list[np.ndarray[tuple[int], np.dtype[np.uint64]]]] = {}
         self._partners = np.zeros((bookie_count, bookie_count), np.int64)
 
-    def add(self, windows: Windows, numbers: BookieNumbers) -> None:
+    def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
         """Add the copysets of windows, by metadata. Windows at the open end of a ledger count too."""
         for padded_axis in (0, 1):
-            self._partners = pad_sums(self._partners, len(numbers), padded_axis)
+            self._partners = pad_sums(self._partners, len(bookie_numbering), padded_axis)
         sorted_bookies = np.sort(windows.bookies, axis=1)
         is_first_of_value = flag_first_of_equal_codes(sorted_bookies)
-        sizes = count_true(is_first_of_value)
+        copyset_sizes = count_true(is_first_of_value)
         copyset_keys = np.zeros(len(sorted_bookies), np.uint64)
         for key_column in range(sorted_bookies.shape[1]):
             extended_keys = copyset_keys * self._base + (sorted_bookies[:, key_column] + 1).astype(np.uint64)
             copyset_keys = np.where(is_first_of_value[:, key_column], extended_keys, copyset_keys)
-        for size in distinct_values(sizes).tolist():
-            copysets = self._keys_of_size.setdefault(size, [])
-            copysets.append(distinct_values(copyset_keys[sizes == size]))
-            if sum(map(len, copysets)) > 4 * len(copysets[0]) or len(copysets) > 16:
-                copysets[:] = [distinct_values(np.concatenate(copysets))]
+        for copyset_size in distinct_values(copyset_sizes).tolist():
+            copyset_key_arrays = self._keys_of_size.setdefault(copyset_size, [])
+            copyset_key_arrays.append(distinct_values(copyset_keys[copyset_sizes == copyset_size]))
+            if (
+                sum(map(len, copyset_key_arrays)) > 4 * len(copyset_key_arrays[0])
+                or len(copyset_key_arrays) > 16
+            ):
+                copyset_key_arrays[:] = [distinct_values(np.concatenate(copyset_key_arrays))]
         for key_column in range(1, sorted_bookies.shape[1]):
             for earlier_column in range(key_column):
-                is_pair = (sorted_bookies[:, earlier_column] != NO_BOOKIE) & (
+                is_pair_of_bookies = (sorted_bookies[:, earlier_column] != NO_BOOKIE) & (
                     sorted_bookies[:, earlier_column] != sorted_bookies[:, key_column]
                 )
                 self._partners[
-                    sorted_bookies[is_pair, earlier_column], sorted_bookies[is_pair, key_column]
+                    sorted_bookies[is_pair_of_bookies, earlier_column],
+                    sorted_bookies[is_pair_of_bookies, key_column],
                 ] = 1
 
     def result(self, mttf_days: float = MTTF_DAYS, mttr_hours: float = MTTR_HOURS) -> Copysets:
         """Return the figures about copysets, once all windows have been added."""
-        sizes = {
-            size: len(distinct_values(np.concatenate(copysets)))
-            for size, copysets in sorted(self._keys_of_size.items())
+        copyset_counts_by_size = {
+            copyset_size: len(distinct_values(np.concatenate(copyset_key_arrays)))
+            for copyset_size, copyset_key_arrays in sorted(self._keys_of_size.items())
         }
-        partners = self._partners | self._partners.T
-        has_copyset = any_true(partners > 0)
+        are_partners = self._partners | self._partners.T
+        has_copyset = any_true(are_partners > 0)
         bookie_count = int(has_copyset.sum()) if len(has_copyset) else 0
-        partner_counts: Longs = partners.sum(axis=1)[has_copyset]
-        min_width, mean_width, max_width = (
+        partner_counts: Longs = are_partners.sum(axis=1)[has_copyset]
+        min_partner_count, mean_partner_count, max_partner_count = (
             (partner_counts.min(), partner_counts.mean(), partner_counts.max())
             if bookie_count
             else (0, 0.0, 0)
         )
         loss_chances = {
-            failed_count: chance_of_loss(sizes, len(has_copyset), failed_count)
+            failed_count: chance_of_loss(copyset_counts_by_size, len(has_copyset), failed_count)
             for failed_count in _FAILED_BOOKIE_COUNTS
         }
         return Copysets(
-            sizes, len(has_copyset), int(min_width), float(mean_width), int(max_width), loss_chances,
-            years_to_loss(sizes, mttf_days, mttr_hours), mttf_days, mttr_hours,
+            copyset_counts_by_size, len(has_copyset),
+            int(min_partner_count), float(mean_partner_count), int(max_partner_count), loss_chances,
+            years_to_loss(copyset_counts_by_size, mttf_days, mttr_hours), mttf_days, mttr_hours,
         )  # fmt: skip
 
 
@@ -249,12 +262,12 @@ def chance_of_loss(copyset_counts_by_size: dict[int, int], bookie_count: int, fa
     (1.0, 0.5, 0.0)
     """
     survival_chance = 1.0
-    for size, copyset_count in copyset_counts_by_size.items():
-        if 0 < size <= failed_count <= bookie_count:
-            set_count = comb(bookie_count, size)
+    for copyset_size, copyset_count in copyset_counts_by_size.items():
+        if 0 < copyset_size <= failed_count <= bookie_count:
+            set_count = comb(bookie_count, copyset_size)
             # All sets differ: after each set that is no copyset, one set less remains to choose from.
-            for drawn_count in range(min(comb(failed_count, size), set_count)):
-                survival_chance *= max(1 - copyset_count / (set_count - drawn_count), 0.0)
+            for excluded_set_count in range(min(comb(failed_count, copyset_size), set_count)):
+                survival_chance *= max(1 - copyset_count / (set_count - excluded_set_count), 0.0)
     return 1.0 - survival_chance
 
 
@@ -270,8 +283,11 @@ def years_to_loss(
     """
     failure_rate, repair_rate = 1 / (mttf_days * 24), 1 / mttr_hours
     loss_rate = sum(
-        copyset_count * factorial(size) * failure_rate**size / repair_rate ** (size - 1)
-        for size, copyset_count in copyset_counts_by_size.items()
-        if size
+        copyset_count
+        * factorial(copyset_size)
+        * failure_rate**copyset_size
+        / repair_rate ** (copyset_size - 1)
+        for copyset_size, copyset_count in copyset_counts_by_size.items()
+        if copyset_size
     )
     return 1 / loss_rate / _HOURS_PER_YEAR if loss_rate else None

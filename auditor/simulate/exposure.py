@@ -38,30 +38,32 @@ class ExposureSums:
     registered.
     """
 
-    def __init__(self, registered: frozenset[str] | None) -> None:
-        self._registered = registered
+    def __init__(self, registered_bookies_or_none: frozenset[str] | None) -> None:
+        self._registered = registered_bookies_or_none
         self._sums: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
 
-    def may_have_exposure(self, segments: SegmentColumns, numbers: BookieNumbers) -> Bools:
+    def may_have_exposure(self, segments: SegmentColumns, bookie_numbering: BookieNumbers) -> Bools:
         """Flag ledgers that may depend on one bookie.
 
         Such a ledger is open, has a write quorum of 1, or has a member that is not registered.
         """
-        has_exposure = segments.any_of_ledger(~segments.is_closed | (segments.write_quorum == 1))
+        may_depend_on_bookie = segments.any_of_ledger(~segments.is_closed | (segments.write_quorum == 1))
         if self._registered is not None:
-            is_bookie_down = np.array([name not in self._registered for name in numbers.names], bool)
-            has_exposure |= segments.any_of_members(is_bookie_down[segments.members])
-        return has_exposure
+            is_bookie_down = np.array(
+                [bookie not in self._registered for bookie in bookie_numbering.names], bool
+            )
+            may_depend_on_bookie |= segments.any_of_members(is_bookie_down[segments.members])
+        return may_depend_on_bookie
 
-    def add(self, windows: Windows, numbers: BookieNumbers) -> None:
+    def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
         """Add windows. All windows of a ledger must be in the same call."""
-        names = numbers.names
-        for name in _COUNT_NAMES:
-            sums = self._sums.setdefault(name, np.zeros(0, np.int64))
-            self._sums[name] = np.concatenate([sums, np.zeros(len(names) - len(sums), np.int64)])
+        bookies = bookie_numbering.names
+        for count_name in _COUNT_NAMES:
+            sums = self._sums.setdefault(count_name, np.zeros(0, np.int64))
+            self._sums[count_name] = np.concatenate([sums, np.zeros(len(bookies) - len(sums), np.int64)])
         is_member = windows.bookies != NO_BOOKIE
         self._count_flags("open_ledgers", windows, is_member & windows.is_open_end[:, None])
-        is_copy_present, is_copy_unknown, is_copy_served = self.copy_flags(windows, numbers)
+        is_copy_present, is_copy_unknown, is_copy_served = self.copy_flags(windows, bookie_numbering)
         self._add_last_copies(windows, is_copy_present, is_copy_unknown, "last_known")
         # A window of an open end counts if only one registered bookie may have its entries.
         is_in_open_end = _members_of_open_ends(windows) & is_copy_served
@@ -73,21 +75,21 @@ class ExposureSums:
             "last_served",
         )
 
-    def copy_flags(self, windows: Windows, numbers: BookieNumbers) -> tuple[Bools, Bools, Bools]:
+    def copy_flags(self, windows: Windows, bookie_numbering: BookieNumbers) -> tuple[Bools, Bools, Bools]:
         """Return three arrays of flags: copy is known, copy is unknown, bookie of the copy is registered.
 
         Each array has the shape of ``windows.bookies``. At open ends no copy is flagged as known or unknown.
         """
-        names = numbers.names
-        is_answering = np.array(
-            [self._registered is None or name in self._registered for name in names] + [False]
+        bookies = bookie_numbering.names
+        is_registered = np.array(
+            [self._registered is None or bookie in self._registered for bookie in bookies] + [False]
         )
         is_closed_member = (windows.bookies != NO_BOOKIE) & ~windows.is_open_end[:, None]
         is_copy_present, is_copy_unknown = (
             is_closed_member & (windows.copies == PRESENT),
             is_closed_member & (windows.copies == UNKNOWN),
         )
-        return is_copy_present, is_copy_unknown, is_answering[windows.bookies]
+        return is_copy_present, is_copy_unknown, is_registered[windows.bookies]
 
     def _add_last_copies(
         self, windows: Windows, is_copy_present: Bools, is_copy_unknown: Bools, count_name: str
@@ -96,8 +98,8 @@ class ExposureSums:
         self._count_flags(count_name, windows, is_copy_present & is_single_copy[:, None])
         is_possibly_last = possible_last_copies(is_copy_present, is_copy_unknown)
         self._count_flags(f"{count_name}_possible", windows, is_possibly_last)
-        is_replicated = count_true(windows.bookies != NO_BOOKIE) > 1
-        self._count_flags(f"{count_name}_degraded", windows, is_possibly_last & is_replicated[:, None])
+        is_replicated_window = count_true(windows.bookies != NO_BOOKIE) > 1
+        self._count_flags(f"{count_name}_degraded", windows, is_possibly_last & is_replicated_window[:, None])
 
     def _count_flags(self, count_name: str, windows: Windows, copy_is_flagged: Bools) -> None:
         """Count, for each bookie, the ledgers with a flagged copy on it. Add the numbers to the sums."""
@@ -111,14 +113,16 @@ class ExposureSums:
         ledger_numbers, bookie_numbers = np.divmod(ledger_bookie_pairs, len(sums))
         np.add.at(sums, bookie_numbers, windows.equal_ledger_counts[ledger_numbers])
 
-    def result(self, numbers: BookieNumbers) -> tuple[BookieExposure, ...]:
+    def result(self, bookie_numbering: BookieNumbers) -> tuple[BookieExposure, ...]:
         """Return the bookies with data that no other bookie has, or may have, sorted by id."""
         counts_of_bookies = zip(
-            numbers.names,
+            bookie_numbering.names,
             *(self._sums.get(name, np.zeros(0)).tolist() for name in _COUNT_NAMES),
             strict=False,
         )
-        bookie_exposures = (BookieExposure(name, *map(int, counts)) for name, *counts in counts_of_bookies)
+        bookie_exposures = (
+            BookieExposure(name, *map(int, counts_of_bookie)) for name, *counts_of_bookie in counts_of_bookies
+        )
         return tuple(
             sorted((row for row in bookie_exposures if row.is_exposed), key=lambda row: row.bookie_id)
         )
@@ -156,20 +160,20 @@ class DependentLedger:
 
 
 def find_dependent_ledgers(
-    run: RunDirectory, are_all_listed: bool, bookies: Collection[str], max_ledgers: int
+    run: RunDirectory, are_registrations_complete: bool, bookies: Collection[str], max_ledgers: int
 ) -> list[DependentLedger]:
     """Return ledgers whose last copy may be on one of ``bookies``. One pass over the run's ledgers.
 
     Args:
         run: A finished run.
-        are_all_listed: Whether all registrations were seen.
+        are_registrations_complete: Whether all registrations were seen.
         bookies: The bookies.
         max_ledgers: Largest number of ledgers returned.
 
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    sums = ExposureSums(registered_bookies(run, are_all_listed))
+    sums = ExposureSums(registered_bookies(run, are_registrations_complete))
     windows = RunWindows(
         run,
         must_merge=False,
@@ -178,13 +182,15 @@ def find_dependent_ledgers(
     dependent_ledgers: dict[int, DependentLedger] = {}
     for batch in windows:
         names = windows.numbers.names
-        is_requested = np.array([name in bookies for name in names] + [False])
+        is_requested_bookie = np.array([name in bookies for name in names] + [False])
         is_copy_present, is_copy_unknown, is_copy_served = sums.copy_flags(batch, windows.numbers)
         is_last_copy = possible_last_copies(is_copy_present, is_copy_unknown) | possible_last_copies(
             is_copy_present & is_copy_served, is_copy_unknown & is_copy_served
         )
         assert batch.ids is not None  # nothing was merged
-        for window_row, copy_column in np.argwhere(is_last_copy & is_requested[batch.bookies]).tolist():
+        for window_row, copy_column in np.argwhere(
+            is_last_copy & is_requested_bookie[batch.bookies]
+        ).tolist():
             scope_id, ledger = batch.ids[batch.ledger[window_row]].tolist()
             if scope_id == 0 and ledger not in dependent_ledgers:
                 if len(dependent_ledgers) == max_ledgers:
@@ -205,7 +211,7 @@ MAX_JOINT_HOLDERS = 100_000
 
 
 def find_joint_holders(
-    run: RunDirectory, are_all_listed: bool, bookies: Collection[str]
+    run: RunDirectory, are_registrations_complete: bool, bookies: Collection[str]
 ) -> list[frozenset[str]] | None:
     """Return the sets of two or more of ``bookies`` that are the only servers of some entry.
 
@@ -215,7 +221,7 @@ def find_joint_holders(
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.
-        are_all_listed: Whether all registrations were seen.
+        are_registrations_complete: Whether all registrations were seen.
         bookies: The bookies that would stop.
 
     Raises:
@@ -223,46 +229,56 @@ def find_joint_holders(
     """
     if len({*bookies}) < 2:
         return []
-    sums = ExposureSums(registered_bookies(run, are_all_listed))
+    sums = ExposureSums(registered_bookies(run, are_registrations_complete))
     windows = RunWindows(
-        run, segment_filter=lambda segments: segments.any_of_members(is_requested[segments.members])
+        run, segment_filter=lambda segments: segments.any_of_members(is_requested_bookie[segments.members])
     )
-    is_requested = np.array([name in bookies for name in windows.numbers.names] + [False])
+    is_requested_bookie = np.array([name in bookies for name in windows.numbers.names] + [False])
     holder_sets: set[frozenset[str]] = set()
     for batch in windows:
         is_copy_present, is_copy_unknown, is_copy_served = sums.copy_flags(batch, windows.numbers)
         is_copy_unknown |= _members_of_open_ends(batch)
         has_known_copy = count_true(is_copy_present & is_copy_served) > 0
-        is_holder = np.where(
+        is_holder_of_window = np.where(
             has_known_copy[:, None], is_copy_present & is_copy_served, is_copy_unknown & is_copy_served
         )
-        is_joint = (count_true(is_holder) > 1) & (count_true(is_holder & ~is_requested[batch.bookies]) == 0)
-        holder_numbers = np.sort(np.where(is_holder, batch.bookies, NO_BOOKIE)[is_joint], axis=1)
-        for row in np.unique(holder_numbers, axis=0).tolist():
-            holder_sets.add(frozenset(windows.numbers.names[number] for number in row if number != NO_BOOKIE))
+        has_only_requested_holders = (count_true(is_holder_of_window) > 1) & (
+            count_true(is_holder_of_window & ~is_requested_bookie[batch.bookies]) == 0
+        )
+        holder_numbers = np.sort(
+            np.where(is_holder_of_window, batch.bookies, NO_BOOKIE)[has_only_requested_holders], axis=1
+        )
+        for holder_row in np.unique(holder_numbers, axis=0).tolist():
+            holder_sets.add(
+                frozenset(
+                    windows.numbers.names[bookie_number]
+                    for bookie_number in holder_row
+                    if bookie_number != NO_BOOKIE
+                )
+            )
         if len(holder_sets) > MAX_JOINT_HOLDERS:
             return None
     return sorted(holder_sets, key=sorted)
 
 
-def registered_bookies(run: RunDirectory, are_all_listed: bool) -> frozenset[str] | None:
+def registered_bookies(run: RunDirectory, are_registrations_complete: bool) -> frozenset[str] | None:
     """Return the registered bookies of a run. None if no bookie is registered, or not all were listed."""
-    rows = run.read("tables/bookies", ["bookie_id", "registered"])
-    names: Sequence[str] = rows.filter(rows["registered"].is_valid())["bookie_id"].to_pylist()
-    return frozenset(names) if are_all_listed and names else None
+    bookie_rows = run.read("tables/bookies", ["bookie_id", "registered"])
+    bookies: Sequence[str] = bookie_rows.filter(bookie_rows["registered"].is_valid())["bookie_id"].to_pylist()
+    return frozenset(bookies) if are_registrations_complete and bookies else None
 
 
-def find_exposures(run: RunDirectory, are_all_listed: bool) -> tuple[BookieExposure, ...]:
+def find_exposures(run: RunDirectory, are_registrations_complete: bool) -> tuple[BookieExposure, ...]:
     """Return the bookies with data that no other bookie has, or may have. One pass over the run's ledgers.
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.
-        are_all_listed: Whether all registrations were seen.
+        are_registrations_complete: Whether all registrations were seen.
 
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    sums = ExposureSums(registered_bookies(run, are_all_listed))
+    sums = ExposureSums(registered_bookies(run, are_registrations_complete))
     windows = RunWindows(
         run,
         must_merge=False,

@@ -85,7 +85,7 @@ def worst_sets(
 
     >>> sums = SetSums(2, domain_count=4)
     >>> sums.add(np.array([[0, 1], [2, -1]]), np.array([5, 1]), np.array([50, 20]))
-    >>> [(each.members, each.bytes) for each in worst_sets(sums, 2, max_sets=2).sets]
+    >>> [(domains.members, domains.bytes) for domains in worst_sets(sums, 2, max_sets=2).sets]
     [((0, 1), 50), ((0, 2), 20)]
     """
     if sums.domains < set_size:
@@ -93,8 +93,8 @@ def worst_sets(
     if set_size > 2 and comb(sums.domains, set_size) <= max_pairs:
         sets = np.array([*combinations(range(sums.domains), set_size)], np.int64).reshape(-1, set_size)
         losses = sums.losses(sets)
-        worst_rows = np.lexsort((-losses[:, 0], -losses[:, 1]))[:max_sets]
-        weighed_sets = [loss(sums, row) for row in sets[worst_rows].tolist()]
+        worst_set_rows = np.lexsort((-losses[:, 0], -losses[:, 1]))[:max_sets]
+        weighed_sets = [loss(sums, row) for row in sets[worst_set_rows].tolist()]
         return WorstSets(_select_losing_sets(weighed_sets, max_sets), True, int((losses[:, 0] > 0).sum()))
     set_rows = sums.sets()
     set_losses = _add_single_domains(sums, set_rows)
@@ -136,8 +136,14 @@ def count_losing_sets(sums: SetSums, set_size: int) -> int | None:
     single_domains = set_rows[(set_rows >= 0).sum(axis=1) == 1, 0] if set_size <= 2 else None
     if single_domains is None or set_size == 1:
         return None if single_domains is None else len(single_domains)
-    is_other_pair = ((set_rows >= 0).sum(axis=1) == 2) & ~np.isin(set_rows, single_domains).any(axis=1)
-    return int(is_other_pair.sum()) + comb(sums.domains, 2) - comb(sums.domains - len(single_domains), 2)
+    is_pair_without_single = ((set_rows >= 0).sum(axis=1) == 2) & ~np.isin(set_rows, single_domains).any(
+        axis=1
+    )
+    return (
+        int(is_pair_without_single.sum())
+        + comb(sums.domains, 2)
+        - comb(sums.domains - len(single_domains), 2)
+    )
 
 
 def pair_loss_matrix(sums: SetSums, max_sets: int) -> tuple[list[int], list[list[int]]]:
@@ -173,11 +179,11 @@ def _add_single_domains(sums: SetSums, set_rows: Longs) -> Longs:
 
 
 def _grow_set(
-    sums: SetSums, rows: Longs, members: frozenset[int], set_size: int, single_domains: list[int]
+    sums: SetSums, all_set_rows: Longs, members: frozenset[int], set_size: int, single_domains: list[int]
 ) -> frozenset[int]:
     """Return ``members`` with further domains, up to ``set_size``. Each step adds the one with most loss."""
     while len(members) < min(set_size, sums.domains):
-        set_rows = rows[np.isin(rows, list(members)).any(axis=1)]
+        set_rows = all_set_rows[np.isin(all_set_rows, list(members)).any(axis=1)]
         neighbour_domains = {domain for domain in np.unique(set_rows).tolist() if domain >= 0} | {
             *single_domains
         }
@@ -213,31 +219,37 @@ class LevelSums:
         self._sets_by_view: dict[bool, SetSums] = {}
 
     def add(
-        self, windows: Windows, numbers: BookieNumbers, unresponsive_bookies: UnresponsiveBookies
+        self, windows: Windows, bookie_numbering: BookieNumbers, unresponsive_bookies: UnresponsiveBookies
     ) -> None:
         """Add windows. All windows of a ledger must be in the same call."""
-        domain_by_bookie = self.domains.find_domain_numbers(numbers)
+        domain_by_bookie = self.domains.find_domain_numbers(bookie_numbering)
         domain_count = len(self.domains.names)
-        rows, failure_effect, failed_domains = failures_by_domain(windows, domain_by_bookie)
+        affected_windows, failure_effect, failed_domains = failures_by_domain(windows, domain_by_bookie)
         self._outcome_sums = pad_sums(self._outcome_sums, domain_count, padded_axis=1)
-        self._outcome_sums += tally(rows, failure_effect, failed_domains, domain_count, unresponsive_bookies)
-        self._near_sums.add(windows, numbers)
-        is_lacking = any_true(windows.copies == MISSING)
+        self._outcome_sums += tally(
+            affected_windows, failure_effect, failed_domains, domain_count, unresponsive_bookies
+        )
+        self._near_sums.add(windows, bookie_numbering)
+        has_missing_copy = any_true(windows.copies == MISSING)
         # For windows without a missing copy, the two views are equal.
-        for is_in_part, today_flags in (
-            (~is_lacking, (False, True)),
-            (is_lacking, (False,)),
-            (is_lacking, (True,)),
+        for is_part_window, are_today_views in (
+            (~has_missing_copy, (False, True)),
+            (has_missing_copy, (False,)),
+            (has_missing_copy, (True,)),
         ):
-            part_windows = windows.take(is_in_part)
-            window_rows, members = domain_sets(part_windows, domain_by_bookie, today_flags[0], self.set_size)
-            for is_today in today_flags:
-                sets = self._sets_by_view.setdefault(is_today, SetSums(self.set_size, max(domain_count, 1)))
-                sets.add(members, part_windows.entries[window_rows], part_windows.bytes[window_rows])
+            part_windows = windows.take(is_part_window)
+            window_rows, members = domain_sets(
+                part_windows, domain_by_bookie, are_today_views[0], self.set_size
+            )
+            for is_today_view in are_today_views:
+                set_sums = self._sets_by_view.setdefault(
+                    is_today_view, SetSums(self.set_size, max(domain_count, 1))
+                )
+                set_sums.add(members, part_windows.entries[window_rows], part_windows.bytes[window_rows])
 
     def result(self, bookies: list[str]) -> LevelLoss:
         """Return the losses of the level, once all windows have been added."""
-        names = self.domains.names
+        domain_names = self.domains.names
         bookie_counts = Counter(
             self.domains.locations.domain(bookie, self.domains.level) for bookie in bookies
         )
@@ -245,52 +257,65 @@ class LevelSums:
             (
                 Failure(
                     str(self.domains.level),
-                    (name,),
-                    bookie_counts[name],
+                    (domain_name,),
+                    bookie_counts[domain_name],
                     *make_bounds(self._outcome_sums[:, domain_number]),
                 )
-                for domain_number, name in enumerate(names)
+                for domain_number, domain_name in enumerate(domain_names)
             ),
             key=lambda failure: (*_severity(failure.today), *_severity(failure.promise), failure.names),
         )
-        empty_sets = SetSums(self.set_size, max(len(names), 1))
-        promised_sets, sets = (self._sets_by_view.get(is_today, empty_sets) for is_today in (False, True))
-        found_sets = worst_sets(sets, self.set_size)
+        empty_sets = SetSums(self.set_size, max(len(domain_names), 1))
+        promised_set_sums, set_sums_today = (
+            self._sets_by_view.get(is_today_view, empty_sets) for is_today_view in (False, True)
+        )
+        found_worst_sets = worst_sets(set_sums_today, self.set_size)
         return LevelLoss(
             str(self.domains.level),
-            len(names),
+            len(domain_names),
             self.domains.find_unplaced_bookies(bookies),
             tuple(single_failures),
             self._near_sums.distance,
             self._near_sums.result(),
             self.set_size,
-            tuple(self._domain_set(domain_set, promised_sets) for domain_set in found_sets.sets),
-            found_sets.is_proved,
-            found_sets.losing_count,
-            comb(len(names), self.set_size),
+            tuple(self._domain_set(domain_set, promised_set_sums) for domain_set in found_worst_sets.sets),
+            found_worst_sets.is_proved,
+            found_worst_sets.losing_count,
+            comb(len(domain_names), self.set_size),
         )
 
-    def _domain_set(self, loss_set: WeighedSet, promised_sets: SetSums) -> DomainSet:
-        promised_loss = loss(promised_sets, loss_set.members)
-        names = tuple(self.domains.names[member] for member in loss_set.members)
-        return DomainSet(names, promised_loss.entries, promised_loss.bytes, loss_set.entries, loss_set.bytes)
+    def _domain_set(self, loss_set: WeighedSet, promised_set_sums: SetSums) -> DomainSet:
+        promised_loss = loss(promised_set_sums, loss_set.members)
+        domain_names = tuple(self.domains.names[member] for member in loss_set.members)
+        return DomainSet(
+            domain_names, promised_loss.entries, promised_loss.bytes, loss_set.entries, loss_set.bytes
+        )
 
 
-def make_bounds(sums: Longs) -> tuple[Bounds, Bounds]:
-    """Return the bounds of the loss by metadata, and by index. ``sums`` has the axes view, outcome, unit."""
-    promised_loss, possible_promised_loss, loss_today, possible_loss_today = map(_make_outcome, sums)
+def make_bounds(outcome_sums: Longs) -> tuple[Bounds, Bounds]:
+    """Return the bounds of the loss by metadata, and by index.
+
+    ``outcome_sums`` has the axes view, outcome, and unit (ledgers, entries, bytes).
+    """
+    promised_loss, possible_promised_loss, loss_today, possible_loss_today = map(_make_outcome, outcome_sums)
     return Bounds(promised_loss, possible_promised_loss), Bounds(loss_today, possible_loss_today)
 
 
-def _make_outcome(sums: Longs) -> Outcome:
-    lost_sums, below_ack_sums, below_write_sums = (
+def _make_outcome(outcome_sums: Longs) -> Outcome:
+    lost_amount, below_ack_amount, below_write_amount = (
         Amount(
-            *(int(sums[outcome, amount_unit]) for amount_unit in (LEDGERS_INDEX, ENTRIES_INDEX, BYTES_INDEX))
+            *(
+                int(outcome_sums[outcome, amount_unit])
+                for amount_unit in (LEDGERS_INDEX, ENTRIES_INDEX, BYTES_INDEX)
+            )
         )
         for outcome in (WindowOutcome.LOST, WindowOutcome.BELOW_ACK_QUORUM, WindowOutcome.BELOW_WRITE_QUORUM)
     )
     return Outcome(
-        lost_sums, below_ack_sums, below_write_sums, int(sums[WindowOutcome.OPEN_END, LEDGERS_INDEX])
+        lost_amount,
+        below_ack_amount,
+        below_write_amount,
+        int(outcome_sums[WindowOutcome.OPEN_END, LEDGERS_INDEX]),
     )
 
 

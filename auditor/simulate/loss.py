@@ -117,64 +117,76 @@ class OutcomeBounds:
 
 def tally(
     windows: Windows,
-    effect: FailureEffect,
-    group_by_window: Longs,
+    copies_of_failure: FailureEffect,
+    group_number_by_window: Longs,
     group_count: int,
     unresponsive_bookies: UnresponsiveBookies,
 ) -> Longs:
-    """Return sums by view, group, outcome and unit: an array of the shape (4, groups, 5, 3).
+    """Return ledgers, entries and bytes by view, group and outcome: an array of the shape (4, groups, 5, 3).
 
-    ``group_by_window`` has the group of each window, such as the domain that fails.
+    ``group_number_by_window`` has the group of each window, such as the domain that fails.
     """
-    sums = np.zeros((len(TALLY_VIEWS), group_count, len(WindowOutcome), 3), np.int64)
-    has_uncertain_copies = _has_uncertain_copies(windows, effect)
+    outcome_sums = np.zeros((len(TALLY_VIEWS), group_count, len(WindowOutcome), 3), np.int64)
+    has_uncertain_copies = _has_uncertain_copies(windows, copies_of_failure)
     certain_rows = np.flatnonzero(~has_uncertain_copies)
     _add_certain(
-        sums[0], windows.take(certain_rows), effect.is_taken[certain_rows], group_by_window[certain_rows]
+        outcome_sums[0],
+        windows.take(certain_rows),
+        copies_of_failure.is_taken[certain_rows],
+        group_number_by_window[certain_rows],
     )
-    sums[1:] = sums[0]
+    outcome_sums[1:] = outcome_sums[0]
     uncertain_rows = np.flatnonzero(has_uncertain_copies)
-    windows, effect, group_by_window = (
+    windows, copies_of_failure, group_number_by_window = (
         windows.take(uncertain_rows),
-        effect.take(uncertain_rows),
-        group_by_window[uncertain_rows],
+        copies_of_failure.take(uncertain_rows),
+        group_number_by_window[uncertain_rows],
     )
     for view_number, copy_view in enumerate(COPY_VIEWS):
-        bounds_by_window = find_outcome_bounds(windows, effect, unresponsive_bookies, copy_view)
-        _add_outcomes(sums[2 * view_number : 2 * view_number + 2], windows, bounds_by_window, group_by_window)
-    return sums
+        bounds_by_window = find_outcome_bounds(windows, copies_of_failure, unresponsive_bookies, copy_view)
+        _add_outcomes(
+            outcome_sums[2 * view_number : 2 * view_number + 2],
+            windows,
+            bounds_by_window,
+            group_number_by_window,
+        )
+    return outcome_sums
 
 
-def _has_uncertain_copies(windows: Windows, effect: FailureEffect) -> Bools:
+def _has_uncertain_copies(windows: Windows, copies_of_failure: FailureEffect) -> Bools:
     """Flag the windows of ledgers for which the views may differ.
 
     Such a ledger has an open end, or a copy that is missing, unknown or only possibly taken.
     """
     is_uncertain = (
-        any_true((windows.copies != PRESENT) | (effect.is_taken != effect.may_be_taken)) | windows.is_open_end
+        any_true((windows.copies != PRESENT) | (copies_of_failure.is_taken != copies_of_failure.may_be_taken))
+        | windows.is_open_end
     )
     return windows.any_of_ledger(is_uncertain)[windows.ledger]
 
 
 def find_outcome_bounds(
-    windows: Windows, effect: FailureEffect, unresponsive_bookies: UnresponsiveBookies, copy_view: str
+    windows: Windows,
+    copies_of_failure: FailureEffect,
+    unresponsive_bookies: UnresponsiveBookies,
+    copy_view: str,
 ) -> OutcomeBounds:
     """Return the best and worst outcome of each window. ``copy_view`` is one of `COPY_VIEWS`."""
-    is_today = copy_view == "today"
+    uses_index_copies = copy_view == "today"
     is_member = windows.bookies != NO_BOOKIE
-    is_missing = (windows.copies == MISSING) if is_today else np.zeros_like(is_member)
-    is_unknown = (windows.copies == UNKNOWN) if is_today else is_missing
+    is_missing = (windows.copies == MISSING) if uses_index_copies else np.zeros_like(is_member)
+    is_unknown = (windows.copies == UNKNOWN) if uses_index_copies else is_missing
     # An unknown copy that the failure takes may have been lost before. The failure then takes nothing.
-    does_take_known_copy = any_true(effect.is_taken & ~is_missing & ~is_unknown)
+    does_take_known_copy = any_true(copies_of_failure.is_taken & ~is_missing & ~is_unknown)
     has_certain_loss, has_possible_loss = (
-        any_true(effect.is_taken & ~is_missing),
-        any_true(effect.may_be_taken & ~is_missing),
+        any_true(copies_of_failure.is_taken & ~is_missing),
+        any_true(copies_of_failure.may_be_taken & ~is_missing),
     )
-    max_copies_left = windows.write_quorum - count_true((effect.is_taken | is_missing) & is_member)
+    max_copies_left = windows.write_quorum - count_true((copies_of_failure.is_taken | is_missing) & is_member)
     # If only bookies of unknown domain are taken from a window, at least one of them is taken.
     max_copies_left = max_copies_left - ~has_certain_loss
     min_copies_left = windows.write_quorum - count_true(
-        (effect.may_be_taken | is_missing | is_unknown) & is_member
+        (copies_of_failure.may_be_taken | is_missing | is_unknown) & is_member
     )
     mildest_outcomes, worst_outcomes = (
         _count_outcomes(windows, max_copies_left),
@@ -184,13 +196,15 @@ def find_outcome_bounds(
     worst_outcomes = np.where(has_possible_loss, worst_outcomes, WindowOutcome.WHOLE).astype(np.int8)
     has_down_member, may_have_down_member = (
         (unresponsive_bookies.is_down[windows.bookies], unresponsive_bookies.may_be_down[windows.bookies])
-        if is_today
+        if uses_index_copies
         else (is_missing,) * 2
     )
     is_open_end = windows.is_open_end
-    best_outcomes[is_open_end] = _open_end_outcomes(windows, effect.is_taken, has_down_member)
+    best_outcomes[is_open_end] = _open_end_outcomes(windows, copies_of_failure.is_taken, has_down_member)
     mildest_outcomes[is_open_end] = WindowOutcome.OPEN_END
-    worst_outcomes[is_open_end] = _open_end_outcomes(windows, effect.may_be_taken, may_have_down_member)
+    worst_outcomes[is_open_end] = _open_end_outcomes(
+        windows, copies_of_failure.may_be_taken, may_have_down_member
+    )
     return OutcomeBounds(best_outcomes, mildest_outcomes, worst_outcomes, windows.ack_quorum)
 
 
@@ -203,38 +217,49 @@ def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
     ).astype(np.int8)
 
 
-def _open_end_outcomes(windows: Windows, is_taken: Bools, is_down: Bools) -> NDArray[np.int8]:
+def _open_end_outcomes(windows: Windows, is_taken: Bools, is_not_answering: Bools) -> NDArray[np.int8]:
     """Return OPEN_END for each open end if the failure takes a bookie and recovery then fails, else WHOLE."""
-    unresponsive_count = count_true((is_taken | is_down) & (windows.bookies != NO_BOOKIE))
+    unresponsive_count = count_true((is_taken | is_not_answering) & (windows.bookies != NO_BOOKIE))
     has_no_ack_quorum = any_true(is_taken) & (unresponsive_count >= windows.ack_quorum)
     return np.where(has_no_ack_quorum, WindowOutcome.OPEN_END, WindowOutcome.WHOLE).astype(np.int8)[
         windows.is_open_end
     ]
 
 
-def _add_certain(sums: Longs, windows: Windows, is_taken: Bools, group_by_window: Longs) -> None:
-    """Add windows of closed ledgers with all copies to ``sums``, an array by (groups, outcomes, units).
+def _add_certain(
+    outcome_sums: Longs, windows: Windows, is_taken: Bools, group_number_by_window: Longs
+) -> None:
+    """Add windows of closed ledgers with all copies to ``outcome_sums``.
 
-    Most windows of a large cluster are of this kind. `_add_outcomes` would give the same sums, but takes four
-    times as long.
+    The axes of ``outcome_sums`` are groups, outcomes, units. Most windows of a large cluster are of this
+    kind. `_add_outcomes` would give the same sums, but takes four times as long.
     """
     harmed_window_rows = np.flatnonzero(any_true(is_taken))
-    windows, group_by_window = windows.take(harmed_window_rows), group_by_window[harmed_window_rows]
+    windows, group_number_by_window = (
+        windows.take(harmed_window_rows),
+        group_number_by_window[harmed_window_rows],
+    )
     window_outcomes = _count_outcomes(
         windows, windows.write_quorum - count_true(is_taken[harmed_window_rows])
     )
-    np.add.at(sums[:, :, ENTRIES_INDEX], (group_by_window, window_outcomes), windows.entries)
-    np.add.at(sums[:, :, BYTES_INDEX], (group_by_window, window_outcomes), windows.bytes)
+    np.add.at(outcome_sums[:, :, ENTRIES_INDEX], (group_number_by_window, window_outcomes), windows.entries)
+    np.add.at(outcome_sums[:, :, BYTES_INDEX], (group_number_by_window, window_outcomes), windows.bytes)
     # After sorting, the last key of each pair of ledger and group has the worst outcome.
-    sort_keys = np.sort((windows.ledger * len(sums) + group_by_window) * len(WindowOutcome) + window_outcomes)
+    sort_keys = np.sort(
+        (windows.ledger * len(outcome_sums) + group_number_by_window) * len(WindowOutcome) + window_outcomes
+    )
     sort_keys = sort_keys[
         np.append(sort_keys[1:] // len(WindowOutcome) != sort_keys[:-1] // len(WindowOutcome), True)[
             : len(sort_keys)
         ]
     ]
     ledger_group_pairs, ledger_outcomes = np.divmod(sort_keys, len(WindowOutcome))
-    ledgers, groups = np.divmod(ledger_group_pairs, len(sums))
-    np.add.at(sums[:, :, LEDGERS_INDEX], (groups, ledger_outcomes), windows.equal_ledger_counts[ledgers])
+    ledgers, group_numbers = np.divmod(ledger_group_pairs, len(outcome_sums))
+    np.add.at(
+        outcome_sums[:, :, LEDGERS_INDEX],
+        (group_numbers, ledger_outcomes),
+        windows.equal_ledger_counts[ledgers],
+    )
 
 
 _HARMFUL_OUTCOMES = (
@@ -246,63 +271,63 @@ _HARMFUL_OUTCOMES = (
 
 
 def _add_outcomes(
-    sums: Longs, windows: Windows, bounds_by_window: OutcomeBounds, group_by_window: Longs
+    outcome_sums: Longs, windows: Windows, bounds_by_window: OutcomeBounds, group_number_by_window: Longs
 ) -> None:
-    """Add windows to ``sums``, an array by (certain and possible, groups, outcomes, units)."""
-    rows = np.flatnonzero(bounds_by_window.worst_outcomes != WindowOutcome.WHOLE)
-    windows, bounds_by_window, group_by_window = (
-        windows.take(rows),
-        bounds_by_window.take(rows),
-        group_by_window[rows],
+    """Add windows to ``outcome_sums``, an array by (certain and possible, groups, outcomes, units)."""
+    harmed_rows = np.flatnonzero(bounds_by_window.worst_outcomes != WindowOutcome.WHOLE)
+    windows, bounds_by_window, group_number_by_window = (
+        windows.take(harmed_rows),
+        bounds_by_window.take(harmed_rows),
+        group_number_by_window[harmed_rows],
     )
-    certain_sums, possible_sums = sums
-    for rows_of_part in (np.flatnonzero(~windows.is_open_end), np.flatnonzero(windows.is_open_end)):
-        windows_of_part, bounds_of_part, groups_of_part = (
-            windows.take(rows_of_part),
-            bounds_by_window.take(rows_of_part),
-            group_by_window[rows_of_part],
+    certain_sums, possible_sums = outcome_sums
+    for rows_of_kind in (np.flatnonzero(~windows.is_open_end), np.flatnonzero(windows.is_open_end)):
+        windows_of_kind, bounds_of_kind, groups_of_kind = (
+            windows.take(rows_of_kind),
+            bounds_by_window.take(rows_of_kind),
+            group_number_by_window[rows_of_kind],
         )
         sort_keys, ledger_group_pairs = np.unique(
-            windows_of_part.ledger * len(certain_sums) + groups_of_part, return_inverse=True
+            windows_of_kind.ledger * len(certain_sums) + groups_of_kind, return_inverse=True
         )
-        ledgers, groups = np.divmod(sort_keys, len(certain_sums))
+        ledgers, group_numbers = np.divmod(sort_keys, len(certain_sums))
         best_outcomes, worst_outcomes = (np.zeros(len(sort_keys), np.int8), np.zeros(len(sort_keys), np.int8))
-        np.maximum.at(best_outcomes, ledger_group_pairs, bounds_of_part.best_outcomes)
-        np.maximum.at(worst_outcomes, ledger_group_pairs, bounds_of_part.worst_outcomes)
+        np.maximum.at(best_outcomes, ledger_group_pairs, bounds_of_kind.best_outcomes)
+        np.maximum.at(worst_outcomes, ledger_group_pairs, bounds_of_kind.worst_outcomes)
         for outcome in _HARMFUL_OUTCOMES:
-            may_have_harm = bounds_of_part.may_have_outcome(outcome)
-            for view_sums, has_window, has_ledger in (
+            may_have_this_outcome = bounds_of_kind.may_have_outcome(outcome)
+            for view_sums, is_counted_window, is_counted_ledger in (
                 (
                     certain_sums,
-                    (bounds_of_part.best_outcomes == outcome) & (bounds_of_part.worst_outcomes == outcome),
+                    (bounds_of_kind.best_outcomes == outcome) & (bounds_of_kind.worst_outcomes == outcome),
                     (best_outcomes == outcome) & (worst_outcomes == outcome),
                 ),
                 (
                     possible_sums,
-                    may_have_harm,
-                    _any_of_group(ledger_group_pairs, may_have_harm, len(sort_keys))
+                    may_have_this_outcome,
+                    _any_of_group(ledger_group_pairs, may_have_this_outcome, len(sort_keys))
                     & (best_outcomes <= outcome),
                 ),
             ):
                 for amount_unit, amount_by_window in (
-                    (ENTRIES_INDEX, windows_of_part.entries),
-                    (BYTES_INDEX, windows_of_part.bytes),
+                    (ENTRIES_INDEX, windows_of_kind.entries),
+                    (BYTES_INDEX, windows_of_kind.bytes),
                 ):
                     np.add.at(
                         view_sums[:, outcome, amount_unit],
-                        groups_of_part[has_window],
-                        amount_by_window[has_window],
+                        groups_of_kind[is_counted_window],
+                        amount_by_window[is_counted_window],
                     )
                 np.add.at(
                     view_sums[:, outcome, LEDGERS_INDEX],
-                    groups[has_ledger],
-                    windows_of_part.equal_ledger_counts[ledgers[has_ledger]],
+                    group_numbers[is_counted_ledger],
+                    windows_of_kind.equal_ledger_counts[ledgers[is_counted_ledger]],
                 )
 
 
-def _any_of_group(group_by_row: NDArray[np.intp], row_has_flag: Bools, size: int) -> Bools:
-    """Flag the groups that have a flagged row. Groups are numbers below ``size``."""
-    has_flag = np.zeros(size, bool)
+def _any_of_group(group_by_row: NDArray[np.intp], row_has_flag: Bools, group_count: int) -> Bools:
+    """Flag the groups that have a flagged row. Groups are numbers below ``group_count``."""
+    has_flag = np.zeros(group_count, bool)
     has_flag[group_by_row[row_has_flag]] = True
     return has_flag
 
@@ -328,16 +353,16 @@ def failures_by_domain(windows: Windows, domain_by_bookie: Longs) -> tuple[Windo
     the number of each bookie's domain: -1 if the domain is unknown, -2 for places without bookie.
     """
     domain_by_copy = domain_by_bookie[windows.bookies]
-    rows, groups = [], []
+    window_rows, failed_domains = [], []
     for copy_column in range(domain_by_copy.shape[1]):
         domains_at_position = domain_by_copy[:, copy_column]
         first_rows = np.flatnonzero(
             (domains_at_position >= 0)
             & ~any_true(domain_by_copy[:, :copy_column] == domains_at_position[:, None])
         )
-        rows.append(first_rows)
-        groups.append(domains_at_position[first_rows])
-    window_by_row, domain_by_row = np.concatenate(rows), np.concatenate(groups)
+        window_rows.append(first_rows)
+        failed_domains.append(domains_at_position[first_rows])
+    window_by_row, domain_by_row = np.concatenate(window_rows), np.concatenate(failed_domains)
     is_taken = domain_by_copy[window_by_row] == domain_by_row[:, None]
     return (
         windows.take(window_by_row),
@@ -347,24 +372,24 @@ def failures_by_domain(windows: Windows, domain_by_bookie: Longs) -> tuple[Windo
 
 
 def domain_sets(
-    windows: Windows, domain_by_bookie: Longs, is_today: bool, max_set_size: int
+    windows: Windows, domain_by_bookie: Longs, uses_index_copies: bool, max_set_size: int
 ) -> tuple[Longs, Longs]:
     """Return the indexes of windows whose copies are in at most ``max_set_size`` domains, and the domains.
 
-    The domains of a window are in ascending order, filled up with -1. If ``is_today``, missing copies do not
-    count; otherwise all copies of the metadata count. Open ends, windows without a copy, and windows with a
-    copy in an unknown domain are left out.
+    The domains of a window are in ascending order, filled up with -1. If ``uses_index_copies``, copies that
+    the indexes lack do not count; otherwise all copies of the metadata count. Open ends, windows without a
+    copy, and windows with a copy in an unknown domain are left out.
     """
     domain_by_copy = domain_by_bookie[windows.bookies].astype(np.int64)
-    if is_today:
+    if uses_index_copies:
         domain_by_copy[windows.copies == MISSING] = -2
     has_known_domains = ~any_true(domain_by_copy == -1) & ~windows.is_open_end
     sorted_domains = np.sort(domain_by_copy, axis=1)
-    is_first_of_domain = flag_first_of_equal_codes(sorted_domains)
-    domain_counts = count_true(is_first_of_domain)
-    rows = np.flatnonzero(has_known_domains & (domain_counts > 0) & (domain_counts <= max_set_size))
-    sets = np.full((len(rows), max_set_size), -1, np.int64)
-    set_rows, copy_columns = np.nonzero(is_first_of_domain[rows])
-    ranks_in_row = np.cumsum(is_first_of_domain[rows], axis=1)[set_rows, copy_columns] - 1
-    sets[set_rows, ranks_in_row] = sorted_domains[rows][set_rows, copy_columns]
-    return rows, sets
+    is_first_copy_in_domain = flag_first_of_equal_codes(sorted_domains)
+    domain_counts = count_true(is_first_copy_in_domain)
+    window_rows = np.flatnonzero(has_known_domains & (domain_counts > 0) & (domain_counts <= max_set_size))
+    domain_rows = np.full((len(window_rows), max_set_size), -1, np.int64)
+    set_rows, copy_columns = np.nonzero(is_first_copy_in_domain[window_rows])
+    columns_in_set = np.cumsum(is_first_copy_in_domain[window_rows], axis=1)[set_rows, copy_columns] - 1
+    domain_rows[set_rows, columns_in_set] = sorted_domains[window_rows][set_rows, copy_columns]
+    return window_rows, domain_rows

@@ -38,9 +38,9 @@ def near_loss(
     """Return the data that the failure of one bookie, or of one rack, would lose.
 
     Racks are left out if no location is known. An unknown copy on a bookie of ``down_bookies`` counts as
-    existing, because the table reachability has it. The function makes one pass over the run's ledgers. It
-    makes windows only for ledgers with a copy that may be missing, with a write quorum of 1, or with two
-    adjacent bookies of an ensemble in one domain.
+    existing here, because the table ``reachability`` reports the ledgers that are unreadable without that
+    bookie. The function makes one pass over the run's ledgers. It makes windows only for ledgers with a copy
+    that may be missing, with a write quorum of 1, or with two adjacent bookies of an ensemble in one domain.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -62,11 +62,11 @@ def near_loss(
 
     windows = RunWindows(run, must_merge=False, segment_filter=find_near_candidates)
     domains += [Domains(level, locations, windows.numbers.names) for level in simulated_levels]
-    sums = [NearLossSums(level_domains, down_bookies) for level_domains in domains]
+    sums_by_level = [NearLossSums(level_domains, down_bookies) for level_domains in domains]
     for window_batch in windows:
-        for near_sums in sums:
-            near_sums.add(window_batch, windows.numbers)
-    return tuple(level_sums.result() for level_sums in sums)
+        for level_sums_of_batch in sums_by_level:
+            level_sums_of_batch.add(window_batch, windows.numbers)
+    return tuple(level_sums.result() for level_sums in sums_by_level)
 
 
 class NearLossSums:
@@ -87,42 +87,50 @@ class NearLossSums:
 
     def result(self) -> NearLoss:
         """Return the amounts of data that are one failure from loss."""
-        order_by_loss = np.lexsort((-self._bytes_of[:, 1], -self._bytes_of[:, 0]))
-        names = [
+        domains_by_loss = np.lexsort((-self._bytes_of[:, 1], -self._bytes_of[:, 0]))
+        lost_domain_names = [
             self._domains.names[domain_number]
-            for domain_number in order_by_loss.tolist()
+            for domain_number in domains_by_loss.tolist()
             if self._bytes_of[domain_number, 1]
         ]
         return NearLoss(
             str(self._domains.level),
             Amount(*map(int, self._near_counts)),
-            len(names),
-            tuple(names[:MAX_NAMED_DOMAINS]),
+            len(lost_domain_names),
+            tuple(lost_domain_names[:MAX_NAMED_DOMAINS]),
             self._possibly_near_count,
         )
 
-    def add(self, windows: Windows, numbers: BookieNumbers) -> None:
+    def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
         """Add windows. All windows of a ledger must be in the same call."""
-        domain_by_bookie = self._domains.find_domain_numbers(numbers)
+        domain_by_bookie = self._domains.find_domain_numbers(bookie_numbering)
         self._bytes_of = pad_sums(self._bytes_of, len(self._domains.names), padded_axis=0)
         closed_windows = windows.take(~windows.is_open_end)
-        domains = domain_by_bookie[closed_windows.bookies].astype(np.int64)
-        domains[closed_windows.copies == MISSING] = NO_DOMAIN
-        unplaced_counts = count_true(domains == UNKNOWN_DOMAIN)
+        domain_by_copy = domain_by_bookie[closed_windows.bookies].astype(np.int64)
+        domain_by_copy[closed_windows.copies == MISSING] = NO_DOMAIN
+        unknown_domain_counts = count_true(domain_by_copy == UNKNOWN_DOMAIN)
         # At best each bookie of unknown domain is in a domain of its own, and unknown copies exist.
-        min_distance_by_window = _count_domains(domains) + unplaced_counts
-        single_rows = np.flatnonzero(min_distance_by_window == 1)
+        min_distance_by_window = _count_domains(domain_by_copy) + unknown_domain_counts
+        single_domain_rows = np.flatnonzero(min_distance_by_window == 1)
         # All copies are in one domain. The largest number in the row is that domain, if it is known.
-        only_domains = domains[single_rows].max(axis=1, initial=NO_DOMAIN)
-        is_placed = only_domains >= 0
-        np.add.at(self._bytes_of[:, 0], only_domains[is_placed], closed_windows.bytes[single_rows[is_placed]])
+        single_domains = domain_by_copy[single_domain_rows].max(axis=1, initial=NO_DOMAIN)
+        is_known_domain = single_domains >= 0
         np.add.at(
-            self._bytes_of[:, 1], only_domains[is_placed], closed_windows.entries[single_rows[is_placed]]
+            self._bytes_of[:, 0],
+            single_domains[is_known_domain],
+            closed_windows.bytes[single_domain_rows[is_known_domain]],
         )
-        is_down = np.array([*(name in self._down for name in numbers.names), False])
-        domains[(closed_windows.copies == UNKNOWN) & ~is_down[closed_windows.bookies]] = NO_DOMAIN
-        has_copy = any_true(domains != NO_DOMAIN)
-        max_distance_by_window = np.maximum(_count_domains(domains), has_copy)
+        np.add.at(
+            self._bytes_of[:, 1],
+            single_domains[is_known_domain],
+            closed_windows.entries[single_domain_rows[is_known_domain]],
+        )
+        is_down_bookie = np.array([*(bookie in self._down for bookie in bookie_numbering.names), False])
+        domain_by_copy[(closed_windows.copies == UNKNOWN) & ~is_down_bookie[closed_windows.bookies]] = (
+            NO_DOMAIN
+        )
+        has_copy = any_true(domain_by_copy != NO_DOMAIN)
+        max_distance_by_window = np.maximum(_count_domains(domain_by_copy), has_copy)
         min_distance_by_ledger = np.full(len(windows.equal_ledger_counts), -1, np.int64)
         max_distance_by_ledger = min_distance_by_ledger.copy()
         for distance_by_ledger, distance_by_window in (
@@ -131,20 +139,20 @@ class NearLossSums:
         ):
             distance_by_ledger[closed_windows.ledger] = np.iinfo(np.int64).max
             np.minimum.at(distance_by_ledger, closed_windows.ledger, distance_by_window)
-        is_near = closed_windows.any_of_ledger(min_distance_by_window == 1)
+        is_near_loss = closed_windows.any_of_ledger(min_distance_by_window == 1)
         for distance in distinct_values(min_distance_by_ledger[min_distance_by_ledger >= 0]).tolist():
             self._distance_counts[distance] += int(
                 windows.equal_ledger_counts[min_distance_by_ledger == distance].sum()
             )
         self._near_counts += [
-            int(windows.equal_ledger_counts[is_near].sum()),
+            int(windows.equal_ledger_counts[is_near_loss].sum()),
             int(closed_windows.entries[min_distance_by_window == 1].sum()),
             int(closed_windows.bytes[min_distance_by_window == 1].sum()),
         ]
-        may_be_near = closed_windows.any_of_ledger(
+        may_be_near_loss = closed_windows.any_of_ledger(
             (max_distance_by_window <= 1) & (min_distance_by_window > 1)
         )
-        self._possibly_near_count += int(windows.equal_ledger_counts[may_be_near & ~is_near].sum())
+        self._possibly_near_count += int(windows.equal_ledger_counts[may_be_near_loss & ~is_near_loss].sum())
 
 
 def _count_domains(domains: Longs) -> Longs:

@@ -30,25 +30,25 @@ _Totals = defaultdict[str, Longs]
 
 
 def affected_ledgers(
-    windows: Windows, effect: FailureEffect, unresponsive_bookies: UnresponsiveBookies
+    windows: Windows, failure_effect: FailureEffect, unresponsive_bookies: UnresponsiveBookies
 ) -> Longs:
-    """Return the ledgers that certainly lose an entry, or that recovery cannot close. Copies are by index.
+    """Return the ledgers that by the indexes certainly lose an entry, or that recovery cannot close.
 
     Each row has scope, id, lost (0 or 1), entries, bytes, unrecoverable (0 or 1).
     """
     assert windows.ids is not None
-    outcomes = find_outcome_bounds(windows, effect, unresponsive_bookies, "today").best_outcomes
-    rows = np.zeros((len(windows.equal_ledger_counts), 6), np.int64)
-    rows[:, :2] = windows.ids
+    outcomes = find_outcome_bounds(windows, failure_effect, unresponsive_bookies, "today").best_outcomes
+    loss_rows = np.zeros((len(windows.equal_ledger_counts), 6), np.int64)
+    loss_rows[:, :2] = windows.ids
     is_lost, ledger_by_window = outcomes == WindowOutcome.LOST, windows.ledger
-    rows[ledger_by_window[is_lost], 2] = 1
-    np.add.at(rows[:, 3], ledger_by_window[is_lost], windows.entries[is_lost])
-    np.add.at(rows[:, 4], ledger_by_window[is_lost], windows.bytes[is_lost])
-    rows[ledger_by_window[outcomes == WindowOutcome.OPEN_END], 5] = 1
-    return rows[(rows[:, 2] > 0) | (rows[:, 5] > 0)]
+    loss_rows[ledger_by_window[is_lost], 2] = 1
+    np.add.at(loss_rows[:, 3], ledger_by_window[is_lost], windows.entries[is_lost])
+    np.add.at(loss_rows[:, 4], ledger_by_window[is_lost], windows.bytes[is_lost])
+    loss_rows[ledger_by_window[outcomes == WindowOutcome.OPEN_END], 5] = 1
+    return loss_rows[(loss_rows[:, 2] > 0) | (loss_rows[:, 5] > 0)]
 
 
-def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[OwnerLoss]] | None:
+def owner_losses(run: RunReader, loss_rows: Longs) -> tuple[list[OwnerLoss], list[OwnerLoss]] | None:
     """Return the losses of namespaces and topics, the worst first. None if the run read no owners.
 
     An empty name has the losses of ledgers without an owner.
@@ -57,48 +57,58 @@ def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[Own
         return None
     loss_by_namespace: _Totals = defaultdict(lambda: np.zeros(len(_SUM_COLUMNS), np.int64))
     loss_by_topic: _Totals = defaultdict(lambda: np.zeros(len(_SUM_COLUMNS), np.int64))
-    scope_id = rows[:, 0]
-    pulsar_rows = rows[scope_id == 0]  # applications know no scopes
-    has_owner = np.zeros(len(pulsar_rows), bool)
+    scope_id = loss_rows[:, 0]
+    application_rows = loss_rows[scope_id == 0]  # applications know no scopes
+    has_owner = np.zeros(len(application_rows), bool)
     for batch in run.batches("tables/ownership", _OWNERSHIP_COLUMNS):
-        for topic_row in _topic_rows(batch, pulsar_rows, has_owner):
-            owner_names = [topic_row[name] for name in NAME_COLUMNS]
-            topic_sums = [topic_row[f"{name}_sum"] for name in _SUM_COLUMNS]
-            loss_by_topic["/".join(name for name in owner_names if name)] += topic_sums
+        for topic_row in _topic_rows(batch, application_rows, has_owner):
+            owner_names = [topic_row[column_name] for column_name in NAME_COLUMNS]
+            topic_sums = [topic_row[f"{column_name}_sum"] for column_name in _SUM_COLUMNS]
+            loss_by_topic["/".join(column_name for column_name in owner_names if column_name)] += topic_sums
             loss_by_namespace["/".join(owner_names[:2]) if all(owner_names[:2]) else NOBODY] += topic_sums
-    unowned_sums = np.append(pulsar_rows[~has_owner, 2:].sum(axis=0) + rows[scope_id != 0, 2:].sum(axis=0), 0)
+    unowned_sums = np.append(
+        application_rows[~has_owner, 2:].sum(axis=0) + loss_rows[scope_id != 0, 2:].sum(axis=0), 0
+    )
     if unowned_sums.any():
         loss_by_namespace[NOBODY] += unowned_sums
         loss_by_topic[NOBODY] += unowned_sums
     return _worst_first(loss_by_namespace), _worst_first(loss_by_topic)
 
 
-def _topic_rows(batch: pa.RecordBatch, rows: Longs, has_owner: Bools) -> list[dict[str, Any]]:
-    """Return sums by topic over the ledgers that are in the batch and in ``rows``.
+def _topic_rows(batch: pa.RecordBatch, loss_rows: Longs, has_owner: Bools) -> list[dict[str, Any]]:
+    """Return sums by topic over the ledgers that are in the batch and in ``loss_rows``.
 
     The function also sets the flags of these ledgers in ``has_owner``.
     """
     owned_ledgers = batch.filter(pc.and_(owned_mask(batch), batch["ledger_id"].is_valid()))
     owned_ledger_ids = owned_ledgers["ledger_id"].to_numpy(zero_copy_only=False)
-    if not len(rows) or not len(owned_ledger_ids):
+    if not len(loss_rows) or not len(owned_ledger_ids):
         return []
-    row_by_ledger = np.minimum(np.searchsorted(rows[:, 1], owned_ledger_ids), len(rows) - 1)
-    is_affected = rows[row_by_ledger, 1] == owned_ledger_ids
-    has_owner[row_by_ledger[is_affected]] = True
-    owned_ledgers, row_by_ledger = owned_ledgers.filter(pa.array(is_affected)), row_by_ledger[is_affected]
+    row_by_owned_ledger = np.minimum(np.searchsorted(loss_rows[:, 1], owned_ledger_ids), len(loss_rows) - 1)
+    is_affected = loss_rows[row_by_owned_ledger, 1] == owned_ledger_ids
+    has_owner[row_by_owned_ledger[is_affected]] = True
+    owned_ledgers, row_by_owned_ledger = (
+        owned_ledgers.filter(pa.array(is_affected)),
+        row_by_owned_ledger[is_affected],
+    )
     is_offloaded = pc.equal(owned_ledgers["offload"], "complete").fill_null(False).cast("int64")
-    sums = [*(pa.array(column) for column in rows[row_by_ledger, 2:].T), is_offloaded]
+    sum_columns = [*(pa.array(column) for column in loss_rows[row_by_owned_ledger, 2:].T), is_offloaded]
     topic_table = pa.table(
-        [*(owned_ledgers[name] for name in NAME_COLUMNS), *sums], [*NAME_COLUMNS, *_SUM_COLUMNS]
+        [*(owned_ledgers[column_name] for column_name in NAME_COLUMNS), *sum_columns],
+        [*NAME_COLUMNS, *_SUM_COLUMNS],
     )
     topic_sums: list[dict[str, Any]] = (
-        topic_table.group_by([*NAME_COLUMNS]).aggregate([(name, "sum") for name in _SUM_COLUMNS]).to_pylist()
+        topic_table.group_by([*NAME_COLUMNS])
+        .aggregate([(column_name, "sum") for column_name in _SUM_COLUMNS])
+        .to_pylist()
     )
     return topic_sums
 
 
 def _worst_first(loss_by_owner: dict[str, Longs]) -> list[OwnerLoss]:
-    losses = [OwnerLoss(name, *map(int, sums)) for name, sums in loss_by_owner.items()]
+    losses = [
+        OwnerLoss(owner_name, *map(int, owner_sums)) for owner_name, owner_sums in loss_by_owner.items()
+    ]
     return sorted(
         losses,
         key=lambda owner_loss: (

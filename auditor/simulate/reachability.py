@@ -50,7 +50,7 @@ def reachability_rows(
     """
     bookie_numbers = BookieNumbers(bookies)
     # One more element: NO_BOOKIE, which is -1, fills narrow windows and is never down.
-    is_bookie_down = np.array([*(name in down_bookies for name in bookies), False])
+    is_bookie_down = np.array([*(bookie in down_bookies for bookie in bookies), False])
     copy_states = CopyStates(RunDirectory(run), bookie_numbers, reads_missing_only=True)
     listed_states = pa.array([str(status) for status in LISTED])
     for table_rows in files.row_groups(WINDOW_COLUMNS, (), _MAX_BATCH_ROWS):
@@ -58,16 +58,16 @@ def reachability_rows(
             pc.is_in(table_rows["status"], listed_states),
             pc.invert(table_rows["undecidable"].fill_null(True)),
         )
-        for batch in (
+        for ledger_batch in (
             table_rows.filter(pc.and_(is_decidable, table_rows[LEDGER[-1]].is_valid()))
             .combine_chunks()
             .to_batches()
         ):
-            segments = segment_columns(batch, bookie_numbers)
+            segments = segment_columns(ledger_batch, bookie_numbers)
             has_down_member = segments.any_of_members(is_bookie_down[segments.members])
             if has_down_member.any():
                 windows = copy_states.add_copy_states(
-                    windows_of(batch.filter(pa.array(has_down_member)), bookie_numbers)
+                    windows_of(ledger_batch.filter(pa.array(has_down_member)), bookie_numbers)
                 )
                 yield _reachability_batch(windows, is_bookie_down, bookies)
 
@@ -75,28 +75,30 @@ def reachability_rows(
 def _reachability_batch(windows: Windows, is_bookie_down: Bools, bookies: Sequence[str]) -> pa.RecordBatch:
     is_member = windows.bookies != NO_BOOKIE
     is_down_member = is_bookie_down[windows.bookies] & is_member
-    is_present = is_member & (windows.copies != MISSING)
-    reachable_counts = count_true(is_present & ~is_down_member)
-    has_down_copy = any_true(is_present & is_down_member) & ~windows.is_open_end
-    reach_flags = {
+    may_be_present = is_member & (windows.copies != MISSING)
+    reachable_counts = count_true(may_be_present & ~is_down_member)
+    has_down_copy = any_true(may_be_present & is_down_member) & ~windows.is_open_end
+    has_reach_by_kind = {
         Reach.UNAVAILABLE: has_down_copy & (reachable_counts == 0),
         Reach.UNRECOVERABLE: windows.is_open_end & (count_true(is_down_member) >= windows.ack_quorum),
         Reach.SINGLE_COPY: has_down_copy & (reachable_counts == 1),
     }
     reach_codes = np.full(len(windows.equal_ledger_counts), -1)
-    for reach_code, has_reach in reversed(list(enumerate(reach_flags.values()))):
-        reach_codes[windows.any_of_ledger(has_reach)] = reach_code
+    for reach_code, has_reach_kind in reversed(list(enumerate(has_reach_by_kind.values()))):
+        reach_codes[windows.any_of_ledger(has_reach_kind)] = reach_code
     is_reported = np.zeros(len(windows), bool)
-    for reach_code, has_reach in enumerate(reach_flags.values()):
-        is_reported |= has_reach & (reach_codes[windows.ledger] == reach_code)
+    for reach_code, has_reach_kind in enumerate(has_reach_by_kind.values()):
+        is_reported |= has_reach_kind & (reach_codes[windows.ledger] == reach_code)
     ledgers = np.flatnonzero(reach_codes >= 0)
     entries = np.zeros(len(reach_codes), np.int64)
     np.add.at(entries, windows.ledger[is_reported], windows.entries[is_reported])
     assert windows.ids is not None
-    names = pa.array([str(reach_kind) for reach_kind in reach_flags])
+    reach_names = pa.array([str(reach_kind) for reach_kind in has_reach_by_kind])
     columns = {
-        **{name: windows.ids[ledgers, column_number] for column_number, name in enumerate(LEDGER)},
-        "reach": decode_names(reach_codes[ledgers], names),
+        **{
+            key_column: windows.ids[ledgers, column_number] for column_number, key_column in enumerate(LEDGER)
+        },
+        "reach": decode_names(reach_codes[ledgers], reach_names),
         "entries": entries[ledgers],
         "bookies": _down_members(windows, is_reported, is_down_member, ledgers, bookies),
     }
@@ -110,19 +112,22 @@ def _down_members(
 ) -> pa.ListArray:
     """Return the members of reported windows that are down: one list for each ledger, sorted by id."""
     window_rows, member_positions = np.nonzero(is_down_member & is_reported[:, None])
-    name_order = (
+    bookie_order = (
         np.argsort(np.array(bookies, object), kind="stable") if len(bookies) else np.zeros(0, np.int64)
     )
-    name_rank = np.empty(len(name_order), np.int64)
-    name_rank[name_order] = np.arange(len(name_order))
-    ledger_name_pairs = np.unique(
-        windows.ledger[window_rows] * len(bookies) + name_rank[windows.bookies[window_rows, member_positions]]
+    rank_by_bookie = np.empty(len(bookie_order), np.int64)
+    rank_by_bookie[bookie_order] = np.arange(len(bookie_order))
+    ledger_bookie_pairs = np.unique(
+        windows.ledger[window_rows] * len(bookies)
+        + rank_by_bookie[windows.bookies[window_rows, member_positions]]
     )
-    ledger_rows, name_ranks = np.divmod(ledger_name_pairs, max(len(bookies), 1))
+    ledger_rows, bookie_ranks = np.divmod(ledger_bookie_pairs, max(len(bookies), 1))
     bookie_counts = np.bincount(np.searchsorted(ledgers, ledger_rows), minlength=len(ledgers))
-    names = pa.array([bookies[name_number] for name_number in name_order.tolist()], pa.string())
+    sorted_bookies = pa.array(
+        [bookies[bookie_number] for bookie_number in bookie_order.tolist()], pa.string()
+    )
     return pa.ListArray.from_arrays(
-        offsets_of(bookie_counts).astype(np.int32), decode_names(name_ranks, names)
+        offsets_of(bookie_counts).astype(np.int32), decode_names(bookie_ranks, sorted_bookies)
     )
 
 

@@ -35,9 +35,10 @@ MERGED_WINDOWS = 1 << 18
 
 @dataclass
 class LedgerCounts:
-    """Counts of a pass over the ledgers of a run. ``undecided`` counts ledgers whose windows are unknown.
+    """Counts of a pass over the ledgers of a run. ``undecided_ledgers`` are those with unknown windows.
 
-    ``shapes`` counts ledgers by (ensemble size, write quorum, ack quorum, is not closed, isolation number).
+    ``ledgers_by_shape`` counts ledgers by (ensemble size, write quorum, ack quorum, is not closed, isolation
+    number).
     """
 
     ledgers: int = 0
@@ -55,12 +56,12 @@ def decided_ledgers(
     not list are not counted; the run's report has the ids that may be theirs (`RunFacts.in_doubt`).
     ``extra_columns`` are read in addition to `WINDOW_COLUMNS`.
     """
-    is_listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
-    for batch in run.batches("tables/ledgers", [*WINDOW_COLUMNS, *extra_columns], is_listed):
-        row_count, is_undecidable = batch.num_rows, batch["undecidable"].fill_null(True)
+    is_listed_ledger = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
+    for ledger_batch in run.batches("tables/ledgers", [*WINDOW_COLUMNS, *extra_columns], is_listed_ledger):
+        row_count, is_undecidable = ledger_batch.num_rows, ledger_batch["undecidable"].fill_null(True)
         if pc.any(is_undecidable).as_py():
-            batch = batch.filter(pc.invert(is_undecidable))
-        yield batch, row_count - batch.num_rows
+            ledger_batch = ledger_batch.filter(pc.invert(is_undecidable))
+        yield ledger_batch, row_count - ledger_batch.num_rows
 
 
 class RunWindows:
@@ -68,7 +69,7 @@ class RunWindows:
 
     Args:
         run: A finished run.
-        merge: Whether equal ledgers are merged into one. Their ids are lost.
+        must_merge: Whether equal ledgers are merged into one. Their ids are lost.
         segment_filter: Selects ledgers by segments. Ledgers with a missing or unknown copy are selected in
             any case. None selects all ledgers.
         isolation: Numbers of isolation groups, to count ledgers by group. None if they are not needed.
@@ -90,7 +91,9 @@ class RunWindows:
     @property
     def unread_bookies(self) -> tuple[str, ...]:
         """Return the bookies from which nothing was read."""
-        return tuple(sorted(name for name in self.numbers.names if name not in self._copies.seen_bookies))
+        return tuple(
+            sorted(bookie for bookie in self.numbers.names if bookie not in self._copies.seen_bookies)
+        )
 
     def __iter__(self) -> Iterator[Windows]:
         self.read = LedgerCounts()
@@ -99,16 +102,16 @@ class RunWindows:
             pending_windows.append(self._merge_windows(windows))
             if sum(map(len, pending_windows)) < MERGED_WINDOWS:
                 continue
-            batch = (
+            merged_batch = (
                 pending_windows[0]
                 if len(pending_windows) == 1
                 else self._merge_windows(Windows.concat(pending_windows))
             )
             # If merging made the batch small, keep it until more windows have come.
-            if self._merge and len(batch) < MERGED_WINDOWS // 2:
-                pending_windows = [batch]
+            if self._merge and len(merged_batch) < MERGED_WINDOWS // 2:
+                pending_windows = [merged_batch]
             else:
-                yield batch
+                yield merged_batch
                 pending_windows = []
         if pending_windows:
             yield self._merge_windows(Windows.concat(pending_windows))
@@ -117,17 +120,17 @@ class RunWindows:
         return merge_equal_ledgers(windows) if self._merge else windows
 
     def _iterate_batches(self) -> Iterator[Windows]:
-        for batch, undecided_count in decided_ledgers(
+        for ledger_batch, undecided_count in decided_ledgers(
             self.run, self._isolation.columns if self._isolation else ()
         ):
-            self._count_batch(batch, undecided_count)
+            self._count_batch(ledger_batch, undecided_count)
             if self._segment_filter is not None:
-                segments = segment_columns(batch, self.numbers)
-                batch = batch.filter(
+                segments = segment_columns(ledger_batch, self.numbers)
+                ledger_batch = ledger_batch.filter(
                     pa.array(self._copies.flag_uncertain_ledgers(segments) | self._segment_filter(segments))
                 )
-            windows = self._copies.add_copy_states(windows_of(batch, self.numbers))
-            length_by_ledger = batch["length"].fill_null(0).to_numpy(zero_copy_only=False)
+            windows = self._copies.add_copy_states(windows_of(ledger_batch, self.numbers))
+            length_by_ledger = ledger_batch["length"].fill_null(0).to_numpy(zero_copy_only=False)
             yield with_bytes(windows, np.maximum(length_by_ledger, 0))
 
     def _count_batch(self, decided_batch: pa.RecordBatch, undecided_count: int) -> None:
@@ -136,19 +139,27 @@ class RunWindows:
         is_closed = pc.equal(decided_batch["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
         self.read.not_closed_ledgers += decided_batch.num_rows - (pc.sum(is_closed).as_py() or 0)
         shape_columns = ["ensemble_size", "write_quorum", "ack_quorum"]
-        isolation = (
+        isolation_numbers = (
             self._isolation.number_isolations(decided_batch)
             if self._isolation
             else np.zeros(len(decided_batch), np.int64)
         )
-        columns = [*(decided_batch[name] for name in shape_columns), is_closed, pa.array(isolation)]
-        shape_rows = pa.table(columns, [*shape_columns, "closed", "isolation"])
-        for row in shape_rows.group_by(shape_rows.column_names).aggregate([([], "count_all")]).to_pylist():
-            quorums = (row["ensemble_size"], row["write_quorum"], row["ack_quorum"])
-            shape_key = (*quorums, not row["closed"], row["isolation"])
-            self.read.ledgers_by_shape[shape_key] += row["count_all"]
+        shape_values = [
+            *(decided_batch[column_name] for column_name in shape_columns),
+            is_closed,
+            pa.array(isolation_numbers),
+        ]
+        shape_rows = pa.table(shape_values, [*shape_columns, "closed", "isolation"])
+        for shape_row in (
+            shape_rows.group_by(shape_rows.column_names).aggregate([([], "count_all")]).to_pylist()
+        ):
+            quorums = (shape_row["ensemble_size"], shape_row["write_quorum"], shape_row["ack_quorum"])
+            shape_key = (*quorums, not shape_row["closed"], shape_row["isolation"])
+            self.read.ledgers_by_shape[shape_key] += shape_row["count_all"]
 
 
 def _member_names(run: RunDirectory) -> list[str]:
     """Return every bookie of the run, sorted by id."""
-    return sorted(name for name in run.read("tables/bookies", ["bookie_id"])["bookie_id"].to_pylist() if name)
+    return sorted(
+        bookie for bookie in run.read("tables/bookies", ["bookie_id"])["bookie_id"].to_pylist() if bookie
+    )

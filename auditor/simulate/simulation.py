@@ -83,11 +83,11 @@ class PlacedRun:
     def unresponsive_bookies(self, windows: RunWindows) -> UnresponsiveBookies:
         """Return the bookies that do not answer, because they are not registered.
 
-        If no bookie at all is registered, the run may have read a dump of a stopped cluster. It is then not
-        certain of any bookie that it does not answer.
+        If no bookie at all is registered, the run may have read a dump of a stopped cluster. Then every
+        bookie might still answer.
         """
-        names = windows.numbers.names
-        is_unregistered = np.array([*(self.mode_by_bookie.get(name) is None for name in names), False])
+        bookies = windows.numbers.names
+        is_unregistered = np.array([*(self.mode_by_bookie.get(bookie) is None for bookie in bookies), False])
         return UnresponsiveBookies(
             is_unregistered if self.has_registrations else np.zeros_like(is_unregistered), is_unregistered
         )
@@ -109,21 +109,21 @@ class PlacedRun:
         """
         writable_modes = TAKES_WRITES
         return [
-            name
-            for name, registration_mode in self.mode_by_bookie.items()
-            if registration_mode in writable_modes and name not in absent_bookies
+            bookie
+            for bookie, registration_mode in self.mode_by_bookie.items()
+            if registration_mode in writable_modes and bookie not in absent_bookies
         ]
 
     def find_doubts(self, windows: RunWindows) -> Doubts:
         """Return the unknown facts about the run. Iterate over ``windows`` before you call this method."""
-        names = windows.numbers.names
+        bookies = windows.numbers.names
         return Doubts(
             windows.read.ledgers,
             windows.read.undecided_ledgers,
             len(self.run.report.run.gaps),
             self.run.report.run.in_doubt,
             windows.unread_bookies,
-            tuple(sorted(name for name in names if self.locations.path(name) is None)),
+            tuple(sorted(bookie for bookie in bookies if self.locations.path(bookie) is None)),
             windows.read.not_closed_ledgers,
             self.has_registrations,
         )
@@ -144,22 +144,22 @@ def simulate_all(
     """
     placed_run = PlacedRun.from_run(run, locations)
     windows = placed_run.windows()
-    names = windows.numbers.names
-    levels = find_levels(placed_run.locations, names)
-    failure_sums = [LevelSums(level, placed_run.locations, names) for level in levels]
-    copyset_sums, bookie_loads = CopysetSums(len(names)), LoadSums()
-    for windows_of_batch in windows:
+    bookies = windows.numbers.names
+    levels = find_levels(placed_run.locations, bookies)
+    failure_sums = [LevelSums(level, placed_run.locations, bookies) for level in levels]
+    copyset_sums, bookie_loads = CopysetSums(len(bookies)), LoadSums()
+    for window_batch in windows:
         unresponsive_bookies = placed_run.unresponsive_bookies(windows)
         for level in failure_sums:
-            level.add(windows_of_batch, windows.numbers, unresponsive_bookies)
-        copyset_sums.add(windows_of_batch, windows.numbers)
-        bookie_loads.add(windows_of_batch, windows.numbers)
-    names = windows.numbers.names
+            level.add(window_batch, windows.numbers, unresponsive_bookies)
+        copyset_sums.add(window_batch, windows.numbers)
+        bookie_loads.add(window_batch, windows.numbers)
+    bookies = windows.numbers.names
     return Simulation(
         run.path,
         *placed_run.policy_and_setting_origins,
         placed_run.find_doubts(windows),
-        levels=tuple(level.result(names) for level in failure_sums),
+        levels=tuple(level.result(bookies) for level in failure_sums),
         copysets=copyset_sums.result(mttf_days, mttr_hours),
         balance=bookie_loads.result(
             run, windows.numbers, placed_run.mode_by_bookie, placed_run.locations, levels
@@ -206,14 +206,14 @@ def answer_any(
     """
     placed_run = PlacedRun.from_run(run, locations)
     windows = placed_run.windows()
-    names = windows.numbers.names
-    failure_sums = LevelSums(level, placed_run.locations, names, failed_count)
+    bookies = windows.numbers.names
+    failure_sums = LevelSums(level, placed_run.locations, bookies, failed_count)
     if failed_count > len(failure_sums.domains.names):
         domain_count = len(failure_sums.domains.names)
         raise UsageError(f"--any {failed_count} {level}: the run has only {domain_count} of them")
-    for windows_of_batch in windows:
-        failure_sums.add(windows_of_batch, windows.numbers, placed_run.unresponsive_bookies(windows))
-    level_loss = failure_sums.result(names)
+    for window_batch in windows:
+        failure_sums.add(window_batch, windows.numbers, placed_run.unresponsive_bookies(windows))
+    level_loss = failure_sums.result(bookies)
     simulation = Simulation(
         run.path,
         *placed_run.policy_and_setting_origins,
@@ -236,15 +236,20 @@ def failure_matrix(run: RunReader) -> FailureMatrix:
     windows = RunWindows(run.directory, must_merge=False)
     level = Level.RACK if locations.has_known_location else Level.BOOKIE
     domains = Domains(level, locations, windows.numbers.names)
-    failure_sums = SetSums(2, max(len(domains.names), 1))
-    for windows_of_batch in windows:
-        rows, sets = domain_sets(windows_of_batch, domains.find_domain_numbers(windows.numbers), True, 2)
-        failure_sums.add(sets, windows_of_batch.entries[rows], windows_of_batch.bytes[rows])
+    loss_sums = SetSums(2, max(len(domains.names), 1))
+    for window_batch in windows:
+        window_rows, sets = domain_sets(window_batch, domains.find_domain_numbers(windows.numbers), True, 2)
+        loss_sums.add(sets, window_batch.entries[window_rows], window_batch.bytes[window_rows])
     heaviest_domains, loss_matrix = (
-        pair_loss_matrix(failure_sums, MAX_MATRIX_DOMAINS) if domains.names else ([], [])
+        pair_loss_matrix(loss_sums, MAX_MATRIX_DOMAINS) if domains.names else ([], [])
     )
-    names = tuple(domains.names[failed_count] for failed_count in heaviest_domains)
-    return FailureMatrix(str(level), names, tuple(map(tuple, loss_matrix)), len(domains.names) - len(names))
+    heaviest_domain_names = tuple(domains.names[domain_number] for domain_number in heaviest_domains)
+    return FailureMatrix(
+        str(level),
+        heaviest_domain_names,
+        tuple(map(tuple, loss_matrix)),
+        len(domains.names) - len(heaviest_domain_names),
+    )
 
 
 def simulate_failure(
@@ -272,37 +277,41 @@ def answer_failure(
         Domains(level, placed_run.locations, windows.numbers.names) for level, _ in failed_domains
     ]
     failing_domain_names = [
-        domains.find_full_names(names)
-        for domains, (_, names) in zip(domains_by_failure, failed_domains, strict=True)
+        domains.find_full_names(domain_names)
+        for domains, (_, domain_names) in zip(domains_by_failure, failed_domains, strict=True)
     ]
 
     def lost_bookies() -> tuple[Bools, Bools]:
         """Return two flags for each bookie number: certainly lost, and possibly lost."""
-        flags_by_failure = [
-            flag_domain_members(names, domains, windows.numbers)
-            for names, domains in zip(failing_domain_names, domains_by_failure, strict=True)
+        membership_flags = [
+            flag_domain_members(domain_names, domains, windows.numbers)
+            for domain_names, domains in zip(failing_domain_names, domains_by_failure, strict=True)
         ]
-        is_bookie_lost = np.logical_or.reduce([is_member for is_member, _ in flags_by_failure])
+        is_bookie_lost = np.logical_or.reduce([is_member for is_member, _ in membership_flags])
         return is_bookie_lost, np.logical_or.reduce(
-            [may_be_lost for _, may_be_lost in flags_by_failure]
+            [may_be_lost for _, may_be_lost in membership_flags]
         ) & ~is_bookie_lost
 
     failure_sums = np.zeros((len(TALLY_VIEWS), 1, len(WindowOutcome), 3), np.int64)
-    affected_batches: list[Longs] = []
-    for windows_of_batch in windows:
+    affected_ledger_batches: list[Longs] = []
+    for window_batch in windows:
         unresponsive_bookies = placed_run.unresponsive_bookies(windows)
-        effect = failure_effect(windows_of_batch, *lost_bookies())
+        effect_on_batch = failure_effect(window_batch, *lost_bookies())
         failure_sums += tally(
-            windows_of_batch, effect, np.zeros(len(windows_of_batch), np.int64), 1, unresponsive_bookies
+            window_batch, effect_on_batch, np.zeros(len(window_batch), np.int64), 1, unresponsive_bookies
         )
-        affected_batches.append(affected_ledgers(windows_of_batch, effect, unresponsive_bookies))
-    is_surely_lost, _ = lost_bookies()
+        affected_ledger_batches.append(affected_ledgers(window_batch, effect_on_batch, unresponsive_bookies))
+    is_certainly_lost_bookie, _ = lost_bookies()
     lost_bookie_names = [
-        name for name, is_lost in zip(windows.numbers.names, is_surely_lost[:-1], strict=True) if is_lost
+        bookie
+        for bookie, is_lost in zip(windows.numbers.names, is_certainly_lost_bookie[:-1], strict=True)
+        if is_lost
     ]
-    affected_rows = np.concatenate([np.zeros((0, 6), np.int64), *affected_batches])
-    affected_rows = affected_rows[np.lexsort((affected_rows[:, 1], affected_rows[:, 0]))]
-    namespaces, topics = owner_losses(run, affected_rows) or (None, None)
+    affected_ledger_rows = np.concatenate([np.zeros((0, 6), np.int64), *affected_ledger_batches])
+    affected_ledger_rows = affected_ledger_rows[
+        np.lexsort((affected_ledger_rows[:, 1], affected_ledger_rows[:, 0]))
+    ]
+    namespaces, topics = owner_losses(run, affected_ledger_rows) or (None, None)
     simulation = Simulation(
         run.path,
         *placed_run.policy_and_setting_origins,
@@ -314,14 +323,14 @@ def answer_failure(
             *make_bounds(failure_sums[:, 0]),
         ),
         writes=_write_answers(placed_run, windows, lost_bookie_names),
-        ledgers=tuple(starmap(_concerned_ledger, affected_rows[:MAX_LEDGERS_SHOWN].tolist())),
-        ledgers_concerned=len(affected_rows),
+        ledgers=tuple(starmap(_concerned_ledger, affected_ledger_rows[:MAX_LEDGERS_SHOWN].tolist())),
+        ledgers_concerned=len(affected_ledger_rows),
         namespaces=None if namespaces is None else tuple(namespaces[:MAX_LEDGERS_SHOWN]),
         topics=None if topics is None else tuple(topics[:MAX_LEDGERS_SHOWN]),
         topics_concerned=len(topics or ()),
         namespaces_concerned=len(namespaces or ()),
     )
-    return FailureAnswer(simulation, affected_rows, namespaces, topics)
+    return FailureAnswer(simulation, affected_ledger_rows, namespaces, topics)
 
 
 def _concerned_ledger(
@@ -335,11 +344,11 @@ def _concerned_ledger(
 def _write_answers(
     placed_run: PlacedRun, windows: RunWindows, lost_bookies: Sequence[str]
 ) -> tuple[WriteAnswer, ...]:
-    writable = placed_run.find_writable_bookies(lost_bookies)
+    writable_bookies = placed_run.find_writable_bookies(lost_bookies)
     return write_answers(
         windows.read.ledgers_by_shape,
         placed_run.isolation.isolations,
-        writable,
+        writable_bookies,
         placed_run.placement_settings,
         placed_run.locations,
     )

@@ -20,24 +20,23 @@ ALL_FAILURES_TABLE = "failures"
 TABLES = (*FAILURE_TABLES, ALL_FAILURES_TABLE)
 
 
-def ledgers_table(run: RunReader, answer: FailureAnswer) -> pa.Table:
+def ledgers_table(run: RunReader, failure_answer: FailureAnswer) -> pa.Table:
     """Return each ledger that a failure affects, with its loss and its topic. An unknown topic is null.
 
     The column ``fate`` is "lost", "unrecoverable" or both (`FATE_TEXT_BY_LOSS`).
     """
-    affected_rows = answer.ledgers
-    fates = [
-        FATE_TEXT_BY_LOSS[is_lost, unrecoverable]
-        for is_lost, unrecoverable in affected_rows[:, [2, 5]].tolist()
+    loss_rows = failure_answer.ledgers
+    fate_texts = [
+        FATE_TEXT_BY_LOSS[is_lost, unrecoverable] for is_lost, unrecoverable in loss_rows[:, [2, 5]].tolist()
     ]
     return pa.table(
         {
-            "scope_id": affected_rows[:, 0],
-            "ledger_id": affected_rows[:, 1],
-            "fate": pa.array(fates, pa.string()),
-            "entries": affected_rows[:, 3],
-            "bytes": affected_rows[:, 4],
-            "topic": topics_of(run, affected_rows[:, :2]),
+            "scope_id": loss_rows[:, 0],
+            "ledger_id": loss_rows[:, 1],
+            "fate": pa.array(fate_texts, pa.string()),
+            "entries": loss_rows[:, 3],
+            "bytes": loss_rows[:, 4],
+            "topic": topics_of(run, loss_rows[:, :2]),
         }
     )
 
@@ -50,11 +49,13 @@ def owners_table(owners: Sequence[OwnerLoss] | None) -> pa.Table:
     """
     if owners is None:
         raise RunUsageError("this run read no owners: audit with --owners")
-    names = [dataclass_field.name for dataclass_field in fields(OwnerLoss)]
+    column_names = [dataclass_field.name for dataclass_field in fields(OwnerLoss)]
     type_by_column = {"name": pa.string()}
     columns = {
-        name: pa.array([getattr(owner, name) for owner in owners], type_by_column.get(name, pa.int64()))
-        for name in names
+        column_name: pa.array(
+            [getattr(owner, column_name) for owner in owners], type_by_column.get(column_name, pa.int64())
+        )
+        for column_name in column_names
     }
     return pa.table(columns)
 
@@ -66,7 +67,7 @@ def failures_table(simulation: Simulation) -> pa.Table:
     index, ``promised_`` for certain losses if all copies of the metadata exist.
     """
     single_failures = [failure for level in simulation.levels for failure in level.singles]
-    affected_rows = []
+    failure_rows = []
     for failure in single_failures:
         failure_row: dict[str, str | int] = {
             "level": failure.level,
@@ -79,33 +80,33 @@ def failures_table(simulation: Simulation) -> pa.Table:
             ("promised_", failure.promise.sure),
         ):
             failure_row |= {
-                f"{column_prefix}lost_{name}": loss_amount
-                for name, loss_amount in asdict(outcome.lost).items()
+                f"{column_prefix}lost_{amount_name}": loss_amount
+                for amount_name, loss_amount in asdict(outcome.lost).items()
             }
             failure_row[f"{column_prefix}below_ack_quorum"] = outcome.below_ack.ledgers
             failure_row[f"{column_prefix}below_write_quorum"] = outcome.below_write.ledgers
             failure_row[f"{column_prefix}unrecoverable"] = outcome.unrecoverable
-        affected_rows.append(failure_row)
-    if not affected_rows:
-        raise UsageError(f"--table {ALL_FAILURES_TABLE}: the run knows no bookie")
-    return pa.Table.from_pylist(affected_rows)
+        failure_rows.append(failure_row)
+    if not failure_rows:
+        raise UsageError(f"--table {ALL_FAILURES_TABLE}: the run has no bookie")
+    return pa.Table.from_pylist(failure_rows)
 
 
 def simulation_table(
-    name: str | None, run: RunReader, answer: FailureAnswer | None, simulation: Simulation
+    table_name: str | None, run: RunReader, failure_answer: FailureAnswer | None, simulation: Simulation
 ) -> pa.Table:
-    """Return the table ``name``. If it is None, return the ledgers of ``answer``, or all single failures.
+    """Return the table ``table_name``. None: the ledgers of ``failure_answer``, or all single failures.
 
     Raises:
-        UsageError: the table is of one failure, but ``answer`` is None.
+        UsageError: the table is of one failure, but ``failure_answer`` is None.
         RunUsageError: the run read no owners.
     """
-    if name == ALL_FAILURES_TABLE or (name is None and answer is None):
+    if table_name == ALL_FAILURES_TABLE or (table_name is None and failure_answer is None):
         return failures_table(simulation)
-    if answer is None:
-        raise UsageError(f"--table {name}: select a failure with --lose or --any")
-    if name == "topics":
-        return owners_table(answer.topics)
-    if name == "namespaces":
-        return owners_table(answer.namespaces)
-    return ledgers_table(run, answer)
+    if failure_answer is None:
+        raise UsageError(f"--table {table_name}: select a failure with --lose or --any")
+    if table_name == "topics":
+        return owners_table(failure_answer.topics)
+    if table_name == "namespaces":
+        return owners_table(failure_answer.namespaces)
+    return ledgers_table(run, failure_answer)

@@ -79,15 +79,19 @@ class Windows:
 
     def take(self, rows: NDArray[np.intp] | Bools) -> Windows:
         """Return the windows in ``rows``. The arrays by ledger are not changed."""
-        columns = {column_name: getattr(self, column_name)[rows] for column_name in _WINDOW_FIELDS}
+        column_by_name = {column_name: getattr(self, column_name)[rows] for column_name in _WINDOW_FIELDS}
         return replace(
-            self, segment_bounds=None if self.segment_bounds is None else self.segment_bounds[rows], **columns
+            self,
+            segment_bounds=None if self.segment_bounds is None else self.segment_bounds[rows],
+            **column_by_name,
         )
 
-    def any_of_ledger(self, flags: Bools) -> Bools:
+    def any_of_ledger(self, has_flag_by_row: Bools) -> Bools:
         """Flag the ledgers that have a flagged window."""
-        has_flag: Bools = np.bincount(self.ledger[flags], minlength=len(self.equal_ledger_counts)) > 0
-        return has_flag
+        has_flag_by_ledger: Bools = (
+            np.bincount(self.ledger[has_flag_by_row], minlength=len(self.equal_ledger_counts)) > 0
+        )
+        return has_flag_by_ledger
 
     @staticmethod
     def concat(windows_parts: Sequence[Windows]) -> Windows:
@@ -95,21 +99,21 @@ class Windows:
         ledger_offsets = np.cumsum(
             [0, *(len(windows_part.equal_ledger_counts) for windows_part in windows_parts)]
         )
-        width = max(windows_part.bookies.shape[1] for windows_part in windows_parts)
-        columns = {
+        max_bookies_per_window = max(windows_part.bookies.shape[1] for windows_part in windows_parts)
+        column_by_name = {
             column_name: np.concatenate(
                 [
-                    _widen_rows(getattr(windows_part, column_name), width, column_name)
+                    _widen_rows(getattr(windows_part, column_name), max_bookies_per_window, column_name)
                     for windows_part in windows_parts
                 ]
             )
             for column_name in _WINDOW_FIELDS
         }
         ledger_shifts = np.repeat(ledger_offsets[:-1], [len(windows_part) for windows_part in windows_parts])
-        columns["ledger"] = columns["ledger"] + ledger_shifts
+        column_by_name["ledger"] = column_by_name["ledger"] + ledger_shifts
         ids = [windows_part.ids for windows_part in windows_parts if windows_part.ids is not None]
         return Windows(
-            **columns,
+            **column_by_name,
             segment_bounds=None,
             equal_ledger_counts=np.concatenate(
                 [windows_part.equal_ledger_counts for windows_part in windows_parts]
@@ -125,11 +129,15 @@ _WINDOW_FIELDS = tuple(
 )
 
 
-def _widen_rows(window_rows: NDArray[np.generic], width: int, column_name: str) -> NDArray[np.generic]:
-    if window_rows.ndim == 1 or window_rows.shape[1] == width:
+def _widen_rows(
+    window_rows: NDArray[np.generic], max_bookies_per_window: int, column_name: str
+) -> NDArray[np.generic]:
+    if window_rows.ndim == 1 or window_rows.shape[1] == max_bookies_per_window:
         return window_rows
     padded_rows = np.full(
-        (len(window_rows), width), NO_BOOKIE if column_name == "bookies" else PRESENT, window_rows.dtype
+        (len(window_rows), max_bookies_per_window),
+        NO_BOOKIE if column_name == "bookies" else PRESENT,
+        window_rows.dtype,
     )
     padded_rows[:, : window_rows.shape[1]] = window_rows
     return padded_rows
@@ -142,10 +150,10 @@ def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
     [1, 3]
     """
     sorted_values: NDArray[_Number] = np.sort(values)
-    distinct: NDArray[_Number] = sorted_values[
+    distinct_sorted_values: NDArray[_Number] = sorted_values[
         np.append(True, sorted_values[1:] != sorted_values[:-1])[: len(sorted_values)]
     ]
-    return distinct
+    return distinct_sorted_values
 
 
 def count_true(rows: Bools) -> Longs:
@@ -154,25 +162,25 @@ def count_true(rows: Bools) -> Longs:
     >>> count_true(np.array([[True, True], [False, True]])).tolist()
     [2, 1]
     """
-    counts = np.zeros(len(rows), np.int64)
-    for column in range(rows.shape[1]):
-        counts += rows[:, column]
-    return counts
+    true_counts = np.zeros(len(rows), np.int64)
+    for column_number in range(rows.shape[1]):
+        true_counts += rows[:, column_number]
+    return true_counts
 
 
 def any_true(rows: Bools) -> Bools:
     """Return for each row whether any of its values is true."""
-    has_true = np.zeros(len(rows), bool)
-    for column in range(rows.shape[1]):
-        has_true |= rows[:, column]
-    return has_true
+    has_true_value = np.zeros(len(rows), bool)
+    for column_number in range(rows.shape[1]):
+        has_true_value |= rows[:, column_number]
+    return has_true_value
 
 
 class BookieNumbers:
     """Numbers for bookies. A new bookie gets the next number."""
 
-    def __init__(self, names: Sequence[str] = ()) -> None:
-        self._numbers = {column_name: number for number, column_name in enumerate(names)}
+    def __init__(self, bookie_names: Sequence[str] = ()) -> None:
+        self._numbers = {bookie_name: number for number, bookie_name in enumerate(bookie_names)}
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -182,23 +190,25 @@ class BookieNumbers:
         """Return the names of the bookies. The index of a name is the bookie's number."""
         return list(self._numbers)
 
-    def number_names(self, names: pa.Array | pa.ChunkedArray) -> Ints:
+    def number_names(self, bookie_names: pa.Array | pa.ChunkedArray) -> Ints:
         """Return the number of each name of a column without nulls. A new name gets the next number.
 
         >>> import pyarrow as pa
         >>> BookieNumbers(["b"]).number_names(pa.array(["a", "b", "a"])).tolist()
         [1, 0, 1]
         """
-        chunks = names.chunks if isinstance(names, pa.ChunkedArray) else [names]
+        name_chunks = bookie_names.chunks if isinstance(bookie_names, pa.ChunkedArray) else [bookie_names]
         number_chunks = [np.zeros(0, np.int32)]
-        for chunk in chunks:
-            encoded_names = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-            numbers = [
-                self._numbers.setdefault(column_name, len(self._numbers))
-                for column_name in encoded_names.dictionary.to_pylist()
+        for name_chunk in name_chunks:
+            encoded_names = (
+                name_chunk if pa.types.is_dictionary(name_chunk.type) else name_chunk.dictionary_encode()
+            )
+            numbers_of_chunk = [
+                self._numbers.setdefault(bookie_name, len(self._numbers))
+                for bookie_name in encoded_names.dictionary.to_pylist()
             ]
             number_chunks.append(
-                np.array(numbers, np.int32)[encoded_names.indices.to_numpy(zero_copy_only=False)]
+                np.array(numbers_of_chunk, np.int32)[encoded_names.indices.to_numpy(zero_copy_only=False)]
             )
         return np.concatenate(number_chunks)
 
@@ -211,12 +221,12 @@ def count_in_class(
     >>> [int(count_in_class(np.int64(5), np.int64(9), np.int64(p), 3)) for p in range(3)]
     [2, 1, 2]
     """
-    counts: Longs = np.maximum(
+    entry_counts: Longs = np.maximum(
         (last_entries - entry_residue) // ensemble_size
         - (first_entries - 1 - entry_residue) // ensemble_size,
         0,
     )
-    return counts
+    return entry_counts
 
 
 def column_of(ledgers: pa.RecordBatch, column_name: str, null_value: int = 0) -> Longs:
@@ -225,23 +235,23 @@ def column_of(ledgers: pa.RecordBatch, column_name: str, null_value: int = 0) ->
     return column
 
 
-def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentColumns:
+def segment_columns(ledgers: pa.RecordBatch, bookie_numbering: BookieNumbers) -> SegmentColumns:
     """Return the segments of rows of the table ``ledgers``."""
     is_closed = pc.equal(ledgers["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
     segments = ledgers["segments"].flatten()
     ensembles = segments.field("ensemble")
-    members = numbers.number_names(ensembles.flatten())
+    members = bookie_numbering.number_names(ensembles.flatten())
     ledger_of_segment = np.repeat(
         np.arange(ledgers.num_rows),
         pc.list_value_length(ledgers["segments"]).fill_null(0).to_numpy(zero_copy_only=False),
     )
-    sizes = pc.list_value_length(ensembles).to_numpy(zero_copy_only=False).astype(np.int64)
+    ensemble_sizes = pc.list_value_length(ensembles).to_numpy(zero_copy_only=False).astype(np.int64)
     return SegmentColumns(
         np.stack([column_of(ledgers, column_name) for column_name in LEDGER], axis=1),
         members,
         ledger_of_segment,
         segments.field("first_entry_id").to_numpy(zero_copy_only=False),
-        np.cumsum(sizes) - sizes,
+        np.cumsum(ensemble_sizes) - ensemble_sizes,
         is_closed.to_numpy(zero_copy_only=False)[ledger_of_segment],
         column_of(ledgers, "last_entry_id", -1)[ledger_of_segment],
         column_of(ledgers, "ensemble_size")[ledger_of_segment],
@@ -270,70 +280,83 @@ class SegmentColumns:
     write_quorum: Longs
     ack_quorum: Longs
 
-    def any_of_ledger(self, flags: Bools) -> Bools:
+    def any_of_ledger(self, has_flag_by_row: Bools) -> Bools:
         """Flag the ledgers that have a flagged segment."""
-        has_flag: Bools = np.bincount(self.ledger[flags], minlength=len(self.ids)) > 0
-        return has_flag
+        has_flag_by_ledger: Bools = np.bincount(self.ledger[has_flag_by_row], minlength=len(self.ids)) > 0
+        return has_flag_by_ledger
 
-    def any_of_members(self, flags: Bools) -> Bools:
+    def any_of_members(self, has_flag_by_member: Bools) -> Bools:
         """Flag the ledgers that have a flagged member."""
-        rows = np.zeros(len(self.ensemble_starts), bool)
-        rows[np.searchsorted(self.ensemble_starts, np.flatnonzero(flags), "right") - 1] = True
-        return self.any_of_ledger(rows)
+        has_flag_by_segment = np.zeros(len(self.ensemble_starts), bool)
+        has_flag_by_segment[
+            np.searchsorted(self.ensemble_starts, np.flatnonzero(has_flag_by_member), "right") - 1
+        ] = True
+        return self.any_of_ledger(has_flag_by_segment)
 
     def flag_equal_neighbours(self, value_by_bookie: Longs) -> Bools:
         """Flag each member whose next member in the ensemble has the same value in ``value_by_bookie``.
 
         The first member follows the last one.
         """
-        values = value_by_bookie[self.members]
-        equals_next = np.zeros(len(values), bool)
-        np.equal(values[:-1], values[1:], out=equals_next[:-1])
-        last_positions = np.append(self.ensemble_starts[1:], len(values))[: len(self.ensemble_starts)] - 1
-        equals_next[last_positions] = values[last_positions] == values[self.ensemble_starts]
-        return equals_next
+        value_by_member = value_by_bookie[self.members]
+        equals_next_member = np.zeros(len(value_by_member), bool)
+        np.equal(value_by_member[:-1], value_by_member[1:], out=equals_next_member[:-1])
+        last_member_positions = (
+            np.append(self.ensemble_starts[1:], len(value_by_member))[: len(self.ensemble_starts)] - 1
+        )
+        equals_next_member[last_member_positions] = (
+            value_by_member[last_member_positions] == value_by_member[self.ensemble_starts]
+        )
+        return equals_next_member
 
     def ends(self) -> tuple[Longs, Bools]:
         """Return the last entry of each segment, and whether the segment is an open end."""
-        is_last_segment = np.append(self.ledger[1:] != self.ledger[:-1], True)[: len(self.ledger)]
-        entries_before = np.append(self.first_entries[1:] - 1, 0)[: len(self.first_entries)]
-        last_entry_by_segment = np.where(is_last_segment, self.last_entry, entries_before)
+        is_last_of_ledger = np.append(self.ledger[1:] != self.ledger[:-1], True)[: len(self.ledger)]
+        last_entries_before_next_segment = np.append(self.first_entries[1:] - 1, 0)[: len(self.first_entries)]
+        last_entry_by_segment = np.where(is_last_of_ledger, self.last_entry, last_entries_before_next_segment)
         return np.where(
             self.is_closed, np.minimum(last_entry_by_segment, self.last_entry), last_entry_by_segment
-        ), is_last_segment & ~self.is_closed
+        ), is_last_of_ledger & ~self.is_closed
 
 
-def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
+def windows_of(ledgers: pa.RecordBatch, bookie_numbering: BookieNumbers) -> Windows:
     """Return the windows of decided ledgers, from rows of the table ``ledgers``.
 
     All copies are set to present, and bytes to 0.
     """
-    segments = segment_columns(ledgers, numbers)
+    segments = segment_columns(ledgers, bookie_numbering)
     ids, empty_column = segments.ids, np.zeros(0, np.int64)
     last_entries_of_segments, is_open_end = segments.ends()
     max_write_quorum = int(segments.write_quorum.max(initial=1))
-    column_parts = [(empty_column, np.zeros((0, max_write_quorum), np.int32), empty_column, empty_column)]
+    window_column_parts = [
+        (empty_column, np.zeros((0, max_write_quorum), np.int32), empty_column, empty_column)
+    ]
     for shape_code in distinct_values(segments.ensemble_size << 32 | segments.write_quorum).tolist():
         ensemble_size, write_quorum = shape_code >> 32, shape_code & 0xFFFFFFFF
-        rows = np.flatnonzero(
+        segments_of_shape = np.flatnonzero(
             (segments.ensemble_size == ensemble_size) & (segments.write_quorum == write_quorum)
         )
         entry_residues = np.arange(ensemble_size if write_quorum < ensemble_size else 1)
         ensemble_positions = (entry_residues[:, None] + np.arange(write_quorum)) % ensemble_size
-        ensembles = segments.members[segments.ensemble_starts[rows, None] + np.arange(ensemble_size)]
-        first_entries, last_entries = segments.first_entries[rows, None], last_entries_of_segments[rows, None]
+        ensembles = segments.members[
+            segments.ensemble_starts[segments_of_shape, None] + np.arange(ensemble_size)
+        ]
+        first_entries, last_entries = (
+            segments.first_entries[segments_of_shape, None],
+            last_entries_of_segments[segments_of_shape, None],
+        )
         entries = (
             count_in_class(first_entries, last_entries, entry_residues, ensemble_size)
             if write_quorum < ensemble_size
             else np.maximum(last_entries - first_entries + 1, 0)
         )
-        entries = np.where(is_open_end[rows, None], 0, entries)
-        has_window = (entries > 0) | is_open_end[rows, None]
+        entries = np.where(is_open_end[segments_of_shape, None], 0, entries)
+        has_window = (entries > 0) | is_open_end[segments_of_shape, None]
         segment_numbers, entry_residue = np.nonzero(has_window)
         bookie_rows = np.full((len(segment_numbers), max_write_quorum), NO_BOOKIE, np.int32)
         bookie_rows[:, :write_quorum] = ensembles[:, ensemble_positions][segment_numbers, entry_residue]
-        segment_rows = rows[segment_numbers]
-        column_parts.append(
+        segment_rows = segments_of_shape[segment_numbers]
+        window_column_parts.append(
             (
                 segment_rows,
                 bookie_rows,
@@ -342,7 +365,7 @@ def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
             )
         )
     segment_rows, bookie_rows, entries, entry_residue = (
-        np.concatenate(column) for column in zip(*column_parts, strict=True)
+        np.concatenate(column) for column in zip(*window_column_parts, strict=True)
     )
     segment_order = np.lexsort((entry_residue, segment_rows))
     segment_rows = segment_rows[segment_order]

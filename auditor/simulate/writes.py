@@ -86,7 +86,7 @@ class IsolationNumbers:
         self.columns = (
             () if placement_facts is not None and not placement_facts["own_groups"] else (METADATA_COLUMN,)
         )
-        self._has_groups = any(location_groups.groups for location_groups in locations.by_bookie.values())
+        self._has_groups = any(bookie_location.groups for bookie_location in locations.by_bookie.values())
         self.isolations = [self._make_isolation(placement_settings.groups, is_own=False)]
 
     def number_isolations(self, ledgers: pa.RecordBatch) -> Longs:
@@ -97,11 +97,13 @@ class IsolationNumbers:
         config_values = pc.map_lookup(
             ledgers[METADATA_COLUMN], query_key=config_key, occurrence="last"
         ).dictionary_encode()
-        numbers = [
+        numbers_of_values = [
             self._isolation_number(encoded_config) for encoded_config in config_values.dictionary.to_pylist()
         ]
-        number_positions: Longs = config_values.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
-        isolation_numbers: Longs = np.array([*numbers, 0], np.int64)[number_positions]
+        value_positions: Longs = config_values.indices.fill_null(len(numbers_of_values)).to_numpy(
+            zero_copy_only=False
+        )
+        isolation_numbers: Longs = np.array([*numbers_of_values, 0], np.int64)[value_positions]
         return isolation_numbers
 
     def _isolation_number(self, encoded_config: bytes) -> int:
@@ -113,13 +115,13 @@ class IsolationNumbers:
     def _decode_isolation(self, encoded_config: bytes) -> Isolation | None:
         """Return the isolation groups in a ledger's metadata. None if its policy uses no groups."""
         try:
-            placement = placement_config.decode(encoded_config)
+            ledger_placement = placement_config.decode(encoded_config)
         except DecodeError:
             return _UNREADABLE_ISOLATION
-        name = placement.policy_class.rpartition(".")[2]
-        if name in ISOLATING_POLICIES:
-            return self._make_isolation(placement.groups, is_own=True)
-        return None if name in POLICY_BY_CLASS else _UNREADABLE_ISOLATION
+        policy_name = ledger_placement.policy_class.rpartition(".")[2]
+        if policy_name in ISOLATING_POLICIES:
+            return self._make_isolation(ledger_placement.groups, is_own=True)
+        return None if policy_name in POLICY_BY_CLASS else _UNREADABLE_ISOLATION
 
     def _make_isolation(self, groups: IsolationGroups | None, *, is_own: bool) -> Isolation:
         return Isolation(groups, is_own, groups is None or SYSTEM_GROUP in groups.primary or self._has_groups)
@@ -140,19 +142,19 @@ def write_answers(
     The keys of ``ledger_counts_by_shape`` are (E, Qw, Qa, not closed, index in ``isolations``).
     ``writable_bookies`` are the bookies that are still writable after the failure.
     """
-    open_counts: Counter[tuple[QuorumShape, int]] = Counter()
+    open_ledger_counts: Counter[tuple[QuorumShape, int]] = Counter()
     for (
         ensemble_size,
         write_quorum,
         ack_quorum,
-        is_open,
+        is_not_closed,
         isolation_number,
     ), ledger_count in ledger_counts_by_shape.items():
-        open_counts[(ensemble_size, write_quorum, ack_quorum), isolation_number] += (
-            ledger_count if is_open else 0
+        open_ledger_counts[(ensemble_size, write_quorum, ack_quorum), isolation_number] += (
+            ledger_count if is_not_closed else 0
         )
     answers = []
-    for (quorum_shape, isolation_number), ledger_count in sorted(open_counts.items()):
+    for (quorum_shape, isolation_number), ledger_count in sorted(open_ledger_counts.items()):
         isolation = isolations[isolation_number]
         write_answer, reason_text = _write_answer(
             quorum_shape, isolation, writable_bookies, placement_settings, locations
@@ -175,11 +177,14 @@ def _write_answer(
         if isolation.is_known
         else frozenset()
     )
-    group_bookies = [name for name in writable_bookies if name not in excluded_bookies]
+    group_bookies = [bookie for bookie in writable_bookies if bookie not in excluded_bookies]
     placement_settings = isolation.settings(placement_settings)
-    location_paths = [locations.path(name) for name in group_bookies]
-    can_write = can_form_ensemble(
-        quorum_shape, location_paths, placement_settings, [locations.path(name) for name in excluded_bookies]
+    location_paths = [locations.path(bookie) for bookie in group_bookies]
+    can_form = can_form_ensemble(
+        quorum_shape,
+        location_paths,
+        placement_settings,
+        [locations.path(bookie) for bookie in excluded_bookies],
     )
     bookies_text = plural(len(group_bookies), "writable bookie") + (
         " in its groups" if excluded_bookies else ""
@@ -191,10 +196,10 @@ def _write_answer(
     if not refuses_by_location(placement_settings):
         return YES, bookies_text
     placement_level = POLICY_LEVEL[placement_settings.policy]
-    domains = {locations.domain(name, placement_level) for name in group_bookies}
+    domains = {locations.domain(bookie, placement_level) for bookie in group_bookies}
     bookies_text += f" in {plural(len(domains - {None}), str(placement_level))}"
-    if can_write is not None:
-        return (YES if can_write else NO), f"{bookies_text}, by policy {placement_settings.policy}"
+    if can_form is not None:
+        return (YES if can_form else NO), f"{bookies_text}, by policy {placement_settings.policy}"
     if None in domains:
         return UNSURE, f"{bookies_text}, and some without a location"
     return (

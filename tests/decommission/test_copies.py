@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.decommission.targets import BATCH_ENTRIES, GonePlaces
+from auditor.decommission.targets import BATCH_ENTRIES, GonePositions
 
 
 @st.composite
@@ -21,11 +21,11 @@ def segments(draw: st.DrawFn) -> list[tuple[int, int, int, int, tuple[bool, ...]
     return found
 
 
-def seats_of(rows: list[tuple[int, int, int, int, tuple[bool, ...]]]) -> GonePlaces:
+def seats_of(rows: list[tuple[int, int, int, int, tuple[bool, ...]]]) -> GonePositions:
     width = max(len(row[4]) for row in rows)
     gone = np.array([[*row[4], *[False] * (width - len(row[4]))] for row in rows])
     first, last, size, quorum = (np.array([row[at] for row in rows], np.int64) for at in range(4))
-    return GonePlaces(first, last, size, quorum, gone)
+    return GonePositions(first, last, size, quorum, gone)
 
 
 def window(entry: int, size: int, quorum: int) -> list[int]:
@@ -48,7 +48,7 @@ def test_closed_forms_say_what_a_worker_does_entry_by_entry(
 ) -> None:
     seats = seats_of(rows)
     assert seats.count_copied_entries().tolist() == [copied(*row) for row in rows]
-    counts, lost, left = seats.count_entries(), seats.count_gone_places(), seats.first_remaining_place()
+    counts, lost, left = seats.count_entries(), seats.count_gone_positions(), seats.first_remaining_position()
     for at, (first, last, size, quorum, gone) in enumerate(rows):
         entries = range(first, last + 1)
         for each in range(size):

@@ -241,7 +241,7 @@ def test_of_many_ledgers_the_listed_ones_are_not_all(tmp_path: Path) -> None:
     run_of(tmp_path / "new", [], ledgers=[])
     [step] = asked(plan, str(tmp_path / "new"))
     assert (step.state, step.why) == (
-        StepState.UNKNOWN, ("the 2 listed ledgers of 5,000 are done: plan again",),
+        StepState.UNKNOWN, ("2 of 5,000 ledgers are listed, and these are done: plan again",),
     )  # fmt: skip
 
 

@@ -155,7 +155,8 @@ def test_exchanged_disks_are_put_back_and_nothing_is_copied(tmp_path: Path) -> N
     [step] = make_plan(run).steps
     assert typed(step) == [
         "by hand: stop the bookie a:1",
-        "by hand: put back, each in its own place: '/a:1/ledgers (of b:1)', '/b:1/ledgers (of a:1)'",
+        "by hand: put each of these directories back in its own place: "
+        "'/a:1/ledgers (of b:1)', '/b:1/ledgers (of a:1)'",
     ]
     assert step.about == "put the disks of a:1, b:1 back in their places"
     assert refusals_of(run)["recover: disks-exchanged"].ledger_count == 54
@@ -167,7 +168,7 @@ def test_exchanged_directories_of_one_bookie_are_put_back(tmp_path: Path) -> Non
     finding = found("ledgers-in-wrong-directory", None, "a:1", exchanged=True, directories=directories)
     added = found("ledgers-in-wrong-directory", None, "b:1", exchanged=False, directories=directories)
     [step] = make_plan(run_of(tmp_path, [finding, added])).steps
-    assert typed(step)[1] == "by hand: put back, each in its own place: /l1, /l2"
+    assert typed(step)[1] == "by hand: put each of these directories back in its own place: /l1, /l2"
 
 
 @pytest.mark.parametrize("reason", [FactReason.LAST_SERVED_COPY, FactReason.LAST_KNOWN_COPY])

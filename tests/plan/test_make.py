@@ -348,7 +348,7 @@ def test_metadata_that_an_owner_names_is_put_back_before_the_collection(tmp_path
         "look: bookkeeper shell ledgermetadata -l 7",
         "do: bookkeeper shell ledgermetadata -l 7 -restorefromfile 7.metadata",
     ]
-    assert "before they are collected on a:1" in step.about
+    assert "before garbage collection on a:1 deletes them" in step.about
     assert {(each.reason, each.ledgers) for each in plan.refused} == {
         ("no-copy", ("8",)),
         ("not-confirmed", ("9",)),
@@ -455,4 +455,4 @@ def test_what_is_accepted_stays_true_where_a_step_rests_on_it(tmp_path: Path) ->
     plan = make_plan(run_of(tmp_path, findings, accepted=[incomplete, orphan]))
     assert [str(each.reason) for each in plan.refused] == ["last-copy"]
     assert [each.kind for each in plan.steps] == [ActionKind.RESTORE_METADATA]
-    assert "before they are collected on b:1" in plan.steps[0].about
+    assert "before garbage collection on b:1 deletes them" in plan.steps[0].about

@@ -36,7 +36,7 @@ of that scope first."""
 EXEMPT = (
     *("cli/decode.py", "sources/bookies/entry_logs/reader.py"),
     *("audit/owner_scan.py", "findings/basis.py"),
-    *("plan/plan_file.py", "plan/situation.py"),
+    *("plan/plan_file.py", "plan/plan_facts.py"),
 )
 """They know the fields of a record, and no tables; a plan's ledgers, and marks, are of scope 0 alone.
 

@@ -24,7 +24,7 @@ from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers, f
 from auditor.simulate.windows import Longs
 
 MAX_LEDGERS = 10_000
-"""Largest number of ledgers that one step lists. A new plan is needed for the others."""
+"""Largest number of ledgers that one step lists. A new plan is needed for further ledgers."""
 
 _COOKIE_COLUMNS = (
     "layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id", "damage", "version",
@@ -82,15 +82,15 @@ class FindingGroups(dict[str, FindingGroup]):
         self.setdefault(row["id"], FindingGroup(row["id"])).add(row)
         self.are_confirmed &= row["confidence"] == Confidence.CONFIRMED
         self.urgency = min(self.urgency, Urgency(row["urgency"]), key=lambda urgency: urgency.rank)
-        if (copies := known_copies_left(row)) is not None and len(self.copies) < MAX_LEDGERS:
-            self.copies[row["ledger_id"]] = min(copies, self.copies.get(row["ledger_id"], copies))
+        if (copy_count := known_copies_left(row)) is not None and len(self.copies) < MAX_LEDGERS:
+            self.copies[row["ledger_id"]] = min(copy_count, self.copies.get(row["ledger_id"], copy_count))
 
     @property
     def ledgers(self) -> list[int]:
         """Return the ledgers of all groups, each once. Ledgers with the fewest known copies come first."""
-        ids = dict.fromkeys(ledger for group in self.values() for ledger in group.ledgers)
+        ledger_ids = dict.fromkeys(ledger for group in self.values() for ledger in group.ledgers)
         rank_of_unknown_copies = max(self.copies.values(), default=0) + 1
-        return sorted(ids, key=lambda ledger: self.copies.get(ledger, rank_of_unknown_copies))
+        return sorted(ledger_ids, key=lambda ledger: self.copies.get(ledger, rank_of_unknown_copies))
 
     def fewest_copies(self, ledgers: Iterable[int]) -> int | None:
         """Return the smallest number of known copies of an entry in these ledgers; None if unknown."""
@@ -129,7 +129,7 @@ def known_copies_left(row: Mapping[str, Any]) -> int | None:
     return max(int(finding_evidence["write_quorum"]) - int(finding_evidence["copies_missing_or_unknown"]), 0)
 
 
-class Situation:
+class PlanFacts:
     """The facts of a finished run that steps of all kinds need, and the bookies that steps stop or start.
 
     Memory grows with the numbers of bookies and of marks, not with the number of ledgers.
@@ -142,10 +142,10 @@ class Situation:
             row["bookie_id"]: row for row in run.table("bookies").to_pylist()
         }
         self.lost_bookies = sorted(
-            name for name, row in self.bookies.items() if row["named"] and row["registered"] is None
+            bookie for bookie, row in self.bookies.items() if row["named"] and row["registered"] is None
         )
         self.writable_bookies = frozenset(
-            name for name, row in self.bookies.items() if row["registered"] in TAKES_WRITES
+            bookie for bookie, row in self.bookies.items() if row["registered"] in TAKES_WRITES
         )
         self.auto_recovery: AutoRecoveryState = read_auto_recovery(run, self.lost_bookies)
         self.autorecovery_works = not self.auto_recovery.blockers and not self.auto_recovery.doubts
@@ -175,10 +175,10 @@ class Situation:
             for bookie in bookies:
                 rows = mark_rows.filter(pc.equal(replica_names, bookie))
                 if len(rows):
-                    ids = marks["ledger_id"].take(rows).drop_null()
-                    marked_count, ids_of_bookie = marks_by_bookie.get(bookie, (0, []))
-                    ids_of_bookie += ids[: MAX_LEDGERS - len(ids_of_bookie)].to_pylist()
-                    marks_by_bookie[bookie] = marked_count + len(ids), ids_of_bookie
+                    marked_ids = marks["ledger_id"].take(rows).drop_null()
+                    marked_count, marked_ids_of_bookie = marks_by_bookie.get(bookie, (0, []))
+                    marked_ids_of_bookie += marked_ids[: MAX_LEDGERS - len(marked_ids_of_bookie)].to_pylist()
+                    marks_by_bookie[bookie] = marked_count + len(marked_ids), marked_ids_of_bookie
         return marks_by_bookie
 
     @cached_property
@@ -197,15 +197,15 @@ class Situation:
             entry_logs = json.loads(row["evidence"] or "{}").get("in_entry_logs") or ()
             stop_candidates |= {entry_log["bookie_id"] for entry_log in entry_logs}
         running_bookies = [
-            name for name in stop_candidates if self.bookies.get(name, {}).get("registered") is not None
+            bookie for bookie in stop_candidates if self.bookies.get(bookie, {}).get("registered") is not None
         ]
         return StopSet(find_joint_holders(self.run.directory, self._is_listed, running_bookies))
 
     @property
     def _is_listed(self) -> bool:
         """Return whether all cookies and registrations could be listed."""
-        listing = self.facts.bookies_listed
-        return listing is not None and listing["hidden"] is None
+        bookie_listing = self.facts.bookies_listed
+        return bookie_listing is not None and bookie_listing["hidden"] is None
 
     @cached_property
     def dependent_ledgers(self) -> dict[int, DependentLedger]:
@@ -243,8 +243,12 @@ class Situation:
         groups_by_bookie: dict[str, FindingGroups] = {}
         for row in self.rows_of_checks("disk-id-mismatch", "ledgers-in-wrong-directory"):
             finding_evidence = json.loads(row["evidence"] or "{}")
-            is_exchanged = row["id"] == "disk-id-mismatch" or finding_evidence.get("exchanged")
-            if is_exchanged and row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] is not None:
+            reports_exchange = row["id"] == "disk-id-mismatch" or finding_evidence.get("exchanged")
+            if (
+                reports_exchange
+                and row["confidence"] == Confidence.CONFIRMED
+                and row["bookie_id"] is not None
+            ):
                 groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
         return groups_by_bookie
 
@@ -257,43 +261,43 @@ class Situation:
             if row["bookie_id"] is not None
         )
 
-    def rows_of_checks(self, *ids: str) -> Iterable[dict[str, Any]]:
-        """Yield the findings with these check ids, in order. Column ``accepted``: a suppression names it."""
-        find_status = (
+    def rows_of_checks(self, *check_ids: str) -> Iterable[dict[str, Any]]:
+        """Yield the findings with these check ids. ``accepted``: whether a suppression names a finding."""
+        find_change_status = (
             statuses_in_order(self.run.path)
-            if any(self.accepted_counts[id] for id in ids)
+            if any(self.accepted_counts[check_id] for check_id in check_ids)
             else no_change_status
         )
-        if any(self.run.report.counts.get(id) for id in ids):
-            for batch in self.run.batches("findings", FINDING_COLUMNS, ds.field("id").isin(ids)):
+        if any(self.run.report.counts.get(check_id) for check_id in check_ids):
+            for batch in self.run.batches("findings", FINDING_COLUMNS, ds.field("id").isin(check_ids)):
                 for row in batch.to_pylist():
-                    change_status = find_status(row["fingerprint"])
+                    change_status = find_change_status(row["fingerprint"])
                     yield row | {
                         "accepted": change_status is not None and change_status.suppressed is not None
                     }
 
-    def findings_of_checks(self, *ids: str) -> Iterable[dict[str, Any]]:
+    def findings_of_checks(self, *check_ids: str) -> Iterable[dict[str, Any]]:
         """Yield the findings with these check ids that no suppression names. They require a step."""
-        return (row for row in self.rows_of_checks(*ids) if not row["accepted"])
+        return (row for row in self.rows_of_checks(*check_ids) if not row["accepted"])
 
-    def group_by_bookie(self, *ids: str) -> dict[str, FindingGroups]:
+    def group_by_bookie(self, *check_ids: str) -> dict[str, FindingGroups]:
         """Return the findings with these check ids by bookie, and count them as findings with a step."""
         groups_by_bookie: dict[str, FindingGroups] = {}
-        for row in self.findings_of_checks(*ids):
+        for row in self.findings_of_checks(*check_ids):
             groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
             self.addressed_counts[row["id"]] += 1
         return groups_by_bookie
 
     def count_findings_without_step(self) -> tuple[UnplannedCount, ...]:
         """Return the numbers of findings without a step, by check id. Accepted findings do not count."""
-        counts = self.run.report.counts
+        finding_counts = self.run.report.counts
         unplanned_counts = {
-            id: finding_count - self.addressed_counts[id] - self.accepted_counts[id]
-            for id, finding_count in counts.items()
+            check_id: finding_count - self.addressed_counts[check_id] - self.accepted_counts[check_id]
+            for check_id, finding_count in finding_counts.items()
         }
         return tuple(
-            UnplannedCount(id, finding_count)
-            for id, finding_count in unplanned_counts.items()
+            UnplannedCount(check_id, finding_count)
+            for check_id, finding_count in unplanned_counts.items()
             if finding_count > 0
         )
 
@@ -302,20 +306,24 @@ class MarkTimes:
     """Under-replication marks and locks of a run. ``ids`` has the marked ledgers in ascending order."""
 
     def __init__(self, run: RunReader) -> None:
-        ids, mark_times, locks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        marked_id_arrays, mark_time_arrays, locked_id_arrays = (
+            [np.zeros(0, np.int64)],
+            [np.zeros(0, np.int64)],
+            [np.zeros(0, np.int64)],
+        )
         for batch in run.batches("tables/marks", ["kind", "ledger_id", "ctime", "mtime", "misplaced"]):
             has_ledger_id = batch["ledger_id"].is_valid()
             is_mark = pc.and_(pc.equal(batch["kind"], MarkRow.MARK.value), has_ledger_id)
             marks = batch.filter(pc.and_(is_mark, pc.invert(pc.fill_null(batch["misplaced"], False))))
-            ids.append(marks["ledger_id"].to_numpy())
+            marked_id_arrays.append(marks["ledger_id"].to_numpy())
             mark_time_column = pc.coalesce(marks["ctime"], marks["mtime"]).fill_null(-1)
-            mark_times.append(mark_time_column.to_numpy(zero_copy_only=False))
-            locks_batch = batch.filter(pc.and_(pc.equal(batch["kind"], MarkRow.LOCK.value), has_ledger_id))
-            locks.append(locks_batch["ledger_id"].to_numpy())
-        id_order = np.argsort(np.concatenate(ids), kind="stable")
-        self.ids: Longs = np.concatenate(ids)[id_order]
-        self._since: Longs = np.concatenate(mark_times)[id_order]
-        self._locks = frozenset(np.concatenate(locks).tolist())
+            mark_time_arrays.append(mark_time_column.to_numpy(zero_copy_only=False))
+            locks_of_batch = batch.filter(pc.and_(pc.equal(batch["kind"], MarkRow.LOCK.value), has_ledger_id))
+            locked_id_arrays.append(locks_of_batch["ledger_id"].to_numpy())
+        id_order = np.argsort(np.concatenate(marked_id_arrays), kind="stable")
+        self.ids: Longs = np.concatenate(marked_id_arrays)[id_order]
+        self._since: Longs = np.concatenate(mark_time_arrays)[id_order]
+        self._locks = frozenset(np.concatenate(locked_id_arrays).tolist())
 
     def mark_time(self, ledger: int) -> int | None:
         """Return the time (ms) of a ledger's mark; -1 if the time is unknown, None if there is no mark."""
@@ -335,5 +343,5 @@ def cookie_digest(row: Mapping[str, Any]) -> str:
     >>> cookie_digest(dict.fromkeys(_COOKIE_COLUMNS))
     '1ca5a0335ad41b65'
     """
-    cookie_text = json.dumps([row[name] for name in _COOKIE_COLUMNS])
+    cookie_text = json.dumps([row[bookie] for bookie in _COOKIE_COLUMNS])
     return hashlib.sha256(cookie_text.encode()).hexdigest()[:16]
