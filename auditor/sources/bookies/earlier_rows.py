@@ -1,4 +1,4 @@
-"""The rows of an earlier run's indexes, and the files that did not change since that run (``--since``).
+"""The rows that an earlier run read from indexes, and the files that are unchanged since (``--since``).
 
 The rows lie in Parquet files of the earlier run's table ``availability``. A row's number is its position
 across these files. The program reads the files twice, batch by batch: first the paths and stamps, to decide
@@ -204,7 +204,7 @@ class UnchangedFiles:
         }
 
     def can_skip_listing(self, directory: bytes) -> bool:
-        """Return whether a directory needs no new listing. If so, mark all its rows as kept."""
+        """Return whether a directory needs no new listing. If it needs none, mark all its rows as kept."""
         if directory not in self._quiet_directories:
             return False
         number = self._directory_numbers[directory]
@@ -212,7 +212,7 @@ class UnchangedFiles:
         return True
 
     def must_read(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Return which of the listed files must be read. Mark the rows of all other listed files as kept."""
+        """Return a mask of the listed files that must be read. Mark the rows of all others as kept."""
         # Look up only files of the directories of ``paths``: nearly all directories need no new listing.
         position_of_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
@@ -274,7 +274,7 @@ def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
 
 
 def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
-    """Find out which files of ``part`` that the earlier run read are unchanged, by their status on disk."""
+    """Return which files of ``part`` still have the stamp that the earlier run recorded."""
     paths: list[bytes] = []
     row_number_arrays, earlier_stamps = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     usable_masks = [np.zeros(0, np.bool_)]

@@ -99,7 +99,7 @@ class AttributedBookie:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """All directories, sorted by path, and by id every bookie that has a place or a directory.
+    """All directories, sorted by path, and the bookies that have a place or a directory, by their ids.
 
     ``found_directories`` has the state on disk of these directories, and of those that belong to no bookie.
     """
@@ -294,7 +294,7 @@ def _bookie_from_directories(
 
 
 def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[str], list[str]]:
-    """Return a bookie's readable index directories, the faults of the others, and the absent paths."""
+    """Return a bookie's readable index directories, faults of the others, and the paths not found."""
     readable_directories: list[IndexDirectory] = []
     faults: list[str] = []
     absent_paths: list[str] = []

@@ -3,7 +3,7 @@
 A directory with a DbLedgerStorage index (RocksDB) is one task, which reads it in key order. For index files
 the unit of work is one first-level directory name of one bookie. Scope 0 has 256 such names, other scopes
 have their own names. One task reads a name in all index directories of the bookie. So it sees all files of a
-ledger, also if several directories have one. A part is one bookie and some of these names. The driver lists
+ledger, even if several directories have one. A part is one bookie and some of these names. The driver lists
 only the first level; the task that reads the files lists the rest.
 """
 
@@ -70,9 +70,9 @@ class IndexPart:
     Attributes:
         directories: The index directories, in configured order.
         names: The first-level names to read.
-        names_of_other_parts: The names that other parts of the bookie read. It is set in exactly one part per
-            bookie, which reads all other names and the files directly in ``current``. So this part also reads
-            names that appear after planning. None in all other parts.
+        names_of_other_parts: The names that other parts of the bookie read. None in all parts of a bookie
+            except one. That part reads the files directly in ``current``, and every name that no other
+            part reads. So it also reads names that appear after planning.
         threads: Number of reading threads. More than one is worthwhile for files outside the page cache
             (`auditor.sources.bookies.part_rows`).
     """

@@ -6,8 +6,8 @@ an inventory entry (`auditor.sources.bookies.places`). The program matches a pat
 shares the most path parts with it, counted from the end. If two directories share equally many parts, or none
 shares any, the path stays unmatched with a reason. A guess could count another directory's entries as lost.
 
-If VERSION files disagree, the program expects every directory that one of them names. To expect one disk too
-many does no harm. To expect one disk too few would report that disk's entries as lost.
+If VERSION files disagree, the program expects every directory that one of them names. To expect a disk that
+does not exist does no harm. But the entries on a disk that is not expected would be reported as lost.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class OwnedDirectory:
 
     @property
     def is_relevant(self) -> bool:
-        """Whether the directory counts as one of a bookie, even if no cookie names the directory."""
+        """Whether this counts as a bookie's directory, even if no cookie names it."""
         return self.found.has_current or bool(self.declared_roles)
 
 
@@ -137,7 +137,7 @@ def match_directories(
 ) -> PathMatches[OwnedDirectory]:
     """Match paths with directories. Match directories that have a ``current`` first.
 
-    A directory without ``current`` may have the same name: a mount point without its disk.
+    A mount point without its disk has no ``current``, but may have the same name as another directory.
     """
     directory_by_path = {directory.found.path: directory for directory in owned_directories}
     matches: dict[str, OwnedDirectory] = {}
@@ -238,7 +238,7 @@ def _decisive_cookies(
 
 
 def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
-    """Return whether a directory is only a journal, by the inventory or else by its own cookie."""
+    """Return whether a directory is nothing but a journal, by the inventory or else by its own cookie."""
     if directory.declared_roles:
         return all(declared_role.role == "journal" for declared_role in directory.declared_roles)
 

@@ -226,8 +226,8 @@ class PlaceFound:
 def find_places(sources: Sequence[str]) -> list[PlaceFound]:
     """List the places of ``sources``: sources in the given order, places of one source by name.
 
-    A source is a directory with one sub-directory per bookie, or an inventory file (TOML): one of the
-    ``directories`` of `auditor.sources.bookies.source_kinds.split_sources`.
+    A source is a directory with one sub-directory per bookie, or an inventory file (TOML). The function
+    `auditor.sources.bookies.source_kinds.split_sources` returns both as ``directories``.
 
     Raises:
         UsageError: a source does not exist.

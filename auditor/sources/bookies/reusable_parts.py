@@ -1,8 +1,8 @@
 """The reader of a part of the index that an earlier run read too (``--since``).
 
 The reader finds out which files of the part are unchanged (`auditor.sources.bookies.earlier_rows`). It takes
-the rows of these files from the earlier run's table, and reads all other files from the disk. Parts that no
-earlier run read have another reader: `auditor.sources.bookies.part_rows`.
+the rows of these files from the earlier run's table, and reads all other files from the disk. For a part that
+no earlier run read, the program uses another reader, `auditor.sources.bookies.part_rows`.
 """
 
 from __future__ import annotations

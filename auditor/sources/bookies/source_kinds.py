@@ -29,7 +29,10 @@ from auditor.sources.regular_file import is_directory, visible_path
 RPC_PREFIX = "rpc:"
 _GLOB_CHARACTERS = frozenset("*?[")
 _FIRST_COLLECTION_FILE = "places/part-00000.parquet"
-"""The first file that `bkaudit collect` writes. A directory with it and no manifest is unfinished."""
+"""The first file that `bkaudit collect` writes.
+
+A directory with this file and no manifest is an unfinished collection.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ def _classify_location(location: str) -> tuple[Any, str, fs.FileType]:
 
 
 def _select_collections(paths: list[str]) -> list[str]:
-    """Return which of some paths on one file system are collections, finished or not."""
+    """Return those of ``paths`` that are collections, finished or not. All are on one file system."""
     if not paths:
         return []
     files, _ = run_files(paths[0])
@@ -138,10 +141,10 @@ def _select_collections(paths: list[str]) -> list[str]:
 
 
 def _select_collections_if_readable(paths: list[str]) -> list[str]:
-    """Return which of some directories are collections.
+    """Return those of ``paths`` that are collections.
 
     If a directory cannot be listed and no other directory is a collection, return an empty list. The
-    directory may belong to a bookie; the audit then reports that it could not be read.
+    directory may belong to a bookie. The audit then reports that the directory could not be read.
 
     Raises:
         OSError: a directory cannot be listed, and another one is a collection.

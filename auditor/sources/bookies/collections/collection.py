@@ -11,7 +11,7 @@
     DIR/disks/           with --entry-logs: the size of all other files, and free bytes
     DIR/collection.json  written last: id, times, and every file with its rows and bytes
 
-A piece is the index directories of one place that name one bookie
+A piece is the index directories of one place whose VERSIONs name the same bookie
 (`auditor.sources.bookies.collections.tables`).
 
 Only files that collection.json lists count. If one of them is missing, or has another number of bytes or

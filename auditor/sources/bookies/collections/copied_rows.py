@@ -1,9 +1,9 @@
 """The table ``availability`` of collections, read by tasks. Each row gets the bookie that owns its piece.
 
-A piece is the index directories of one place that name one bookie
-(`auditor.sources.bookies.collections.tables`). Every task reaches a collection under the same path or URI as
-the driver. Columns with few distinct values stay dictionary-encoded from the collection's file to the table
-that is written.
+A place holds the directories of one bookie. The index directories of a place whose VERSIONs name the same
+bookie form a piece (`auditor.sources.bookies.collections.tables`). Every task reaches a collection under the
+same path or URI as the driver. Columns with few distinct values stay dictionary-encoded from the collection's
+file to the table that is written.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class CollectedPlaces:
 
 @dataclass(frozen=True, slots=True)
 class PieceOwner:
-    """The bookie that a piece belongs to, and the piece's directories that count (``roots``).
+    """The bookie that a piece belongs to, and the directories of the piece that are the bookie's (``roots``).
 
     The paths in ``roots`` are the paths on the host that collected them.
     """

@@ -1,10 +1,11 @@
 """The tables of a collection, written piece by piece and read back for the bookies that own the pieces.
 
 The owner of an index is not known at collection time. A directory belongs to the bookie in its VERSION if the
-cluster knows the id of that bookie. Otherwise it belongs to the bookie that its place is named after. So the
-directories of one place that name one id have the same owner: they form a piece. The directories of a place
-whose VERSION cannot be read form a piece of their own. A task reads the index directories of a piece
-together, in configured order, as an audit of a bookie's disks does.
+cluster knows the id of that bookie. Otherwise it belongs to the bookie that its place, the sub-directory or
+inventory entry that contains it, is named after. So the directories of one place that name one id have the
+same owner: they form a piece. The directories of a place whose VERSION cannot be read form a piece of their
+own. A task reads the index directories of a piece together, in configured order, as an audit of a bookie's
+disks does.
 
 In a collection, a row has the path of its directory on the host, and the collection's id. In an audit the
 path is ``<collection>#<path>``, as for the directory itself.

@@ -6,7 +6,7 @@
     entry               header of 32 bytes (`auditor.codecs.bookie.entry`), digest, body
 
 A log may still have an old copy of an entry for which the index has a newer location. No reader uses the old
-copy. So a ledger needs a log only if the index has a location of the ledger in it.
+copy. So a ledger needs a log only if the index has one of the ledger's entries in that log.
 
 The program looks up about `MAX_PROBES` entries per batch in their logs, evenly spread, one per ledger and
 log. It checks that these entries lie where the index says (column ``probe``). Each lookup costs one small
@@ -78,7 +78,7 @@ LOCATIONS = schema_of(
     ),
     ("reason", pa.string(), "reason why the index could not be read"),
 )
-"""The columns of the table ``locations``. Several rows of one ledger and log add up."""
+"""The columns of the table ``locations``. If a ledger and log have several rows, their numbers add up."""
 
 _BATCH_ROWS = 65_536
 _OFFSET_BITS = 32

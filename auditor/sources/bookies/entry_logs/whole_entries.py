@@ -5,9 +5,9 @@ The sample has the first `EntrySample.first` entries of every ledger. Of all lat
 on every bookie, so that copies of one entry can be compared.
 
 Each entry of the sample has one row, with the result under each type of digest. Only a ledger's metadata says
-which type the ledger uses. Rows without an entry count sampled entries that were not read, by reason. No row
-has the bytes of an entry. Each row also has a tag of its ledger's master key, which does not disclose the
-key.
+which type the ledger uses. Other rows give the number of sampled entries that could not be read, one row per
+reason. No row has the bytes of an entry. Each row of an entry also has a tag of its ledger's master key. The
+tag does not disclose the key.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 class EntrySample:
     """The size of the sample: the ``first`` entries of each ledger, and ``percent`` of all later ones.
 
-    ``bytes`` limits the bytes of entries that one part of an index may read.
+    ``bytes`` limits the bytes of entries that are read for one part of an index.
     """
 
     first: int
@@ -315,7 +315,10 @@ def _entry_row(
 
 
 class _EntryReader:
-    """A reader of entries in logs. It reads blocks, so callers must ask in the order of location."""
+    """A reader of entries in logs.
+
+    It reads blocks, so callers must ask for entries in the order of location.
+    """
 
     def __init__(self, logs: LogPaths) -> None:
         self._logs = logs

@@ -272,7 +272,7 @@ def _list_scoped(
 def _list_unpadded(
     directories: Sequence[str], third_steps: Mapping[_Steps, Sequence[str]]
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List ledgers of other scopes below first steps without zero padding, in ``third_steps``.
+    """List the index files of scopes other than 0 whose first step has no zero padding (``third_steps``).
 
     Another part may list the padded first step. If a ledger's index is there too, the server opens that one.
     """

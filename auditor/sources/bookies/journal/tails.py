@@ -1,10 +1,10 @@
 """The journal tail of a bookie: the entries after its marks, which may not be in its index yet.
 
 A bookie replays its journals from the greatest mark of its ledger directories. So the bookie has the entries
-after the mark. Entries before the mark prove nothing: they were in the index once, and the index may have
-lost them. The tail is complete if three conditions hold. Every journal directory belongs to the bookie. The
-file that the mark names still exists. No file is damaged. A file that ends inside a record is not damaged:
-the bookie's replay would end there too.
+after the mark. A journal entry before the mark proves nothing: it was in the index once, and the index may
+have lost it. The tail is complete if (1) every journal directory belongs to the bookie, (2) the file that the
+mark names still exists, and (3) no file is damaged. A file that ends inside a record is not damaged: the
+bookie's replay would end there too.
 
 A bookie with ``journalWriteData=false`` writes ledgers' master keys to its journal, and never an entry. Its
 tail does not show which entries are on their way to the index. So the program needs proof that the bookie

@@ -70,7 +70,7 @@ def fold_locations(
         batches: The rows, in the order of keys.
         unexpected_rows: Receives the rows that the server cannot have written.
         signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. They come after all
-            others. If True, the rows must have no negative entry ids; `scoped_ledgers` removes these before.
+            others. If True, no row may have a negative entry id: `scoped_ledgers` removes such rows first.
     """
     open_ledger: _OpenLedger | None = None
     for rows in batches:
@@ -222,7 +222,7 @@ class StorageFlags:
 def indexed_ledgers(
     batches: Iterable[Rows], flags: StorageFlags, unexpected_rows: UnexpectedRows
 ) -> Iterator[IndexedLedgers]:
-    """Read the rows of ``ledgers``; set ``flags``. Add rows that no server writes to ``unexpected_rows``."""
+    """Yield the ledgers in the rows of ``ledgers``. Set ``flags``, and count the invalid rows."""
     open_ledgers = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
     for rows in batches:
         ledgers_of_batch = _read_rows(rows, flags, unexpected_rows)

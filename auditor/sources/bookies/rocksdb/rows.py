@@ -7,8 +7,8 @@ looks for a ledger in one directory only, which depends on the ledger's id. Ledg
 (BP-35) are in a third database (`auditor.sources.bookies.rocksdb.ledgers`).
 
 The program opens ``locations`` first, because a bookie writes the locations of a new ledger before the ledger
-itself. A new ledger of a running bookie then looks not indexed only while the bookie is between the two
-writes. If ``ledgers`` were opened first, many new ledgers would look not indexed.
+itself. So a new ledger seems to be missing in ``ledgers`` only if the program opens the databases between
+these two writes. If it opened ``ledgers`` first, many new ledgers would seem to be missing there.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def index_files_beside(directory: str) -> Iterator[SkippedPath]:
 
 
 class _RowBuffer:
-    """A buffer of rows. A row's state code is the number of its (state, reason) among all such pairs."""
+    """A buffer of rows. A row's state code is the number of its pair (state, reason)."""
 
     def __init__(self, bookie_id: str, directory: IndexDirectory, path: str, stamp: int | None) -> None:
         self._bookie_id = bookie_id
@@ -173,7 +173,7 @@ class _RowBuffer:
     def read_batches(
         self, ledgers: Iterator[tuple[int, JoinedLedgers]], skipped_paths: list[SkippedPath]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ledgers with their scopes.
+        """Yield one row per ledger. Each item of ``ledgers`` is a scope with some of its ledgers.
 
         If reading fails, ``skipped_paths`` receives the fault, and no later ledger becomes a row.
         """

@@ -9,10 +9,10 @@ RocksDB's table files never change, so the scratch directory has links to them. 
 table meanwhile, these entries are in the copy twice, and never missing.
 
 RocksDB stops reading a log at the first bad record and opens the database without an error. Entries would
-then be missing unnoticed, so this module checks the copies. Every table in the MANIFEST must exist with the
-length given there. The logs that the MANIFEST needs must exist and be sound to their end. Sequence numbers
-must continue from the tables to the logs, and from log to log. If a check fails and the directory has changed
-meanwhile, the copy is made again. If the directory has not changed, it is damaged.
+then be missing unnoticed, so this module checks the copies. (1) Every table in the MANIFEST must exist with
+the length given there. (2) The logs that the MANIFEST needs must exist and be sound to their end. (3)
+Sequence numbers must continue from the tables to the logs, and from log to log. If a check fails and the
+directory has changed meanwhile, the copy is made again. If the directory has not changed, it is damaged.
 
 RocksDB opens all tables with the database (its ``max_open_files`` is -1 by default). So a later compaction by
 the bookie takes nothing away, and the scratch directory can be deleted at once.

@@ -128,7 +128,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return False
 
     def may_skip(self, subject: Subject) -> bool:
-        """Return whether an earlier answer already decides a subject."""
+        """Return whether an earlier answer makes a request about a subject unnecessary."""
         return False
 
     def mute_bookie_reason(self, silent_count: int) -> str | None:

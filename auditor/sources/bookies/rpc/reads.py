@@ -1,4 +1,4 @@
-"""Plain reads of single entries from bookies: rows of the table witness, one per entry and bookie.
+"""Plain reads of single entries from bookies. Each row of the table ``witness`` is a bookie's answer.
 
     answer EOK                     the bookie serves the entry
     answer "no such entry"         the bookie does not serve the entry
@@ -10,8 +10,8 @@
 The client drops the payload of entries as it arrives (`auditor.codecs.bookie.wire`). Every storage answers
 reads. If a bookie does not speak protocol version 3, the client uses version 2.
 
-An entry that could not be asked for has a row too, unknown with its reason. If a bookie lacks a whole ledger,
-only the entry that was asked for has a row.
+If no request for an entry was possible, its row has the answer ``unknown`` and the reason. If a bookie lacks
+a whole ledger, only the entry that was asked for has a row.
 """
 
 from __future__ import annotations
