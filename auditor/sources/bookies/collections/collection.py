@@ -238,7 +238,9 @@ def _parse_files(name: str, table: Any) -> tuple[CollectedFile, ...]:
         if table_name != name or "/" in file_name or not file_name.endswith(".parquet"):
             raise ValueError(f"{file.path!r} is not a file of the table {name}")
     if sum(file.rows for file in files) != table["rows"]:
-        raise ValueError(f"table {name}: {table['rows']} rows listed, but its files have another number")
+        raise ValueError(
+            f"table {name}: {table['rows']} rows listed, but its files have another number of rows"
+        )
     return files
 
 

@@ -69,12 +69,12 @@ LOCATIONS = schema_of(
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
     ("probe_offset", pa.int64(), "offset of probe_entry, by the index"),
-    ("there_ledger_id", pa.int64(), "ledger of another entry found at probe_offset; null: none found"),
-    ("there_entry_id", pa.int64(), "id of another entry found at probe_offset; null: none found"),
+    ("there_ledger_id", pa.int64(), "ledger of another entry found at probe_offset; null: no other entry"),
+    ("there_entry_id", pa.int64(), "id of another entry found at probe_offset; null: no other entry"),
     (
         "gone",
         pa.binary(),
-        "entries whose location is in a missing log, or past the end of a log, as groups; null: none",
+        "entries whose location is in a missing log, or past a log's end, as groups; null: no such entry",
     ),
     ("reason", pa.string(), "reason why the index could not be read"),
 )

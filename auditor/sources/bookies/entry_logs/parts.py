@@ -144,7 +144,7 @@ The last log may exceed the limit.
 """
 
 OWNER_COLUMNS = (
-    column("bookie_id", pa.string(), "bookie that the directory belongs to; null: none"),
+    column("bookie_id", pa.string(), "bookie that the directory belongs to; null: no bookie"),
     column(
         "logger",
         pa.int32(),

@@ -108,8 +108,8 @@ WHOLE_ENTRIES = schema_of(
     ("header_bytes", pa.int32(), "offset of the digest in the entry"),
     ("entries", pa.int64(), "1, or the number of entries that were not read"),
     ("reason", pa.string(), "reason why entries were not read or not checked"),
-    ("there_ledger_id", pa.int64(), "ledger of another entry found at entry_offset; null: none found"),
-    ("there_entry_id", pa.int64(), "id of another entry found at entry_offset; null: none found"),
+    ("there_ledger_id", pa.int64(), "ledger of another entry found at entry_offset; null: no other entry"),
+    ("there_entry_id", pa.int64(), "id of another entry found at entry_offset; null: no other entry"),
     (
         "key_tag",
         pa.int64(),

@@ -205,7 +205,7 @@ class Journals:
     """
 
     directories: tuple[JournalDirectory, ...] = ()
-    trouble: str | None = "none of its directories was found"
+    trouble: str | None = "none of the bookie's directories was found"
     index_date: DatedIndex | None = None
     clean_stop_ms: int | None = None
     mark_ms: int | None = None

@@ -111,7 +111,7 @@ class ListRequest:
         return DecodeError(
             "bookie's answer",
             answer.availability_offset,
-            f"for ledger {answer.ledger_id}; the request was for ledger {subject}",
+            f"it is for ledger {answer.ledger_id}; the request was for ledger {subject}",
         )
 
 

@@ -96,7 +96,7 @@ _RESULT_BY_REQUIREMENT = {
     ),
     Requirement.OTHER: ProbeResult(
         Reception.REFUSED,
-        "the bookie requires an authentication that is neither SASL nor a certificate; bkaudit has no other",
+        "the bookie requires an authentication that bkaudit does not support: neither SASL nor certificates",
     ),
 }
 

@@ -112,8 +112,8 @@ class ReadRequest:
         if answer_key in (subject, (None, None)):
             return None
         reason = (
-            f"for entry {answer_key[1]} of ledger {answer_key[0]}; the request was for entry {subject[1]} of "
-            f"ledger {subject[0]}"
+            f"it is for entry {answer_key[1]} of ledger {answer_key[0]}; the request was for "
+            f"entry {subject[1]} of ledger {subject[0]}"
         )
         return DecodeError("bookie's answer", 0, reason)
 
