@@ -166,8 +166,10 @@ def _is_collection(path: str) -> bool:
 
 def _list_directory_names(files: Any, base_path: str) -> list[str]:
     if files.type_name == "local":  # pyarrow fails for a directory with a name that is not UTF-8
-        with os.scandir(base_path) as entries:
-            names = [entry.name for entry in entries if is_directory(entry)]
+        with os.scandir(base_path) as directory_entries:
+            names = [
+                directory_entry.name for directory_entry in directory_entries if is_directory(directory_entry)
+            ]
         return sorted(name for name in names if visible_path(name) == name)
     file_infos = files.get_file_info(fs.FileSelector(base_path))
     return sorted(file_info.base_name for file_info in file_infos if file_info.type == fs.FileType.Directory)
@@ -176,7 +178,9 @@ def _list_directory_names(files: Any, base_path: str) -> list[str]:
 def _expand_glob(pattern: str) -> list[str]:
     """Return the directories that match a glob pattern, in order. Each path part follows shell rules."""
     parts = pattern.split("/")
-    first_glob_part = next(number for number, part in enumerate(parts) if _GLOB_CHARACTERS & set(part))
+    first_glob_part = next(
+        path_part_number for path_part_number, part in enumerate(parts) if _GLOB_CHARACTERS & set(part)
+    )
     matched_prefixes = ["/".join(parts[:first_glob_part])]
     for part in parts[first_glob_part:]:
         if not _GLOB_CHARACTERS & set(part):

@@ -82,7 +82,7 @@ def _directory_keys(place: PlaceFound) -> Iterator[tuple[str | None, str | None,
                 )
             )
     for bookie_id, directories in directories_by_bookie.items():
-        for path, directory in paths_of(bookie_id, directories, None).found.items():
+        for path, directory in paths_of(bookie_id, directories, None).directory_by_path.items():
             yield bookie_id, directory.cookie.instance_id if directory.cookie else None, path
 
 

@@ -85,7 +85,7 @@ def open_copy(directory: str, open_database: Callable[[str], OpenedDatabase]) ->
         UnreadError: the directory cannot be read, or changed faster than it could be copied.
     """
     error_texts: list[str] = []
-    for attempt in range(1, MAX_COPY_ATTEMPTS + 1):
+    for attempt_number in range(1, MAX_COPY_ATTEMPTS + 1):
         files_before = _list_files(directory)
         try:
             with scratch_directory("rocksdb") as scratch_path:
@@ -93,10 +93,10 @@ def open_copy(directory: str, open_database: Callable[[str], OpenedDatabase]) ->
                 return open_database(scratch_path)
         except UnreadError as error:
             error_texts.append(str(error))
-            time.sleep(RETRY_PAUSE_S * attempt)
+            time.sleep(RETRY_PAUSE_S * attempt_number)
             # The same fault in every copy is damage, and not a write in progress.
             if _list_files(directory) == files_before or (
-                attempt == MAX_COPY_ATTEMPTS and len(set(error_texts)) == 1
+                attempt_number == MAX_COPY_ATTEMPTS and len(set(error_texts)) == 1
             ):
                 raise
     raise UnreadError(
@@ -225,11 +225,13 @@ def _check_logs(
             raise _sequence_gap(directory, number, previous_span.end, record_span)
 
 
-def _sequence_gap(directory: str, number: int, expected: int, record_span: RecordSpan) -> DamagedError:
+def _sequence_gap(
+    directory: str, number: int, expected_sequence_number: int, record_span: RecordSpan
+) -> DamagedError:
     return DamagedError(
         f"{directory}/{number:06}.log",
         f"writes before it are missing: it begins with sequence number {record_span.first}, "
-        f"expected {expected}",
+        f"expected {expected_sequence_number}",
         0,
     )
 
@@ -274,9 +276,9 @@ class Rows(NamedTuple):
 
     def has_lengths(self, key_bytes: int, value_bytes: int) -> NDArray[np.bool_]:
         """Return a mask of the rows whose key and value have these lengths, in bytes."""
-        mask: NDArray[np.bool_] = np.diff(self.keys.offsets) == key_bytes
-        mask &= np.diff(self.values.offsets) == value_bytes
-        return mask
+        has_both_lengths: NDArray[np.bool_] = np.diff(self.keys.offsets) == key_bytes
+        has_both_lengths &= np.diff(self.values.offsets) == value_bytes
+        return has_both_lengths
 
 
 @contextmanager
