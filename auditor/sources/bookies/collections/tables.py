@@ -78,21 +78,21 @@ def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
     pieces: list[Piece] = []
     assigned_paths: set[str] = set()
     for place_number, place in enumerate(places):
-        for place_of_bookie in _group_by_id(place):
-            own_directories = tuple(
-                directory for directory in place_of_bookie.directories if directory.path not in assigned_paths
+        for bookie_place in _group_by_id(place):
+            unassigned_directories = tuple(
+                directory for directory in bookie_place.directories if directory.path not in assigned_paths
             )
-            assigned_paths.update(directory.path for directory in own_directories)
-            if own_directories:
+            assigned_paths.update(directory.path for directory in unassigned_directories)
+            if unassigned_directories:
                 piece_id = f"{collection_id}:{len(pieces)}"
                 pieces.append(
                     Piece(
                         piece_id,
                         place_number,
-                        place_of_bookie.bookie_id,
-                        own_directories,
-                        place_of_bookie.journals,
-                        place_of_bookie.ledger_directories,
+                        bookie_place.bookie_id,
+                        unassigned_directories,
+                        bookie_place.journals,
+                        bookie_place.ledger_directories,
                     )
                 )
     return pieces
@@ -113,11 +113,11 @@ def _group_by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
     id_counts = Counter(sorted(bookie_id for bookie_id in cookie_ids.values() if bookie_id is not None))
     bookie_ids = [bookie_id for bookie_id, _ in id_counts.most_common()]
     matching_ids = [
-        candidate_id
-        for candidate_id in bookie_ids
-        if place.name in (candidate_id, candidate_id.replace(":", "_"))
+        matching_id
+        for matching_id in bookie_ids
+        if place.name in (matching_id, matching_id.replace(":", "_"))
     ]
-    places_of_bookies: list[_PlaceOfBookie] = []
+    bookie_places: list[_PlaceOfBookie] = []
     for bookie_id in bookie_ids:
         place_attribution = attribute(
             [replace(place, name=bookie_id, names_bookie=True)], frozenset(bookie_ids), {}, None
@@ -126,18 +126,18 @@ def _group_by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
             place_attribution.bookies[bookie_id].index_directories,
             place_attribution.bookies[bookie_id].journals,
         )
-        own_directories = [
+        directories_of_bookie = [
             directory for directory in directories if cookie_ids.get(directory.path) == bookie_id
         ]
         ledger_directories = tuple(place_attribution.ledger_directories(bookie_id))
-        places_of_bookies.append(_PlaceOfBookie(bookie_id, own_directories, journals, ledger_directories))
+        bookie_places.append(_PlaceOfBookie(bookie_id, directories_of_bookie, journals, ledger_directories))
         if bookie_id == (matching_ids or bookie_ids)[0]:
-            places_of_bookies.append(
+            bookie_places.append(
                 _PlaceOfBookie(
                     None, [directory for directory in directories if cookie_ids.get(directory.path) is None]
                 )
             )
-    return places_of_bookies
+    return bookie_places
 
 
 COMPRESSION = "zstd"

@@ -186,7 +186,9 @@ WITNESS = schema_of(
 )
 
 
-def witness(requests: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions) -> DataFrame:
+def ask_for_entries(
+    requests: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions
+) -> DataFrame:
     """Ask bookies for entries by plain reads. Returns rows of `WITNESS`.
 
     Args:
@@ -211,12 +213,14 @@ def read_rows(
     with Conversation(addresses, ReadClient, options) as conversation:
         for bookie_id, bookie_requests in split_by_bookie(batches):
             requests = list(row_tuples(bookie_requests, "scope_id", "ledger_id", "entry_id"))
-            unaskable_entries = [(scope, Entry(*entry_key)) for scope, *entry_key in requests if scope]
+            unaskable_entries = [
+                (scope_id, Entry(*entry_ids)) for scope_id, *entry_ids in requests if scope_id
+            ]
             for scope_id, entry in unaskable_entries:
                 yield _rows(
                     bookie_id, [_unasked_reply(entry, str(unaskable_scope_reason(scope_id)))], scope_id
                 )
-            entries = [Entry(*entry_key) for scope, *entry_key in requests if not scope]
+            entries = [Entry(*entry_ids) for scope_id, *entry_ids in requests if not scope_id]
             endpoint = endpoints[bookie_id]
             if isinstance(endpoint, str):
                 yield _rows(bookie_id, [_unasked_reply(entry, endpoint) for entry in entries])
