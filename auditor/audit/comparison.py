@@ -220,7 +220,7 @@ def _judge_with_reads(
         bookie_endpoints = endpoints(registrations(first_scan.nodes), askable_bookies)
         rows = cache.write_table(
             "witness",
-            lambda: reads.witness(
+            lambda: reads.ask_for_entries(
                 select_reads(ledgers, judged_by_index, askable_bookies, options.witness_reads),
                 bookie_endpoints,
                 rpc_limits(options),

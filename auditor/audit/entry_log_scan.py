@@ -214,7 +214,8 @@ class _CurrentDirectories:
             for name, bookie in bookies.all_attribution.bookies.items()
         }
         directory_by_path = {
-            directory.found.path: directory.found for directory in bookies.all_attribution.found_directories
+            directory.found_directory.path: directory.found_directory
+            for directory in bookies.all_attribution.found_directories
         }
         self._current = [
             (row, found_directory)

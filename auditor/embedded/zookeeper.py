@@ -123,8 +123,8 @@ class EmbeddedZooKeeper:
         """Start the server and wait until it answers.
 
         Raises:
-            StoreError: the server ended, or did not answer in time. The text names its log.
-            JavaMissingError: there is no Java to start it with.
+            StoreError: the server ended, or did not answer in time. The message names the server's log file.
+            JavaMissingError: no Java is installed that could run the server.
         """
         self.data_dir.mkdir(parents=True, exist_ok=True)
         requested_port = self.port
@@ -159,7 +159,7 @@ class EmbeddedZooKeeper:
         """Write znodes, parents first, and return their number.
 
         Missing ancestors of a znode are created empty. Ephemeral znodes become ephemeral again, in a session
-        that stays open until `stop`. The server sets versions and times.
+        that stays open until `stop`. The server gives every znode a new version and new times.
         """
         client = self._client()
         transaction = client.transaction()

@@ -104,8 +104,8 @@ def read_by_java(relative_key: str) -> LedgerId | None:
 def listed_by_java(relative_key: str) -> int | None:
     """Return the id that the driver's listing of ledgers gives for a key; None if the listing omits the key.
 
-    Garbage collection uses this listing. It begins with the key of id 0 and ends before the key of the
-    largest id. It drops the scope of each id.
+    Garbage collection uses this listing. The listing begins with the key of id 0 and ends before the key of
+    the largest id. It drops the scope of each id.
 
     >>> listed_by_java("ledgers/00000000-0000-0000-0000-000000000007")
     7
@@ -143,7 +143,7 @@ def node_name(relative_key: str) -> str | None:
 
 
 def children(etcd_scope: str, relative_key: str) -> tuple[bytes, bytes]:
-    """Return the range of keys below ``relative_key``: the first key, and the key before which it ends.
+    """Return the range of keys below ``relative_key``: its first key, and its exclusive end.
 
     The first key ends with a slash. The end of the range has "0" instead, the byte after "/". A range from
     ``/a`` to ``/a0`` would also contain ``/a-other``.

@@ -140,8 +140,8 @@ def directory_paths(directory_numbers: Sequence[int]) -> Iterator[str]:
 def path_numbers(directory: str, name: str) -> tuple[int, ...] | None:
     """Return the numbers of three nested directories: the two in the path ``directory``, and ``name`` below.
 
-    Return None if one of the names is not a number, or if the first two numbers are 0. Scope 0 has no third
-    directory.
+    Return None if one of the names is not a number. Also return None if the first two numbers are 0, which
+    is scope 0: its indexes have no third directory.
 
     >>> path_numbers("0/1", "0"), path_numbers("0/0", "0"), path_numbers("0/1", "notes")
     ((0, 1, 0), None, None)

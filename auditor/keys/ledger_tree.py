@@ -1,4 +1,4 @@
-"""Classification of znodes and keys below the root: ledgers, their directories, malformed, and others.
+"""Classification of znodes and keys below the root: ledgers, directories of ledgers, malformed paths, others.
 
 The server does not check the paths that it lists. It joins all digits in the names of a path, and its
 garbage collection acts on the resulting id. So this module returns two facts about a znode that is not at
@@ -173,7 +173,10 @@ def unread_path(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
 def _path_of_other_layout(
     kind: LayoutKind, relative_path: str, own_layout_path: ClassifiedPath
 ) -> ClassifiedPath:
-    """Return the path as another layout classifies it as a ledger's; ``own_layout_path`` if none does."""
+    """Return the classification of a path by another layout that has ledgers at or below it.
+
+    Return ``own_layout_path`` if there is no such layout.
+    """
     for other_layout in _SEARCHED_LAYOUTS:
         ledger_id = None if other_layout is kind else from_path(other_layout, relative_path)
         if ledger_id is not None:
@@ -195,8 +198,8 @@ def _path_of_other_layout(
 def _classify_below(tree_path: ClassifiedPath, has_children: bool) -> ClassifiedPath:
     """Return the classification of a znode that is a leaf of a tree of ledgers, or is below a leaf.
 
-    ``tree_path`` is the classification of the leaf. ``has_children`` is True if the znode is below it. Java
-    does not list such a znode, and it stands for no more ledgers than the leaf.
+    ``tree_path`` is the classification of the leaf. ``has_children`` is True if the znode is below the leaf.
+    Java does not list a znode below a leaf. Such a znode stands for no more ledgers than the leaf.
     """
     if not has_children or tree_path.kind == "other":
         return tree_path
@@ -283,7 +286,9 @@ def _hierarchical_path(kind: LayoutKind, tree_shape: _TreeShape, names: list[str
 
 
 def _bulk_listing_id(tree_shape: _TreeShape, inner_names: list[str], leaf_name: str) -> int | None:
-    """Return the id that the server's bulk listing gives for a leaf; None if the listing fails or skips it.
+    """Return the id that the server's bulk listing gives for a leaf.
+
+    Return None if the listing skips the leaf or fails.
 
     The id is the number that all digits of the path form, as a Java long that overflows silently.
     """

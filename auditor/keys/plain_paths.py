@@ -44,7 +44,7 @@ _TEMPLATES_BY_LAYOUT: dict[LayoutKind, tuple[tuple[str, int, int], ...]] = {
 
 
 def ledger_ids(layout_kind: LayoutKind, paths: Sequence[str], root_length: int) -> NDArray[np.int64]:
-    """Return the ids of the ledgers of scope 0 at ``paths``; -1 for a path in none of the module's forms.
+    """Return the ids of the ledgers of scope 0 at ``paths``; -1 for a path in any other form.
 
     Args:
         layout_kind: layout of the ledgers.

@@ -8,8 +8,8 @@
     pulsar/functions/LOG/IDENTIFIER/allocation                 the log's ledger that was created in advance
 
 T is a tenant and NS a namespace. Names of topics and cursors are encoded as by Java's URLEncoder:
-``/`` as ``%2F``, a space as ``+``. The number of names in a path does not decide what it is: the position
-of the word ``persistent`` or ``segment`` does.
+``/`` as ``%2F``, a space as ``+``. The position of the word ``persistent`` or ``segment`` shows what a path
+stands for. The number of names in the path does not.
 """
 
 from __future__ import annotations

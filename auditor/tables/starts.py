@@ -148,7 +148,7 @@ class _Bookie:
     @property
     def in_rocksdb(self) -> bool:
         """Return whether the bookie's storage is DbLedgerStorage."""
-        return any(directory.found.has_rocksdb for directory in self.directories)
+        return any(directory.found_directory.has_rocksdb for directory in self.directories)
 
     @property
     def starts_as(self) -> str:
@@ -177,7 +177,7 @@ def _start_row(
     expected_cookie = directory_lists.expected_cookie(bookie.starts_as, instance_id)
     matched_directories = match_directories(
         [path for _, path in configured_paths(expected_cookie)], bookie.directories
-    ).found
+    ).directory_by_path
     unnamed_refusal = _refuse_unnamed_index(bookie, cookie_in_store, matched_directories)
     if unnamed_refusal is not None and bookie.conf is not None:
         expected_cookie = replace(expected_cookie, index_dirs=None)  # not in cookies of that layout
@@ -262,7 +262,7 @@ def _compare_with_store(
 
 def _row_without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
     """Return the row of a bookie with data but without any cookie; None for other bookies."""
-    directories = [directory.found for directory in bookie.directories]
+    directories = [directory.found_directory for directory in bookie.directories]
     filled_directories = [
         directory.path for directory in directories if directory.version_absent and directory.empty is False
     ]
@@ -300,12 +300,12 @@ def _refuse_unnamed_index(
     bookie: _Bookie, store_cookie: StoreCookie | None, matched_directories: Mapping[str, OwnedDirectory]
 ) -> Refusal | None:
     """Return the refusal of index directories that no cookie of the bookie names; None if there are none."""
-    matched_paths = {directory.found.path for directory in matched_directories.values()}
+    matched_paths = {directory.found_directory.path for directory in matched_directories.values()}
     paths = {
-        directory.found.path
+        directory.found_directory.path
         for directory in bookie.directories
-        if directory.found.index_alone
-        and directory.found.path not in matched_paths
+        if directory.found_directory.index_alone
+        and directory.found_directory.path not in matched_paths
         and directory.cookie is not None
         and directory.cookie.bookie_id == bookie.name
         and directory.cookie.layout < FIRST_INDEX_LAYOUT
@@ -320,7 +320,7 @@ def _refuse_unnamed_index(
 
 
 def _read_version(directory: OwnedDirectory) -> Cookie | UnreadableCookie | MissingVersion | None:
-    directory_scan = directory.found
+    directory_scan = directory.found_directory
     if directory.cookie is not None:
         return directory.cookie
     if directory_scan.version_absent:

@@ -164,8 +164,8 @@ def files_stamp(named_statuses: Iterable[tuple[str, os.stat_result]], start_ns: 
         return None
     stamp_hash = np.zeros(1, np.uint64)
     for (name, _), value in zip(sorted_named_statuses, file_stamps.value.view(np.uint64), strict=True):
-        for number in (*_name_as_integers(name), value):
-            stamp_hash = splitmix(stamp_hash ^ number)
+        for row_number in (*_name_as_integers(name), value):
+            stamp_hash = splitmix(stamp_hash ^ row_number)
     return int(stamp_hash.view(np.int64)[0])
 
 

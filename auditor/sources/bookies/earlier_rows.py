@@ -1,4 +1,4 @@
-"""The rows of an earlier run's indexes, and the files that did not change since that run (``--since``).
+"""The rows that an earlier run read from indexes, and the files that are unchanged since (``--since``).
 
 The rows lie in Parquet files of the earlier run's table ``availability``. A row's number is its position
 across these files. The program reads the files twice, batch by batch: first the paths and stamps, to decide
@@ -63,8 +63,8 @@ class EarlierRows:
         RunError: from any method, if a file is missing, truncated, damaged, or has another schema.
     """
 
-    def __init__(self, earlier: EarlierTable, bookie_id: str) -> None:
-        self._earlier = earlier
+    def __init__(self, earlier_table: EarlierTable, bookie_id: str) -> None:
+        self._earlier = earlier_table
         self._bookie_id = bookie_id
         self._is_selected = np.zeros(0, np.bool_)
 
@@ -77,9 +77,9 @@ class EarlierRows:
         """Yield the numbers and the given columns of the bookie's rows, batch by batch."""
         column_names = ["bookie_id", *(name for name in columns if name != "bookie_id")]
         for first_row, batch in self._batches(column_names):
-            is_of_bookie = np.asarray(pc.equal(batch["bookie_id"], self._bookie_id).fill_null(False))
-            if is_of_bookie.any():
-                yield first_row + np.flatnonzero(is_of_bookie), batch.filter(pa.array(is_of_bookie))
+            belongs_to_bookie = np.asarray(pc.equal(batch["bookie_id"], self._bookie_id).fill_null(False))
+            if belongs_to_bookie.any():
+                yield first_row + np.flatnonzero(belongs_to_bookie), batch.filter(pa.array(belongs_to_bookie))
 
     def drop_files_without_matches(
         self, columns: Sequence[str], find_matches: Callable[[pa.RecordBatch], NDArray[np.bool_]]
@@ -180,47 +180,54 @@ class UnchangedFiles:
         has_same_stamp: NDArray[np.bool_],
         start_ms: int,
     ) -> None:
-        numbers: dict[bytes, int] = {}
+        directory_numbers: dict[bytes, int] = {}
         row_directories = np.array(
-            [numbers.setdefault(path.rpartition(b"/")[0], len(numbers)) for path in paths],
+            [
+                directory_numbers.setdefault(path.rpartition(b"/")[0], len(directory_numbers))
+                for path in paths
+            ],
             np.intp,
         )
-        is_directory_unchanged = np.bincount(row_directories[~has_same_stamp], minlength=len(numbers)) == 0
+        is_directory_unchanged = (
+            np.bincount(row_directories[~has_same_stamp], minlength=len(directory_numbers)) == 0
+        )
         row_order = np.argsort(row_directories, kind="stable")
-        ends = np.searchsorted(row_directories[row_order], np.arange(len(numbers) + 1)).tolist()
+        directory_ends = np.searchsorted(
+            row_directories[row_order], np.arange(len(directory_numbers) + 1)
+        ).tolist()
         self._row_numbers = row_numbers[row_order]
         self._is_kept = np.zeros(len(paths), np.bool_)
         self._paths, self._has_same_stamp, self._row_order, self._ends, self._directory_numbers = (
             paths,
             has_same_stamp,
             row_order,
-            ends,
-            numbers,
+            directory_ends,
+            directory_numbers,
         )
         self._quiet_directories = {
             directory
-            for directory, number in numbers.items()
-            if is_directory_unchanged[number] and _is_quiet(directory, start_ms)
+            for directory, directory_number in directory_numbers.items()
+            if is_directory_unchanged[directory_number] and _is_quiet(directory, start_ms)
         }
 
     def can_skip_listing(self, directory: bytes) -> bool:
-        """Return whether a directory needs no new listing. If so, mark all its rows as kept."""
+        """Return whether a directory needs no new listing. If it needs none, mark all its rows as kept."""
         if directory not in self._quiet_directories:
             return False
-        number = self._directory_numbers[directory]
-        self._is_kept[self._ends[number] : self._ends[number + 1]] = True
+        directory_number = self._directory_numbers[directory]
+        self._is_kept[self._ends[directory_number] : self._ends[directory_number + 1]] = True
         return True
 
     def must_read(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Return which of the listed files must be read. Mark the rows of all other listed files as kept."""
+        """Return a mask of the listed files that must be read. Mark the rows of all others as kept."""
         # Look up only files of the directories of ``paths``: nearly all directories need no new listing.
-        position_of_path: dict[bytes, int] = {}
+        position_by_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
-            if (number := self._directory_numbers.get(directory)) is not None:
-                for position in range(self._ends[number], self._ends[number + 1]):
+            if (directory_number := self._directory_numbers.get(directory)) is not None:
+                for position in range(self._ends[directory_number], self._ends[directory_number + 1]):
                     if self._has_same_stamp[row := self._row_order[position]]:
-                        position_of_path[self._paths[row]] = position
-        file_positions = np.array([position_of_path.get(path, -1) for path in paths], np.intp)
+                        position_by_path[self._paths[row]] = position
+        file_positions = np.array([position_by_path.get(path, -1) for path in paths], np.intp)
         self._is_kept[file_positions[file_positions >= 0]] = True
         return file_positions < 0
 
@@ -261,9 +268,9 @@ def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
                 *names_of_other_parts,
                 *(
                     name
-                    for other_slice in name_slices
-                    if other_slice is not name_slice
-                    for name in other_slice
+                    for other_names in name_slices
+                    if other_names is not name_slice
+                    for name in other_names
                 ),
             )
         yield replace(
@@ -274,10 +281,10 @@ def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
 
 
 def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
-    """Find out which files of ``part`` that the earlier run read are unchanged, by their status on disk."""
+    """Return which files of ``part`` still have the stamp that the earlier run recorded."""
     paths: list[bytes] = []
     row_number_arrays, earlier_stamps = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    usable_masks = [np.zeros(0, np.bool_)]
+    stamp_masks = [np.zeros(0, np.bool_)]
     name_mask = _names_read_by(part)
     for row_numbers, batch in rows.scan(["scope_id", "ledger_id", "path", "state", "stamp"]):
         is_candidate = _find_candidates(name_mask, batch)
@@ -285,12 +292,12 @@ def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
         paths += candidate_rows["path"].cast(pa.binary()).to_pylist()
         row_number_arrays.append(row_numbers[is_candidate])
         earlier_stamps.append(np.asarray(candidate_rows["stamp"].fill_null(0)))
-        usable_masks.append(
+        stamp_masks.append(
             np.asarray(
                 pc.and_(pc.equal(candidate_rows["state"], IndexState.OK), candidate_rows["stamp"].is_valid())
             )
         )
-    has_same_stamp = np.concatenate(usable_masks)
+    has_same_stamp = np.concatenate(stamp_masks)
     stamped_rows = np.flatnonzero(has_same_stamp)
     current_stamps, is_present = _current_stamps([paths[row] for row in stamped_rows], part.threads)
     has_same_stamp[stamped_rows] = is_present & (
@@ -330,16 +337,16 @@ def _find_candidates(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDA
     """
     ledger_ids = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
     # Other scopes have trees of their own, and a misplaced file may lie anywhere.
-    may_be_anywhere = pc.or_(
+    is_path_unpredictable = pc.or_(
         pc.not_equal(batch["scope_id"].fill_null(-1), 0), pc.not_equal(batch["state"], IndexState.OK)
     )
-    is_candidate: NDArray[np.bool_] = np.asarray(may_be_anywhere)
+    is_candidate: NDArray[np.bool_] = np.asarray(is_path_unpredictable)
     return is_candidate | name_mask[(ledger_ids >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
 
 
 def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
     """Return for each of the 256 first-level names of scope 0 whether a part reads it."""
-    names = [f"{number:x}" for number in range(_FIRST_LEVEL_COUNT)]
+    names = [f"{name_number:x}" for name_number in range(_FIRST_LEVEL_COUNT)]
     names_of_other_parts = part.names_of_other_parts
     return np.array(
         [
@@ -363,9 +370,9 @@ def _is_quiet(directory: bytes, start_ms: int) -> bool:
 def _current_stamps(paths: Sequence[bytes], threads: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the stamps of files as they are now, and whether each file exists."""
     path_slices = [paths[start : start + SLICE_FILES] for start in range(0, len(paths), SLICE_FILES)]
-    start_time = perf_counter()
+    stat_start_seconds = perf_counter()
     file_stats = [file_stat for path_slice in path_slices[:1] for file_stat in _read_stats(path_slice)]
-    if perf_counter() - start_time > len(file_stats) * MAX_CACHED_STAT_SECONDS:
+    if perf_counter() - stat_start_seconds > len(file_stats) * MAX_CACHED_STAT_SECONDS:
         threads = max(threads, MIN_STAT_THREADS)
     with ThreadPoolExecutor(threads) as pool:
         stat_slices = (

@@ -99,7 +99,7 @@ class AttributedBookie:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """All directories, sorted by path, and by id every bookie that has a place or a directory.
+    """All directories, sorted by path, and the bookies that have a place or a directory, by their ids.
 
     ``found_directories`` has the state on disk of these directories, and of those that belong to no bookie.
     """
@@ -164,7 +164,7 @@ def attribute(
         relevant_directories = [
             owned_directory
             for owned_directory in directories.values()
-            if owned_directory.is_relevant or owned_directory.found.path in paths.roles
+            if owned_directory.is_relevant or owned_directory.found_directory.path in paths.roles
         ]
         rows.extend(_directory_row(owner, owned_directory, paths) for owned_directory in relevant_directories)
         if owner is not None:
@@ -209,8 +209,8 @@ def _directory_row(owner: str | None, directory: OwnedDirectory, paths: BookiePa
     cookie = directory.cookie
     return AttributedDirectory(
         place=directory.place_id,
-        path=directory.found.path,
-        role=paths.roles.get(directory.found.path, "unknown"),
+        path=directory.found_directory.path,
+        role=paths.roles.get(directory.found_directory.path, "unknown"),
         owner=owner,
         cookie_bookie_id=cookie.bookie_id if cookie else None,
         instance_id=cookie.instance_id if cookie else None,
@@ -220,9 +220,9 @@ def _directory_row(owner: str | None, directory: OwnedDirectory, paths: BookiePa
         journal_dirs=cookie.journal_dirs if cookie else None,
         ledger_dirs=cookie.ledger_dirs if cookie else None,
         index_dirs=cookie.index_dirs if cookie else None,
-        version_absent=directory.found.version_absent,
-        empty=directory.found.empty,
-        configured=_configured_path(cookie, directory.found.parts_in_place) if cookie else None,
+        version_absent=directory.found_directory.version_absent,
+        empty=directory.found_directory.empty,
+        configured=_configured_path(cookie, directory.found_directory.parts_in_place) if cookie else None,
     )
 
 
@@ -231,13 +231,17 @@ def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
 
     Returns None if nothing dates the mark.
     """
-    if not directory.found.marks:
+    if not directory.found_directory.marks:
         return None
-    journals = [paths.found[path].found for path in paths.journal if path in paths.found]
+    journals = [
+        paths.directory_by_path[path].found_directory
+        for path in paths.journal
+        if path in paths.directory_by_path
+    ]
     # With several journals it is not known into which one the greatest mark points.
     journal_times = journals[0].journal_times if len(paths.journal) == 1 and journals else ()
-    greatest_mark = max(mark for _, mark in directory.found.marks)
-    marked_ms = directory.found.marked_ms
+    greatest_mark = max(mark for _, mark in directory.found_directory.marks)
+    marked_ms = directory.found_directory.marked_ms
     index_date = limit_by_index_write(
         find_mark_date(greatest_mark, marked_ms, journal_times), oldest_index_write_ms(paths), marked_ms
     )
@@ -285,7 +289,7 @@ def _bookie_from_directories(
         index_time=journals.index_time,
         suspect=any(_is_misplaced(bookie_id, directory, paths) for directory in directories),
         foreign_instance=_is_foreign(directories, instance_id),
-        has_directory=any(directory.found.has_current for directory in directories),
+        has_directory=any(directory.found_directory.has_current for directory in directories),
         journals=journals,
         absent_directories=()
         if gaps or paths.indexes_differ or len(absent_paths) < len(faults)
@@ -294,20 +298,24 @@ def _bookie_from_directories(
 
 
 def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[str], list[str]]:
-    """Return a bookie's readable index directories, the faults of the others, and the absent paths."""
+    """Return a bookie's readable index directories, faults of the others, and the paths not found."""
     readable_directories: list[IndexDirectory] = []
     faults: list[str] = []
     absent_paths: list[str] = []
-    has_rocksdb = any(paths.found[path].found.has_rocksdb for path in paths.index if path in paths.found)
+    has_rocksdb = any(
+        paths.directory_by_path[path].found_directory.has_rocksdb
+        for path in paths.index
+        if path in paths.directory_by_path
+    )
     for position, path in enumerate(paths.index):
-        directory = paths.found.get(path)
+        directory = paths.directory_by_path.get(path)
         fault = paths.reasons.get(path) if directory is None else _directory_fault(directory, has_rocksdb)
         if fault is not None:
             faults.append(f"index directory {path}: {fault}")
-            if fault == NOT_FOUND or (directory is not None and directory.found.lacks_disk):
+            if fault == NOT_FOUND or (directory is not None and directory.found_directory.lacks_disk):
                 absent_paths.append(path)
-        if directory is not None and directory.found.has_current:
-            found_directory, storage = directory.found, ROCKSDB if has_rocksdb else IDX
+        if directory is not None and directory.found_directory.has_current:
+            found_directory, storage = directory.found_directory, ROCKSDB if has_rocksdb else IDX
             if found_directory.has_rocksdb or not has_rocksdb:
                 readable_directories.append(
                     IndexDirectory.from_version(
@@ -324,16 +332,17 @@ def _is_foreign(directories: Sequence[OwnedDirectory], instance_id: str | None) 
 
 
 def _directory_fault(directory: OwnedDirectory, has_rocksdb: bool) -> str | None:
-    if has_rocksdb and not directory.found.has_rocksdb:
-        return f"{directory.found.path} has no DbLedgerStorage index, but others of this bookie have one"
+    if has_rocksdb and not directory.found_directory.has_rocksdb:
+        path = directory.found_directory.path
+        return f"{path} has no DbLedgerStorage index, but others of this bookie have one"
     if directory.cookie is None:
-        return f"{directory.found.path} has no VERSION that can be read: {directory.damage}"
+        return f"{directory.found_directory.path} has no VERSION that can be read: {directory.damage}"
     return None
 
 
 def _is_misplaced(bookie_id: str, directory: OwnedDirectory, paths: BookiePaths) -> bool:
     # A journal has no index, so its place affects no verdict.
-    if paths.roles.get(directory.found.path) == "journal":
+    if paths.roles.get(directory.found_directory.path) == "journal":
         return False
     is_foreign_cookie = directory.cookie is not None and directory.cookie.bookie_id != bookie_id
     return is_foreign_cookie or directory.place_id not in (None, bookie_id)

@@ -70,7 +70,7 @@ class RowBuilder:
         self._passed += skipped_paths
 
     def take_when_full(self, skipped_paths: list[SkippedPath]) -> Iterator[pa.RecordBatch]:
-        """Move the paths from ``skipped_paths`` into the buffer. Yield a batch each time it is full."""
+        """Move paths from ``skipped_paths`` into the buffer. Yield a batch each time it is full."""
         while skipped_paths or self._is_full:
             if self._is_full:
                 yield self.take_batch()
@@ -170,7 +170,10 @@ __all__ = ["SCHEMA", "read_listed", "read_part"]
 
 
 def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
-    """Read the index files or databases of one part. It needs no Spark; ``bkaudit collect`` uses it too."""
+    """Yield the rows of one part's index files or databases.
+
+    This function needs no Spark, because ``bkaudit collect`` uses it too.
+    """
     if part.storage != ROCKSDB:
         yield from read_listed(part, list_part(part))
         return
@@ -197,9 +200,9 @@ def read_listed(part: IndexPart, listings: Iterable[IndexFiles | SkippedPath]) -
 def _take_last_rows(
     part: IndexPart, rows: RowBuilder, skipped_paths: list[SkippedPath], version_changed: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the last rows of a part.
+    """Check the VERSIONs of a part's directories again, and yield the last rows of the part.
 
-    ``version_changed`` is True if a VERSION had already changed at the start.
+    Skip the check if ``version_changed``: a VERSION had already changed before the part was read.
     """
     if not version_changed:
         # A disk that was unmounted during the reading would look like one with fewer ledgers.

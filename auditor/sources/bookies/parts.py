@@ -3,7 +3,7 @@
 A directory with a DbLedgerStorage index (RocksDB) is one task, which reads it in key order. For index files
 the unit of work is one first-level directory name of one bookie. Scope 0 has 256 such names, other scopes
 have their own names. One task reads a name in all index directories of the bookie. So it sees all files of a
-ledger, also if several directories have one. A part is one bookie and some of these names. The driver lists
+ledger, even if several directories have one. A part is one bookie and some of these names. The driver lists
 only the first level; the task that reads the files lists the rest.
 """
 
@@ -70,9 +70,9 @@ class IndexPart:
     Attributes:
         directories: The index directories, in configured order.
         names: The first-level names to read.
-        names_of_other_parts: The names that other parts of the bookie read. It is set in exactly one part per
-            bookie, which reads all other names and the files directly in ``current``. So this part also reads
-            names that appear after planning. None in all other parts.
+        names_of_other_parts: The names that other parts of the bookie read. None in all parts of a bookie
+            except one. That part reads the files directly in ``current``, and every name that no other
+            part reads. So it also reads names that appear after planning.
         threads: Number of reading threads. More than one is worthwhile for files outside the page cache
             (`auditor.sources.bookies.part_rows`).
     """
@@ -110,20 +110,28 @@ def plan_parts(
         if directory.storage == ROCKSDB
     ]
     bookie_index_files = [
-        (bookie_id, [directory for directory in own_directories if directory.storage == IDX])
-        for bookie_id, own_directories in bookies
+        (bookie_id, [directory for directory in index_directories if directory.storage == IDX])
+        for bookie_id, index_directories in bookies
     ]
     bookie_index_files = [
         (bookie_id, directories) for bookie_id, directories in bookie_index_files if directories
     ]
     names_by_bookie = [_first_level(directories) for _, directories in bookie_index_files]
-    name_count = sum(len(level_names) for level_names in names_by_bookie)
-    for (bookie_id, directories), own_names in zip(bookie_index_files, names_by_bookie, strict=True):
-        own_part_count = (
-            max(1, min(len(own_names), round(part_count * len(own_names) / name_count))) if name_count else 1
+    name_count = sum(len(names_of_bookie) for names_of_bookie in names_by_bookie)
+    for (bookie_id, directories), first_level_names in zip(bookie_index_files, names_by_bookie, strict=True):
+        bookie_part_count = (
+            max(1, min(len(first_level_names), round(part_count * len(first_level_names) / name_count)))
+            if name_count
+            else 1
         )
-        part_bounds = [len(own_names) * number // own_part_count for number in range(own_part_count + 1)]
-        names_by_part = [tuple(own_names[start:end]) for start, end in pairwise(part_bounds)]
+        part_bounds = [
+            len(first_level_names) * part_number // bookie_part_count
+            for part_number in range(bookie_part_count + 1)
+        ]
+        names_by_part = [
+            tuple(first_level_names[first_position:end_position])
+            for first_position, end_position in pairwise(part_bounds)
+        ]
         names_of_other_parts = tuple(
             sorted(name for names_of_part in names_by_part[1:] for name in names_of_part)
         )
@@ -153,14 +161,14 @@ def list_current(directory: str) -> tuple[list[str], list[str]]:
 
     The bookie's own files and its RocksDB directories are in neither list. Raises OSError.
     """
-    with os.scandir(Path(directory, "current")) as entries:
+    with os.scandir(Path(directory, "current")) as directory_entries:
         directories, stray_names = [], []
-        for entry in entries:
-            if is_directory(entry) and visible_path(entry.name) == entry.name:
-                if not is_database(entry.name):
-                    directories.append(entry.name)
-            elif not _BOOKIE_FILE_NAME.fullmatch(entry.name):
-                stray_names.append(visible_path(entry.name))
+        for directory_entry in directory_entries:
+            if is_directory(directory_entry) and visible_path(directory_entry.name) == directory_entry.name:
+                if not is_database(directory_entry.name):
+                    directories.append(directory_entry.name)
+            elif not _BOOKIE_FILE_NAME.fullmatch(directory_entry.name):
+                stray_names.append(visible_path(directory_entry.name))
     return sorted(directories), sorted(stray_names)
 
 

@@ -6,8 +6,8 @@ an inventory entry (`auditor.sources.bookies.places`). The program matches a pat
 shares the most path parts with it, counted from the end. If two directories share equally many parts, or none
 shares any, the path stays unmatched with a reason. A guess could count another directory's entries as lost.
 
-If VERSION files disagree, the program expects every directory that one of them names. To expect one disk too
-many does no harm. To expect one disk too few would report that disk's entries as lost.
+If VERSION files disagree, the program expects every directory that one of them names. To expect a disk that
+does not exist does no harm. But the entries on a disk that is not expected would be reported as lost.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ NOT_FOUND = "no such directory was found"
 
 @dataclass(frozen=True, slots=True)
 class PathMatches(Generic[Key]):
-    """The directory of each matched path (``found``), and why each unmatched path has none (``reasons``)."""
+    """The directory of each matched path, and why each unmatched path has none (``reasons``)."""
 
-    found: dict[str, Key]
+    directory_by_path: dict[str, Key]
     reasons: dict[str, str]
 
 
@@ -49,12 +49,12 @@ def count_shared_parts(path: Sequence[str], directory_parts: Sequence[str]) -> i
     >>> count_shared_parts(("data", "disk1", "ledgers"), ("bk1", "disk1", "ledgers"))
     2
     """
-    count = 0
+    shared_part_count = 0
     for part, directory_part in zip(reversed(path), reversed(directory_parts), strict=False):
         if part != directory_part:
             break
-        count += 1
-    return count
+        shared_part_count += 1
+    return shared_part_count
 
 
 def match_paths(paths: Sequence[str], parts_by_directory: Mapping[Key, Sequence[str]]) -> PathMatches[Key]:
@@ -68,7 +68,7 @@ def match_paths(paths: Sequence[str], parts_by_directory: Mapping[Key, Sequence[
         The matches. A directory matches only one path, the one that shares most parts with it.
 
     >>> found = {1: ("bk1", "disk1", "ledgers"), 2: ("bk1", "disk2", "ledgers")}
-    >>> match_paths(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], found).found
+    >>> match_paths(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], found).directory_by_path
     {'/mnt/disk1/ledgers': 1, '/mnt/disk2/ledgers': 2}
     >>> match_paths(["/mnt/ledgers"], found).reasons
     {'/mnt/ledgers': 'bk1/disk1/ledgers and bk1/disk2/ledgers could both be this directory'}
@@ -82,13 +82,13 @@ def match_paths(paths: Sequence[str], parts_by_directory: Mapping[Key, Sequence[
         }
         most_shared_parts = max(shared_part_counts.values(), default=0)
         best_matching_keys = [
-            key for key, length in shared_part_counts.items() if length == most_shared_parts
+            key for key, part_count in shared_part_counts.items() if part_count == most_shared_parts
         ]
         if most_shared_parts == 0:
             reasons[path] = NOT_FOUND
         elif len(best_matching_keys) > 1:
-            names = sorted("/".join(parts_by_directory[key]) for key in best_matching_keys)
-            reasons[path] = f"{names[0]} and {names[1]} could both be this directory"
+            rival_directories = sorted("/".join(parts_by_directory[key]) for key in best_matching_keys)
+            reasons[path] = f"{rival_directories[0]} and {rival_directories[1]} could both be this directory"
         else:
             best_match_by_path[path] = (most_shared_parts, best_matching_keys[0])
     matches: dict[str, Key] = {}
@@ -113,14 +113,14 @@ class OwnedDirectory:
     """A directory that is attributed to a bookie.
 
     Attributes:
-        found: The directory as it was found.
+        found_directory: The directory as it was found.
         cookie: The directory's VERSION. None if it cannot be read.
         damage: The reason why the VERSION cannot be read. None if it can.
         place_id: The bookie id of the place that contains the directory. None if the place has none.
         declared_roles: The roles that inventories give the directory.
     """
 
-    found: DirectoryFound
+    found_directory: DirectoryFound
     cookie: Cookie | None
     damage: str | None
     place_id: str | None
@@ -128,8 +128,8 @@ class OwnedDirectory:
 
     @property
     def is_relevant(self) -> bool:
-        """Whether the directory counts as one of a bookie, even if no cookie names the directory."""
-        return self.found.has_current or bool(self.declared_roles)
+        """Whether this counts as a bookie's directory, even if no cookie names it."""
+        return self.found_directory.has_current or bool(self.declared_roles)
 
 
 def match_directories(
@@ -137,19 +137,21 @@ def match_directories(
 ) -> PathMatches[OwnedDirectory]:
     """Match paths with directories. Match directories that have a ``current`` first.
 
-    A directory without ``current`` may have the same name: a mount point without its disk.
+    A mount point without its disk has no ``current``, but may have the same name as another directory.
     """
-    directory_by_path = {directory.found.path: directory for directory in owned_directories}
+    directory_by_path = {directory.found_directory.path: directory for directory in owned_directories}
     matches: dict[str, OwnedDirectory] = {}
     reasons = dict.fromkeys(paths, "")
     for has_current in (True, False):
         candidate_parts = {
-            path: directory.found.parts_in_place
+            path: directory.found_directory.parts_in_place
             for path, directory in directory_by_path.items()
-            if directory.found.has_current is has_current
+            if directory.found_directory.has_current is has_current
         }
         matched_paths = match_paths(tuple(reasons), candidate_parts)
-        matches.update((path, directory_by_path[key]) for path, key in matched_paths.found.items())
+        matches.update(
+            (path, directory_by_path[key]) for path, key in matched_paths.directory_by_path.items()
+        )
         reasons = (
             matched_paths.reasons if has_current else {path: reasons[path] for path in matched_paths.reasons}
         )
@@ -161,7 +163,7 @@ class BookiePaths:
     """A bookie's configured paths by role, in configured order, and the directories that match them.
 
     Attributes:
-        found: The directory of each matched path.
+        directory_by_path: The directory of each matched path.
         reasons: Why each unmatched path has no directory.
         roles: The role of each directory, by its path. If one directory has several roles, ledger wins over
             index and index over journal.
@@ -172,7 +174,7 @@ class BookiePaths:
     journal: Paths
     ledger: Paths
     index: Paths
-    found: dict[str, OwnedDirectory]
+    directory_by_path: dict[str, OwnedDirectory]
     reasons: dict[str, str]
     roles: dict[str, str]
     journals_differ: bool = False
@@ -198,21 +200,21 @@ def paths_of(
     }
     directory_by_path, reasons = _match_all_paths(path_lists, owned_directories)
     roles = {
-        directory.found.path: declared_role.role
+        directory.found_directory.path: declared_role.role
         for directory in owned_directories
         for declared_role in directory.declared_roles[:1]
     }
     for role in ("journal", "index", "ledger"):
         roles.update(
-            (directory_by_path[path].found.path, role)
+            (directory_by_path[path].found_directory.path, role)
             for path in path_lists[role]
             if path in directory_by_path
         )
-    journal_lists = {cookie.journal_paths for cookie in cookies}
-    index_lists = {cookie.index_dirs or cookie.ledger_dirs for cookie in cookies}
+    journal_path_lists = {cookie.journal_paths for cookie in cookies}
+    index_path_lists = {cookie.index_dirs or cookie.ledger_dirs for cookie in cookies}
     return BookiePaths(
         path_lists["journal"], path_lists["ledger"], path_lists["index"], directory_by_path, reasons, roles,
-        len(journal_lists) > 1, len(index_lists) > 1,
+        len(journal_path_lists) > 1, len(index_path_lists) > 1,
     )  # fmt: skip
 
 
@@ -227,24 +229,29 @@ def _decisive_cookies(
     directory_cookies = [
         (directory, directory.cookie) for directory in owned_directories if directory.cookie is not None
     ]
-    disk_cookies = [
+    index_disk_cookies = [
         (directory, cookie) for directory, cookie in directory_cookies if not _is_journal(directory, cookie)
     ]
-    own_cookies = [cookie for _, cookie in disk_cookies if cookie.bookie_id == bookie_id]
-    own_cookies = (
-        own_cookies or [cookie for _, cookie in disk_cookies] or [cookie for _, cookie in directory_cookies]
+    decisive_cookies = [cookie for _, cookie in index_disk_cookies if cookie.bookie_id == bookie_id]
+    decisive_cookies = (
+        decisive_cookies
+        or [cookie for _, cookie in index_disk_cookies]
+        or [cookie for _, cookie in directory_cookies]
     )
-    return own_cookies or ([store_cookie] if store_cookie is not None else [])
+    return decisive_cookies or ([store_cookie] if store_cookie is not None else [])
 
 
 def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
-    """Return whether a directory is only a journal, by the inventory or else by its own cookie."""
+    """Return whether a directory is nothing but a journal, by the inventory or else by its own cookie."""
     if directory.declared_roles:
         return all(declared_role.role == "journal" for declared_role in directory.declared_roles)
 
     def count_best_match(paths: Iterable[str]) -> int:
         return max(
-            (count_shared_parts(path_parts(path), directory.found.parts_in_place) for path in paths),
+            (
+                count_shared_parts(path_parts(path), directory.found_directory.parts_in_place)
+                for path in paths
+            ),
             default=0,
         )
 
@@ -255,8 +262,8 @@ def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
 
 def _distinct_paths(path_lists: Iterable[Paths]) -> Paths:
     """Return every path of the lists once. Paths of the most frequent list come first."""
-    lists_by_frequency = [paths for paths, _ in Counter(path_lists).most_common()]
-    return tuple(dict.fromkeys(path for paths in lists_by_frequency for path in paths if path))
+    path_lists_by_frequency = [paths for paths, _ in Counter(path_lists).most_common()]
+    return tuple(dict.fromkeys(path for paths in path_lists_by_frequency for path in paths if path))
 
 
 def _match_all_paths(
@@ -264,7 +271,7 @@ def _match_all_paths(
 ) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
     """Match paths with directories by the ends of the paths, then by position in an inventory."""
     matched_paths = match_directories(_distinct_paths(path_lists.values()), owned_directories)
-    matches, reasons = matched_paths.found, matched_paths.reasons
+    matches, reasons = matched_paths.directory_by_path, matched_paths.reasons
     matched_ids = {id(directory) for directory in matches.values()}
     for path in tuple(reasons):
         candidate_directories = [

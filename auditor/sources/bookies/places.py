@@ -68,7 +68,7 @@ def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
     bookies = inventory.get("bookies")
     if not isinstance(bookies, dict) or not bookies:
         raise UsageError(f'--bookies {file}: no [bookies."ID"] table in this inventory')
-    return {bookie_id: _read_roles(file, bookie_id, lists) for bookie_id, lists in bookies.items()}
+    return {bookie_id: _read_roles(file, bookie_id, toml_table) for bookie_id, toml_table in bookies.items()}
 
 
 def _read_roles(file: Path, bookie_id: str, values_by_key: Any) -> list[DeclaredRole]:
@@ -111,8 +111,8 @@ def read_marks(directory: str) -> dict[str, LastMark]:
     marks = {}
     for file in sorted(Path(directory, "current").glob(f"{LAST_MARK}*")):
         try:
-            with open_regular(file) as stream:
-                marks[file.name] = last_mark.decode(stream.read(_MARK_BYTES + 1))
+            with open_regular(file) as opened_file:
+                marks[file.name] = last_mark.decode(opened_file.read(_MARK_BYTES + 1))
         except (OSError, DecodeError):
             continue
     return marks
@@ -226,8 +226,8 @@ class PlaceFound:
 def find_places(sources: Sequence[str]) -> list[PlaceFound]:
     """List the places of ``sources``: sources in the given order, places of one source by name.
 
-    A source is a directory with one sub-directory per bookie, or an inventory file (TOML): one of the
-    ``directories`` of `auditor.sources.bookies.source_kinds.split_sources`.
+    A source is a directory with one sub-directory per bookie, or an inventory file (TOML). The function
+    `auditor.sources.bookies.source_kinds.split_sources` returns both as ``directories``.
 
     Raises:
         UsageError: a source does not exist.
@@ -280,18 +280,18 @@ def _walk_place(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]
     """Return the directories below a place, and the gaps (`PlaceFound`). Do not descend into ``current``."""
     directories: list[DirectoryFound] = []
     gaps: list[tuple[str, str]] = []
-    inodes: set[tuple[int, int]] = set()
+    searched_inodes: set[tuple[int, int]] = set()
     directory_queue: deque[tuple[Path, tuple[str, ...]]] = deque([(place, (place.name,))])
     while directory_queue:
         path, path_parts = directory_queue.popleft()
-        if len(inodes) >= MAX_DIRECTORIES:
+        if len(searched_inodes) >= MAX_DIRECTORIES:
             gaps.append((str(path), f"not searched: more than {MAX_DIRECTORIES} directories below {place}"))
             break
         try:
             status = path.stat()
-            if (status.st_dev, status.st_ino) in inodes:
+            if (status.st_dev, status.st_ino) in searched_inodes:
                 continue  # a symlink to a directory that was searched already
-            inodes.add((status.st_dev, status.st_ino))
+            searched_inodes.add((status.st_dev, status.st_ino))
             with os.scandir(path) as entries:
                 # Symlinks last, so that a directory is found by its own name first.
                 folders = sorted((entry.is_symlink(), entry.name) for entry in entries if is_directory(entry))
@@ -339,17 +339,17 @@ def _inspect(path: str, path_parts: tuple[str, ...], declared_role: DeclaredRole
 
 def _list_logs(current_path: Path) -> tuple[tuple[JournalTime, ...], bool]:
     """Return the journal files in a directory, and whether it may have a journal or an entry log."""
-    journals, has_log = [], False
+    file_times, has_log = [], False
     try:
         with os.scandir(current_path) as entries:
             for entry in entries:
                 file_stem, _, file_suffix = entry.name.partition(".")
                 has_log |= file_suffix in ("txn", "log", "log.compacted", "compacting")
                 if file_suffix == "txn" and file_stem and set(file_stem) <= _HEX_DIGITS:
-                    journals.append(JournalTime(int(file_stem, 16), entry.stat().st_mtime_ns // 1_000_000))
+                    file_times.append(JournalTime(int(file_stem, 16), entry.stat().st_mtime_ns // 1_000_000))
     except OSError:
         return (), True  # a file vanished meanwhile: do not date a mark by the other files
-    return tuple(sorted(journals)), has_log
+    return tuple(sorted(file_times)), has_log
 
 
 def _is_empty(current_path: Path) -> bool | None:
@@ -374,8 +374,8 @@ def _has_old_data(path: str) -> bool:
 def _read_version(file: Path) -> tuple[bytes | None, str | None, bool]:
     """Return the bytes of a VERSION, the reason why they cannot be read, and whether the file is absent."""
     try:
-        with open_regular(file) as stream:
-            version_bytes = stream.read(MAX_VERSION_BYTES + 1)
+        with open_regular(file) as opened_file:
+            version_bytes = opened_file.read(MAX_VERSION_BYTES + 1)
     except OSError as error:
         # VERSION is absent only if its directory exists; otherwise the directory was not found.
         is_absent_version = isinstance(error, FileNotFoundError) and file.parent.parent.is_dir()

@@ -1,8 +1,8 @@
 """The reader of a part of the index that an earlier run read too (``--since``).
 
 The reader finds out which files of the part are unchanged (`auditor.sources.bookies.earlier_rows`). It takes
-the rows of these files from the earlier run's table, and reads all other files from the disk. Parts that no
-earlier run read have another reader: `auditor.sources.bookies.part_rows`.
+the rows of these files from the earlier run's table, and reads all other files from the disk. For a part that
+no earlier run read, the program uses another reader, `auditor.sources.bookies.part_rows`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from auditor.sources.bookies.earlier_rows import EarlierRows, EarlierTable, data
 from auditor.sources.bookies.index_files.listing import SkippedPath, check_versions
 from auditor.sources.bookies.part_rows import read_listed, read_part
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
-from auditor.sources.bookies.rocksdb.rows import index_files_beside, stamp_databases
+from auditor.sources.bookies.rocksdb.rows import find_directory_faults, read_database_stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ def _read_if_changed(
 
 def _find_strays_if_unchanged(directory: IndexDirectory, rows: EarlierRows) -> list[SkippedPath] | None:
     """Return the stray files beside unchanged databases. Returns None if the databases must be read."""
-    skipped_paths = list(index_files_beside(directory.path))
+    skipped_paths = list(find_directory_faults(directory.path))
     if any(skipped_path.state != IndexState.STRAY for skipped_path in skipped_paths):
         return None
-    stamp = stamp_databases(f"{directory.path}/current")
+    stamp = read_database_stamp(f"{directory.path}/current")
     if stamp is None or not database_unchanged(directory.path, stamp, rows):
         return None
     return skipped_paths

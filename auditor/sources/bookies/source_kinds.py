@@ -29,7 +29,10 @@ from auditor.sources.regular_file import is_directory, visible_path
 RPC_PREFIX = "rpc:"
 _GLOB_CHARACTERS = frozenset("*?[")
 _FIRST_COLLECTION_FILE = "places/part-00000.parquet"
-"""The first file that `bkaudit collect` writes. A directory with it and no manifest is unfinished."""
+"""The first file that `bkaudit collect` writes.
+
+A directory with this file and no manifest is an unfinished collection.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ def _classify_location(location: str) -> tuple[Any, str, fs.FileType]:
 
 
 def _select_collections(paths: list[str]) -> list[str]:
-    """Return which of some paths on one file system are collections, finished or not."""
+    """Return those of ``paths`` that are collections, finished or not. All are on one file system."""
     if not paths:
         return []
     files, _ = run_files(paths[0])
@@ -138,10 +141,10 @@ def _select_collections(paths: list[str]) -> list[str]:
 
 
 def _select_collections_if_readable(paths: list[str]) -> list[str]:
-    """Return which of some directories are collections.
+    """Return those of ``paths`` that are collections.
 
     If a directory cannot be listed and no other directory is a collection, return an empty list. The
-    directory may belong to a bookie; the audit then reports that it could not be read.
+    directory may belong to a bookie. The audit then reports that the directory could not be read.
 
     Raises:
         OSError: a directory cannot be listed, and another one is a collection.
@@ -163,8 +166,10 @@ def _is_collection(path: str) -> bool:
 
 def _list_directory_names(files: Any, base_path: str) -> list[str]:
     if files.type_name == "local":  # pyarrow fails for a directory with a name that is not UTF-8
-        with os.scandir(base_path) as entries:
-            names = [entry.name for entry in entries if is_directory(entry)]
+        with os.scandir(base_path) as directory_entries:
+            names = [
+                directory_entry.name for directory_entry in directory_entries if is_directory(directory_entry)
+            ]
         return sorted(name for name in names if visible_path(name) == name)
     file_infos = files.get_file_info(fs.FileSelector(base_path))
     return sorted(file_info.base_name for file_info in file_infos if file_info.type == fs.FileType.Directory)
@@ -173,7 +178,9 @@ def _list_directory_names(files: Any, base_path: str) -> list[str]:
 def _expand_glob(pattern: str) -> list[str]:
     """Return the directories that match a glob pattern, in order. Each path part follows shell rules."""
     parts = pattern.split("/")
-    first_glob_part = next(number for number, part in enumerate(parts) if _GLOB_CHARACTERS & set(part))
+    first_glob_part = next(
+        path_part_number for path_part_number, part in enumerate(parts) if _GLOB_CHARACTERS & set(part)
+    )
     matched_prefixes = ["/".join(parts[:first_glob_part])]
     for part in parts[first_glob_part:]:
         if not _GLOB_CHARACTERS & set(part):

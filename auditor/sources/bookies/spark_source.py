@@ -69,7 +69,7 @@ def find_indexes(options: Mapping[str, str]) -> FoundIndexes:
     """
     for option in options:
         if option not in OPTIONS:
-            raise UsageError(f"{FORMAT}: {option}: no such option; there are {', '.join(OPTIONS)}")
+            raise UsageError(f"{FORMAT}: {option}: no such option. Valid options: {', '.join(OPTIONS)}")
     if not options.get("bookies"):
         raise UsageError(f"{FORMAT}: give the option bookies: a directory with one sub-directory per bookie")
     bookie_places = find_places(_parse_directories(options["bookies"]))

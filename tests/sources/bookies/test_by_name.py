@@ -115,7 +115,7 @@ def test_what_nobody_owns_is_a_gap_of_nobody() -> None:
     ("options", "said"),
     [
         ({}, "bookkeeper_indexes: give the option bookies"),
-        ({"bookies": "/", "thread": "1"}, "thread: no such option; there are bookies, metadata"),
+        ({"bookies": "/", "thread": "1"}, "thread: no such option. Valid options: bookies, metadata"),
         ({"parts": "[]", "bookies": "/"}, "parts: no such option"),
         ({"bookies": "/no/such"}, "/no/such: no such directory"),
         ({"bookies": "[/no/such]"}, "neither a path nor a JSON list of paths"),

@@ -15,9 +15,9 @@ def test_every_path_is_matched_with_one_directory_of_its_own_or_has_a_reason(
     asked: list[str], directories: dict[int, tuple[str, ...]]
 ) -> None:
     matched = match_paths(asked, directories)
-    assert sorted([*matched.found, *matched.reasons]) == sorted(asked)
-    assert len(set(matched.found.values())) == len(matched.found)
-    for path, key in matched.found.items():
+    assert sorted([*matched.directory_by_path, *matched.reasons]) == sorted(asked)
+    assert len(set(matched.directory_by_path.values())) == len(matched.directory_by_path)
+    for path, key in matched.directory_by_path.items():
         mine = count_shared_parts(path_parts(path), directories[key])
         others = [
             count_shared_parts(path_parts(path), inside)
@@ -26,7 +26,7 @@ def test_every_path_is_matched_with_one_directory_of_its_own_or_has_a_reason(
         ]
         rivals = [
             count_shared_parts(path_parts(other), directories[key])
-            for other in matched.found
+            for other in matched.directory_by_path
             if other != path
         ]
         assert mine > max([0, *others, *rivals])
@@ -34,7 +34,7 @@ def test_every_path_is_matched_with_one_directory_of_its_own_or_has_a_reason(
 
 def test_the_longer_match_keeps_the_directory_and_the_other_path_has_none() -> None:
     matched = match_paths(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], {1: ("bk", "disk1", "ledgers")})
-    assert matched.found == {"/mnt/disk1/ledgers": 1}
+    assert matched.directory_by_path == {"/mnt/disk1/ledgers": 1}
     assert matched.reasons == {"/mnt/disk2/ledgers": "bk/disk1/ledgers could also be /mnt/disk1/ledgers"}
 
 

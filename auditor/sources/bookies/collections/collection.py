@@ -11,7 +11,7 @@
     DIR/disks/           with --entry-logs: the size of all other files, and free bytes
     DIR/collection.json  written last: id, times, and every file with its rows and bytes
 
-A piece is the index directories of one place that name one bookie
+A piece is the index directories of one place whose VERSIONs name the same bookie
 (`auditor.sources.bookies.collections.tables`).
 
 Only files that collection.json lists count. If one of them is missing, or has another number of bytes or
@@ -238,7 +238,9 @@ def _parse_files(name: str, table: Any) -> tuple[CollectedFile, ...]:
         if table_name != name or "/" in file_name or not file_name.endswith(".parquet"):
             raise ValueError(f"{file.path!r} is not a file of the table {name}")
     if sum(file.rows for file in files) != table["rows"]:
-        raise ValueError(f"table {name}: {table['rows']} rows listed, but its files have another number")
+        raise ValueError(
+            f"table {name}: {table['rows']} rows listed, but its files have another number of rows"
+        )
     return files
 
 

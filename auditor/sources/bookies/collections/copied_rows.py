@@ -1,9 +1,9 @@
 """The table ``availability`` of collections, read by tasks. Each row gets the bookie that owns its piece.
 
-A piece is the index directories of one place that name one bookie
-(`auditor.sources.bookies.collections.tables`). Every task reaches a collection under the same path or URI as
-the driver. Columns with few distinct values stay dictionary-encoded from the collection's file to the table
-that is written.
+A place holds the directories of one bookie. The index directories of a place whose VERSIONs name the same
+bookie form a piece (`auditor.sources.bookies.collections.tables`). Every task reaches a collection under the
+same path or URI as the driver. Columns with few distinct values stay dictionary-encoded from the collection's
+file to the table that is written.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def shares(
     A collection is left out if ``owner_of_piece`` has none of its pieces. A large file is divided into
     several shares.
     """
-    owned_collections = {piece.rpartition(":")[0] for piece in owner_of_piece}
+    owned_collection_ids = {piece.rpartition(":")[0] for piece in owner_of_piece}
     shares_with_size = []
     for collection, manifest in collections:
-        for file in manifest.tables["availability"] if manifest.id in owned_collections else ():
+        for file in manifest.tables["availability"] if manifest.id in owned_collection_ids else ():
             share_count = max(1, -(-file.bytes // _SHARE_BYTES))
             shares_with_size += [
                 (
@@ -68,13 +68,13 @@ def shares(
                 )
                 for first_row_group in range(share_count)
             ]
-    target_bytes = sum(share_bytes for _, share_bytes in shares_with_size) / max(1, group_count)
+    group_target_bytes = sum(share_bytes for _, share_bytes in shares_with_size) / max(1, group_count)
     share_groups: list[tuple[FileShare, ...]] = []
     share_group, group_bytes = [], 0.0
     for share, share_bytes in shares_with_size:
         share_group.append(share)
         group_bytes += share_bytes
-        if group_bytes >= target_bytes:
+        if group_bytes >= group_target_bytes:
             share_groups.append(tuple(share_group))
             share_group, group_bytes = [], 0.0
     return [*share_groups, tuple(share_group)] if share_group else share_groups
@@ -141,8 +141,10 @@ def _open_parquet(share: FileShare, dictionary_columns: Sequence[str]) -> pq.Par
 
 def _mask_below_roots(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:
     """Return a mask of the paths that are one of the directories ``roots``, or below one of them."""
-    is_below_any_root = np.zeros(len(paths), bool)
-    for root in roots:
-        is_below_root = pc.or_(pc.starts_with(paths, f"{root}/"), pc.equal(paths, root))
-        is_below_any_root |= is_below_root.fill_null(False).to_numpy(zero_copy_only=False)
-    return is_below_any_root
+    is_in_owned_directory = np.zeros(len(paths), bool)
+    for owned_directory in roots:
+        is_in_directory = pc.or_(
+            pc.starts_with(paths, f"{owned_directory}/"), pc.equal(paths, owned_directory)
+        )
+        is_in_owned_directory |= is_in_directory.fill_null(False).to_numpy(zero_copy_only=False)
+    return is_in_owned_directory

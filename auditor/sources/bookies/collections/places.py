@@ -82,7 +82,7 @@ def _directory_keys(place: PlaceFound) -> Iterator[tuple[str | None, str | None,
                 )
             )
     for bookie_id, directories in directories_by_bookie.items():
-        for path, directory in paths_of(bookie_id, directories, None).found.items():
+        for path, directory in paths_of(bookie_id, directories, None).directory_by_path.items():
             yield bookie_id, directory.cookie.instance_id if directory.cookie else None, path
 
 
@@ -126,7 +126,7 @@ class CollectedPlaces:
 
 @dataclass(frozen=True, slots=True)
 class PieceOwner:
-    """The bookie that a piece belongs to, and the piece's directories that count (``roots``).
+    """The bookie that a piece belongs to, and the directories of the piece that are the bookie's (``roots``).
 
     The paths in ``roots`` are the paths on the host that collected them.
     """

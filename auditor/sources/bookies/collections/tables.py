@@ -1,10 +1,11 @@
 """The tables of a collection, written piece by piece and read back for the bookies that own the pieces.
 
 The owner of an index is not known at collection time. A directory belongs to the bookie in its VERSION if the
-cluster knows the id of that bookie. Otherwise it belongs to the bookie that its place is named after. So the
-directories of one place that name one id have the same owner: they form a piece. The directories of a place
-whose VERSION cannot be read form a piece of their own. A task reads the index directories of a piece
-together, in configured order, as an audit of a bookie's disks does.
+cluster knows the id of that bookie. Otherwise it belongs to the bookie that its place, the sub-directory or
+inventory entry that contains it, is named after. So the directories of one place that name one id have the
+same owner: they form a piece. The directories of a place whose VERSION cannot be read form a piece of their
+own. A task reads the index directories of a piece together, in configured order, as an audit of a bookie's
+disks does.
 
 In a collection, a row has the path of its directory on the host, and the collection's id. In an audit the
 path is ``<collection>#<path>``, as for the directory itself.
@@ -77,21 +78,21 @@ def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
     pieces: list[Piece] = []
     assigned_paths: set[str] = set()
     for place_number, place in enumerate(places):
-        for place_of_bookie in _group_by_id(place):
-            own_directories = tuple(
-                directory for directory in place_of_bookie.directories if directory.path not in assigned_paths
+        for bookie_place in _group_by_id(place):
+            unassigned_directories = tuple(
+                directory for directory in bookie_place.directories if directory.path not in assigned_paths
             )
-            assigned_paths.update(directory.path for directory in own_directories)
-            if own_directories:
+            assigned_paths.update(directory.path for directory in unassigned_directories)
+            if unassigned_directories:
                 piece_id = f"{collection_id}:{len(pieces)}"
                 pieces.append(
                     Piece(
                         piece_id,
                         place_number,
-                        place_of_bookie.bookie_id,
-                        own_directories,
-                        place_of_bookie.journals,
-                        place_of_bookie.ledger_directories,
+                        bookie_place.bookie_id,
+                        unassigned_directories,
+                        bookie_place.journals,
+                        bookie_place.ledger_directories,
                     )
                 )
     return pieces
@@ -112,11 +113,11 @@ def _group_by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
     id_counts = Counter(sorted(bookie_id for bookie_id in cookie_ids.values() if bookie_id is not None))
     bookie_ids = [bookie_id for bookie_id, _ in id_counts.most_common()]
     matching_ids = [
-        candidate_id
-        for candidate_id in bookie_ids
-        if place.name in (candidate_id, candidate_id.replace(":", "_"))
+        matching_id
+        for matching_id in bookie_ids
+        if place.name in (matching_id, matching_id.replace(":", "_"))
     ]
-    places_of_bookies: list[_PlaceOfBookie] = []
+    bookie_places: list[_PlaceOfBookie] = []
     for bookie_id in bookie_ids:
         place_attribution = attribute(
             [replace(place, name=bookie_id, names_bookie=True)], frozenset(bookie_ids), {}, None
@@ -125,25 +126,25 @@ def _group_by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
             place_attribution.bookies[bookie_id].index_directories,
             place_attribution.bookies[bookie_id].journals,
         )
-        own_directories = [
+        directories_of_bookie = [
             directory for directory in directories if cookie_ids.get(directory.path) == bookie_id
         ]
         ledger_directories = tuple(place_attribution.ledger_directories(bookie_id))
-        places_of_bookies.append(_PlaceOfBookie(bookie_id, own_directories, journals, ledger_directories))
+        bookie_places.append(_PlaceOfBookie(bookie_id, directories_of_bookie, journals, ledger_directories))
         if bookie_id == (matching_ids or bookie_ids)[0]:
-            places_of_bookies.append(
+            bookie_places.append(
                 _PlaceOfBookie(
                     None, [directory for directory in directories if cookie_ids.get(directory.path) is None]
                 )
             )
-    return places_of_bookies
+    return bookie_places
 
 
 COMPRESSION = "zstd"
 PIECE_COLUMN = column(
     "piece",
     pa.string(),
-    "id of a piece of the collection: the directories of one place with one id in VERSION",
+    "id of the piece: the directories of one place whose VERSIONs have the same bookie id",
 )
 INDEX_SCHEMA = pa.schema([*INDEX_ROWS, PIECE_COLUMN])
 """The table ``availability`` of a collection; ``bookie_id`` is the id in VERSION, null if there is none."""

@@ -6,7 +6,7 @@
     entry               header of 32 bytes (`auditor.codecs.bookie.entry`), digest, body
 
 A log may still have an old copy of an entry for which the index has a newer location. No reader uses the old
-copy. So a ledger needs a log only if the index has a location of the ledger in it.
+copy. So a ledger needs a log only if the index has one of the ledger's entries in that log.
 
 The program looks up about `MAX_PROBES` entries per batch in their logs, evenly spread, one per ledger and
 log. It checks that these entries lie where the index says (column ``probe``). Each lookup costs one small
@@ -69,16 +69,16 @@ LOCATIONS = schema_of(
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
     ("probe_offset", pa.int64(), "offset of probe_entry, by the index"),
-    ("there_ledger_id", pa.int64(), "ledger of another entry found at probe_offset; null: none found"),
-    ("there_entry_id", pa.int64(), "id of another entry found at probe_offset; null: none found"),
+    ("there_ledger_id", pa.int64(), "ledger of another entry found at probe_offset; null: no other entry"),
+    ("there_entry_id", pa.int64(), "id of another entry found at probe_offset; null: no other entry"),
     (
         "gone",
         pa.binary(),
-        "entries whose location is in a missing log, or past the end of a log, as groups; null: none",
+        "entries whose location is in a missing log, or past a log's end, as groups; null: no such entry",
     ),
     ("reason", pa.string(), "reason why the index could not be read"),
 )
-"""The columns of the table ``locations``. Several rows of one ledger and log add up."""
+"""The columns of the table ``locations``. If a ledger and log have several rows, their numbers add up."""
 
 _BATCH_ROWS = 65_536
 _OFFSET_BITS = 32
@@ -125,10 +125,10 @@ def logger_and_directories(part: IndexPart, ledger_directories: Sequence[str]) -
     """
     if part.storage != ROCKSDB:
         return 0, () if "" in ledger_directories else ledger_directories
-    position = part.directories[0].position
+    own_position = part.directories[0].position
     is_position_known = part.directories[0].directory_count == len(ledger_directories)
-    log_directories = ledger_directories[position : position + 1] if is_position_known else ()
-    return position, () if "" in log_directories else log_directories
+    log_directories = ledger_directories[own_position : own_position + 1] if is_position_known else ()
+    return own_position, () if "" in log_directories else log_directories
 
 
 def read_location_batches(part: IndexPart) -> Iterator[EntryLocations]:
@@ -174,7 +174,7 @@ def _read_index_file_locations(part: IndexPart) -> Iterator[EntryLocations]:
                     slots = np.flatnonzero(slot_array)
                     locations = slot_array[slots].astype(np.int64)
                     scope_ids, ledger_ids = (
-                        np.full(len(slots), identifier) for identifier in (files.scope_id, ledger_id)
+                        np.full(len(slots), constant_id) for constant_id in (files.scope_id, ledger_id)
                     )
                     pending_locations.append(
                         EntryLocations(scope_ids, ledger_ids, slots + first_entry, locations)
@@ -214,14 +214,14 @@ def _concatenate(batches: Sequence[EntryLocations]) -> EntryLocations:
 def _sum_per_log(bookie_id: str, logger: int, batch: EntryLocations, logs: LogSizes) -> pa.RecordBatch:
     """Return the rows of `LOCATIONS` for a batch of entries: one row per ledger and log."""
     log_ids, offsets = batch.locations >> 32, batch.locations & 0xFFFFFFFF
-    order = np.lexsort((offsets, log_ids, batch.ledger_ids, batch.scope_ids))
-    scopes, ledgers, log_ids = (column[order] for column in (batch.scope_ids, batch.ledger_ids, log_ids))
-    offsets, entry_ids = offsets[order], batch.entry_ids[order]
-    if not len(order):
+    row_order = np.lexsort((offsets, log_ids, batch.ledger_ids, batch.scope_ids))
+    scopes, ledgers, log_ids = (column[row_order] for column in (batch.scope_ids, batch.ledger_ids, log_ids))
+    offsets, entry_ids = offsets[row_order], batch.entry_ids[row_order]
+    if not len(row_order):
         return pa.RecordBatch.from_pylist([], schema=LOCATIONS)
     is_new_pair = (scopes[1:] != scopes[:-1]) | (ledgers[1:] != ledgers[:-1]) | (log_ids[1:] != log_ids[:-1])
     first_rows = np.flatnonzero(np.concatenate(([True], is_new_pair)))
-    end_rows = np.append(first_rows[1:], len(order))
+    end_rows = np.append(first_rows[1:], len(row_order))
     columns = {
         "log_id": log_ids[first_rows],
         "scope_id": scopes[first_rows],
@@ -242,7 +242,7 @@ def _sum_per_log(bookie_id: str, logger: int, batch: EntryLocations, logs: LogSi
 def _missing_entry_groups(
     entry_ids: Longs, is_missing: NDArray[np.bool_], first_rows: Longs, end_rows: Longs
 ) -> list[bytes | None]:
-    """Return for each row the entries that ``is_missing`` marks, as groups; None for a row without any."""
+    """Return for each row its missing entries (``is_missing``) as groups; None for a row without any."""
     missing_groups: list[bytes | None] = [None] * len(first_rows)
     for row in np.flatnonzero(np.add.reduceat(is_missing, first_rows)).tolist():
         row_slice = slice(int(first_rows[row]), int(end_rows[row]))
@@ -267,8 +267,8 @@ def _probe_logs(
     found_ids = np.full((len(log_ids), 2), -1)
     log_positions = np.minimum(np.searchsorted(logs.ids, log_ids), max(0, len(logs.ids) - 1))
     log_ends = logs.sizes[log_positions] if len(logs.ids) else np.zeros(len(log_ids), np.int64)
-    is_absent, is_beyond_end = logs.find_missing(log_ids, highest_offsets)
-    for row in np.flatnonzero(is_absent).tolist():
+    is_log_missing, is_beyond_end = logs.find_missing(log_ids, highest_offsets)
+    for row in np.flatnonzero(is_log_missing).tolist():
         probes[row] = Probe.MISSING
         decimal_id = logs.decimal_name(int(log_ids[row]))
         if decimal_id is not None and scope_ids[row] == 0:
@@ -284,20 +284,20 @@ def _probe_logs(
             last_entries[row],
             highest_offsets[row],
         )
-    probed_rows = np.flatnonzero(~is_absent & ~is_beyond_end & (scope_ids == 0))
-    sample_step = max(1, -(-len(probed_rows) // MAX_PROBES))
-    for row in probed_rows[::sample_step].tolist():
+    probed_rows = np.flatnonzero(~is_log_missing & ~is_beyond_end & (scope_ids == 0))
+    row_step = max(1, -(-len(probed_rows) // MAX_PROBES))
+    for row in probed_rows[::row_step].tolist():
         expected_ids = int(ledger_ids[row]), int(first_entries[row])
         probes[row], found_entry = _look_up_entry(
             logs, int(log_ids[row]), int(lowest_offsets[row]), int(log_ends[row]), expected_ids
         )
         if found_entry is not None:
             found_ids[row] = found_entry
-    is_unprobed = np.array([probe is None for probe in probes])
+    has_no_probe = np.array([probe is None for probe in probes])
     return {
         "probe": probes,
-        "probe_entry": pa.array(probed_entries, mask=is_unprobed),
-        "probe_offset": pa.array(probed_offsets, mask=is_unprobed),
+        "probe_entry": pa.array(probed_entries, mask=has_no_probe),
+        "probe_offset": pa.array(probed_offsets, mask=has_no_probe),
         "there_ledger_id": pa.array(found_ids[:, 0], mask=found_ids[:, 0] < 0),
         "there_entry_id": pa.array(found_ids[:, 1], mask=found_ids[:, 0] < 0),
     }
@@ -308,12 +308,12 @@ def _look_up_entry(
 ) -> tuple[str, tuple[int, int] | None]:
     """Look up one entry. Return the result, and (ledger, entry) of another entry at the offset or None."""
     try:
-        record = logs.read_record(log_id, offset)
+        record_numbers = logs.read_record(log_id, offset)
     except FileNotFoundError:
         return Probe.MISSING, None
-    if record is None:
+    if record_numbers is None:
         return Probe.PAST_END, None
-    size, *record_ids = record
+    size, *record_ids = record_numbers
     if size >= RECORD_IDS and tuple(record_ids) == expected_ids:
         return Probe.OK, None
     is_entry = size >= RECORD_IDS and offset + size <= log_end and min(record_ids) >= 0
@@ -328,11 +328,11 @@ _HEADER_BYTES = 32
 _LOCATION_FORMAT, _SIZE_FORMAT, _KEY_FORMAT = struct.Struct(">q"), struct.Struct(">i"), struct.Struct(">qq")
 
 
-def find_location(index: str, storage: str, ledger_id: int, entry_id: int) -> int | None:
+def find_location(index_path: str, storage: str, ledger_id: int, entry_id: int) -> int | None:
     """Return the location of an entry in an index; None if the index does not have the entry.
 
     Args:
-        index: The path of a RocksDB database of locations, or of the ledger's index file.
+        index_path: The path of a RocksDB database of locations, or of the ledger's index file.
         storage: The kind of index.
         ledger_id: The ledger.
         entry_id: The entry.
@@ -341,11 +341,11 @@ def find_location(index: str, storage: str, ledger_id: int, entry_id: int) -> in
         UnreadError, DamagedError: the index cannot be read.
     """
     if storage == ROCKSDB:
-        with open_rocksdb(index) as database:
+        with open_rocksdb(index_path) as database:
             location_bytes = database.get(_KEY_FORMAT.pack(ledger_id, entry_id))
     else:
         location_bytes = _read_bytes(
-            Path(index), HEADER_BYTES + _LOCATION_FORMAT.size * entry_id, _LOCATION_FORMAT.size
+            Path(index_path), HEADER_BYTES + _LOCATION_FORMAT.size * entry_id, _LOCATION_FORMAT.size
         )
     if location_bytes is None or len(location_bytes) != _LOCATION_FORMAT.size:
         return None

@@ -29,9 +29,9 @@ class LogPaths:
     def _list_logs(self) -> dict[int, str]:
         paths: dict[int, str] = {}
         for directory in self._directories:
-            for log in list_logs(directory):
-                if log.kind == LogFileKind.LOG:
-                    paths.setdefault(log.log_id, f"{directory}/current/{log.name}")
+            for log_file in list_logs(directory):
+                if log_file.kind == LogFileKind.LOG:
+                    paths.setdefault(log_file.log_id, f"{directory}/current/{log_file.name}")
         return paths
 
     def path(self, log_id: int) -> str | None:

@@ -5,9 +5,9 @@ share a directory of thousands of logs.
 
 A garbage collector with gcEntryLogMetadataCacheEnabled reads a log's ledgers map once. It keeps the map in
 the database ``metadata-cache`` (`auditor.codecs.bookie.entry_log`) and uses that copy from then on. This
-module compares the cached map with the log. The cache may lack ledgers, because the collector drops them.
-Everything that is in the cache must agree with the log. That a log is not in the cache is no fault: the
-collector has not read it yet.
+module compares the cached map with the log. The cached map may lack ledgers that the collector dropped since.
+Everything that is in the cache must agree with the log. A log that is not in the cache is no fault: the
+collector has not read that log yet.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def find_contradiction(
 
 
 VERIFIED_LOG_INTERVAL = 64
-"""One log in this many has its entries read although it has a ledgers map, to compare the map with them.
+"""The program reads the entries of one log in this many, even with a ledgers map, to check the map.
 
 A part with ``verify`` reads the entries of all its logs.
 """
@@ -144,7 +144,7 @@ The last log may exceed the limit.
 """
 
 OWNER_COLUMNS = (
-    column("bookie_id", pa.string(), "bookie that the directory belongs to; null: none"),
+    column("bookie_id", pa.string(), "bookie that the directory belongs to; null: no bookie"),
     column(
         "logger",
         pa.int32(),

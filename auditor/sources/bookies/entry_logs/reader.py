@@ -141,10 +141,10 @@ def _read_bytes(descriptor: int, offset: int, length: int) -> bytes:
     """Read ``length`` bytes, or fewer if the file ends. One ``pread`` may return fewer than the file has."""
     log_bytes = os.pread(descriptor, length, offset)
     while log_bytes and len(log_bytes) < length:
-        more_bytes = os.pread(descriptor, length - len(log_bytes), offset + len(log_bytes))
-        if not more_bytes:
+        next_bytes = os.pread(descriptor, length - len(log_bytes), offset + len(log_bytes))
+        if not next_bytes:
             break
-        log_bytes += more_bytes
+        log_bytes += next_bytes
     return log_bytes
 
 
@@ -219,19 +219,19 @@ class _LogReader:
         contents = self._contents
         records = EntryLogRecords(self._read_bytes, contents.size)
         # Sum block by block, so that memory grows with ledgers per block and not with entries.
-        partial_sums = [(_empty_column(), _empty_column(), _empty_column(), _empty_column())]
+        block_sums = [(_empty_column(), _empty_column(), _empty_column(), _empty_column())]
         try:
             for record_block in records.entries():
-                single_counts = np.ones(len(record_block.sizes), np.int64)
-                partial_sums.append(
+                entry_ones = np.ones(len(record_block.sizes), np.int64)
+                block_sums.append(
                     _sum_per_ledger(
-                        record_block.scope_ids, record_block.ledger_ids, record_block.sizes, single_counts
+                        record_block.scope_ids, record_block.ledger_ids, record_block.sizes, entry_ones
                     )
                 )
         except DecodeError as damage:
             contents.damage = damage
-        columns = (np.concatenate(column) for column in zip(*partial_sums, strict=True))
-        scope_ids, ledger_ids, sizes, counts = _sum_per_ledger(*columns)
+        columns = (np.concatenate(column) for column in zip(*block_sums, strict=True))
+        scope_ids, ledger_ids, sizes, entry_counts = _sum_per_ledger(*columns)
         if self._mapped_bytes is not None and not contents.damage:
             self._compare_with_map(self._mapped_bytes, ledger_ids, sizes)
         contents.bytes_source, contents.is_cut = SCAN_SOURCE, records.cut
@@ -239,7 +239,7 @@ class _LogReader:
             scope_ids,
             ledger_ids,
             sizes,
-            counts,
+            entry_counts,
         )
         contents.padding_bytes = records.padding_bytes
         contents.map_bytes = records.other_bytes - (contents.header_bytes - HEADER_BYTES)
@@ -249,8 +249,8 @@ class _LogReader:
             self._record_cut(records.cut_at)
         # The default logger writes no padding, so bytes between its records are a hidden record. In a log of
         # the direct logger a size of 0 ends the scan without an error.
-        is_map_unsure = self._mapped_bytes is None if contents.is_direct else contents.padding_bytes > 0
-        if contents.damage or contents.is_cut or is_map_unsure:
+        may_map_be_wrong = self._mapped_bytes is None if contents.is_direct else contents.padding_bytes > 0
+        if contents.damage or contents.is_cut or may_map_be_wrong:
             self._scan_as_collector()
 
     def _record_cut(self, cut_offset: int) -> None:
@@ -274,16 +274,16 @@ class _LogReader:
         if scanned_ledgers is None:
             contents.collector_scan, contents.collector_bytes = CollectorScan.FAILS, ledgers_by_map or {}
             return
-        partial_sums = scanned_ledgers.sums()
+        collector_sums = scanned_ledgers.sums()
         ledger_bytes = dict(zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True))
         may_hide_records = (
             contents.damage or contents.is_cut or (contents.padding_bytes and not contents.is_direct)
         )
-        if may_hide_records or (partial_sums != ledger_bytes and not contents.scope_ids.any()):
+        if may_hide_records or (collector_sums != ledger_bytes and not contents.scope_ids.any()):
             contents.collector_scan = (
                 CollectorScan.MAY_FAIL if scanned_ledgers.may_fail else CollectorScan.COUNTS
             )
-            contents.collector_bytes = partial_sums if ledgers_by_map is None else ledgers_by_map
+            contents.collector_bytes = collector_sums if ledgers_by_map is None else ledgers_by_map
 
     def _compare_with_map(self, mapped_bytes: dict[int, int], ledger_ids: Longs, record_bytes: Longs) -> None:
         """Compare the map with the entries, and record a difference as a fault of the map."""
@@ -297,11 +297,11 @@ class _LogReader:
         )
         contents.map_damage = None
         if wrong_ledgers:
-            first = wrong_ledgers[0]
+            example_id = wrong_ledgers[0]
             ledger_text = "1 ledger" if len(wrong_ledgers) == 1 else f"{len(wrong_ledgers)} ledgers"
             reason = (
-                f"the ledgers map is wrong for {ledger_text}: it has {mapped_bytes.get(first, 0)} bytes of "
-                f"ledger {first}; the log has {scanned_bytes.get(first, 0)}"
+                f"the ledgers map is wrong for {ledger_text}: it has {mapped_bytes.get(example_id, 0)} bytes "
+                f"of ledger {example_id}; the log has {scanned_bytes.get(example_id, 0)}"
             )
             contents.map_damage = DecodeError("entry log", contents.header.map_offset, reason)
 
@@ -343,14 +343,14 @@ def _sum_per_ledger(
         return scope_ids, ledger_ids, sizes, entry_counts
     order = np.lexsort((ledger_ids, scope_ids)) if scope_ids.any() else np.argsort(ledger_ids, kind="stable")
     scopes, ledgers = scope_ids[order], ledger_ids[order]
-    group_starts = np.flatnonzero(
+    ledger_starts = np.flatnonzero(
         np.concatenate(([True], (ledgers[1:] != ledgers[:-1]) | (scopes[1:] != scopes[:-1])))
     )
     return (
-        scopes[group_starts],
-        ledgers[group_starts],
-        np.add.reduceat(sizes[order], group_starts),
-        np.add.reduceat(entry_counts[order], group_starts),
+        scopes[ledger_starts],
+        ledgers[ledger_starts],
+        np.add.reduceat(sizes[order], ledger_starts),
+        np.add.reduceat(entry_counts[order], ledger_starts),
     )
 
 

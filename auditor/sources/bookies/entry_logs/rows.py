@@ -280,7 +280,7 @@ SIZES = schema_of(
     ("reason", pa.string(), "reason why the sizes lack some files, which could not be read"),
 )
 DISKS = pa.schema(
-    [column("bookie_id", pa.string(), "bookie that the directory belongs to; null: none"), *SIZES]
+    [column("bookie_id", pa.string(), "bookie that the directory belongs to; null: no bookie"), *SIZES]
 )
 """The table ``disks``, with one row per directory."""
 

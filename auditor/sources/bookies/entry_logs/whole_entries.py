@@ -5,9 +5,9 @@ The sample has the first `EntrySample.first` entries of every ledger. Of all lat
 on every bookie, so that copies of one entry can be compared.
 
 Each entry of the sample has one row, with the result under each type of digest. Only a ledger's metadata says
-which type the ledger uses. Rows without an entry count sampled entries that were not read, by reason. No row
-has the bytes of an entry. Each row also has a tag of its ledger's master key, which does not disclose the
-key.
+which type the ledger uses. Other rows give the number of sampled entries that could not be read, one row per
+reason. No row has the bytes of an entry. Each row of an entry also has a tag of its ledger's master key. The
+tag does not disclose the key.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 class EntrySample:
     """The size of the sample: the ``first`` entries of each ledger, and ``percent`` of all later ones.
 
-    ``bytes`` limits the bytes of entries that one part of an index may read.
+    ``bytes`` limits the bytes of entries that are read for one part of an index.
     """
 
     first: int
@@ -108,8 +108,8 @@ WHOLE_ENTRIES = schema_of(
     ("header_bytes", pa.int32(), "offset of the digest in the entry"),
     ("entries", pa.int64(), "1, or the number of entries that were not read"),
     ("reason", pa.string(), "reason why entries were not read or not checked"),
-    ("there_ledger_id", pa.int64(), "ledger of another entry found at entry_offset; null: none found"),
-    ("there_entry_id", pa.int64(), "id of another entry found at entry_offset; null: none found"),
+    ("there_ledger_id", pa.int64(), "ledger of another entry found at entry_offset; null: no other entry"),
+    ("there_entry_id", pa.int64(), "id of another entry found at entry_offset; null: no other entry"),
     (
         "key_tag",
         pa.int64(),
@@ -193,8 +193,8 @@ def read_whole_entries(
         secrets: The ledgers' password and the key of the tags.
     """
     digest_key = None if secrets.password is None else mac_key(secrets.password)
-    logger, log_directories = logger_and_directories(part, ledger_directories)
-    logs = LogPaths(log_directories)
+    logger, entry_log_directories = logger_and_directories(part, ledger_directories)
+    logs = LogPaths(entry_log_directories)
     remaining_bytes = sample.bytes
     with suppress(OSError, UnreadError), _master_keys(part) as read_master_key:
 
@@ -244,10 +244,10 @@ def _master_key_in_file(part: IndexPart, ledger: LedgerId) -> bytes:
 
 def _master_key_in_database(database: PyRocksDB | None, path: str, ledger: LedgerId) -> bytes:
     if database is not None and not ledger.scope:
-        for length in sorted(ledger_data.KEY_BYTES, reverse=True):  # the longer key counts
-            ledger_value = look_up(database, path, struct.pack(">q", ledger.id).ljust(length, b"\0"))
-            if ledger_value is not None:
-                return ledger_data.stored_key(ledger_value)
+        for key_length in sorted(ledger_data.KEY_BYTES, reverse=True):  # the longer key counts
+            stored_ledger = look_up(database, path, struct.pack(">q", ledger.id).ljust(key_length, b"\0"))
+            if stored_ledger is not None:
+                return ledger_data.stored_key(stored_ledger)
     return b""
 
 
@@ -283,7 +283,7 @@ def _entry_rows(
     reader.close()
     return [
         *rows,
-        *({"entries": count, "reason": reason} for reason, count in skipped_counts.items()),
+        *({"entries": entry_count, "reason": reason} for reason, entry_count in skipped_counts.items()),
     ], remaining_bytes
 
 
@@ -315,7 +315,10 @@ def _entry_row(
 
 
 class _EntryReader:
-    """A reader of entries in logs. It reads blocks, so callers must ask in the order of location."""
+    """A reader of entries in logs.
+
+    It reads blocks, so callers must ask for entries in the order of location.
+    """
 
     def __init__(self, logs: LogPaths) -> None:
         self._logs = logs
@@ -360,7 +363,7 @@ class _EntryReader:
         block_end = self._start + len(self._block)
         if not self._start <= offset <= offset + length <= block_end:
             # After a neighbour of the last block, further entries are likely to be near too: read more.
-            continues_block = bool(self._block) and 0 <= offset - block_end < _BLOCK_GAP_BYTES
-            read_length = max(length, _BLOCK_BYTES if continues_block else 4096)
+            is_near_last_block = bool(self._block) and 0 <= offset - block_end < _BLOCK_GAP_BYTES
+            read_length = max(length, _BLOCK_BYTES if is_near_last_block else 4096)
             self._start, self._block = offset, os.pread(self._descriptor, read_length, max(0, offset))
         return self._block[offset - self._start : offset - self._start + length]

@@ -7,8 +7,8 @@ server's scan counts every ``.idx`` two directories down as a ledger, but the se
 its path. So the server lists an ``.idx`` in the wrong directory and cannot read it.
 
 Ledgers of scopes other than 0 (BP-35) have their ``.idx`` four directories down, where the server's scan sees
-none. A step is the number in the name of one of these four directories. Without zero padding, the first two
-may have the names of directories of scope 0.
+none. The names of these four directories are hexadecimal numbers. Without zero padding, the first two may
+have the names of directories of scope 0.
 """
 
 from __future__ import annotations
@@ -80,19 +80,19 @@ def list_part(
     directories = [index_directory.path for index_directory in part.directories]
     names = list(part.names)
     if part.names_of_other_parts is not None:
-        first_names: set[str] = set(names)
+        first_level_names: set[str] = set(names)
         for directory in directories:
             try:
-                level_names, stray_names = list_current(directory)
+                names_in_current, stray_names = list_current(directory)
             except OSError as error:
                 yield _gap_row(f"{directory}/current", error)
                 continue
-            first_names.update(level_names)
+            first_level_names.update(names_in_current)
             yield from (
                 SkippedPath(None, f"{directory}/current/{name}", IndexState.STRAY, STRAY_REASON)
                 for name in stray_names
             )
-        names = sorted(first_names.difference(part.names_of_other_parts))
+        names = sorted(first_level_names.difference(part.names_of_other_parts))
     buffer = _LeafBuffer(directories)
     for name in names:
         if index_path.is_scope_id_directory(name):
@@ -102,7 +102,7 @@ def list_part(
         else:
             yield from _list_first_level(directories, name, buffer, can_skip)
     yield from buffer.take_files()
-    yield from _list_unpadded(directories, buffer.third_steps)
+    yield from _list_unpadded(directories, buffer.third_levels)
 
 
 def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPath]:
@@ -122,7 +122,7 @@ def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPat
                 yield SkippedPath(None, path, IndexState.GAP, "VERSION changed since the audit was planned")
 
 
-_Steps = tuple[int, ...]
+_PathNumbers = tuple[int, ...]
 
 _LeafPaths = bytes | list[bytes]
 """The path of a second-level directory that exists in one index directory, or its paths in several."""
@@ -144,11 +144,9 @@ def _list_first_level(
             continue
         prefix = os.fsencode(path) + b"/"
         for leaf in names:
-            earlier_paths = paths_by_leaf.get(leaf)
+            other_paths = paths_by_leaf.get(leaf)
             file_path = prefix + leaf
-            paths_by_leaf[leaf] = (
-                file_path if earlier_paths is None else [*_as_list(earlier_paths), file_path]
-            )
+            paths_by_leaf[leaf] = file_path if other_paths is None else [*_as_list(other_paths), file_path]
     high_byte = _BYTE_BY_NAME.get(os.fsencode(first_name), -1) << 8
     for leaf in sorted(paths_by_leaf):
         leaf_paths = paths_by_leaf[leaf]
@@ -168,8 +166,8 @@ class _LeafBuffer:
 
     def __init__(self, directories: Sequence[str]) -> None:
         self._directories = directories
-        self.third_steps: dict[_Steps, list[str]] = {}
-        """Third-level directories that may lead to ledgers of other scopes, by the steps of their path."""
+        self.third_levels: dict[_PathNumbers, list[str]] = {}
+        """Third-level directories that may lead to ledgers of other scopes, by the numbers in their path."""
         self._clear()
 
     def _clear(self) -> None:
@@ -179,7 +177,7 @@ class _LeafBuffer:
         self._low_bytes: list[int] = []
 
     def add(self, leaf: _LeafPaths, low_bytes: int) -> None:
-        """List a directory. Its ledger ids must end in the bytes ``low_bytes``. -1: no id belongs there."""
+        """List a directory. Its ledger ids must end in ``low_bytes``. -1: no id belongs there."""
         # Hot: called once per file at worst. Keep no containers, or Python's garbage collector gets slow.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
@@ -198,11 +196,11 @@ class _LeafBuffer:
 
     def take_files(self) -> Iterator[IndexFiles | SkippedPath]:
         """Yield all files in the buffer, and empty it."""
-        paths, ends, low_bytes = self.paths, np.array(self._ends), np.array(self._low_bytes)
+        paths, file_ends, low_bytes = self.paths, np.array(self._ends), np.array(self._low_bytes)
         leaves = self._leaves
         self._clear()
         ledger_ids = index_path.ledger_ids(paths) if paths else np.zeros(0, np.int64)
-        leaf_of_file = np.repeat(np.arange(len(leaves)), np.diff(ends))
+        leaf_of_file = np.repeat(np.arange(len(leaves)), np.diff(file_ends))
         is_misplaced = low_bytes < 0
         is_misplaced[leaf_of_file[(ledger_ids < 0) | (ledger_ids & 0xFFFF != low_bytes[leaf_of_file])]] = True
         if not all(isinstance(leaf, bytes) for leaf in leaves):
@@ -211,12 +209,12 @@ class _LeafBuffer:
             is_misplaced[leaf_of_file[id_counts[id_numbers] > 1]] = True
         first_file = 0
         for row in np.flatnonzero(is_misplaced).tolist():
-            if ends[row] > first_file:
-                yield IndexFiles(ledger_ids[first_file : ends[row]], paths[first_file : ends[row]])
+            if file_ends[row] > first_file:
+                yield IndexFiles(ledger_ids[first_file : file_ends[row]], paths[first_file : file_ends[row]])
             leaf_paths = [os.fsdecode(path) for path in _as_list(leaves[row])]
             leaf_path = "/".join(leaf_paths[0].rsplit("/", 2)[1:])
-            yield from _list_leaf(self._directories, leaf_paths, leaf_path, third_steps=self.third_steps)
-            first_file = ends[row + 1]
+            yield from _list_leaf(self._directories, leaf_paths, leaf_path, third_levels=self.third_levels)
+            first_file = file_ends[row + 1]
         if len(paths) > first_file:
             yield IndexFiles(ledger_ids[first_file:], paths[first_file:])
 
@@ -225,19 +223,19 @@ def _as_list(leaf: _LeafPaths) -> list[bytes]:
     return [leaf] if isinstance(leaf, bytes) else leaf
 
 
-_BYTE_BY_NAME = {b"%x" % value: value for value in range(256)}
+_BYTE_BY_NAME = {b"%x" % byte_value: byte_value for byte_value in range(256)}
 
 
 def _list_scoped(
-    directories: Sequence[str], paths: Sequence[str], steps: _Steps, top_paths: Sequence[str] = ()
+    directories: Sequence[str], paths: Sequence[str], numbers: _PathNumbers, padded_paths: Sequence[str] = ()
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List all index files of scopes other than 0 below some path steps, in all index directories together.
+    """List all index files of scopes other than 0 below the path ``numbers``, in all index directories.
 
-    ``top_paths`` are first-level directories of other parts. The server prefers a ledger's file below these.
+    ``padded_paths`` are first-level directories of other parts. The server prefers the files below these.
     """
-    # The first two steps give the scope. Files above the third step are treated as files of scope 0.
-    naming = _naming_of_scope(index_path.ledger_of_directories(steps).scope if len(steps) > 2 else 0)
-    paths_by_step: dict[int, list[str]] = {}
+    # The first two numbers give the scope. Files above the third directory count as files of scope 0.
+    naming = _naming_of_scope(index_path.ledger_of_directories(numbers).scope if len(numbers) > 2 else 0)
+    paths_by_number: dict[int, list[str]] = {}
     for path in paths:
         try:
             names = os.listdir(path)  # noqa: PTH208
@@ -245,52 +243,52 @@ def _list_scoped(
             yield _misplaced_file(directories, path, path.rpartition("/")[2], naming)
             continue
         except OSError as error:
-            if len(steps) > 1 or not isinstance(error, FileNotFoundError):
+            if len(numbers) > 1 or not isinstance(error, FileNotFoundError):
                 yield _gap_row(path, error)
             continue  # else another index directory has this name
         for name in sorted(names):
-            step, file_path = index_path.number_of_directory(name), f"{path}/{name}"
-            if step is not None:
-                paths_by_step.setdefault(step, []).append(file_path)
-            elif len(steps) == 1:
+            number, file_path = index_path.number_of_directory(name), f"{path}/{name}"
+            if number is not None:
+                paths_by_number.setdefault(number, []).append(file_path)
+            elif len(numbers) == 1:
                 yield from _list_leaf(directories, [file_path], file_path.split("/current/")[-1])
             elif naming.from_name(name.removesuffix(RLOC)) is not None or not _is_empty_directory(file_path):
                 yield _misplaced_file(directories, file_path, name.removesuffix(RLOC), naming)
-    for step in sorted(paths_by_step):
-        next_steps = (*steps, step)
-        if len(next_steps) < index_path.SCOPED_DIRECTORY_COUNT:
-            yield from _list_scoped(directories, paths_by_step[step], next_steps, top_paths)
+    for number in sorted(paths_by_number):
+        child_numbers = (*numbers, number)
+        if len(child_numbers) < index_path.SCOPED_DIRECTORY_COUNT:
+            yield from _list_scoped(directories, paths_by_number[number], child_numbers, padded_paths)
         else:
-            ledger = index_path.ledger_of_directories(next_steps)
+            ledger = index_path.ledger_of_directories(child_numbers)
             leaf = index_path.scoped_ledger_to_path(ledger).rpartition("/")[0]
-            padded_files = _find_padded_files(top_paths, next_steps)
+            padded_files = _find_padded_files(padded_paths, child_numbers)
             yield from _list_leaf(
-                directories, paths_by_step[step], leaf, _naming_of_scope(ledger.scope), padded_files
+                directories, paths_by_number[number], leaf, _naming_of_scope(ledger.scope), padded_files
             )
 
 
 def _list_unpadded(
-    directories: Sequence[str], third_steps: Mapping[_Steps, Sequence[str]]
+    directories: Sequence[str], third_levels: Mapping[_PathNumbers, Sequence[str]]
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List ledgers of other scopes below first steps without zero padding, in ``third_steps``.
+    """List the index files of scopes other than 0 below ``third_levels``, whose names lack zero padding.
 
-    Another part may list the padded first step. If a ledger's index is there too, the server opens that one.
+    Another part may list the padded first directory. If a ledger's index is there too, the server opens it.
     """
-    for steps in sorted(third_steps):
-        name = f"{steps[0]:08x}"
+    for numbers in sorted(third_levels):
+        name = f"{numbers[0]:08x}"
         paths = [path for directory in directories if Path(path := f"{directory}/current/{name}").is_dir()]
-        yield from _list_scoped(directories, third_steps[steps], steps, paths)
+        yield from _list_scoped(directories, third_levels[numbers], numbers, paths)
 
 
-def _find_padded_files(top_paths: Sequence[str], steps: _Steps) -> dict[str, str]:
-    """Return the index files, by name, below padded first steps. The later steps may lack padding."""
+def _find_padded_files(padded_paths: Sequence[str], numbers: _PathNumbers) -> dict[str, str]:
+    """Return the index files, by name, below padded first directories. The lower ones may lack padding."""
     padded_files: dict[str, str] = {}
-    for first_level, later_steps in product(top_paths, index_path.directory_paths(steps[1:])):
-        folder = f"{first_level}/{later_steps}"
+    for first_level, lower_directories in product(padded_paths, index_path.directory_paths(numbers[1:])):
+        directory = f"{first_level}/{lower_directories}"
         with suppress(OSError):  # most spellings do not exist; the part that lists them reports other errors
-            for name in os.listdir(folder):  # noqa: PTH208
+            for name in os.listdir(directory):  # noqa: PTH208
                 if index_path.scoped_ledger_from_name(name.removesuffix(RLOC)) is not None:
-                    padded_files.setdefault(name.removesuffix(RLOC), f"{folder}/{name}")
+                    padded_files.setdefault(name.removesuffix(RLOC), f"{directory}/{name}")
     return padded_files
 
 
@@ -311,12 +309,12 @@ def _list_leaf(
     leaf: str,
     naming: _Naming = _SCOPE_0_NAMING,
     path_by_name: Mapping[str, str] | None = None,
-    third_steps: dict[_Steps, list[str]] | None = None,
+    third_levels: dict[_PathNumbers, list[str]] | None = None,
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List the files of one directory of indexes, in all index directories that have it (``paths``).
 
     ``path_by_name`` are files in other directories. The server opens these and not files of that name here.
-    ``third_steps`` receives third-level directories that may lead to ledgers of other scopes.
+    ``third_levels`` receives third-level directories that may lead to ledgers of other scopes.
     """
     scope_id, from_name, to_path, _ = naming
     path_by_name = dict(path_by_name or {})
@@ -336,8 +334,8 @@ def _list_leaf(
             if name.endswith(RLOC) and from_name(name.removesuffix(RLOC)) is not None:
                 relocations.append((name.removesuffix(RLOC), file_path))
             elif (ledger_id := from_name(name)) is None:
-                if third_steps is not None and (steps := index_path.path_numbers(leaf, name)) is not None:
-                    third_steps.setdefault(steps, []).append(file_path)
+                if third_levels is not None and (numbers := index_path.path_numbers(leaf, name)) is not None:
+                    third_levels.setdefault(numbers, []).append(file_path)
                 elif not _is_empty_directory(file_path):
                     yield SkippedPath(None, file_path, IndexState.STRAY, STRAY_REASON)
             elif to_path(ledger_id) != f"{leaf}/{name}":
@@ -381,9 +379,11 @@ def _misplaced_file(directories: Sequence[str], path: str, name: str, naming: _N
     ledger = naming.from_name(name)
     if ledger is None:
         return SkippedPath(None, path, IndexState.STRAY, STRAY_REASON)
-    for folder, true_path in product(directories, naming.server_paths(ledger)):
-        if Path(folder, "current", true_path).exists():
-            return SkippedPath(None, path, IndexState.STRAY, f"the server opens {folder}/current/{true_path}")
+    for index_directory, server_path in product(directories, naming.server_paths(ledger)):
+        if Path(index_directory, "current", server_path).exists():
+            return SkippedPath(
+                None, path, IndexState.STRAY, f"the server opens {index_directory}/current/{server_path}"
+            )
     reason = f"is not at its path {naming.to_path(ledger)}" + ("" if naming.scope_id else _UNOPENABLE_NOTE)
     return SkippedPath(ledger, path, IndexState.MISPLACED, reason, scope_id=naming.scope_id)
 

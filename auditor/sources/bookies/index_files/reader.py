@@ -104,7 +104,7 @@ class IndexReader:
         """
         # Hot: this loop runs once per file, so it calls little except the system.
         preadv, close, read_buffers = os.preadv, os.close, self._read_buffers
-        first_units, lengths, statuses, next_unit = (
+        first_buffer_units, lengths, statuses, next_buffer_unit = (
             batch.first_units,
             batch.lengths,
             batch.statuses,
@@ -112,14 +112,14 @@ class IndexReader:
         )
         is_large = False
         for path in paths:
-            if next_unit >= BATCH_UNITS:
+            if next_buffer_unit >= BATCH_UNITS:
                 break
             read_bytes = 0
             try:
                 # Status before reading: a later change gives another stamp.
                 descriptor, status = open_descriptor(path)
                 try:
-                    read_bytes = preadv(descriptor, read_buffers[next_unit], 0)
+                    read_bytes = preadv(descriptor, read_buffers[next_buffer_unit], 0)
                     # A read error can first show as a short read; only an empty read is the end of a file.
                     # A file of whole pages needs no second read: it ends 1024 bytes after a block boundary,
                     # and a failing read ends at a block boundary.
@@ -130,25 +130,27 @@ class IndexReader:
                     close(descriptor)
                 statuses.append(status)
             except OSError as error:
-                batch.read_errors[len(first_units)] = (_error_reason(error), read_bytes)
+                batch.read_errors[len(first_buffer_units)] = (_error_reason(error), read_bytes)
                 read_bytes = 0
                 statuses.append(None)
-            first_units.append(next_unit)
+            first_buffer_units.append(next_buffer_unit)
             lengths.append(read_bytes)
-            next_unit += (read_bytes + UNIT_BYTES - 1) // UNIT_BYTES or 1
-        batch.end = next_unit
+            next_buffer_unit += (read_bytes + UNIT_BYTES - 1) // UNIT_BYTES or 1
+        batch.end = next_buffer_unit
         return is_large
 
     def _finish_batch(self, batch: _UnfinishedBatch) -> IndexBatch:
-        lengths, first_units = np.array(batch.lengths, np.int64), np.array(batch.first_units, np.int64)
-        faults = _file_faults(self._buffer_bytes, first_units * UNIT_BYTES, lengths, batch.read_errors)
-        self._buffer_units[first_units] = 0
+        lengths, first_buffer_units = np.array(batch.lengths, np.int64), np.array(batch.first_units, np.int64)
+        faults = _file_faults(self._buffer_bytes, first_buffer_units * UNIT_BYTES, lengths, batch.read_errors)
+        self._buffer_units[first_buffer_units] = 0
         self._buffer_units[batch.end] = 0
-        end_slots = np.append(first_units[1:], batch.end) * UNIT_BYTES // SLOT_BYTES
-        slot_ends = (first_units * UNIT_BYTES + lengths) // SLOT_BYTES
+        end_slots = np.append(first_buffer_units[1:], batch.end) * UNIT_BYTES // SLOT_BYTES
+        slot_ends = (first_buffer_units * UNIT_BYTES + lengths) // SLOT_BYTES
         slot_ends[[row for row, fault in faults.items() if fault.state == IndexState.UNREADABLE]] = 0
         for row in np.flatnonzero(slot_ends != end_slots).tolist():
-            self._slots[max(slot_ends[row], first_units[row] * UNIT_BYTES // SLOT_BYTES) : end_slots[row]] = 0
+            self._slots[
+                max(slot_ends[row], first_buffer_units[row] * UNIT_BYTES // SLOT_BYTES) : end_slots[row]
+            ] = 0
         mtimes, stamps = modification_times(batch.statuses, batch.start_ns)
         return IndexBatch(
             scope_ids=np.repeat(batch.scope_ids, batch.counts),
@@ -156,7 +158,8 @@ class IndexReader:
             paths=batch.paths,
             groups=fold_slots(
                 self._slots,
-                np.append(first_units, batch.end) * (UNIT_BYTES // SLOT_BYTES) + HEADER_BYTES // SLOT_BYTES,
+                np.append(first_buffer_units, batch.end) * (UNIT_BYTES // SLOT_BYTES)
+                + HEADER_BYTES // SLOT_BYTES,
             ),
             faults=faults,
             page_bytes=np.maximum(lengths - HEADER_BYTES, 0),
@@ -175,11 +178,11 @@ class IndexReader:
             try:
                 length = _read_whole(descriptor, header.data, 0)
                 if not check_headers(header, _START_OFFSETS, np.array([length])):
-                    chunk_fold = IncrementalFold()
+                    incremental_fold = IncrementalFold()
                     for offset, slots in self._read_chunks(descriptor):
-                        chunk_fold.add(_chunk_groups(offset, slots))
+                        incremental_fold.add(_chunk_groups(offset, slots))
                         length = offset + slots.nbytes
-                    groups = chunk_fold.result()
+                    groups = incremental_fold.result()
                 length = os.lseek(descriptor, 0, os.SEEK_END)
             finally:
                 os.close(descriptor)

@@ -27,7 +27,7 @@ from auditor.sources.regular_file import open_regular
 JOURNAL_SUFFIX = ".txn"
 MAX_KEPT_BYTES = 1 << 30
 ENTRY_BYTES = 3 * 8  # its scope, ledger and entry id
-MAX_MASTER_KEY_ENTRIES = MAX_KEPT_BYTES // ENTRY_BYTES
+MAX_KEPT_ENTRIES = MAX_KEPT_BYTES // ENTRY_BYTES
 """Largest number of entries of one journal after its mark that are kept in memory."""
 
 ENTRIES, MASTER_KEYS = "entries", "master keys"
@@ -87,11 +87,11 @@ def list_journals(directory: str) -> list[JournalFile]:
 
 
 def _file_id(name: str) -> int:
-    digits = name.partition(".")[0]
+    file_stem = name.partition(".")[0]
     try:
-        return int(digits, 16)
+        return int(file_stem, 16)
     except ValueError as error:
-        raise ValueError(f"{name}: {digits!r} is not a hexadecimal id") from error
+        raise ValueError(f"{name}: {file_stem!r} is not a hexadecimal id") from error
 
 
 def read_entries(path: str, start: int) -> JournalEntries:
@@ -101,11 +101,11 @@ def read_entries(path: str, start: int) -> JournalEntries:
 
     Raises:
         OSError: the file cannot be read.
-        DecodeError: the file is shorter than ``start``, or has more than `MAX_MASTER_KEY_ENTRIES` entries.
+        DecodeError: the file is shorter than ``start``, or has more than `MAX_KEPT_ENTRIES` entries.
     """
-    scope_parts: list[Longs] = []
-    ledger_parts: list[Longs] = []
-    entry_parts: list[Longs] = []
+    scope_id_batches: list[Longs] = []
+    ledger_id_batches: list[Longs] = []
+    entry_id_batches: list[Longs] = []
     entry_count = master_key_count = 0
     damage: DecodeError | None = None
     replay_error: ReplayError | None = None
@@ -119,36 +119,42 @@ def read_entries(path: str, start: int) -> JournalEntries:
             for records in journal.records(start):
                 master_key_count += int((records.entry_ids == MASTER_KEY).sum())
                 _, ledger_ids, entry_ids, scope_ids = records.entries()
-                scope_parts.append(scope_ids)
-                ledger_parts.append(ledger_ids)
-                entry_parts.append(entry_ids)
+                scope_id_batches.append(scope_ids)
+                ledger_id_batches.append(ledger_ids)
+                entry_id_batches.append(entry_ids)
                 entry_count += len(entry_ids)
                 has_many_duplicates = (
                     entry_count > _DEDUPLICATE_ENTRIES
-                    and len(ledger_parts) > 1
-                    and entry_count > 2 * len(ledger_parts[0])
+                    and len(ledger_id_batches) > 1
+                    and entry_count > 2 * len(ledger_id_batches[0])
                 )
                 if has_many_duplicates and not any(
-                    scope_part.any() for scope_part in scope_parts
+                    scope_id_batch.any() for scope_id_batch in scope_id_batches
                 ):  # no server writes other scopes
-                    distinct_ids = distinct(np.concatenate(ledger_parts), np.concatenate(entry_parts))
-                    ledger_parts, entry_parts, entry_count = (
+                    distinct_ids = distinct(
+                        np.concatenate(ledger_id_batches), np.concatenate(entry_id_batches)
+                    )
+                    ledger_id_batches, entry_id_batches, entry_count = (
                         [distinct_ids[0]],
                         [distinct_ids[1]],
                         len(distinct_ids[0]),
                     )
-                    scope_parts = [np.zeros(entry_count, np.int64)]
-                if entry_count > MAX_MASTER_KEY_ENTRIES:
+                    scope_id_batches = [np.zeros(entry_count, np.int64)]
+                if entry_count > MAX_KEPT_ENTRIES:
                     raise DecodeError(
-                        "journal", int(records.offsets[-1]), f"more than {MAX_MASTER_KEY_ENTRIES} entries"
+                        "journal", int(records.offsets[-1]), f"more than {MAX_KEPT_ENTRIES} entries"
                     )
-            cut = journal.cut
+            ends_inside_record = journal.cut
         except DecodeError as error:
-            damage, cut = error, False
+            damage, ends_inside_record = error, False
             # An invalid version is the only damage for which Journal.open fails.
             replay_error = journal.replay_error if journal is not None else ReplayError.INVALID_VERSION
-    scope_ids, ledger_ids, entry_ids = map(_concatenate_and_clear, (scope_parts, ledger_parts, entry_parts))
-    return JournalEntries(scope_ids, ledger_ids, entry_ids, master_key_count, cut, damage, replay_error)
+    scope_ids, ledger_ids, entry_ids = map(
+        _concatenate_and_clear, (scope_id_batches, ledger_id_batches, entry_id_batches)
+    )
+    return JournalEntries(
+        scope_ids, ledger_ids, entry_ids, master_key_count, ends_inside_record, damage, replay_error
+    )
 
 
 def _concatenate_and_clear(id_arrays: list[Longs]) -> Longs:
@@ -205,7 +211,7 @@ class Journals:
     """
 
     directories: tuple[JournalDirectory, ...] = ()
-    trouble: str | None = "none of its directories was found"
+    trouble: str | None = "none of the bookie's directories was found"
     index_date: DatedIndex | None = None
     clean_stop_ms: int | None = None
     mark_ms: int | None = None
@@ -233,16 +239,20 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
         paths: Its configured paths and their directories.
         instance_id: The instance id of the cluster. None if it is not known.
     """
-    ledger_directories = [paths.found.get(path) for path in paths.ledger]
+    ledger_directories = [paths.directory_by_path.get(path) for path in paths.ledger]
     mark_by_name_lists = [
-        dict(directory.found.marks) if directory is not None else {} for directory in ledger_directories
+        dict(directory.found_directory.marks) if directory is not None else {}
+        for directory in ledger_directories
     ]
     mark_times = [
-        directory.found.marked_ms if directory is not None else None for directory in ledger_directories
+        directory.found_directory.marked_ms if directory is not None else None
+        for directory in ledger_directories
     ]
     known_mark_times = [marked_ms for marked_ms in mark_times if marked_ms is not None]
     has_all_marks = bool(ledger_directories) and all(
-        directory is not None and directory.found.unclean is False and directory.found.marks
+        directory is not None
+        and directory.found_directory.unclean is False
+        and directory.found_directory.marks
         for directory in ledger_directories
     )
     troubles = list(_journal_troubles(bookie_id, paths, instance_id))
@@ -252,12 +262,12 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
         if troubles
         else tuple(
             JournalDirectory(
-                journal_directory.found.path,
-                hashlib.sha256(journal_directory.found.version or b"").hexdigest(),
+                journal_directory.found_directory.path,
+                hashlib.sha256(journal_directory.found_directory.version or b"").hexdigest(),
                 *mark,
             )
             for journal_directory, mark in zip(
-                (paths.found[path] for path in paths.journal), replay_start_marks, strict=True
+                (paths.directory_by_path[path] for path in paths.journal), replay_start_marks, strict=True
             )
         )
     )
@@ -275,16 +285,22 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
         mark_ms=max(known_mark_times, default=None),
         index_written_ms=oldest_index_write_ms(paths),
         directories_without_mark=tuple(
-            directory.found.path
+            directory.found_directory.path
             for directory in ledger_directories
-            if directory is not None and directory.found.marked_ms is not None and not directory.found.marks
+            if directory is not None
+            and directory.found_directory.marked_ms is not None
+            and not directory.found_directory.marks
         ),
     )
 
 
 def oldest_index_write_ms(paths: BookiePaths) -> int | None:
     """Return the oldest of RocksDB's last writes to the index directories, in ms. None if none is known."""
-    index_directories = [paths.found[path].found for path in paths.index if path in paths.found]
+    index_directories = [
+        paths.directory_by_path[path].found_directory
+        for path in paths.index
+        if path in paths.directory_by_path
+    ]
     return min(
         (
             directory.index_written_ms
@@ -297,9 +313,12 @@ def oldest_index_write_ms(paths: BookiePaths) -> int | None:
 
 def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...]]]:
     """Return for each journal the name of its mark file, and its files with their times."""
-    journals = [paths.found.get(path) for path in paths.journal]
+    journals = [paths.directory_by_path.get(path) for path in paths.journal]
     return [
-        (mark_name(journal_number, len(journals)), () if journal is None else journal.found.journal_times)
+        (
+            mark_name(journal_number, len(journals)),
+            () if journal is None else journal.found_directory.journal_times,
+        )
         for journal_number, journal in enumerate(journals)
     ]
 
@@ -311,10 +330,10 @@ def _journal_troubles(bookie_id: str, paths: BookiePaths, instance_id: str | Non
         yield "the VERSION files of this bookie contain different journal directories"
     for path in paths.ledger:
         # The greatest mark may be in the missing directory.
-        if path not in paths.found:
+        if path not in paths.directory_by_path:
             yield f"ledger directory {path} (its lastMark is needed): {paths.reasons[path]}"
     for path in paths.journal:
-        directory = paths.found.get(path)
+        directory = paths.directory_by_path.get(path)
         trouble = (
             paths.reasons[path]
             if directory is None
@@ -325,8 +344,8 @@ def _journal_troubles(bookie_id: str, paths: BookiePaths, instance_id: str | Non
 
 
 def _directory_trouble(bookie_id: str, directory: OwnedDirectory, instance_id: str | None) -> str | None:
-    path, cookie = directory.found.path, directory.cookie
-    if not directory.found.has_current:
+    path, cookie = directory.found_directory.path, directory.cookie
+    if not directory.found_directory.has_current:
         return f"{path} has no current/"
     if cookie is None:
         return f"{path} has no VERSION that can be read: {directory.damage}"

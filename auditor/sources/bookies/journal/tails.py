@@ -1,10 +1,10 @@
 """The journal tail of a bookie: the entries after its marks, which may not be in its index yet.
 
 A bookie replays its journals from the greatest mark of its ledger directories. So the bookie has the entries
-after the mark. Entries before the mark prove nothing: they were in the index once, and the index may have
-lost them. The tail is complete if three conditions hold. Every journal directory belongs to the bookie. The
-file that the mark names still exists. No file is damaged. A file that ends inside a record is not damaged:
-the bookie's replay would end there too.
+after the mark. A journal entry before the mark proves nothing: it was in the index once, and the index may
+have lost it. The tail is complete if (1) every journal directory belongs to the bookie, (2) the file that the
+mark names still exists, and (3) no file is damaged. A file that ends inside a record is not damaged: the
+bookie's replay would end there too.
 
 A bookie with ``journalWriteData=false`` writes ledgers' master keys to its journal, and never an entry. Its
 tail does not show which entries are on their way to the index. So the program needs proof that the bookie
@@ -251,28 +251,30 @@ def _error_text(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _ledger_rows(bookie_id: str, entry_lists: Sequence[JournalEntries]) -> Iterator[pa.RecordBatch]:
+def _ledger_rows(bookie_id: str, journal_entries: Sequence[JournalEntries]) -> Iterator[pa.RecordBatch]:
     """Yield one row per ledger, from all journals together."""
-    if not entry_lists:
+    if not journal_entries:
         return
     scope_ids, ledger_ids, entry_ids = (
-        np.concatenate(column) for column in list(zip(*entry_lists, strict=True))[:3]
+        np.concatenate(column) for column in list(zip(*journal_entries, strict=True))[:3]
     )
     for scope_id in np.unique(scope_ids).tolist():
-        is_of_scope = scope_ids == scope_id
+        is_in_scope = scope_ids == scope_id
         yield from _rows_of_scope(
-            bookie_id, scope_id, *ledger_sets(ledger_ids[is_of_scope], entry_ids[is_of_scope])
+            bookie_id, scope_id, *ledger_sets(ledger_ids[is_in_scope], entry_ids[is_in_scope])
         )
 
 
 def _rows_of_scope(
-    bookie_id: str, scope_id: int, ledger_ids: Longs, entry_sets: GroupBatch
+    bookie_id: str, scope_id: int, ledger_ids: Longs, ledger_entry_sets: GroupBatch
 ) -> Iterator[pa.RecordBatch]:
-    group_bytes, group_ends = entry_sets.tobytes(), entry_sets.offsets * GROUP.itemsize
+    group_bytes, group_ends = ledger_entry_sets.tobytes(), ledger_entry_sets.offsets * GROUP.itemsize
     first_row = 0
     while first_row < len(ledger_ids):
-        last_full_row = int(np.searchsorted(group_ends, group_ends[first_row] + MAX_BATCH_BYTES, "right")) - 1
-        end_row = min(first_row + MAX_BATCH_ROWS, max(last_full_row, first_row + 1), len(ledger_ids))
+        last_fitting_row = (
+            int(np.searchsorted(group_ends, group_ends[first_row] + MAX_BATCH_BYTES, "right")) - 1
+        )
+        end_row = min(first_row + MAX_BATCH_ROWS, max(last_fitting_row, first_row + 1), len(ledger_ids))
         groups = binary_array(
             group_bytes[group_ends[first_row] : group_ends[end_row]],
             group_ends[first_row : end_row + 1] - group_ends[first_row],

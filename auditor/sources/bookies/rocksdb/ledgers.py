@@ -42,14 +42,14 @@ class LedgerSets(NamedTuple):
     groups: GroupBatch
     failure_by_id: dict[int, str]
 
-    def slice_ledgers(self, start: int, stop: int) -> LedgerSets:
-        """Return the ledgers ``start:stop``.
+    def slice_ledgers(self, start: int, end: int) -> LedgerSets:
+        """Return the ledgers ``start:end``.
 
         >>> sets = LedgerSets(np.array([5, 7]), GroupBatch.from_tuples([[], [(1, 1, 1, 0)]]), {})
         >>> sets.slice_ledgers(1, 2).groups.first.tolist()
         [1]
         """
-        offsets, groups = self.groups.offsets[start : stop + 1], self.groups
+        offsets, groups = self.groups.offsets[start : end + 1], self.groups
         group_rows = slice(offsets[0], offsets[-1])
         sliced_groups = GroupBatch(
             groups.first[group_rows],
@@ -58,7 +58,7 @@ class LedgerSets(NamedTuple):
             groups.period[group_rows],
             offsets - offsets[0],
         )
-        return LedgerSets(self.ids[start:stop], sliced_groups, self.failure_by_id)
+        return LedgerSets(self.ids[start:end], sliced_groups, self.failure_by_id)
 
 
 def fold_locations(
@@ -70,7 +70,7 @@ def fold_locations(
         batches: The rows, in the order of keys.
         unexpected_rows: Receives the rows that the server cannot have written.
         signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. They come after all
-            others. If True, the rows must have no negative entry ids; `scoped_ledgers` removes these before.
+            others. If True, no row may have a negative entry id: `scoped_ledgers` removes such rows first.
     """
     open_ledger: _OpenLedger | None = None
     for rows in batches:
@@ -79,11 +79,11 @@ def fold_locations(
             continue
         ledger_bounds = _ledger_bounds(ledger_of_row)
         ledger_ids = ledger_of_row[ledger_bounds[:-1]].astype(np.int64)
-        sets = LedgerSets(ledger_ids, fold_entries(entry_ids.astype(np.int64), ledger_bounds), {})
+        ledger_sets = LedgerSets(ledger_ids, fold_entries(entry_ids.astype(np.int64), ledger_bounds), {})
         first_row = 0
         if open_ledger is not None:
             if open_ledger.ledger_id == ledger_ids[0]:
-                open_ledger.add(sets.slice_ledgers(0, 1).groups)
+                open_ledger.add(ledger_sets.slice_ledgers(0, 1).groups)
                 first_row = 1
             if first_row == 0 or len(ledger_ids) > 1:
                 yield open_ledger.finish()
@@ -91,9 +91,9 @@ def fold_locations(
         if first_row < len(ledger_ids):
             last_row = len(ledger_ids) - 1
             if first_row < last_row:
-                yield sets.slice_ledgers(first_row, last_row)
+                yield ledger_sets.slice_ledgers(first_row, last_row)
             open_ledger = _OpenLedger(int(ledger_ids[last_row]))
-            open_ledger.add(sets.slice_ledgers(last_row, last_row + 1).groups)
+            open_ledger.add(ledger_sets.slice_ledgers(last_row, last_row + 1).groups)
     if open_ledger is not None:
         yield open_ledger.finish()
 
@@ -177,8 +177,8 @@ def _ledger_bounds(ledger_of_row: BigEndianLongs) -> Longs:
     """
     if ledger_of_row[0] == ledger_of_row[-1]:
         return np.array([0, len(ledger_of_row)])
-    change_rows = np.flatnonzero(ledger_of_row[1:] != ledger_of_row[:-1]) + 1
-    return np.concatenate(([0], change_rows, [len(ledger_of_row)]))
+    first_ledger_rows = np.flatnonzero(ledger_of_row[1:] != ledger_of_row[:-1]) + 1
+    return np.concatenate(([0], first_ledger_rows, [len(ledger_of_row)]))
 
 
 EXISTING, LIMBO, NONEXISTENT, UNLISTED, BROKEN = range(5)
@@ -197,14 +197,14 @@ class IndexedLedgers(NamedTuple):
     states: NDArray[np.uint8]
     reasons: dict[int, str]
 
-    def slice_ledgers(self, start: int, stop: int) -> IndexedLedgers:
-        """Return the ledgers ``start:stop``.
+    def slice_ledgers(self, start: int, end: int) -> IndexedLedgers:
+        """Return the ledgers ``start:end``.
 
         >>> ledgers = IndexedLedgers(np.array([5, 7]), np.array([EXISTING, LIMBO], np.uint8), {})
         >>> ledgers.slice_ledgers(1, 2).ids.tolist()
         [7]
         """
-        return IndexedLedgers(self.ids[start:stop], self.states[start:stop], self.reasons)
+        return IndexedLedgers(self.ids[start:end], self.states[start:end], self.reasons)
 
 
 class StorageFlags:
@@ -222,7 +222,7 @@ class StorageFlags:
 def indexed_ledgers(
     batches: Iterable[Rows], flags: StorageFlags, unexpected_rows: UnexpectedRows
 ) -> Iterator[IndexedLedgers]:
-    """Read the rows of ``ledgers``; set ``flags``. Add rows that no server writes to ``unexpected_rows``."""
+    """Yield the ledgers in the rows of ``ledgers``. Set ``flags``, and count the invalid rows."""
     open_ledgers = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
     for rows in batches:
         ledgers_of_batch = _read_rows(rows, flags, unexpected_rows)
@@ -253,21 +253,21 @@ def _read_rows(rows: Rows, flags: StorageFlags, unexpected_rows: UnexpectedRows)
             flags.value |= ledger_data.flags(values.item(int(row)))
         except DecodeError as error:
             unexpected_rows.add(rows, np.array([row]), f"invalid storage flags ({error.reason})")
-    is_ledger = ledger_ids >= 0  # all other negative numbers are reserved
-    ledger_ids, row_numbers = ledger_ids[is_ledger], row_numbers[is_ledger]
+    is_ledger_key = ledger_ids >= 0  # all other negative numbers are reserved
+    ledger_ids, row_numbers = ledger_ids[is_ledger_key], row_numbers[is_ledger_key]
     states = np.full(len(ledger_ids), EXISTING, np.uint8)
     reason_by_id = {}
     has_plain_data = ledger_data.have_required_fields_only(values.data, values.offsets.astype(np.int64))[
         row_numbers
     ]
-    for position in np.flatnonzero(~has_plain_data):
+    for ledger_position in np.flatnonzero(~has_plain_data):
         try:
-            ledger = ledger_data.decode(values.item(int(row_numbers[position])))
+            ledger = ledger_data.decode(values.item(int(row_numbers[ledger_position])))
         except DecodeError as error:
-            states[position] = BROKEN
-            reason_by_id[int(ledger_ids[position])] = str(error)
+            states[ledger_position] = BROKEN
+            reason_by_id[int(ledger_ids[ledger_position])] = str(error)
         else:
-            states[position] = LIMBO if ledger.limbo else EXISTING if ledger.exists else NONEXISTENT
+            states[ledger_position] = LIMBO if ledger.limbo else EXISTING if ledger.exists else NONEXISTENT
     return IndexedLedgers(ledger_ids, states, reason_by_id)
 
 
@@ -290,28 +290,28 @@ def join_ledgers(
 
     From each database keep in memory only the ledgers that the other database has not reached yet.
     """
-    location_sets, ledger_rows = next(locations, None), next(ledgers, None)
-    while location_sets is not None or ledger_rows is not None:
+    location_sets, index_ledgers = next(locations, None), next(ledgers, None)
+    while location_sets is not None or index_ledgers is not None:
         if location_sets is not None and not len(location_sets.ids):
             location_sets = next(locations, None)
             continue
-        if ledger_rows is not None and not len(ledger_rows.ids):
-            ledger_rows = next(ledgers, None)
+        if index_ledgers is not None and not len(index_ledgers.ids):
+            index_ledgers = next(ledgers, None)
             continue
         # Both sides are complete up to this id: later batches have only greater ids.
         last_ids = [
             int(sorted_ledgers.ids[-1])
-            for sorted_ledgers in (location_sets, ledger_rows)
+            for sorted_ledgers in (location_sets, index_ledgers)
             if sorted_ledgers is not None
         ]
         last_id = min(last_ids)
         ready_sets, location_sets = (
             _split_after(location_sets, last_id) if location_sets is not None else (_NO_LEDGER_SETS, None)
         )
-        ready_rows, ledger_rows = (
-            _split_after(ledger_rows, last_id) if ledger_rows is not None else (_NO_INDEXED_LEDGERS, None)
+        ready_ledgers, index_ledgers = (
+            _split_after(index_ledgers, last_id) if index_ledgers is not None else (_NO_INDEXED_LEDGERS, None)
         )
-        yield _join_sets(ready_sets, ready_rows)
+        yield _join_sets(ready_sets, ready_ledgers)
 
 
 _NO_LEDGER_SETS = LedgerSets(np.zeros(0, np.int64), GroupBatch.from_tuples([]), {})
@@ -326,22 +326,22 @@ def _split_after(sorted_ledgers: SortedLedgers, last_id: int) -> tuple[SortedLed
     return sorted_ledgers.slice_ledgers(0, end), sorted_ledgers.slice_ledgers(end, len(sorted_ledgers.ids))
 
 
-def _join_sets(sets: LedgerSets, index_rows: IndexedLedgers) -> JoinedLedgers:
-    reason_by_id = index_rows.reasons | sets.failure_by_id
-    if np.array_equal(sets.ids, index_rows.ids):
-        ledger_ids, groups, states = sets.ids, sets.groups, index_rows.states
+def _join_sets(ledger_sets: LedgerSets, index_ledgers: IndexedLedgers) -> JoinedLedgers:
+    reason_by_id = index_ledgers.reasons | ledger_sets.failure_by_id
+    if np.array_equal(ledger_sets.ids, index_ledgers.ids):
+        ledger_ids, groups, states = ledger_sets.ids, ledger_sets.groups, index_ledgers.states
     else:
-        ledger_ids = np.union1d(sets.ids, index_rows.ids)
+        ledger_ids = np.union1d(ledger_sets.ids, index_ledgers.ids)
         group_counts = np.zeros(len(ledger_ids), np.int64)
-        group_counts[np.searchsorted(ledger_ids, sets.ids)] = np.diff(sets.groups.offsets)
-        set_groups = sets.groups
+        group_counts[np.searchsorted(ledger_ids, ledger_sets.ids)] = np.diff(ledger_sets.groups.offsets)
+        set_groups = ledger_sets.groups
         groups = GroupBatch(
             set_groups.first, set_groups.last, set_groups.size, set_groups.period, offsets_of(group_counts)
         )
         states = np.full(len(ledger_ids), UNLISTED, np.uint8)
-        states[np.searchsorted(ledger_ids, index_rows.ids)] = index_rows.states
-    if sets.failure_by_id:
-        states = np.where(np.isin(ledger_ids, list(sets.failure_by_id)), np.uint8(BROKEN), states)
+        states[np.searchsorted(ledger_ids, index_ledgers.ids)] = index_ledgers.states
+    if ledger_sets.failure_by_id:
+        states = np.where(np.isin(ledger_ids, list(ledger_sets.failure_by_id)), np.uint8(BROKEN), states)
     return JoinedLedgers(ledger_ids, groups, states, reason_by_id)
 
 
@@ -357,10 +357,10 @@ def scoped_ledgers(
         scope_and_rows for rows in batches for scope_and_rows in _split_by_scope(rows, unexpected_rows)
     )
     for scope_id, rows_of_scope in groupby(rows_by_scope, key=lambda scope_and_rows: scope_and_rows[0]):
-        for sets in fold_locations((rows for _, rows in rows_of_scope), unexpected_rows, signed_ids=True):
-            states = np.full(len(sets.ids), EXISTING, np.uint8)
-            states[np.isin(sets.ids, list(sets.failure_by_id))] = BROKEN
-            yield (scope_id, JoinedLedgers(sets.ids, sets.groups, states, sets.failure_by_id))
+        for batch in fold_locations((rows for _, rows in rows_of_scope), unexpected_rows, signed_ids=True):
+            states = np.full(len(batch.ids), EXISTING, np.uint8)
+            states[np.isin(batch.ids, list(batch.failure_by_id))] = BROKEN
+            yield (scope_id, JoinedLedgers(batch.ids, batch.groups, states, batch.failure_by_id))
 
 
 def _split_by_scope(rows: Rows, unexpected_rows: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
@@ -382,8 +382,8 @@ def _split_by_scope(rows: Rows, unexpected_rows: UnexpectedRows) -> Iterator[tup
     if not len(key_numbers):
         return
     scope_ids = key_numbers[:, 0].astype(np.int64)
-    starts = np.flatnonzero(np.append(True, scope_ids[1:] != scope_ids[:-1]))
-    for start, end in zip(starts, np.append(starts[1:], len(scope_ids)), strict=True):
+    scope_starts = np.flatnonzero(np.append(True, scope_ids[1:] != scope_ids[:-1]))
+    for start, end in zip(scope_starts, np.append(scope_starts[1:], len(scope_ids)), strict=True):
         yield (
             int(scope_ids[start]),
             Rows(

@@ -7,8 +7,8 @@ looks for a ledger in one directory only, which depends on the ledger's id. Ledg
 (BP-35) are in a third database (`auditor.sources.bookies.rocksdb.ledgers`).
 
 The program opens ``locations`` first, because a bookie writes the locations of a new ledger before the ledger
-itself. A new ledger of a running bookie then looks not indexed only while the bookie is between the two
-writes. If ``ledgers`` were opened first, many new ledgers would look not indexed.
+itself. So a new ledger seems to be missing in ``ledgers`` only if the program opens the databases between
+these two writes. If it opened ``ledgers`` first, many new ledgers would seem to be missing there.
 """
 
 from __future__ import annotations
@@ -63,70 +63,68 @@ def read_databases(
     """Yield one row per ledger. ``skipped_paths`` receives paths without a ledger (gap, damaged, stray)."""
     current_path = f"{directory.path}/current"
     locations_path, ledgers_path = f"{current_path}/locations", f"{current_path}/ledgers"
-    paths_beside = list(index_files_beside(directory.path))
-    skipped_paths.extend(paths_beside)
-    if any(skipped_path.state != IndexState.STRAY for skipped_path in paths_beside):
+    directory_faults = list(find_directory_faults(directory.path))
+    skipped_paths.extend(directory_faults)
+    if any(skipped_path.state != IndexState.STRAY for skipped_path in directory_faults):
         return
-    stamp = stamp_databases(current_path)
+    database_stamp = read_database_stamp(current_path)
     unexpected_locations, unexpected_ledgers = UnexpectedRows(locations_path), UnexpectedRows(ledgers_path)
     flags = StorageFlags()
 
-    def read_scope_0() -> Iterator[tuple[int, JoinedLedgers]]:
+    def read_default_scope() -> Iterator[tuple[int, JoinedLedgers]]:
         with open_rocksdb(locations_path) as locations_db, open_rocksdb(ledgers_path) as ledgers_db:
             location_sets = fold_locations(scan(locations_db, locations_path), unexpected_locations)
             ledgers_in_index = indexed_ledgers(scan(ledgers_db, ledgers_path), flags, unexpected_ledgers)
-            yield from (
-                (0, joined_ledgers) for joined_ledgers in join_ledgers(location_sets, ledgers_in_index)
-            )
+            yield from ((0, ledger_batch) for ledger_batch in join_ledgers(location_sets, ledgers_in_index))
 
-    yield from _RowBuffer(bookie_id, directory, locations_path, stamp).read_batches(
-        read_scope_0(), skipped_paths
+    yield from _RowBuffer(bookie_id, directory, locations_path, database_stamp).read_batches(
+        read_default_scope(), skipped_paths
     )
-    scoped_path = f"{current_path}/{SCOPED_DATABASE_NAME}"
-    if Path(scoped_path).exists():
-        unexpected_scoped = UnexpectedRows(scoped_path)
+    other_scopes_path = f"{current_path}/{SCOPED_DATABASE_NAME}"
+    if Path(other_scopes_path).exists():
+        unexpected_other_scopes = UnexpectedRows(other_scopes_path)
 
         def read_other_scopes() -> Iterator[tuple[int, JoinedLedgers]]:
-            with open_rocksdb(scoped_path) as database:
-                yield from scoped_ledgers(scan(database, scoped_path), unexpected_scoped)
+            with open_rocksdb(other_scopes_path) as database:
+                yield from scoped_ledgers(scan(database, other_scopes_path), unexpected_other_scopes)
 
-        yield from _RowBuffer(bookie_id, directory, scoped_path, stamp).read_batches(
+        yield from _RowBuffer(bookie_id, directory, other_scopes_path, database_stamp).read_batches(
             read_other_scopes(), skipped_paths
         )
-        skipped_paths.extend(unexpected_scoped.rows())
+        skipped_paths.extend(unexpected_other_scopes.rows())
     skipped_paths.extend([*unexpected_locations.rows(), *unexpected_ledgers.rows()])
     if flags.needs_integrity_check and directory.position == 0:
         skipped_paths.append(SkippedPath(None, ledgers_path, IndexState.GAP, CHECK_NEEDED_REASON))
 
 
-def stamp_databases(current_path: str) -> int | None:
+def read_database_stamp(current_path: str) -> int | None:
     """Return one stamp for all databases in an index directory. Call it before they are read.
 
     Return None if a file has no stamp, or if its status cannot be read.
     """
     start_ns = time.time_ns()
     named_statuses: list[tuple[str, os.stat_result]] = []
-    for name in ("locations", "ledgers", SCOPED_DATABASE_NAME):
-        if name != SCOPED_DATABASE_NAME or Path(current_path, name).exists():
+    for database_name in ("locations", "ledgers", SCOPED_DATABASE_NAME):
+        if database_name != SCOPED_DATABASE_NAME or Path(current_path, database_name).exists():
             try:
                 named_statuses += [
-                    (f"{name}/{file}", status)
-                    for file, status in file_statuses(f"{current_path}/{name}").items()
+                    (f"{database_name}/{file}", status)
+                    for file, status in file_statuses(f"{current_path}/{database_name}").items()
                 ]
             except UnreadError:
                 return None  # the reader of the database reports the reason
     return files_stamp(named_statuses, start_ns)
 
 
-def index_files_beside(directory: str) -> Iterator[SkippedPath]:
+def find_directory_faults(directory: str) -> Iterator[SkippedPath]:
     """Yield the stray files in ``current``, and a gap or damage if its databases cannot be trusted."""
     current_path = f"{directory}/current"
     try:
-        level_names, stray_names = list_current(directory)
+        index_directory_names, stray_names = list_current(directory)
         index_patterns = ("*/*.idx", "*/*/*/*.idx")  # of scope 0, and of other scopes
         has_index_files = any(
             True
-            for name in level_names
+            for name in index_directory_names
             for pattern in index_patterns
             for _ in Path(current_path, name).glob(pattern)
         )
@@ -138,21 +136,26 @@ def index_files_beside(directory: str) -> Iterator[SkippedPath]:
     )
     if has_index_files:
         yield SkippedPath(None, current_path, IndexState.GAP, UNCLEAR_STORAGE)
-    for name, other_name in (("locations", "ledgers"), ("ledgers", "locations")):
-        if not Path(current_path, name).is_dir():
+    for database_name, other_name in (("locations", "ledgers"), ("ledgers", "locations")):
+        if not Path(current_path, database_name).is_dir():
             yield SkippedPath(
-                None, f"{current_path}/{name}", IndexState.DAMAGED, f"missing, though {other_name} exists"
+                None,
+                f"{current_path}/{database_name}",
+                IndexState.DAMAGED,
+                f"missing, though {other_name} exists",
             )
 
 
 class _RowBuffer:
-    """A buffer of rows. A row's state code is the number of its (state, reason) among all such pairs."""
+    """A buffer of rows. A row's state code is the number of its pair (state, reason)."""
 
-    def __init__(self, bookie_id: str, directory: IndexDirectory, path: str, stamp: int | None) -> None:
+    def __init__(
+        self, bookie_id: str, directory: IndexDirectory, path: str, database_stamp: int | None
+    ) -> None:
         self._bookie_id = bookie_id
         self._directory = directory
         self._path = path
-        self._stamp = stamp
+        self._stamp = database_stamp
         self._clear()
 
     def _clear(self) -> None:
@@ -173,15 +176,15 @@ class _RowBuffer:
     def read_batches(
         self, ledgers: Iterator[tuple[int, JoinedLedgers]], skipped_paths: list[SkippedPath]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ledgers with their scopes.
+        """Yield one row per ledger. Each item of ``ledgers`` is a scope with some of its ledgers.
 
         If reading fails, ``skipped_paths`` receives the fault, and no later ledger becomes a row.
         """
         try:
-            for scope_id, joined_ledgers in ledgers:
+            for scope_id, ledger_batch in ledgers:
                 if self.is_full:
                     yield self.take_batch()
-                self.add(joined_ledgers, scope_id)
+                self.add(ledger_batch, scope_id)
         except DamagedError as error:
             skipped_paths.append(
                 SkippedPath(None, error.path, IndexState.DAMAGED, error.reason, error.offset)
@@ -191,48 +194,50 @@ class _RowBuffer:
         if self.count:
             yield self.take_batch()
 
-    def add(self, joined_ledgers: JoinedLedgers, scope_id: int) -> None:
+    def add(self, ledger_batch: JoinedLedgers, scope_id: int) -> None:
         directory = self._directory
-        state_codes = joined_ledgers.states.astype(np.int64)
-        for row in np.flatnonzero(joined_ledgers.states == BROKEN):
+        state_codes = ledger_batch.states.astype(np.int64)
+        for row in np.flatnonzero(ledger_batch.states == BROKEN):
             state_codes[row] = self._state_code(
-                IndexState.UNREADABLE, joined_ledgers.reasons[int(joined_ledgers.ids[row])]
+                IndexState.UNREADABLE, ledger_batch.reasons[int(ledger_batch.ids[row])]
             )
         if directory.directory_count > 1:
-            expected_positions = joined_ledgers.ids % directory.directory_count
-            for expected_position in np.unique(expected_positions[expected_positions != directory.position]):
+            expected_directory_numbers = ledger_batch.ids % directory.directory_count
+            for expected_directory_number in np.unique(
+                expected_directory_numbers[expected_directory_numbers != directory.position]
+            ):
                 reason = (
                     f"in index directory {directory.position + 1} of {directory.directory_count}, "
-                    f"but the bookie looks for this ledger in directory {expected_position + 1}"
+                    f"but the bookie looks for this ledger in directory {expected_directory_number + 1}"
                 )
-                state_codes[expected_positions == expected_position] = self._state_code(
+                state_codes[expected_directory_numbers == expected_directory_number] = self._state_code(
                     IndexState.WRONG_DIRECTORY, reason
                 )
-        groups, group_counts = joined_ledgers.groups.groups(), np.diff(joined_ledgers.groups.offsets)
+        entry_groups, entry_group_counts = ledger_batch.groups.groups(), np.diff(ledger_batch.groups.offsets)
         is_unreadable = state_codes >= len(_STATE_REASONS)
         if is_unreadable.any():
-            groups = groups[np.repeat(~is_unreadable, group_counts)]
-            group_counts = np.where(is_unreadable, 0, group_counts)
-        self.count += len(joined_ledgers.ids)
-        self._scopes.append(np.full(len(joined_ledgers.ids), scope_id))
-        self._ids.append(joined_ledgers.ids)
+            entry_groups = entry_groups[np.repeat(~is_unreadable, entry_group_counts)]
+            entry_group_counts = np.where(is_unreadable, 0, entry_group_counts)
+        self.count += len(ledger_batch.ids)
+        self._scopes.append(np.full(len(ledger_batch.ids), scope_id))
+        self._ids.append(ledger_batch.ids)
         self._codes.append(state_codes)
-        self._groups.append(groups.tobytes())
-        self._group_bytes.append(group_counts * GROUP.itemsize)
+        self._groups.append(entry_groups.tobytes())
+        self._group_bytes.append(entry_group_counts * GROUP.itemsize)
 
     def _state_code(self, state: str, reason: str) -> int:
         return self._code_by_state.setdefault((state, reason), len(self._code_by_state))
 
     def take_batch(self) -> pa.RecordBatch:
         """Return all rows as one record batch, and empty the buffer."""
-        row_count, group_ends = self.count, offsets_of(np.concatenate(self._group_bytes))
+        row_count, group_end_offsets = self.count, offsets_of(np.concatenate(self._group_bytes))
         state_codes = pa.array(np.concatenate(self._codes))
         states, reasons = (pa.array(column, pa.string()) for column in zip(*self._code_by_state, strict=True))
         columns = {
             "bookie_id": self._bookie_id,
             "scope_id": np.concatenate(self._scopes),
             "ledger_id": np.concatenate(self._ids),
-            "groups": binary_array(b"".join(self._groups), group_ends),
+            "groups": binary_array(b"".join(self._groups), group_end_offsets),
             "state": states.take(state_codes),
             "reason": reasons.take(state_codes),
             "path": self._path,

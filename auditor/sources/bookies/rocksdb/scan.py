@@ -9,10 +9,10 @@ RocksDB's table files never change, so the scratch directory has links to them. 
 table meanwhile, these entries are in the copy twice, and never missing.
 
 RocksDB stops reading a log at the first bad record and opens the database without an error. Entries would
-then be missing unnoticed, so this module checks the copies. Every table in the MANIFEST must exist with the
-length given there. The logs that the MANIFEST needs must exist and be sound to their end. Sequence numbers
-must continue from the tables to the logs, and from log to log. If a check fails and the directory has changed
-meanwhile, the copy is made again. If the directory has not changed, it is damaged.
+then be missing unnoticed, so this module checks the copies. (1) Every table in the MANIFEST must exist with
+the length given there. (2) The logs that the MANIFEST needs must exist and be sound to their end. (3)
+Sequence numbers must continue from the tables to the logs, and from log to log. If a check fails and the
+directory has changed meanwhile, the copy is made again. If the directory has not changed, it is damaged.
 
 RocksDB opens all tables with the database (its ``max_open_files`` is -1 by default). So a later compaction by
 the bookie takes nothing away, and the scratch directory can be deleted at once.
@@ -85,7 +85,7 @@ def open_copy(directory: str, open_database: Callable[[str], OpenedDatabase]) ->
         UnreadError: the directory cannot be read, or changed faster than it could be copied.
     """
     error_texts: list[str] = []
-    for attempt in range(1, MAX_COPY_ATTEMPTS + 1):
+    for attempt_number in range(1, MAX_COPY_ATTEMPTS + 1):
         files_before = _list_files(directory)
         try:
             with scratch_directory("rocksdb") as scratch_path:
@@ -93,10 +93,10 @@ def open_copy(directory: str, open_database: Callable[[str], OpenedDatabase]) ->
                 return open_database(scratch_path)
         except UnreadError as error:
             error_texts.append(str(error))
-            time.sleep(RETRY_PAUSE_S * attempt)
+            time.sleep(RETRY_PAUSE_S * attempt_number)
             # The same fault in every copy is damage, and not a write in progress.
             if _list_files(directory) == files_before or (
-                attempt == MAX_COPY_ATTEMPTS and len(set(error_texts)) == 1
+                attempt_number == MAX_COPY_ATTEMPTS and len(set(error_texts)) == 1
             ):
                 raise
     raise UnreadError(
@@ -225,11 +225,13 @@ def _check_logs(
             raise _sequence_gap(directory, number, previous_span.end, record_span)
 
 
-def _sequence_gap(directory: str, number: int, expected: int, record_span: RecordSpan) -> DamagedError:
+def _sequence_gap(
+    directory: str, number: int, expected_sequence_number: int, record_span: RecordSpan
+) -> DamagedError:
     return DamagedError(
         f"{directory}/{number:06}.log",
         f"writes before it are missing: it begins with sequence number {record_span.first}, "
-        f"expected {expected}",
+        f"expected {expected_sequence_number}",
         0,
     )
 
@@ -274,9 +276,9 @@ class Rows(NamedTuple):
 
     def has_lengths(self, key_bytes: int, value_bytes: int) -> NDArray[np.bool_]:
         """Return a mask of the rows whose key and value have these lengths, in bytes."""
-        mask: NDArray[np.bool_] = np.diff(self.keys.offsets) == key_bytes
-        mask &= np.diff(self.values.offsets) == value_bytes
-        return mask
+        has_both_lengths: NDArray[np.bool_] = np.diff(self.keys.offsets) == key_bytes
+        has_both_lengths &= np.diff(self.values.offsets) == value_bytes
+        return has_both_lengths
 
 
 @contextmanager

@@ -260,9 +260,9 @@ async def find_requirement(
 ) -> Requirement:
     """Find out which authentication a bookie requires, after the bookie refused a read.
 
-    SASL answers an empty first token with a challenge (DIGEST-MD5) or not at all (GSSAPI). Any other provider
-    refuses the name of the plugin at once. The bookie logs an ERROR unless it uses DIGEST-MD5. Close the
-    connection afterwards: no other request can use it.
+    A bookie with SASL answers an empty first token with a challenge (DIGEST-MD5) or not at all (GSSAPI). With
+    any other provider, it refuses the name of the plugin at once. The bookie logs an ERROR unless it uses
+    DIGEST-MD5. Close the connection afterwards: no other request can use it.
 
     Raises:
         UnreadError: the bookie did not answer, or the connection broke.

@@ -128,7 +128,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return False
 
     def may_skip(self, subject: Subject) -> bool:
-        """Return whether an earlier answer already decides a subject."""
+        """Return whether an earlier answer makes a request about a subject unnecessary."""
         return False
 
     def mute_bookie_reason(self, silent_count: int) -> str | None:
@@ -207,12 +207,12 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         )
 
     async def _ask_subject(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> None:
-        for attempt in range(MAX_BUSY_ATTEMPTS):
+        for attempt_number in range(MAX_BUSY_ATTEMPTS):
             answer = await self._request(connection, subject)
             if self.status(answer) != Status.ETOOMANYREQUESTS:
                 break
-            if attempt < MAX_BUSY_ATTEMPTS - 1:
-                await asyncio.sleep(FIRST_PAUSE_S * 2**attempt)
+            if attempt_number < MAX_BUSY_ATTEMPTS - 1:
+                await asyncio.sleep(FIRST_PAUSE_S * 2**attempt_number)
         status = self.status(answer)
         if status in _OTHER_VERSION_STATUSES and len(self._wire_protocols) > 1 and not self._has_understood:
             connection.end_with_reason(

@@ -4,9 +4,10 @@
     answer "no such ledger"        the bookie holds no entry of the ledger
     another refusal, no answer     unknown, for the ledger or for the whole bookie
 
-DbLedgerStorage (seen in 4.17.2) does not implement the request: it answers for ledgers that it lacks, and
-never for ledgers that it has. The client takes a bookie for one on DbLedgerStorage if the bookie listed no
-ledger, and gave no answer for several real ledgers on a working connection. The client then stops asking it.
+DbLedgerStorage (seen in 4.17.2) does not implement the request. A bookie with this storage answers for
+ledgers that it lacks, and never for ledgers that it has. The client takes a bookie for one on DbLedgerStorage
+if the bookie listed no ledger, and gave no answer for several real ledgers on a working connection. The
+client then stops asking it.
 
 A reason that concerns a whole bookie gives one row of state gap, without a ledger. Every ledger of the bookie
 without an earlier answer is then unknown.
@@ -110,7 +111,7 @@ class ListRequest:
         return DecodeError(
             "bookie's answer",
             answer.availability_offset,
-            f"for ledger {answer.ledger_id}; the request was for ledger {subject}",
+            f"it is for ledger {answer.ledger_id}; the request was for ledger {subject}",
         )
 
 

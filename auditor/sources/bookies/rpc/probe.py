@@ -26,9 +26,9 @@ class Reception(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """A bookie's reaction to this client.
+    """The result of a probe.
 
-    ``reason`` says what to do; it is empty if the bookie serves reads.
+    ``reason`` says why the bookie serves no reads. It is empty if the bookie serves reads.
     """
 
     reception: Reception
@@ -96,7 +96,7 @@ _RESULT_BY_REQUIREMENT = {
     ),
     Requirement.OTHER: ProbeResult(
         Reception.REFUSED,
-        "the bookie requires an authentication that is neither SASL nor a certificate; bkaudit has no other",
+        "the bookie requires an authentication that bkaudit does not support: neither SASL nor certificates",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Plain reads of single entries from bookies: rows of the table witness, one per entry and bookie.
+"""Plain reads of single entries from bookies. Each row of the table ``witness`` is a bookie's answer.
 
     answer EOK                     the bookie serves the entry
     answer "no such entry"         the bookie does not serve the entry
@@ -10,8 +10,8 @@
 The client drops the payload of entries as it arrives (`auditor.codecs.bookie.wire`). Every storage answers
 reads. If a bookie does not speak protocol version 3, the client uses version 2.
 
-An entry that could not be asked for has a row too, unknown with its reason. If a bookie lacks a whole ledger,
-only the entry that was asked for has a row.
+If no request for an entry was possible, its row has the answer ``unknown`` and the reason. If a bookie lacks
+a whole ledger, only the entry that was asked for has a row.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class ReadRequest:
         if answer_key in (subject, (None, None)):
             return None
         reason = (
-            f"for entry {answer_key[1]} of ledger {answer_key[0]}; the request was for entry {subject[1]} of "
-            f"ledger {subject[0]}"
+            f"it is for entry {answer_key[1]} of ledger {answer_key[0]}; the request was for "
+            f"entry {subject[1]} of ledger {subject[0]}"
         )
         return DecodeError("bookie's answer", 0, reason)
 
@@ -186,7 +186,9 @@ WITNESS = schema_of(
 )
 
 
-def witness(requests: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions) -> DataFrame:
+def ask_for_entries(
+    requests: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions
+) -> DataFrame:
     """Ask bookies for entries by plain reads. Returns rows of `WITNESS`.
 
     Args:
@@ -211,12 +213,14 @@ def read_rows(
     with Conversation(addresses, ReadClient, options) as conversation:
         for bookie_id, bookie_requests in split_by_bookie(batches):
             requests = list(row_tuples(bookie_requests, "scope_id", "ledger_id", "entry_id"))
-            unaskable_entries = [(scope, Entry(*entry_key)) for scope, *entry_key in requests if scope]
+            unaskable_entries = [
+                (scope_id, Entry(*entry_ids)) for scope_id, *entry_ids in requests if scope_id
+            ]
             for scope_id, entry in unaskable_entries:
                 yield _rows(
                     bookie_id, [_unasked_reply(entry, str(unaskable_scope_reason(scope_id)))], scope_id
                 )
-            entries = [Entry(*entry_key) for scope, *entry_key in requests if not scope]
+            entries = [Entry(*entry_ids) for scope_id, *entry_ids in requests if not scope_id]
             endpoint = endpoints[bookie_id]
             if isinstance(endpoint, str):
                 yield _rows(bookie_id, [_unasked_reply(entry, endpoint) for entry in entries])

@@ -291,7 +291,7 @@ def test_entries_that_come_again_and_again_are_kept_once(
 def test_more_entries_than_are_kept_are_damage_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auditor.sources.bookies.journal.files.MAX_MASTER_KEY_ENTRIES", 50)
+    monkeypatch.setattr("auditor.sources.bookies.journal.files.MAX_KEPT_ENTRIES", 50)
     found = directory(tmp_path, {MADE: journal([(1, entry) for entry in range(100)])})
     _, [row] = tail(found)
     assert (row["state"], row["reason"]) == (TailState.GAP, "more than 50 entries")

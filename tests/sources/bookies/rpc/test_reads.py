@@ -230,8 +230,8 @@ STRANGE = {
     "an announcement beyond the limit": (LENGTH.pack(MAX_FRAME_BYTES + 1), "a frame of"),
     "garbage": (LENGTH.pack(5) + b"\xff" * 5, "cut off or invalid"),
     "an answer to no request": (read_frame(2**40, 403, 1, 1), "which was never sent"),
-    "another entry": ("entry", "for entry 2 of ledger 1; the request was for entry 1 of ledger 1"),
-    "another ledger": ("ledger", "for entry 1 of ledger 2; the request was for entry 1 of ledger 1"),
+    "another entry": ("entry", "it is for entry 2 of ledger 1; the request was for entry 1 of ledger 1"),
+    "another ledger": ("ledger", "it is for entry 1 of ledger 2; the request was for entry 1 of ledger 1"),
     "an entry with other ids": ("ids", "entry 2 of ledger 1, announced as 1 of 1"),
     "half an entry, then the end": ("half", "in the middle"),
 }
