@@ -24,8 +24,8 @@ _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]
 def statuses_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str]) -> dict[str, ChangeStatus]:
     """Return the change statuses of a few findings, by fingerprint. Empty if the run lacks the table.
 
-    All change statuses of a large cluster would not fit into memory. If the run was not compared with an
-    earlier run, each change status has an empty change.
+    Only the rows of these findings are kept, because all change statuses of a large cluster would not fit
+    into memory. If the run was not compared with an earlier run, each change status has an empty change.
 
     Args:
         tables: The run.
@@ -46,8 +46,8 @@ def statuses_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str
 def statuses_of_report(path: str, report: Report) -> StatusLookup:
     """Return a function from fingerprint to change status, for the findings in the report of the run.
 
-    The function returns None if the run was not compared with an earlier run and has no suppressions. Every
-    finding would be new then.
+    The returned function returns None for every finding if the run was not compared with an earlier run and
+    has no suppressions. In such a run all findings would be new.
     """
     if report.run.changes is None and not report.run.suppressions:
         return no_change_status
@@ -58,10 +58,11 @@ def statuses_in_order(path: str) -> StatusLookup:
     """Return a function from fingerprint to change status, to be called with all findings in their order.
 
     The table ``changes`` has the same order. Each call therefore continues from the row of the last call. If
-    the run lacks the table, the function returns None.
+    the run lacks the table, the returned function returns None for every finding.
 
     Raises:
-        RunError: from the function, if the table is broken or none of the further rows is about the finding.
+        RunError: from the returned function, if the table is broken or none of the further rows is about the
+        finding.
     """
     tables = RunDirectory(path)
     if not _has_changes_table(tables):

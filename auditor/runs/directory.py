@@ -207,7 +207,7 @@ class RunDirectory:
     def batches(
         self, table_path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in the order of the files. Memory has a batch, or with a ``filter`` one file."""
+        """Yield the rows in file order. One batch is in memory; with a ``filter``, one whole file."""
         column_list = list(columns) if columns else None
         try:
             dataset = self.dataset(table_path)
@@ -323,7 +323,9 @@ class RunDirectory:
 
     @contextmanager
     def claim_directory(self, identity: dict[str, Any]) -> Iterator[None]:
-        """Claim the directory for a run with `begin`. Release it if the block fails before it wrote a table.
+        """Claim the directory for a run with `begin`, for the ``with`` block.
+
+        If the block fails before a table is written, release the directory.
 
         Without the release, a store that never answers would leave a directory that no later command accepts
         as a run. ``identity`` has the sources and options of the run.

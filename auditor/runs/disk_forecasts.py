@@ -101,7 +101,7 @@ def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillFore
 
 
 def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
-    """Return the forecast of when a file system is full. None if runs do not agree.
+    """Return the forecast of when a file system is full. None if fewer than three runs agree.
 
     ``sightings`` has the file system as each run saw it, the newest run first.
 

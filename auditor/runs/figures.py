@@ -165,9 +165,10 @@ def _count_sizes(sizes: Counter[str], batch: Any) -> None:
 
 
 def creation_time_column(batch: Any) -> Any:
-    """Return the creation time of each ledger of a batch, in ms. Null if neither metadata nor store has it.
+    """Return the creation time of each ledger of a batch, in ms. Null if the time is unknown.
 
-    The batch has the columns ``metadata_ctime`` and ``ctime`` of the table ``ledgers``.
+    The batch has the columns ``metadata_ctime`` and ``ctime`` of the table ``ledgers``. The time is unknown
+    if both columns are null.
     """
     # Metadata of old formats says no time, and etcd keeps none.
     creation_times = batch["metadata_ctime"]
@@ -199,7 +200,10 @@ def _count_quorums(quorums: Counter[str], batch: Any) -> None:
 
 
 def _class_histogram(run: RunReader) -> Histogram:
-    """Return the histogram of ledgers by certain class, and by possible class if it differs."""
+    """Return the histogram of ledgers by class.
+
+    A label has the certain class, and the possible class if it differs.
+    """
     counts_by_label: Counter[str] = Counter()
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):
         class_groups = pa.Table.from_batches([batch]).group_by(["class", "potential_class"])
@@ -214,7 +218,7 @@ def _class_histogram(run: RunReader) -> Histogram:
     return _frequent_values(
         "Ledgers by class",
         counts_by_label,
-        "Certain state of their copies, and the possible state if it differs.",
+        "Certain class of a ledger, and its possible class if that differs.",
     )
 
 
@@ -287,8 +291,8 @@ UNKNOWN_DAY = -1
 def days_of(run: RunReader) -> dict[int, Counter[str]]:
     """Count ledgers by class for each day of creation, in days since 1970, UTC.
 
-    The day is `UNKNOWN_DAY` if neither metadata nor store has the creation time. Metadata of old formats on
-    etcd has none.
+    The day is `UNKNOWN_DAY` if neither a ledger's metadata nor the metadata store has the creation time. For
+    example, both lack it for ledgers on etcd whose metadata has an old format.
 
     Raises:
         RunError: a table is missing or broken.

@@ -25,8 +25,8 @@ from auditor.runs.siblings import oldest_first, siblings
 def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[str]:
     """Yield the HTML page of a run in parts.
 
-    The page also shows the worst ledgers, earlier runs, and ``failures``, the effect of each failure of a
-    domain. None leaves the effects out.
+    The page also shows the worst ledgers, earlier runs, and ``failures``, the effect that the failure of each
+    domain would have. If ``failures`` is None, the page leaves the effects out.
 
     Raises:
         RunError: a table of the run is missing or broken.

@@ -88,7 +88,7 @@ def comparable_run(path: str | Path) -> RunReader:
 
 @dataclass(frozen=True, slots=True)
 class PreviousRun:
-    """The earlier run to compare a new run with, and notes for the report. ``run`` is None without one."""
+    """The earlier run to compare a new run with, and notes. ``run`` is None if there is no earlier run."""
 
     run: RunSummary | None
     notes: tuple[str, ...]
@@ -216,7 +216,10 @@ class RunDifference:
         yield self.old, pairs.old_marks.row[pairs.gone_rows], pairs.gone_changes, pairs.gone_rows
 
     def _old_row(self, position: int) -> dict[str, Any]:
-        """Return the old run's facts about the finding at ``position``; None for each if it is -1 (new)."""
+        """Return the old run's facts about the finding at ``position``.
+
+        For position -1 (new), each fact is None.
+        """
         old_findings, is_new = self._finding_pairs.old_marks, position < 0
         return {
             "previous_severity": None if is_new else _SEVERITIES[old_findings.rank[position]],
@@ -291,8 +294,8 @@ class RunDifference:
 def changes_since_complete(path: str, report: Report) -> ChangesSince:
     """Return the changes in the run at ``path`` since the newest complete run before it.
 
-    Only runs of the same cluster count. If none was complete, the newest earlier run is used, with a warning.
-    A comparison that fails gives a warning too, and no changes.
+    Only runs of the same cluster count. If no earlier run was complete, the newest earlier run is used, with
+    a warning. A comparison that fails gives a warning too, and no changes.
     """
     try:
         earlier_runs = runs_before(path, report)

@@ -106,7 +106,9 @@ def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
 
 
 def topic_hint(run: RunReader, unknown_name: str) -> str:
-    """Return the end of a message on an unknown topic: a partition of it, or a similar topic.
+    """Return the end of a message on an unknown topic.
+
+    It suggests a partition of the topic, or a similar topic.
 
     The hint is empty if the topic's namespace has neither.
     """

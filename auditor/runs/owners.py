@@ -74,7 +74,7 @@ def owner_scopes(run: RunReader) -> list[SourceScope]:
 def owned_mask(ownership: pa.RecordBatch) -> pa.BooleanArray:
     """Return a mask of the rows of the table ``ownership`` whose ledger has an owner.
 
-    A ledger that a shadow topic borrows has no owner by that row.
+    The mask is False for a row in which a shadow topic borrows the ledger: that row names no owner.
     """
     is_owned = pc.equal(ownership["standing"], "owned")
     return pc.fill_null(pc.and_(is_owned, pc.invert(pc.fill_null(ownership["borrowed"], False))), False)
@@ -127,7 +127,10 @@ class OwnerTotals:
 
 
 def _owner_names(row: dict[str, Any]) -> OwnerNames:
-    """Return the owner of a group of ledgers; for leaks, the last owner according to the custom metadata."""
+    """Return the owner of a group of ledgers.
+
+    For leaks, this is the last owner that their custom metadata names.
+    """
     owner_names = names_of_claim(row["claim"]) if row["claim"] else None
     return tuple(row[name] if owner_names is None else getattr(owner_names, name) for name in NAME_COLUMNS)
 
@@ -186,7 +189,7 @@ class Leaks:
     """All leaks of a run, read once: the confirmed ones first, then the largest ones.
 
     Raises:
-        RunUsageError: the run read no owners, and therefore knows no leak.
+        RunUsageError: the run read no owners, so its leaks are unknown.
         RunError: a table of the run is broken.
     """
 

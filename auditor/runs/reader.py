@@ -255,7 +255,10 @@ class RunReader:
 
 
 def _newest_run_below(path: str) -> str:
-    """Return the end of a message on a path without a run: the newest run below it, or nothing."""
+    """Return the end of a message on a path without a run: the newest run below it.
+
+    Empty if there is none.
+    """
     try:
         return f"; the newest below it is {newest_report(path).parent}"
     except UsageError:
@@ -276,8 +279,8 @@ def read_sources(run: RunReader) -> tuple[SourceScope, ...]:
 def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:
     """Return the placement policy of the run, and the locations of its bookies.
 
-    If the run did not check placement, the policy is none with an empty origin, and there are no locations.
-    The same holds for a run of an older version.
+    If the run did not check placement, or is of an older version, return default settings and no locations.
+    The default settings have no policy.
 
     Raises:
         RunError: a table of the run is missing or broken, or the report has an unknown policy.

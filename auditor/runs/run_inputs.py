@@ -47,8 +47,8 @@ def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
 def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the identities of the owner stores that were read, from rows of the table ``owner_stores``.
 
-    A store may be another one of the same name if too many existing ledgers have vanished from its lists. It
-    is then left out.
+    A store is left out if too many existing ledgers have vanished from its lists. It may then be another
+    store of the same name.
     """
     identities = []
     for row in rows:
@@ -79,9 +79,10 @@ def checks_without_sight(inputs: AvailableInputs) -> frozenset[str]:
 def find_lost_inputs(
     run: RunDirectory, previous: RunSummary | None, inputs: RunInputs | None
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the checks and hold reasons that lost input, in two sets.
+    """Return two sets of check ids and hold reasons that lost input.
 
-    The first set had less input than in the previous run, the second set less than in any earlier run.
+    A hold reason is a reason to forbid an action. The first set had less input than in the previous run.
+    The second set had less input than in any earlier run.
 
     Args:
         run: The run. The union of inputs is written into its manifest.

@@ -1,8 +1,9 @@
 """Steps that free space on the disks of a run's bookies, and the refused steps.
 
 The steps come from findings about entry logs, and from the bytes of each bookie by class, summed batch by
-batch. Memory grows with the number of groups, not of rows. The gate (`auditor.actions.gate`) decides on each
-step. A step is refused if a hold forbids it, or if its finding is unconfirmed.
+batch. Memory grows with the number of distinct combinations that are summed, not with the number of rows. The
+gate (`auditor.actions.gate`) decides on each step. A step is refused if a hold forbids it, or if its finding
+is unconfirmed.
 """
 
 import json
@@ -70,7 +71,7 @@ class GroupedBytes:
 
 
 class LeakedBytes(NamedTuple):
-    """Number of ledgers without an owner on one bookie, their bytes, and the number of confirmed ones."""
+    """Number of ledgers without an owner on one bookie, their bytes, and how many of them are confirmed."""
 
     ledgers: int
     bytes: int

@@ -27,7 +27,7 @@
     [oxia.tls]
     ca = "ca.pem"
 
-    [bookies.tls]                       # then no connection to a bookie is plain
+    [bookies.tls]                       # this section means TLS for all bookies
     ca = "ca.pem"
     certificate = "auditor.pem"
     key = "auditor.key"
@@ -151,7 +151,7 @@ class BookieCredentials(_NotPickled):
 
 @dataclass(frozen=True, slots=True)
 class LedgerCredentials(_NotPickled):
-    """The password of the ledgers; None if none is configured."""
+    """The password of the ledgers. ``password`` is None if no password is configured."""
 
     password: str | None = field(default=None, repr=False)
 

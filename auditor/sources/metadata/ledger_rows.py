@@ -193,7 +193,7 @@ The name of that layout follows.
 MAX_ENTRY = 1 << 50
 """Largest entry id to accept: a million entries per second for thirty years.
 
-The computation of expected entries refuses ids of eight times this number or more.
+The computation of expected entries fails for ids of eight times this number or more.
 """
 
 # With these broken rules it is still clear which bookies should hold which entries.

@@ -81,7 +81,7 @@ def max_unpacked_bytes(packed_bytes: int) -> int:
 class _SmallStepReader(io.RawIOBase):
     """A packed file, read in small steps.
 
-    A decoder that finds damage loses the output of its current step. Small steps keep more of it.
+    A decoder that finds damage loses the output of its current step. With small steps, less output is lost.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,7 +105,10 @@ class _SmallStepReader(io.RawIOBase):
 
 
 class UnpackedFile(io.RawIOBase):
-    """The unpacked content of a file that is packed with ``kind`` (gzip or zstd). It ends at any damage."""
+    """The unpacked content of a file that is packed with ``kind`` (gzip or zstd).
+
+    It ends at the first damage.
+    """
 
     def __init__(self, path: Path, kind: str) -> None:
         super().__init__()

@@ -298,7 +298,7 @@ class MetadataStore(Protocol):
 
 @runtime_checkable
 class OnePathStore(Protocol):
-    """A store that can read one path alone. Running stores can."""
+    """A store that can read one path alone. All running stores are of this kind."""
 
     def part_of_path(self, path: str) -> Part:
         """Return a part with only the znode or key at an absolute path. Call `cluster` first."""
@@ -379,7 +379,7 @@ def tree_of(below_root: str) -> Tree | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCount:
-    """A number of ledgers. In etcd it counts all scopes, elsewhere scope 0. ``is_exact``: no estimate."""
+    """A number of ledgers: in etcd of all scopes, elsewhere of scope 0. If not ``is_exact``, an estimate."""
 
     ledgers: int
     is_exact: bool

@@ -96,7 +96,10 @@ class LineStore(SavedStore[WholeDump]):
         return tree_of(path[len(self.root) + 1 :])
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Return equal byte ranges. A line belongs to the range in which it begins."""
+        """Cut the file into ``part_count`` equal byte ranges.
+
+        A line belongs to the range in which it begins.
+        """
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
         dump_bytes = self._size
@@ -179,7 +182,9 @@ class LineStore(SavedStore[WholeDump]):
 
     @cached_property
     def _size(self) -> int:
-        """Return the size of the unpacked lines, in bytes. The result is one larger if the file is damaged.
+        """Return the size of the unpacked lines, in bytes.
+
+        For a damaged file, return one byte more, so that a reader of all these bytes reaches the damage.
 
         For a packed file, the method unpacks the whole file, but only once for all trees.
         """
@@ -218,7 +223,8 @@ class LineStore(SavedStore[WholeDump]):
     ) -> Iterator[Znode | tuple[str, str]]:
         """Yield a znode or gap for every line that begins in the byte range and is at or below the root.
 
-        ``frame`` counts every line. The store itself records the lines that are beside the root.
+        ``frame`` counts every line. Lines beside the root are not yielded: this object keeps their names and
+        values for `has_neighbour` and `neighbour_value`.
         """
         root_prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
         frame = frame or Frame()

@@ -151,7 +151,7 @@ _REASON_LIMIT = 1000  # characters; the maker of a dump may have written anythin
 class DamagedLineError(ValueError):
     """A line that is not a record. ``path`` is None if the line has no readable path.
 
-    Only dump modules use this.
+    Only the modules that read dumps handle this error.
     """
 
     def __init__(self, path: str | None, reason: str) -> None:

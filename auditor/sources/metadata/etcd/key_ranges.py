@@ -77,7 +77,7 @@ def ledger_spans(
         etcd_scope: the scope.
         count_keys: function that counts the keys of ranges.
         read_first_key: function that finds the first key of a range.
-        task_count: number of tasks that will share the spans. The spans are small enough for that.
+        task_count: number of tasks that will share the spans. The more tasks, the smaller the spans.
     """
     whole_span = KeySpan(*etcd.children(etcd_scope, etcd.LEDGERS_KEY), 0)
     edges = [
