@@ -271,11 +271,11 @@ class RunDifference:
         old, new = self.old.report, self.new.report
         if not same_cluster(old.cluster, new.cluster):
             yield (
-                f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: new "
-                f"findings are of the second, fixed ones of the first, and nothing was repaired"
+                f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: a finding "
+                "shown as new is in the second, one shown as fixed is in the first and was not repaired"
             )
         elif old.run.finished > new.run.finished:
-            yield "the first run is the newer one: read fixed as new, and new as fixed"
+            yield "the first run is the newer one: findings shown as fixed are new, and the reverse"
         unread_bookies = [set(report.coverage.bookies.unread) for report in (old, new)]
         if unread_only_in_new := sorted(unread_bookies[1] - unread_bookies[0]):
             yield (

@@ -300,7 +300,7 @@ def _ledger_key(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
     for number in (ledger_id, scope_id):
         if not isinstance(number, int) or not -(2**63) <= number < 2**63:
             raise UsageError(
-                f"{number!r} is not the id of a ledger or a scope: an integer of 64 bits, or a LedgerId"
+                f"{number!r} must be the id of a ledger or a scope: a 64-bit integer, or a LedgerId"
             )
     return ledger_id, scope_id
 

@@ -137,7 +137,7 @@ RECLAIMABLE_CHECK, PINNED_CHECK = "entry-log-reclaimable", "entry-log-pinned"
 
 _DELETION_RISK = "danger; deleted entry logs cannot be restored"
 _UNOWNED_NOTE = (
-    "none; the command only reads the run. Deleting a ledger is dangerous: it cannot be "
+    "no risk; the command only reads the run. Deleting a ledger is dangerous: it cannot be "
     "restored, and an owner that refers to it cannot open it"
 )
 _REWRITE_RISK = (
@@ -266,7 +266,7 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
 
 def _over_replicated_bytes(run: RunReader, bytes_by_bookie: Mapping[str, Mapping[str, int]]) -> Steps:
     description = (
-        "ledgers without the bookie in an ensemble are collected after a day of its uptime "
+        "after a day of uptime, the bookie's garbage collection removes ledgers that have it in no ensemble "
         "(gcOverreplicatedLedgerWaitTime); compaction then frees their bytes"
     )
     for name, bytes_by_class in bytes_by_bookie.items():
@@ -300,8 +300,8 @@ def _steps_of_leaks(run: RunReader) -> Steps:
         if row["why"] is not None and isinstance(delete_permission, Allowed):
             permission = Refused(ActionKind.DELETE_LEDGER, (), why=row["why"])
         description = (
-            f"{plural(row['bytes_count'], 'ledger has', 'ledgers have')} no owner (ledger-unowned): see "
-            f"the list; once deleted, collection and compaction free their bytes"
+            f"{plural(row['bytes_count'], 'ledger has', 'ledgers have')} no owner (ledger-unowned): see the "
+            "list; once ledgers are deleted, garbage collection and compaction free their bytes"
         )
         yield _make_step(
             permission, row["bookie_id"], row["bytes_sum"], description, _UNOWNED_NOTE, lambda _: make_command

@@ -122,8 +122,8 @@ LEDGERS = schema_of(
         "ok, broken (the metadata breaks a rule), unreadable, misplaced (not a ledger's path) or gap "
         "(not listed)",
     ),
-    ("low", pa.int64(), "for misplaced and gap: least ledger id that may exist there; null: none"),
-    ("high", pa.int64(), "for misplaced and gap: greatest ledger id that may exist there"),
+    ("low", pa.int64(), "for misplaced and gap: smallest ledger id that may be there; null: no ledger"),
+    ("high", pa.int64(), "for misplaced and gap: largest ledger id that may be there"),
     ("rules", pa.list_(BROKEN_RULE_TYPE), "rules that the metadata breaks"),
     ("undecidable", pa.bool_(), "whether the metadata fails to show which bookie should hold which entries"),
     (
@@ -138,7 +138,7 @@ LEDGERS = schema_of(
     ("ensemble_size", pa.int32(), "number of bookies in each ensemble"),
     ("write_quorum", pa.int32(), "copies that a write is sent to"),
     ("ack_quorum", pa.int32(), "copies needed for an acknowledgement to the writer"),
-    ("last_entry_id", pa.int64(), "last entry of a closed ledger; -1: the ledger has none, or is not closed"),
+    ("last_entry_id", pa.int64(), "last entry of a closed ledger; -1: it has no entry, or is not closed"),
     ("length", pa.int64(), "payload bytes of a closed ledger"),
     (
         "digest_type",
@@ -157,8 +157,8 @@ LEDGERS = schema_of(
     (
         "reused",
         pa.bool_(),
-        "true: an earlier scan read the same version, and the row is copied from it (from the run of "
-        "--since, or in a second scan from the first scan)",
+        "true: the row is copied from an earlier scan, which read the same version. (That scan is in the run "
+        "of --since or, for a second scan, the first scan of this run.)",
     ),
 )
 _SECOND_SCAN_COLUMNS = (

@@ -67,7 +67,7 @@ class KeyKind(Enum):
 
     UUIDS = "ledgers of BookKeeper's own layout"
     PATH_KEYS = "ledgers and marks where keys are ZooKeeper's paths"
-    ALL_KEYS = "all of them"
+    ALL_KEYS = "all keys"
 
 
 @dataclass(frozen=True, slots=True)

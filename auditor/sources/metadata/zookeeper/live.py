@@ -374,7 +374,7 @@ def probe(host: str, options: StoreOptions) -> Server:
         with socket.create_connection((server_name.strip("[]"), int(port)), options.timeout_s) as connection:
             latency_ms = (time.monotonic() - start_time) * 1000
             if uses_tls:
-                return Server(host, True, latency_ms, failure_reason="srvr is not sent over TLS")
+                return Server(host, True, latency_ms, failure_reason="the command srvr is not sent over TLS")
             connection.sendall(b"srvr")
             while len(srvr_answer) < MAX_SRVR_BYTES and (chunk := connection.recv(MAX_SRVR_BYTES)):
                 srvr_answer += chunk
