@@ -334,7 +334,7 @@ OWNERS = schema_of(
     (
         "compression",
         pa.string(),
-        "compression of the value; none: it is not compressed; null: its kind never is",
+        "compression of the value; none: not compressed; null: its kind never is",
     ),
     ("mzxid", pa.int64(), "transaction (ZooKeeper) or revision (etcd) of the last change of the value"),
     ("ctime", pa.int64(), "time when the znode was created, ms; null if the store keeps no times (etcd)"),
