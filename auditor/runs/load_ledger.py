@@ -75,12 +75,12 @@ def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
     >>> answers_of([row | {"entry_id": 3}, row | {"entry_id": 0}])[0].count
     2
     """
-    grouped: dict[tuple[str, str, str], list[int]] = {}
+    id_map: dict[tuple[str, str, str], list[int]] = {}
     for row in rows:
-        grouped.setdefault((row["bookie_id"], row["answer"], row["reason"] or ""), []).append(row["entry_id"])
+        id_map.setdefault((row["bookie_id"], row["answer"], row["reason"] or ""), []).append(row["entry_id"])
     return tuple(
         AnswerView(bookie_id, WitnessAnswer(answer), _entry_groups(entries), len(entries), reason or None)
-        for (bookie_id, answer, reason), entries in sorted(grouped.items())
+        for (bookie_id, answer, reason), entries in sorted(id_map.items())
     )
 
 

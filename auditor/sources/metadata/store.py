@@ -157,10 +157,10 @@ def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeB
     >>> [batch.gaps for batch in znode_batches([Znode("/a", b"", 1, 1, 5, 5, 0, 0), ("/b", "cut off")])]
     [[('/b', 'cut off')]]
     """
-    iterator = iter(records)
-    while chunk := list(islice(iterator, BATCH_ZNODES)):
-        gaps = [gap for gap in chunk if not isinstance(gap, Znode)]
-        yield ZnodeBatch.from_znodes([znode for znode in chunk if isinstance(znode, Znode)], gaps)
+    record_iterator = iter(records)
+    while record_chunk := list(islice(record_iterator, BATCH_ZNODES)):
+        gaps = [gap for gap in record_chunk if not isinstance(gap, Znode)]
+        yield ZnodeBatch.from_znodes([znode for znode in record_chunk if isinstance(znode, Znode)], gaps)
 
 
 class Tree(StrEnum):

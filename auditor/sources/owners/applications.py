@@ -331,11 +331,7 @@ OWNERS = schema_of(
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("mark_delete_ledger_id", pa.int64(), "for a cursor: ledger of the acknowledged position in its znode"),
     ("mark_delete_entry_id", pa.int64(), "for a cursor: entry of the acknowledged position; -1: no entry"),
-    (
-        "compression",
-        pa.string(),
-        "compression of the value; none: not compressed; null: its kind never is",
-    ),
+    ("compression", pa.string(), "compression of the value; none: not compressed; null: its kind never is"),
     ("mzxid", pa.int64(), "transaction (ZooKeeper) or revision (etcd) of the last change of the value"),
     ("ctime", pa.int64(), "time when the znode was created, ms; null if the store keeps no times (etcd)"),
     ("mtime", pa.int64(), "time when the znode last changed, ms; null if the store keeps no times (etcd)"),
@@ -400,5 +396,5 @@ def _owner_row(
     )
 
 
-def _known_time(value: int) -> int | None:
-    return None if value == NO_TIME else value
+def _known_time(time_ms: int) -> int | None:
+    return None if time_ms == NO_TIME else time_ms

@@ -102,7 +102,7 @@ class LineStore(SavedStore[WholeDump]):
         """
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
-        dump_bytes = self._size
+        dump_bytes = self._unpacked_size
         if self._is_packed():
             part_count = min(part_count, PACKED_PARTS)
         part_bytes = max(1, -(-dump_bytes // max(1, part_count)))
@@ -137,7 +137,7 @@ class LineStore(SavedStore[WholeDump]):
         gaps: list[tuple[str, str]] = []
         newest_record: Znode | None = None
         record: Znode | tuple[str, str] | None = None
-        frame, dump_bytes = Frame(), self._size
+        frame, dump_bytes = Frame(), self._unpacked_size
         for record in self._read_records(0, dump_bytes, frame):
             if not isinstance(record, Znode):
                 gaps.append(record)
@@ -181,7 +181,7 @@ class LineStore(SavedStore[WholeDump]):
         return None
 
     @cached_property
-    def _size(self) -> int:
+    def _unpacked_size(self) -> int:
         """Return the size of the unpacked lines, in bytes.
 
         For a damaged file, return one byte more, so that a reader of all these bytes reaches the damage.

@@ -218,11 +218,11 @@ def base64_text(data: bytes) -> str:
 
 def base64_of(record: dict[str, Any], name: str) -> bytes:
     """Return the bytes in the base64 field ``name`` of a record."""
-    text = record.get(name)
-    if not isinstance(text, str):
+    encoded_text = record.get(name)
+    if not isinstance(encoded_text, str):
         raise DamagedLineError(record["path"], f"no {name}")
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode(encoded_text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise DamagedLineError(record["path"], f"{name} is not base64: {error}") from error
 
