@@ -37,7 +37,7 @@ def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "version", "mode", "trouble"),
+    ("answer", "version", "mode", "failure_reason"),
     [
         (
             b"srvr is not executed because it is not in the whitelist.\n",
