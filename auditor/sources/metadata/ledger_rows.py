@@ -157,8 +157,8 @@ LEDGERS = schema_of(
     (
         "reused",
         pa.bool_(),
-        "true: the row is copied from an earlier scan, which read the same version. (That scan is in the run "
-        "of --since or, for a second scan, the first scan of this run.)",
+        "true: the row is copied from an earlier scan that read the same version: from the run of "
+        "--since, or in a second scan from the first scan",
     ),
 )
 _SECOND_SCAN_COLUMNS = (
