@@ -59,7 +59,7 @@ from auditor.model.action_facts import HoldFacts
 from auditor.model.options import AuditOptions
 from auditor.model.report import Report
 from auditor.model.source_scope import SourceScope, newest_as_of, oldest_as_of
-from auditor.runs.run_inputs import checks_without_sight
+from auditor.runs.run_inputs import find_checks_without_input
 from auditor.sources.clock import now_ms
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
@@ -224,7 +224,7 @@ def compare_runs(
     """Compare the findings with the previous run, and apply suppressions."""
     bookies_asked = source.live and options.witness == "yes"
     seen_inputs = run_sight(metadata, indexes, tables, owners, bookies_asked, configuration.not_run)
-    checks_without_input = {*configuration.not_run, *checks_without_sight(seen_inputs)}
+    checks_without_input = {*configuration.not_run, *find_checks_without_input(seen_inputs)}
     return compare_with_previous(
         cache, findings, tables, source.cluster, before.previous, any(holes), options, now_ms(),
         checks_without_input, run_inputs(seen_inputs, tables, has_gone),

@@ -21,33 +21,35 @@ _CHANGES_TABLE = "changes"
 _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]
 
 
-def statuses_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str]) -> dict[str, ChangeStatus]:
+def statuses_of(
+    run_directory: RunDirectory, report: Report, fingerprints: Iterable[str]
+) -> dict[str, ChangeStatus]:
     """Return the change statuses of a few findings, by fingerprint. Empty if the run lacks the table.
 
-    All change statuses of a large cluster would not fit into memory. If the run was not compared with an
-    earlier run, each change status has an empty change.
+    Only the rows of these findings are kept, because all change statuses of a large cluster would not fit
+    into memory. If the run was not compared with an earlier run, each change status has an empty change.
 
     Args:
-        tables: The run.
+        run_directory: The run.
         report: The report of the run.
         fingerprints: The findings.
     """
     fingerprint_array = pa.array(fingerprints, pa.string())
-    if not len(fingerprint_array) or not _has_changes_table(tables):
+    if not len(fingerprint_array) or not _has_changes_table(run_directory):
         return {}
     has_requested_fingerprint = ds.field("fingerprint").isin(fingerprint_array)
     is_first_run = report.run.changes is None
     return {
         row["fingerprint"]: _make_change_status(row, is_first_run)
-        for row in _change_rows(tables, _COLUMNS, has_requested_fingerprint)
+        for row in _change_rows(run_directory, _COLUMNS, has_requested_fingerprint)
     }
 
 
 def statuses_of_report(path: str, report: Report) -> StatusLookup:
     """Return a function from fingerprint to change status, for the findings in the report of the run.
 
-    The function returns None if the run was not compared with an earlier run and has no suppressions. Every
-    finding would be new then.
+    The returned function returns None for every finding if the run was not compared with an earlier run and
+    has no suppressions. In such a run all findings would be new.
     """
     if report.run.changes is None and not report.run.suppressions:
         return no_change_status
@@ -58,15 +60,16 @@ def statuses_in_order(path: str) -> StatusLookup:
     """Return a function from fingerprint to change status, to be called with all findings in their order.
 
     The table ``changes`` has the same order. Each call therefore continues from the row of the last call. If
-    the run lacks the table, the function returns None.
+    the run lacks the table, the returned function returns None for every finding.
 
     Raises:
-        RunError: from the function, if the table is broken or none of the further rows is about the finding.
+        RunError: from the returned function, if the table is broken or none of the further rows is about the
+        finding.
     """
-    tables = RunDirectory(path)
-    if not _has_changes_table(tables):
+    run_directory = RunDirectory(path)
+    if not _has_changes_table(run_directory):
         return no_change_status
-    rows = _change_rows(tables, _COLUMNS)
+    rows = _change_rows(run_directory, _COLUMNS)
 
     def change_status(fingerprint: str) -> ChangeStatus:
         for row in rows:
@@ -79,10 +82,10 @@ def statuses_in_order(path: str) -> StatusLookup:
     return change_status
 
 
-def severities_by_day(tables: RunDirectory) -> dict[int, Counter[str]]:
+def severities_by_day(run_directory: RunDirectory) -> dict[int, Counter[str]]:
     """Count findings by severity for each day on which they were first seen, in days since 1970, UTC."""
     counts_by_day: dict[int, Counter[str]] = {}
-    for batch in _change_batches(tables, ["first_seen", "severity"]):
+    for batch in _change_batches(run_directory, ["first_seen", "severity"]):
         day_severity_rows = pa.table(
             {"day": days_since_1970(batch["first_seen"]), "severity": batch["severity"]}
         )
@@ -91,25 +94,27 @@ def severities_by_day(tables: RunDirectory) -> dict[int, Counter[str]]:
     return counts_by_day
 
 
-def _has_changes_table(tables: RunDirectory) -> bool:
-    return _CHANGES_TABLE in tables.names("tables")
+def _has_changes_table(run_directory: RunDirectory) -> bool:
+    return _CHANGES_TABLE in run_directory.names("tables")
 
 
 def _make_change_status(row: dict[str, Any], is_first_run: bool) -> ChangeStatus:
     return ChangeStatus("" if is_first_run else row["change"], row["first_seen"], row["suppressed"])
 
 
-def _change_rows(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[dict[str, Any]]:
-    for batch in _change_batches(tables, columns, filter):
+def _change_rows(
+    run_directory: RunDirectory, columns: list[str], filter: Any = None
+) -> Iterator[dict[str, Any]]:
+    for batch in _change_batches(run_directory, columns, filter):
         yield from batch.to_pylist()
 
 
-def _change_batches(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[Any]:
+def _change_batches(run_directory: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[Any]:
     """Yield the rows of the table ``changes`` about findings of this run, in order.
 
     Rows of findings that only an earlier run had are left out.
     """
     is_found_now = ds.field("change").isin(FOUND)
-    yield from tables.batches(
+    yield from run_directory.batches(
         f"tables/{_CHANGES_TABLE}", columns, is_found_now if filter is None else is_found_now & filter
     )

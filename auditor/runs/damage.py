@@ -15,7 +15,7 @@ from auditor.model.run_facts import MANIFEST, REPORT
 from auditor.runs.directory import DAMAGE_REMEDY, RunDirectory, damage_error
 from auditor.tables.run_tables import TABLES
 
-NoteType = TypeVar("NoteType")
+ManifestValue = TypeVar("ManifestValue")
 
 MAX_CHECKED_BYTES = 256 << 20
 """Largest size of the findings, in bytes, for which their checksums are verified before a report.
@@ -73,7 +73,9 @@ def require_tables(run: RunDirectory, tables: Sequence[str]) -> None:
     if not run.exists(REPORT):
         return
     present_names = {*run.names("tables")}
-    missing_names = [name for name in _read_note(run, "tables", list[str]) or () if name not in present_names]
+    missing_names = [
+        name for name in _read_manifest_value(run, "tables", list[str]) or () if name not in present_names
+    ]
     for name in (*missing_names, *(table for table in tables if not run.sizes(f"tables/{table}"))):
         raise damage_error(f"{run.path}/tables/{name}", "it is missing")
 
@@ -106,32 +108,34 @@ def require_whole_findings(tables: RunDirectory) -> None:
     Raises:
         RunError: a file of the findings is missing, broken, or belongs to another table.
     """
-    file_sizes_note = _read_note(tables, "findings", dict[str, int])
-    if file_sizes_note is None:
+    listed_sizes = _read_manifest_value(tables, "findings", dict[str, int])
+    if listed_sizes is None:
         return
     file_sizes = tables.sizes("findings")
-    for name, noted_size in file_sizes_note.items():
-        if file_sizes.get(name) != noted_size:
-            damage = (
+    for name, listed_size in listed_sizes.items():
+        if file_sizes.get(name) != listed_size:
+            damage_text = (
                 "it is missing"
                 if name not in file_sizes
-                else f"it has {file_sizes[name]:,} bytes instead of {noted_size:,}"
+                else f"it has {file_sizes[name]:,} bytes instead of {listed_size:,}"
             )
-            raise damage_error(f"{tables.path}/findings/{name}", damage)
-    if sum(file_sizes_note.values()) <= MAX_CHECKED_BYTES:
+            raise damage_error(f"{tables.path}/findings/{name}", damage_text)
+    if sum(listed_sizes.values()) <= MAX_CHECKED_BYTES:
         for _ in tables.batches("findings"):
             pass
 
 
-def _read_note(run: RunDirectory, manifest_key: str, note_type: type[NoteType]) -> NoteType | None:
+def _read_manifest_value(
+    run: RunDirectory, manifest_key: str, value_type: type[ManifestValue]
+) -> ManifestValue | None:
     """Return the value of ``manifest_key`` in the run's manifest.
 
     None if the manifest lacks the key or cannot be read.
     """
     try:
-        file_sizes_note: NoteType = read_value(
-            parse_json(run.read_file(MANIFEST))[manifest_key], note_type, manifest_key
+        listed_sizes: ManifestValue = read_value(
+            parse_json(run.read_file(MANIFEST))[manifest_key], value_type, manifest_key
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return file_sizes_note
+    return listed_sizes

@@ -120,12 +120,12 @@ class RunDirectory:
         self._is_claimed = False
 
     @cached_property
-    def _file_system_place(self) -> tuple[Any, str]:
+    def _file_system_and_path(self) -> tuple[Any, str]:
         return run_files(self.path)
 
     def place(self, name: str) -> tuple[Any, str]:
         """Return the file system of the run, and the path of ``name`` in that file system."""
-        files, base_path = self._file_system_place
+        files, base_path = self._file_system_and_path
         return files, f"{base_path}/{name}"
 
     def exists(self, name: str) -> bool:
@@ -183,7 +183,7 @@ class RunDirectory:
 
     def names(self, table_path: str) -> list[str]:
         """Return the sorted names in a directory of the run."""
-        files, base_path = self._file_system_place
+        files, base_path = self._file_system_and_path
         try:
             file_infos = files.get_file_info(fs.FileSelector(f"{base_path}/{table_path}"))
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
@@ -207,7 +207,7 @@ class RunDirectory:
     def batches(
         self, table_path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in the order of the files. Memory has a batch, or with a ``filter`` one file."""
+        """Yield the rows in file order. One batch is in memory; with a ``filter``, one whole file."""
         column_list = list(columns) if columns else None
         try:
             dataset = self.dataset(table_path)
@@ -229,7 +229,7 @@ class RunDirectory:
         """
         chosen_schema = pa.schema([schema.field(name) for name in columns])
         with (
-            self._file_system_place[0].open_input_file(path) as stream,
+            self._file_system_and_path[0].open_input_file(path) as stream,
             pq.ParquetFile(stream, page_checksum_verification=True) as file,
         ):
             for row_group in range(file.num_row_groups):
@@ -261,7 +261,7 @@ class RunDirectory:
 
     def dataset(self, table_path: str) -> ds.Dataset:
         """Return the files of one table as a pyarrow Dataset."""
-        files, base_path = self._file_system_place
+        files, base_path = self._file_system_and_path
         file_names = [name for name in self.names(table_path) if name.endswith(".parquet")]
         if not file_names:
             raise damage_error(f"{self.path}/{table_path}", "it has no Parquet file")
@@ -279,7 +279,7 @@ class RunDirectory:
 
     def write_json(self, name: str, value: dict[str, Any]) -> None:
         """Write a JSON file of the run. A local file is replaced atomically."""
-        files, base_path = self._file_system_place
+        files, base_path = self._file_system_and_path
         files.create_dir(base_path, recursive=True)
         path = f"{base_path}/{name}"
         with files.open_output_stream(f"{path}.part") as stream:
@@ -310,8 +310,8 @@ class RunDirectory:
         tables = [
             file_info.path for file_info in files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         ]
-        infos = files.get_file_info([f"{table}/{WHOLE}" for table in tables]) if tables else []
-        write_times = [info.mtime_ns // 1_000_000 for info in infos if info.type == fs.FileType.File]
+        markers = files.get_file_info([f"{table}/{WHOLE}" for table in tables]) if tables else []
+        write_times = [marker.mtime_ns // 1_000_000 for marker in markers if marker.type == fs.FileType.File]
         return min(write_times, default=None)
 
     def delete_tables(self) -> None:
@@ -323,7 +323,9 @@ class RunDirectory:
 
     @contextmanager
     def claim_directory(self, identity: dict[str, Any]) -> Iterator[None]:
-        """Claim the directory for a run with `begin`. Release it if the block fails before it wrote a table.
+        """Claim the directory for a run with `begin`, for the ``with`` block.
+
+        If the block fails before a table is written, release the directory.
 
         Without the release, a store that never answers would leave a directory that no later command accepts
         as a run. ``identity`` has the sources and options of the run.
@@ -354,10 +356,10 @@ class RunDirectory:
                 f"--out {self.path}: was deleted while the audit ran; run the same command again"
             ) from cause
 
-    def add_to_manifest(self, entries: dict[str, Any]) -> None:
-        """Write ``entries`` into the manifest. They replace values of the same names."""
+    def add_to_manifest(self, manifest_entries: dict[str, Any]) -> None:
+        """Write ``manifest_entries`` into the manifest. They replace values of the same names."""
         self.check_claim()
-        self.write_json(MANIFEST, {**self.read_manifest(), **entries})
+        self.write_json(MANIFEST, {**self.read_manifest(), **manifest_entries})
 
     def begin(self, identity: dict[str, Any]) -> bool:
         """Claim the directory for a run. Return True if it resumes an unfinished run of the same identity.
@@ -367,7 +369,7 @@ class RunDirectory:
         Raises:
             RunError: the directory has the results of another run.
         """
-        files, base_path = self._file_system_place
+        files, base_path = self._file_system_and_path
         if files.get_file_info(base_path).type == fs.FileType.File:
             raise RunUsageError(f"--out {self.path}: is a file; choose a new directory")
         if self.exists(REPORT):

@@ -30,7 +30,7 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
     if "disks" not in run.table_names():
         return ()
     bytes: dict[str, Counter[str]] = {}
-    unread_counts: Counter[str] = Counter()
+    unread_directory_counts: Counter[str] = Counter()
     file_systems: dict[str, dict[int, FileSystem]] = {}
     columns = ["bookie_id", *(byte_count.column for byte_count in DISK_BYTES), *_FILE_SYSTEM, "reason"]
     for batch in run.batches("tables/disks", columns):
@@ -40,7 +40,7 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
             bytes_by_category.update(
                 {byte_count.name: row[byte_count.column] or 0 for byte_count in DISK_BYTES}
             )
-            unread_counts[name] += row["reason"] is not None
+            unread_directory_counts[name] += row["reason"] is not None
             if row["capacity_bytes"] is not None:
                 file_systems.setdefault(name, {})[row["device"]] = FileSystem(
                     *(row[column] for column in _FILE_SYSTEM)
@@ -52,7 +52,7 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
             file_systems=tuple(
                 sorted(file_systems.get(name, {}).values(), key=lambda file_system: -file_system.used)
             ),
-            unread=unread_counts[name],
+            unread=unread_directory_counts[name],
         )
         for name in sorted(bytes)
     )
@@ -101,7 +101,7 @@ def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillFore
 
 
 def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
-    """Return the forecast of when a file system is full. None if runs do not agree.
+    """Return the forecast of when a file system is full. None if fewer than three runs agree.
 
     ``sightings`` has the file system as each run saw it, the newest run first.
 
@@ -130,9 +130,11 @@ def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
     runs = len(daily_rates) + 1
     if runs < MIN_RUNS:
         return None
-    newest_sighting, oldest_used = distant_sightings[0], distant_sightings[runs - 1]
+    newest_sighting, oldest_used_sighting = distant_sightings[0], distant_sightings[runs - 1]
     bytes_a_day = (
-        (oldest_used.free - newest_sighting.free) / (newest_sighting.seen - oldest_used.seen) * _DAY_MS
+        (oldest_used_sighting.free - newest_sighting.free)
+        / (newest_sighting.seen - oldest_used_sighting.seen)
+        * _DAY_MS
     )
     bytes_left = newest_sighting.free - round((1 - FULL) * newest_sighting.capacity)
     return FillForecast(name, max(bytes_left / bytes_a_day, 0.0), bytes_a_day, runs)
@@ -150,7 +152,9 @@ def _distant_sightings(sightings: Sequence[FileSystem]) -> list[FileSystem]:
 def _runs_before(run: RunReader) -> Iterator[tuple[DiskTotal, ...]]:
     """Yield the disk totals of earlier runs of the cluster, the newest first."""
     summaries = sibling_runs(run.path, run.report.cluster)
-    finished = run.report.run.finished
-    for summary in reversed([earlier for earlier in summaries if earlier.finished < finished]):
+    run_finish_time = run.report.run.finished
+    for summary in reversed(
+        [earlier_run for earlier_run in summaries if earlier_run.finished < run_finish_time]
+    ):
         if totals := disk_totals(RunReader(summary.path)):
             yield totals

@@ -78,7 +78,7 @@ def figures_of(run: RunReader) -> Figures:
 
 def _bookie_figures(run: RunReader) -> list[BookieFigure]:
     """Return every bookie that is in an ensemble or has directories, in the order of the table."""
-    missing_copies, unknown_copies, surplus_copies = (_BookiePairs() for _ in range(3))
+    missing_copies, unknown_copies, surplus_copies = (_BookieCounts() for _ in range(3))
     for batch in run.batches("tables/judged", ["missing", "unknown", *_SURPLUS_COLUMNS]):
         missing_copies.add([batch["missing"]])
         unknown_copies.add([batch["unknown"]])
@@ -105,7 +105,7 @@ def _bookie_figures(run: RunReader) -> list[BookieFigure]:
     ]
 
 
-class _BookiePairs:
+class _BookieCounts:
     """Numbers of ledgers and of entries by bookie, summed over list columns of (bookie_id, count)."""
 
     def __init__(self) -> None:
@@ -145,13 +145,15 @@ def _ledger_histograms(run: RunReader) -> Iterator[Histogram]:
         _count_ranges(ages, ages_ms, AGE_EDGES_MS, AGE_LABELS, UNKNOWN_AGE)
         _count_quorums(quorums, batch)
     size_note = "Bytes of one copy, from the metadata of closed ledgers."
-    yield _range_bars("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED_LABEL, _UNREADABLE), size_note)
+    yield _range_bars(
+        "Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED_LABEL, _UNREADABLE_LABEL), size_note
+    )
     yield _range_bars("Ledgers by age", ages, AGE_LABELS, (UNKNOWN_AGE,), "From creation to the scan.")
     yield _frequent_values("Ledgers by quorum", quorums, "Ensemble / write quorum / ack quorum.")
 
 
 _NOT_CLOSED_LABEL = "not closed"
-_UNREADABLE = "unreadable"
+_UNREADABLE_LABEL = "unreadable"
 UNKNOWN_AGE = "unknown"
 _OTHER_LABELS = "others"
 
@@ -159,15 +161,16 @@ _OTHER_LABELS = "others"
 def _count_sizes(sizes: Counter[str], batch: Any) -> None:
     is_closed = pc.fill_null(pc.equal(batch["state"], LedgerState.CLOSED), False)
     is_unreadable = batch["state"].null_count
-    sizes[_UNREADABLE] += is_unreadable
+    sizes[_UNREADABLE_LABEL] += is_unreadable
     sizes[_NOT_CLOSED_LABEL] += len(batch) - is_unreadable - (pc.sum(is_closed).as_py() or 0)
-    _count_ranges(sizes, batch["length"].filter(is_closed), _SIZE_EDGES, _SIZE_LABELS, _UNREADABLE)
+    _count_ranges(sizes, batch["length"].filter(is_closed), _SIZE_EDGES, _SIZE_LABELS, _UNREADABLE_LABEL)
 
 
 def creation_time_column(batch: Any) -> Any:
-    """Return the creation time of each ledger of a batch, in ms. Null if neither metadata nor store has it.
+    """Return the creation time of each ledger of a batch, in ms. Null if the time is unknown.
 
-    The batch has the columns ``metadata_ctime`` and ``ctime`` of the table ``ledgers``.
+    The batch has the columns ``metadata_ctime`` and ``ctime`` of the table ``ledgers``. The time is unknown
+    if both columns are null.
     """
     # Metadata of old formats says no time, and etcd keeps none.
     creation_times = batch["metadata_ctime"]
@@ -176,15 +179,15 @@ def creation_time_column(batch: Any) -> Any:
 
 def _count_ranges(
     label_counts: Counter[str],
-    values: Any,
+    column_values: Any,
     bin_edges: Sequence[int],
     labels: Sequence[str],
     missing_value_label: str,
 ) -> None:
-    range_values = values.drop_null().to_numpy(zero_copy_only=False)
+    range_values = column_values.drop_null().to_numpy(zero_copy_only=False)
     range_counts = np.bincount(np.searchsorted(bin_edges, range_values, side="right"), minlength=len(labels))
     label_counts.update(dict(zip(labels, range_counts.tolist(), strict=True)))
-    label_counts[missing_value_label] += values.null_count
+    label_counts[missing_value_label] += column_values.null_count
 
 
 def _count_quorums(quorums: Counter[str], batch: Any) -> None:
@@ -192,14 +195,17 @@ def _count_quorums(quorums: Counter[str], batch: Any) -> None:
     table = pa.Table.from_batches([batch]).select(quorum_columns)
     for row in table.group_by(quorum_columns).aggregate([([], "count_all")]).to_pylist():
         quorum_sizes = [row[name] for name in quorum_columns]
-        label = _UNREADABLE if None in quorum_sizes else " / ".join(map(str, quorum_sizes))
+        label = _UNREADABLE_LABEL if None in quorum_sizes else " / ".join(map(str, quorum_sizes))
         quorums[label if label in quorums or len(quorums) < _MAX_QUORUM_LABELS else _OTHER_LABELS] += row[
             "count_all"
         ]
 
 
 def _class_histogram(run: RunReader) -> Histogram:
-    """Return the histogram of ledgers by certain class, and by possible class if it differs."""
+    """Return the histogram of ledgers by class.
+
+    A label has the certain class, and the possible class if it differs.
+    """
     counts_by_label: Counter[str] = Counter()
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):
         class_groups = pa.Table.from_batches([batch]).group_by(["class", "potential_class"])
@@ -214,7 +220,7 @@ def _class_histogram(run: RunReader) -> Histogram:
     return _frequent_values(
         "Ledgers by class",
         counts_by_label,
-        "Certain state of their copies, and the possible state if it differs.",
+        "Certain class of a ledger, and its possible class if that differs.",
     )
 
 
@@ -247,7 +253,9 @@ def _range_bars(
 
     Empty ranges at either end are left out.
     """
-    nonempty_positions = [number for number, label in enumerate(range_labels) if counts_by_label.get(label)]
+    nonempty_positions = [
+        position for position, label in enumerate(range_labels) if counts_by_label.get(label)
+    ]
     shown_labels = [
         *(range_labels[nonempty_positions[0] : nonempty_positions[-1] + 1] if nonempty_positions else ()),
         *filter(counts_by_label.get, extra_labels),
@@ -259,14 +267,14 @@ def _range_bars(
 
 def _frequent_values(title: str, counts_by_label: Mapping[str, int], note: str) -> Histogram:
     """Return a histogram with the most frequent labels first, and one bar for all other labels."""
-    pairs_by_count = sorted(
+    sorted_labels = sorted(
         counts_by_label.items(), key=lambda label_and_count: (-label_and_count[1], label_and_count[0])
     )
-    frequent_pairs = [
-        label_and_count for label_and_count in pairs_by_count if label_and_count[0] != _OTHER_LABELS
+    frequent_labels = [
+        label_and_count for label_and_count in sorted_labels if label_and_count[0] != _OTHER_LABELS
     ][:MAX_LABELS]
-    other_count = sum(counts_by_label.values()) - sum(count for _, count in frequent_pairs)
-    bars = [Bar(label, count) for label, count in frequent_pairs] + (
+    other_count = sum(counts_by_label.values()) - sum(count for _, count in frequent_labels)
+    bars = [Bar(label, count) for label, count in frequent_labels] + (
         [Bar(_OTHER_LABELS, other_count)] if other_count else []
     )
     return Histogram(title, "ledgers", tuple(bars), note)
@@ -287,8 +295,8 @@ UNKNOWN_DAY = -1
 def days_of(run: RunReader) -> dict[int, Counter[str]]:
     """Count ledgers by class for each day of creation, in days since 1970, UTC.
 
-    The day is `UNKNOWN_DAY` if neither metadata nor store has the creation time. Metadata of old formats on
-    etcd has none.
+    The day is `UNKNOWN_DAY` if neither a ledger's metadata nor the metadata store has the creation time. For
+    example, both lack it for ledgers on etcd whose metadata has an old format.
 
     Raises:
         RunError: a table is missing or broken.
@@ -296,8 +304,8 @@ def days_of(run: RunReader) -> dict[int, Counter[str]]:
     class_numbers = _ClassNumbers(run)
     counts_by_day: dict[int, Counter[str]] = {}
     columns = ["scope_id", "ledger_id", "ctime", "metadata_ctime"]
-    listed_filter = ds.field("status").isin(LISTED)
-    for batch in run.batches("tables/ledgers", columns, listed_filter):
+    is_listed_ledger = ds.field("status").isin(LISTED)
+    for batch in run.batches("tables/ledgers", columns, is_listed_ledger):
         day_class_groups = pa.table(
             {"day": days_since_1970(creation_time_column(batch)), "class": class_numbers.numbers_of(batch)}
         ).group_by(["day", "class"])
@@ -319,19 +327,23 @@ class _ClassNumbers:
     """The class of every ledger of a run. In memory are only the ledgers that are not healthy."""
 
     def __init__(self, run: RunReader) -> None:
-        no_numbers = np.empty(0, np.int64)
-        number_columns: list[tuple[Numbers, Numbers, Numbers]] = [(no_numbers, no_numbers, no_numbers)]
+        empty_numbers = np.empty(0, np.int64)
+        number_columns: list[tuple[Numbers, Numbers, Numbers]] = [
+            (empty_numbers, empty_numbers, empty_numbers)
+        ]
         columns = ["scope_id", "ledger_id", "class"]
         for batch in run.batches("tables/verdicts", columns, ds.field("class") != LedgerClass.HEALTHY):
-            numbers = pc.index_in(batch["class"], pa.array(LEDGER_CLASSES)).cast(pa.int64())
+            class_numbers = pc.index_in(batch["class"], pa.array(LEDGER_CLASSES)).cast(pa.int64())
             number_columns.append(
-                (_id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"]), _id_numbers(numbers))
+                (_id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"]), _id_numbers(class_numbers))
             )
-        scope_ids, ledgers, numbers = (np.concatenate(column) for column in zip(*number_columns, strict=True))
+        scope_ids, ledgers, class_numbers = (
+            np.concatenate(column) for column in zip(*number_columns, strict=True)
+        )
         self._scope_ids, self._ledger_ids = np.unique(scope_ids), np.unique(ledgers)
-        keys = self._pair_keys(scope_ids, ledgers)
-        key_order = np.argsort(keys)
-        self._sorted_keys, self._numbers = keys[key_order], numbers[key_order]
+        pair_keys = self._pair_keys(scope_ids, ledgers)
+        key_order = np.argsort(pair_keys)
+        self._sorted_keys, self._numbers = pair_keys[key_order], class_numbers[key_order]
 
     def numbers_of(self, batch: Any) -> Numbers:
         """Return the class of each ledger of a batch, as its index in `LEDGER_CLASSES`."""
@@ -339,10 +351,10 @@ class _ClassNumbers:
         if not len(self._sorted_keys):
             return class_numbers
         scope_ids, ledgers = _id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"])
-        keys = self._pair_keys(scope_ids, ledgers)
-        key_positions = np.minimum(np.searchsorted(self._sorted_keys, keys), len(self._sorted_keys) - 1)
+        pair_keys = self._pair_keys(scope_ids, ledgers)
+        key_positions = np.minimum(np.searchsorted(self._sorted_keys, pair_keys), len(self._sorted_keys) - 1)
         has_stored_class = (
-            (self._sorted_keys[key_positions] == keys)
+            (self._sorted_keys[key_positions] == pair_keys)
             & np.isin(scope_ids, self._scope_ids)
             & np.isin(ledgers, self._ledger_ids)
         )
@@ -356,5 +368,5 @@ class _ClassNumbers:
 
 
 def _id_numbers(column: Any) -> Numbers:
-    numbers: Numbers = column.fill_null(-1).to_numpy(zero_copy_only=False)
-    return numbers
+    class_numbers: Numbers = column.fill_null(-1).to_numpy(zero_copy_only=False)
+    return class_numbers

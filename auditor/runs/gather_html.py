@@ -25,8 +25,8 @@ from auditor.runs.siblings import oldest_first, siblings
 def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[str]:
     """Yield the HTML page of a run in parts.
 
-    The page also shows the worst ledgers, earlier runs, and ``failures``, the effect of each failure of a
-    domain. None leaves the effects out.
+    The page also shows the worst ledgers, earlier runs, and ``failures``, the effect that the failure of each
+    domain would have. If ``failures`` is None, the page leaves the effects out.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -46,8 +46,8 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
     )
     # Where there is no run before, and nothing is suppressed, there is nothing to say: all would be new.
     has_comparison = report.run.changes is not None or report.run.suppressions
-    status_of = statuses_in_order(run.path) if has_comparison else no_change_status
-    findings = ((finding, status_of(finding.fingerprint)) for finding in run.findings)
+    find_status = statuses_in_order(run.path) if has_comparison else no_change_status
+    findings = ((finding, find_status(finding.fingerprint)) for finding in run.findings)
     return html.render(report, figures, ledgers, runs, statuses, name, hidden_run_count, findings)
 
 
@@ -73,13 +73,15 @@ def worst_ledgers(findings: Iterable[Finding], max_ledgers: int) -> list[tuple[i
 def _owner_figures(run: RunReader) -> OwnerFigures | None:
     if not has_owners(run):
         return None
-    totals, leaks = OwnerTotals(run), Leaks(run)
-    levels = {level: totals.totals_of(level) for level in get_args(Level)}
+    owner_totals, leaks = OwnerTotals(run), Leaks(run)
+    totals_by_level = {owner_level: owner_totals.totals_of(owner_level) for owner_level in get_args(Level)}
     shown_totals_by_level = {
-        level: tuple(totals_of_level[: owners_form.MAX_HTML_OWNERS[level]])
-        for level, totals_of_level in levels.items()
+        owner_level: tuple(level_totals[: owners_form.MAX_HTML_OWNERS[owner_level]])
+        for owner_level, level_totals in totals_by_level.items()
     }
-    counts_by_level = {level: len(totals_of_level) for level, totals_of_level in levels.items()}
+    counts_by_level = {
+        owner_level: len(level_totals) for owner_level, level_totals in totals_by_level.items()
+    }
     first_leaks = tuple(islice(leaks, owners_form.MAX_HTML_LEAKS))
     return OwnerFigures(
         shown_totals_by_level, counts_by_level, first_leaks, leaks.totals(), run.report.run.scan_time

@@ -37,7 +37,7 @@ from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.model.states import GONE, Change
 from auditor.runs.reader import RunReader
 from auditor.runs.run_index import is_file, run_summaries
-from auditor.runs.run_inputs import checks_without_sight, inputs_of_run
+from auditor.runs.run_inputs import find_checks_without_input, inputs_of_run
 from auditor.runs.siblings import oldest_first, runs_before, same_cluster, siblings
 from auditor.sources.file_systems import parent_of, run_files
 from auditor.tables.changes import CHANGED
@@ -80,15 +80,15 @@ def comparable_run(path: str | Path) -> RunReader:
             missing.
     """
     run = RunReader(path)
-    files, base_path = run_files(str(path))
-    if not is_file(files, f"{base_path}/{_CHANGES_MARKER}"):
+    file_system, base_path = run_files(str(path))
+    if not is_file(file_system, f"{base_path}/{_CHANGES_MARKER}"):
         raise RunUsageError(f"{path}: it has no {CHANGED}, so it cannot be compared; audit again")
     return run
 
 
 @dataclass(frozen=True, slots=True)
 class PreviousRun:
-    """The earlier run to compare a new run with, and notes for the report. ``run`` is None without one."""
+    """The earlier run to compare a new run with, and notes. ``run`` is None if there is no earlier run."""
 
     run: RunSummary | None
     notes: tuple[str, ...]
@@ -171,31 +171,31 @@ class RunDifference:
     @cached_property
     def summary(self) -> Difference:
         """Return the counts of changes, and warnings about them."""
-        tallies, urgencies = Counter(self._finding_kinds()), self._urgencies_by_severity()
+        change_counts, urgencies = Counter(self._finding_kinds()), self._urgencies_by_severity()
         severity_order = {
-            tally: (
-                CHANGE_KINDS.index(tally[0]),
-                check_order(urgencies.get(tally[1:], Urgency.REST), *tally[1:]),
+            change_key: (
+                CHANGE_KINDS.index(change_key[0]),
+                check_order(urgencies.get(change_key[1:], Urgency.REST), *change_key[1:]),
             )
-            for tally in tallies
+            for change_key in change_counts
         }
-        sorted_tallies = sorted(tallies.items(), key=lambda tally: severity_order[tally[0]])
+        sorted_counts = sorted(change_counts.items(), key=lambda change_key: severity_order[change_key[0]])
         return Difference(
             RunSummary.from_report(str(self.old.path), self.old.report),
             RunSummary.from_report(str(self.new.path), self.new.report),
             self._finding_pairs.counts(),
             tuple(
-                ChangeTally(change, id, severity, count) for (change, severity, id), count in sorted_tallies
+                ChangeTally(change, id, severity, count) for (change, severity, id), count in sorted_counts
             ),
             tuple(self.warnings()),
         )
 
     def changes(self) -> Iterator[ChangedFinding]:
         """Yield every changed finding: those of the new run in its order, then those only in the old run."""
-        for run, rows, kinds, old_positions in self._changed_findings():
+        for run, rows, change_numbers, old_positions in self._changed_findings():
             finding_batches = pick_rows(_batch_reader(run), rows, _COLUMNS)
             for position, row in enumerate(row for batch in finding_batches for row in batch.to_pylist()):
-                change = CHANGE_KINDS[kinds[position]]
+                change = CHANGE_KINDS[change_numbers[position]]
                 row |= {"suppressed": None} if change in GONE else {}
                 yield ChangedFinding(change=change, **self._old_row(int(old_positions[position])), **row)
 
@@ -205,18 +205,26 @@ class RunDifference:
         A tuple has the run, the row numbers of these findings in it, and their changes. Its last element is
         the row numbers of the same findings in the old run; -1 for a new finding.
         """
-        pairs = self._finding_pairs
-        changed_rows = np.flatnonzero(pairs.new_changes != CHANGE_KINDS.index(Change.SAME))
+        finding_pairs = self._finding_pairs
+        changed_rows = np.flatnonzero(finding_pairs.new_changes != CHANGE_KINDS.index(Change.SAME))
         yield (
             self.new,
-            pairs.new_marks.row[changed_rows],
-            pairs.new_changes[changed_rows],
-            pairs.old_positions[changed_rows],
+            finding_pairs.new_marks.row[changed_rows],
+            finding_pairs.new_changes[changed_rows],
+            finding_pairs.old_positions[changed_rows],
         )
-        yield self.old, pairs.old_marks.row[pairs.gone_rows], pairs.gone_changes, pairs.gone_rows
+        yield (
+            self.old,
+            finding_pairs.old_marks.row[finding_pairs.gone_rows],
+            finding_pairs.gone_changes,
+            finding_pairs.gone_rows,
+        )
 
     def _old_row(self, position: int) -> dict[str, Any]:
-        """Return the old run's facts about the finding at ``position``; None for each if it is -1 (new)."""
+        """Return the old run's facts about the finding at ``position``.
+
+        For position -1 (new), each fact is None.
+        """
         old_findings, is_new = self._finding_pairs.old_marks, position < 0
         return {
             "previous_severity": None if is_new else _SEVERITIES[old_findings.rank[position]],
@@ -227,19 +235,21 @@ class RunDifference:
     def _finding_kinds(self) -> Iterator[tuple[str, str, str]]:
         """Yield the change, the severity and the check id of each changed finding."""
         names = ("severity", "id")
-        for run, rows, kinds, _ in self._changed_findings():
+        for run, rows, change_numbers, _ in self._changed_findings():
             finding_batches = pick_rows(_batch_reader(run), rows, names)
             severities_and_ids = chain.from_iterable(
                 zip(*(batch[name].to_pylist() for name in names), strict=True) for batch in finding_batches
             )
-            for kind, (severity, id) in zip(kinds, severities_and_ids, strict=True):
-                yield CHANGE_KINDS[kind], severity, id
+            for change_number, (severity, id) in zip(change_numbers, severities_and_ids, strict=True):
+                yield CHANGE_KINDS[change_number], severity, id
 
     def _urgencies_by_severity(self) -> dict[tuple[str, str], str]:
         """Return the highest urgency that either run has, by severity and check id."""
-        tallies = (*self.old.report.run.tally, *self.new.report.run.tally)
-        sorted_tallies = sorted(tallies, key=lambda tally: Urgency(tally["urgency"]).rank, reverse=True)
-        return {(tally["severity"], tally["id"]): tally["urgency"] for tally in sorted_tallies}
+        tally_rows = (*self.old.report.run.tally, *self.new.report.run.tally)
+        sorted_rows = sorted(
+            tally_rows, key=lambda tally_row: Urgency(tally_row["urgency"]).rank, reverse=True
+        )
+        return {(tally_row["severity"], tally_row["id"]): tally_row["urgency"] for tally_row in sorted_rows}
 
     @cached_property
     def _finding_pairs(self) -> FindingPairs:
@@ -249,7 +259,7 @@ class RunDifference:
             inputs, _ = inputs_of_run(self.new)
             earlier_inputs, carried_inputs = inputs_of_run(self.old)
             unseen_checks = {
-                *checks_without_sight(AvailableInputs.from_report(self.new.report)),
+                *find_checks_without_input(AvailableInputs.from_report(self.new.report)),
                 *inputs.reasons_unseen(earlier_inputs),
             }
             reasons_lost_since_any_run = inputs.reasons_unseen(carried_inputs)
@@ -268,11 +278,11 @@ class RunDifference:
         old, new = self.old.report, self.new.report
         if not same_cluster(old.cluster, new.cluster):
             yield (
-                f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: new "
-                f"findings are of the second, fixed ones of the first, and nothing was repaired"
+                f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: a finding "
+                "shown as new is in the second, one shown as fixed is in the first and was not repaired"
             )
         elif old.run.finished > new.run.finished:
-            yield "the first run is the newer one: read fixed as new, and new as fixed"
+            yield "the first run is the newer one: findings shown as fixed are new, and the reverse"
         unread_bookies = [set(report.coverage.bookies.unread) for report in (old, new)]
         if unread_only_in_new := sorted(unread_bookies[1] - unread_bookies[0]):
             yield (
@@ -291,8 +301,8 @@ class RunDifference:
 def changes_since_complete(path: str, report: Report) -> ChangesSince:
     """Return the changes in the run at ``path`` since the newest complete run before it.
 
-    Only runs of the same cluster count. If none was complete, the newest earlier run is used, with a warning.
-    A comparison that fails gives a warning too, and no changes.
+    Only runs of the same cluster count. If no earlier run was complete, the newest earlier run is used, with
+    a warning. A comparison that fails gives a warning too, and no changes.
     """
     try:
         earlier_runs = runs_before(path, report)

@@ -31,11 +31,11 @@ from auditor.runs.change_status import statuses_of
 from auditor.runs.directory import fail_on_of
 from auditor.runs.reader import RunReader, finding_of, read_sources
 
-_SAMPLES_SHOWN = 3
-_SIMILAR_IDS_SHOWN = 3
+_MAX_CHECK_SAMPLES = 3
+_MAX_SIMILAR_IDS = 3
 MAX_LISTED_BOOKIES = 20
 """Largest number of bookie ids in a message."""
-MAX_SHOWN_UNREAD = 10
+MAX_SHOWN_UNREAD_BOOKIES = 10
 
 
 def run_view(run: RunReader) -> RunView:
@@ -53,7 +53,8 @@ def run_view(run: RunReader) -> RunView:
         report=run.report,
         directories=run.table("directories", ["path"]).num_rows,
         unread=tuple(
-            UnreadBookie(**row) for row in unread_rows.take(unread_order[:MAX_SHOWN_UNREAD]).to_pylist()
+            UnreadBookie(**row)
+            for row in unread_rows.take(unread_order[:MAX_SHOWN_UNREAD_BOOKIES]).to_pylist()
         ),
         fail_on=fail_on,
         fail_on_suspect=fail_on_suspect,
@@ -75,12 +76,12 @@ def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
     bookie_id = whole_bookie_id(run, bookie_id)
     is_of_bookie = ds.field("bookie_id") == bookie_id
     row = run.table("bookies", filter=is_of_bookie).to_pylist()[0]
-    holding_rows = run.table("holdings", filter=is_of_bookie).to_pylist()
+    bookie_totals = run.table("holdings", filter=is_of_bookie).to_pylist()
     cookies = run.table("cookies", filter=is_of_bookie).to_pylist()
     return BookieView(
         bookie_id=bookie_id,
-        held=holding_rows[0]["ledgers"] if holding_rows else None,
-        orphans=holding_rows[0]["orphans"] if holding_rows else 0,
+        held=bookie_totals[0]["ledgers"] if bookie_totals else None,
+        orphans=bookie_totals[0]["orphans"] if bookie_totals else 0,
         cookie=_cookie_view(cookies[0]) if cookies else None,
         registrations=tuple(
             map(_registration_view, run.table("registrations", filter=is_of_bookie).to_pylist())
@@ -111,8 +112,8 @@ def storages(run: RunReader) -> dict[str, str]:
 def whole_bookie_id(run: RunReader, id_or_prefix: str) -> str:
     """Return the bookie id that equals ``id_or_prefix``, or else the only id that begins with it.
 
-    A host without a port stands for its only bookie, even if the names of other hosts begin with the same
-    text.
+    A host without a port means the only bookie on that host, even if the names of other hosts begin with the
+    same text.
     """
     known_ids = bookie_ids(run)
     ids_with_prefix = [bookie_id for bookie_id in known_ids if bookie_id.startswith(id_or_prefix)]
@@ -137,7 +138,7 @@ def bookie_ids(run: RunReader) -> list[str]:
 
 def bookie_hint(unknown_id: str, bookies: Sequence[str]) -> str:
     """Return the end of a message on an unknown bookie id: similar ids, or the first of all ids."""
-    if similar_ids := difflib.get_close_matches(unknown_id, bookies, n=_SIMILAR_IDS_SHOWN, cutoff=0.5):
+    if similar_ids := difflib.get_close_matches(unknown_id, bookies, n=_MAX_SIMILAR_IDS, cutoff=0.5):
         return f"; did you mean {' or '.join(similar_ids)}?"
     return f"; the run has {first_names(bookies, MAX_LISTED_BOOKIES)}"
 
@@ -202,10 +203,10 @@ def _alias_views(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
     for row in run.table("identity_edges", filter=is_of_bookie).to_pylist():
         alias = row["other"] if row["one"] == bookie_id else row["one"]
         alias_rows_by_id.setdefault(alias, []).append((row["rule"], row["evidence"], row["against"]))
-    own_identities = run.table("identities", filter=ds.field("bookie_id") == bookie_id).to_pylist()
-    if not own_identities:
+    identity_rows = run.table("identities", filter=ds.field("bookie_id") == bookie_id).to_pylist()
+    if not identity_rows:
         raise RunError(f"{run.path}/tables/identities: no row of {bookie_id}, which the table bookies has")
-    shared_columns = own_identities[0]["aliases"]
+    shared_columns = identity_rows[0]["aliases"]
     is_alias = ds.field("bookie_id").isin(pa.array([*shared_columns, *alias_rows_by_id], pa.string()))
     registered_by_id = {
         row["bookie_id"]: row["registered"] for row in run.table("identities", filter=is_alias).to_pylist()
@@ -238,9 +239,9 @@ def _problem_views(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
         count = counts_by_check.setdefault(check_key, [0, 0])
         count[0] += 1
         count[1] += finding_row["confidence"] != Confidence.CONFIRMED
-        check_samples = sample_fingerprints_by_check.setdefault(check_key, [])
-        if len(check_samples) < _SAMPLES_SHOWN:
-            check_samples.append(finding_row)
+        sample_rows = sample_fingerprints_by_check.setdefault(check_key, [])
+        if len(sample_rows) < _MAX_CHECK_SAMPLES:
+            sample_rows.append(finding_row)
     sample_fingerprints = [
         row["fingerprint"] for rows in sample_fingerprints_by_check.values() for row in rows
     ]

@@ -75,19 +75,19 @@ def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
     >>> answers_of([row | {"entry_id": 3}, row | {"entry_id": 0}])[0].count
     2
     """
-    grouped: dict[tuple[str, str, str], list[int]] = {}
+    id_map: dict[tuple[str, str, str], list[int]] = {}
     for row in rows:
-        grouped.setdefault((row["bookie_id"], row["answer"], row["reason"] or ""), []).append(row["entry_id"])
+        id_map.setdefault((row["bookie_id"], row["answer"], row["reason"] or ""), []).append(row["entry_id"])
     return tuple(
         AnswerView(bookie_id, WitnessAnswer(answer), _entry_groups(entries), len(entries), reason or None)
-        for (bookie_id, answer, reason), entries in sorted(grouped.items())
+        for (bookie_id, answer, reason), entries in sorted(id_map.items())
     )
 
 
 def with_served_entries(
     replica: ReplicaView, answers: Iterable[AnswerView], reasons: Mapping[str, str]
 ) -> ReplicaView:
-    """Return a replica and the entries that its bookie serves; ``reasons`` say why copies are unknown."""
+    """Return the replica plus its bookie's served entries. ``reasons``: why copies are unknown."""
     served = [
         groups_of(answer.entries)
         for answer in answers
@@ -259,7 +259,7 @@ def _log_entries_views(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesVie
 def _index_rows(
     ledger: Mapping[str, Any], rows_of: Callable[[str], list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Return rows of the entries on each bookie, by its index and journal, or else by its answers."""
+    """Return each bookie's entries from its index and journal, or, without an index, from its answers."""
     # What is in an entry log that is not there is not held, whatever the index shows.
     missing_groups = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
     indexes = rows_of("availability")
@@ -300,7 +300,7 @@ def _ledger_key(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
     for number in (ledger_id, scope_id):
         if not isinstance(number, int) or not -(2**63) <= number < 2**63:
             raise UsageError(
-                f"{number!r} is not the id of a ledger or a scope: an integer of 64 bits, or a LedgerId"
+                f"{number!r} must be the id of a ledger or a scope: a 64-bit integer, or a LedgerId"
             )
     return ledger_id, scope_id
 
@@ -312,7 +312,7 @@ def _first_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _rows_with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return index rows to which the journals of the ensembles' bookies have been added."""
+    """Return the index rows, with the entries of the journals added for bookies in an ensemble."""
     from auditor.tables.accounts import HeldAccount, merge_journal_tail
 
     members = {name for segment in ledger["segments"] or () for name in segment["ensemble"]}
@@ -334,7 +334,7 @@ def _rows_with_tails(
 
 
 def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
-    """Return each member's expected entries; in an open ledger, those up to the newest entry in an index."""
+    """Return each member's expected entries. In an open ledger, the newest indexed entry is the last."""
     judged_groups = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged_groups

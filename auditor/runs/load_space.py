@@ -77,14 +77,14 @@ def _age_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
     """Yield the age of each ledger at the scan, as one of `auditor.runs.figures.AGE_LABELS`."""
     labels = pa.array([*AGE_LABELS, UNKNOWN_AGE])
     for batch in _listed_ledgers(run, ["metadata_ctime", "ctime"]):
-        ages = pc.subtract(run.report.run.scan_time, creation_time_column(batch))
-        filled_ages = pc.fill_null(ages, 0).to_numpy(zero_copy_only=False)
-        positions = np.where(
-            pc.is_null(ages).to_numpy(zero_copy_only=False),
+        ages_ms = pc.subtract(run.report.run.scan_time, creation_time_column(batch))
+        ages_without_nulls = pc.fill_null(ages_ms, 0).to_numpy(zero_copy_only=False)
+        label_positions = np.where(
+            pc.is_null(ages_ms).to_numpy(zero_copy_only=False),
             len(AGE_LABELS),
-            np.searchsorted(AGE_EDGES_MS, filled_ages, side="right"),
+            np.searchsorted(AGE_EDGES_MS, ages_without_nulls, side="right"),
         )
-        yield _label_batch(batch, labels.take(pa.array(positions)))
+        yield _label_batch(batch, labels.take(pa.array(label_positions)))
 
 
 def _listed_ledgers(run: RunReader, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -111,7 +111,7 @@ MAX_TOTALS = 20
 """Default number of ledgers or applications in a view."""
 
 _SumsByName = dict[str, Counter[str]]
-_LEDGER = ["scope_id", "ledger_id"]
+_LEDGER_COLUMNS = ["scope_id", "ledger_id"]
 
 
 def space_view(run: RunReader, grouping: SpaceBy, max_totals: int = MAX_TOTALS) -> SpaceView:
@@ -148,9 +148,12 @@ def space_view(run: RunReader, grouping: SpaceBy, max_totals: int = MAX_TOTALS) 
             len(AGE_LABELS) + 3 if grouping == "age" else max_totals,
         )
         if grouping == "age":
-            positions = {label: position for position, label in enumerate(AGE_LABELS)}
+            label_positions = {label: label_position for label_position, label in enumerate(AGE_LABELS)}
             totals = tuple(
-                sorted(totals, key=lambda total: (positions.get(total.name, len(positions)), total.name))
+                sorted(
+                    totals,
+                    key=lambda total: (label_positions.get(total.name, len(label_positions)), total.name),
+                )
             )
     return SpaceView(grouping, totals, file_count, file_bytes, remaining_bytes, remaining_count)
 
@@ -184,7 +187,7 @@ def _totals_by_ledger(run: RunReader, max_totals: int) -> tuple[tuple[SpaceTotal
     for id_residue in range(pass_count):
         # Those of a ledger follow each other: so they are one total without a lookup.
         byte_sums = _ledger_class_sums(run, pass_count, id_residue).sort_by(
-            [(name, "ascending") for name in (*_LEDGER, "class")]
+            [(name, "ascending") for name in (*_LEDGER_COLUMNS, "class")]
         )
         pass_totals: list[SpaceTotal] = []
         previous_ledger_key: tuple[Any, ...] | None = None
@@ -237,10 +240,10 @@ def _sums_by_label(run: RunReader, grouping: SpaceBy) -> _SumsByName:
             continue  # columns without a row have no type to join by
         if labels:
             # Two records may say that they are one ledger: the first counts.
-            rows = pa.Table.from_batches(labels).group_by(_LEDGER, use_threads=False)
+            rows = pa.Table.from_batches(labels).group_by(_LEDGER_COLUMNS, use_threads=False)
             names = rows.aggregate([("label", "first")])
             byte_sums = byte_sums.join(
-                names.rename_columns({"label_first": "label"}), _LEDGER, join_type="left outer"
+                names.rename_columns({"label_first": "label"}), _LEDGER_COLUMNS, join_type="left outer"
             )
         else:
             byte_sums = byte_sums.append_column("label", pa.nulls(byte_sums.num_rows, pa.string()))
@@ -258,9 +261,9 @@ def _ledger_class_sums(run: RunReader, pass_count: int, id_residue: int) -> pa.T
 
     Only ledgers whose ids have the residue ``id_residue`` modulo ``pass_count`` are counted.
     """
-    byte_sums = GroupedBytes([*_LEDGER, "class"])
+    byte_sums = GroupedBytes([*_LEDGER_COLUMNS, "class"])
     for batch in _residue_batches(
-        run.batches("tables/space", [*_LEDGER, "class", "bytes"]), pass_count, id_residue
+        run.batches("tables/space", [*_LEDGER_COLUMNS, "class", "bytes"]), pass_count, id_residue
     ):
         byte_sums.add(batch)
     return byte_sums.table()
@@ -299,7 +302,7 @@ def _count_files(run: RunReader) -> tuple[int, int]:
     is_compacted = ds.field("kind") == LogFileKind.COMPACTED
     compacted_files = run.table("entry_logs", columns, is_file_row & is_compacted).to_pylist()
     compacted_logs = {(row["directory"], row["log_id"]) for row in compacted_files}
-    present_logs: set[tuple[str, int]] = set()
+    paired_logs: set[tuple[str, int]] = set()
     file_count = total_bytes = 0
     for batch in run.batches("tables/entry_logs", columns, is_file_row & ~is_compacted):
         file_count += len(batch)
@@ -307,17 +310,17 @@ def _count_files(run: RunReader) -> tuple[int, int]:
         if compacted_logs:
             rows = batch.to_pylist()
             batch_logs = {(row["directory"], row["log_id"]) for row in rows if row["kind"] == LogFileKind.LOG}
-            present_logs |= compacted_logs & batch_logs
-    unpaired_file_bytes = [
-        row["bytes"] for row in compacted_files if (row["directory"], row["log_id"]) not in present_logs
+            paired_logs |= compacted_logs & batch_logs
+    sizes_of_unpaired_files = [
+        row["bytes"] for row in compacted_files if (row["directory"], row["log_id"]) not in paired_logs
     ]
-    return file_count + len(unpaired_file_bytes), total_bytes + sum(unpaired_file_bytes)
+    return file_count + len(sizes_of_unpaired_files), total_bytes + sum(sizes_of_unpaired_files)
 
 
 def _space_totals(byte_sums: _SumsByName) -> tuple[SpaceTotal, ...]:
     """Return the sums as totals, the largest first, and by name if they are equal."""
     return _largest_totals(
-        [SpaceTotal(name, dict(classes)) for name, classes in byte_sums.items()], len(byte_sums)
+        [SpaceTotal(name, dict(bytes_by_class)) for name, bytes_by_class in byte_sums.items()], len(byte_sums)
     )[0]
 
 

@@ -17,7 +17,7 @@ _COLUMNS = (
     "state", "damage",
 )  # fmt: skip
 _LEDGER_COLUMNS = ("ledger_id", "standing", "fault", "state", "entries", "size", "offload", "borrowed")
-_KINDS = {NodeKind.TOPIC: "data", NodeKind.CURSOR: "cursor", NodeKind.SCHEMA: "schema"}
+_KIND_TEXTS = {NodeKind.TOPIC: "data", NodeKind.CURSOR: "cursor", NodeKind.SCHEMA: "schema"}
 
 
 def topic_view(run: RunReader, name: str) -> TopicView:
@@ -41,15 +41,15 @@ def topic_view(run: RunReader, name: str) -> TopicView:
     if not rows and not unread_rows:
         raise UsageError(f"{name}: the run knows no topic of this name{topic_hint(run, name)}")
     topics = [row for row in rows if row["kind"] == "data"]
-    all_rows = [*rows, *unread_rows]
-    topic_paths = [row["path"] for row in all_rows if row["kind"] == "data"]
-    topic_paths += [row["path"].rpartition("/")[0] for row in all_rows if row["kind"] == "cursor"]
+    owner_rows = [*rows, *unread_rows]
+    topic_paths = [row["path"] for row in owner_rows if row["kind"] == "data"]
+    topic_paths += [row["path"].rpartition("/")[0] for row in owner_rows if row["kind"] == "cursor"]
     cursors = _topic_cursors(rows, unread_rows)
     ledger_rows = [row for row in topics if row["ledger_id"] is not None]
-    ids = [row["ledger_id"] for row in ledger_rows]
-    classes_by_ledger, reach_by_ledger = (
-        _values_by_ledger(run, "verdicts", "class", ids),
-        _values_by_ledger(run, "reachability", "reach", ids),
+    ledger_ids = [row["ledger_id"] for row in ledger_rows]
+    class_by_ledger, reachability_by_ledger = (
+        _values_by_ledger(run, "verdicts", "class", ledger_ids),
+        _values_by_ledger(run, "reachability", "reach", ledger_ids),
     )
     damage_by_kind = {(row["kind"], row["status"]): row["damage"] for row in unread_rows}
     listing_damage = damage_by_kind.get(("data", "gap"))
@@ -59,9 +59,9 @@ def topic_view(run: RunReader, name: str) -> TopicView:
     )
     return TopicView(
         f"{tenant}/{namespace}/{topic}",
-        topic_paths[0] if topic_paths else all_rows[0]["path"],
+        topic_paths[0] if topic_paths else owner_rows[0]["path"],
         [
-            _topic_ledger(row, classes_by_ledger, reach_by_ledger, topic_readers)
+            _topic_ledger(row, class_by_ledger, reachability_by_ledger, topic_readers)
             for row in sorted(ledger_rows, key=lambda row: (row["place"], row["ledger_id"]))
         ],
         cursors,
@@ -106,7 +106,9 @@ def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
 
 
 def topic_hint(run: RunReader, unknown_name: str) -> str:
-    """Return the end of a message on an unknown topic: a partition of it, or a similar topic.
+    """Return the end of a message on an unknown topic.
+
+    It suggests a partition of the topic, or a similar topic.
 
     The hint is empty if the topic's namespace has neither.
     """
@@ -128,8 +130,8 @@ def _unread_rows(run: RunReader, topic: tuple[str, str, str]) -> list[dict[str, 
     unread_object_rows = []
     for row in run.table("owners", ["path", "status", "damage"], ds.field("status") != "ok").to_pylist():
         names = names_of_claim(row["path"])
-        if names is not None and names[1:4] == topic and names.kind in _KINDS:
-            unread_object_rows.append({**row, "kind": _KINDS[names.kind], "cursor": names.cursor})
+        if names is not None and names[1:4] == topic and names.kind in _KIND_TEXTS:
+            unread_object_rows.append({**row, "kind": _KIND_TEXTS[names.kind], "cursor": names.cursor})
     return unread_object_rows
 
 
@@ -154,25 +156,25 @@ def _topic_cursors(rows: list[dict[str, Any]], unread_rows: list[dict[str, Any]]
     return sorted(cursors, key=lambda cursor: cursor.name)
 
 
-def _values_by_ledger(run: RunReader, table: str, column: str, ids: list[int]) -> dict[int, str]:
+def _values_by_ledger(run: RunReader, table: str, column_name: str, ledger_ids: list[int]) -> dict[int, str]:
     """Return the values of a table's column by ledger id. Empty for an older run without the table."""
     if table not in run.table_names():
         return {}
-    is_listed_ledger = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
-    rows = run.table(table, ["ledger_id", column], is_listed_ledger).to_pylist()
-    return {row["ledger_id"]: row[column] for row in rows}
+    is_listed_ledger = ds.field("ledger_id").isin(ledger_ids) & (ds.field("scope_id") == 0)
+    rows = run.table(table, ["ledger_id", column_name], is_listed_ledger).to_pylist()
+    return {row["ledger_id"]: row[column_name] for row in rows}
 
 
 def _topic_ledger(
     row: dict[str, Any],
-    classes_by_ledger: dict[int, str],
-    reach_by_ledger: dict[int, str],
+    class_by_ledger: dict[int, str],
+    reachability_by_ledger: dict[int, str],
     cursors: list[TopicCursor],
 ) -> TopicLedger:
     ledger_id, is_in_namespace = row["ledger_id"], {name: row[name] for name in _LEDGER_COLUMNS}
     return TopicLedger(
         **is_in_namespace,
-        klass=classes_by_ledger.get(ledger_id),
+        klass=class_by_ledger.get(ledger_id),
         backlog=backlog_of(ledger_id, cursors),
-        reach=reach_by_ledger.get(ledger_id),
+        reach=reachability_by_ledger.get(ledger_id),
     )

@@ -74,7 +74,7 @@ def owner_scopes(run: RunReader) -> list[SourceScope]:
 def owned_mask(ownership: pa.RecordBatch) -> pa.BooleanArray:
     """Return a mask of the rows of the table ``ownership`` whose ledger has an owner.
 
-    A ledger that a shadow topic borrows has no owner by that row.
+    The mask is False for a row in which a shadow topic borrows the ledger: that row names no owner.
     """
     is_owned = pc.equal(ownership["standing"], "owned")
     return pc.fill_null(pc.and_(is_owned, pc.invert(pc.fill_null(ownership["borrowed"], False))), False)
@@ -92,12 +92,12 @@ class OwnerTotals:
             raise RunUsageError(f"{run.path}: no owners of ledgers were read; audit with --owners")
         self._run = run
 
-    def totals_of(self, level: Level) -> list[OwnerTotal]:
+    def totals_of(self, owner_level: Level) -> list[OwnerTotal]:
         """Return the total of each tenant, namespace or topic, the worst findings first, then by name."""
-        name_count = LEVELS.index(level) + 1
+        level_name_count = LEVELS.index(owner_level) + 1
         totals: dict[str, OwnerTotal] = {}
         for names, topic_total in self._totals_by_topic.items():
-            name = "/".join(map(str, names[:name_count])) if all(names[:name_count]) else NOBODY
+            name = "/".join(map(str, names[:level_name_count])) if all(names[:level_name_count]) else NOBODY
             totals.setdefault(name, OwnerTotal(name)).add(topic_total)
         return sorted(totals.values(), key=lambda total: (*_severity_order(total), total.name))
 
@@ -105,7 +105,8 @@ class OwnerTotals:
     def _totals_by_topic(self) -> dict[OwnerNames, OwnerTotal]:
         totals: dict[OwnerNames, OwnerTotal] = {}
         topic_groups = (
-            _group_rows(batch).to_pylist() for batch in self._run.batches("tables/ownership", _OWNER_COLUMNS)
+            _sum_by_owner(batch).to_pylist()
+            for batch in self._run.batches("tables/ownership", _OWNER_COLUMNS)
         )
         for row in chain.from_iterable(topic_groups):
             total = totals.setdefault(_owner_names(row), OwnerTotal(NOBODY))
@@ -121,13 +122,16 @@ class OwnerTotals:
                 total.leaked_entries += row["entries_sum"]
         for severity, owner in _owners_of_findings(self._run):
             names = tuple(owner.get(name) for name in NAME_COLUMNS)
-            counts = totals.setdefault(names, OwnerTotal(NOBODY)).findings
-            counts[severity] = counts.get(severity, 0) + 1
+            finding_counts = totals.setdefault(names, OwnerTotal(NOBODY)).findings
+            finding_counts[severity] = finding_counts.get(severity, 0) + 1
         return totals
 
 
 def _owner_names(row: dict[str, Any]) -> OwnerNames:
-    """Return the owner of a group of ledgers; for leaks, the last owner according to the custom metadata."""
+    """Return the owner of a group of ledgers.
+
+    For leaks, this is the last owner that their custom metadata names.
+    """
     owner_names = names_of_claim(row["claim"]) if row["claim"] else None
     return tuple(row[name] if owner_names is None else getattr(owner_names, name) for name in NAME_COLUMNS)
 
@@ -140,17 +144,19 @@ def _severity_order(total: OwnerTotal) -> tuple[int, ...]:
     )
 
 
-def _group_rows(batch: pa.RecordBatch) -> pa.Table:
+def _sum_by_owner(batch: pa.RecordBatch) -> pa.Table:
     # Other standings are of nobody, or of nothing there.
     has_no_owner = pc.is_in(batch["standing"], pa.array(["dangling", "unowned"]))
     ledgers = batch.filter(pc.or_(owned_mask(batch), has_no_owner))
-    amounts = {
+    amount_columns = {
         "bytes": pc.max_element_wise(ledgers["length"], 0),
         "entries": pc.max_element_wise(pc.add(ledgers["last_entry_id"], 1), 0),
     }
     group_columns = [*NAME_COLUMNS, "standing"]
     claim = pc.if_else(pc.equal(ledgers["standing"], "unowned"), ledgers["claim"], None)
-    ownership_rows = pa.table({**{name: ledgers[name] for name in group_columns}, "claim": claim, **amounts})
+    ownership_rows = pa.table(
+        {**{name: ledgers[name] for name in group_columns}, "claim": claim, **amount_columns}
+    )
     return ownership_rows.group_by([*group_columns, "claim"]).aggregate(
         [("bytes", "sum"), ("entries", "sum"), ([], "count_all")]
     )
@@ -169,7 +175,7 @@ def _owners_of_findings(run: RunReader) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 UNOWNED_CHECK = "ledger-unowned"
-_LEAK_ROWS = pa.schema(
+_LEAK_ROW_SCHEMA = pa.schema(
     [
         ("rank", pa.int8()), ("bytes", pa.int64()), ("scope_id", pa.int64()), ("ledger_id", pa.int64()),
         ("confidence", pa.string()),
@@ -186,7 +192,7 @@ class Leaks:
     """All leaks of a run, read once: the confirmed ones first, then the largest ones.
 
     Raises:
-        RunUsageError: the run read no owners, and therefore knows no leak.
+        RunUsageError: the run read no owners, so its leaks are unknown.
         RunError: a table of the run is broken.
     """
 
@@ -194,14 +200,14 @@ class Leaks:
         if not has_owners(run):
             raise RunUsageError(f"{run.path}: no owners of ledgers were read; audit with --owners")
         leak_batches = [
-            pa.RecordBatch.from_pylist(rows, schema=_LEAK_ROWS) for rows in _leak_row_batches(run)
+            pa.RecordBatch.from_pylist(rows, schema=_LEAK_ROW_SCHEMA) for rows in _leak_row_batches(run)
         ]
         sort_keys = [
             ("rank", "ascending"),
             ("bytes", "descending"),
             *((name, "ascending") for name in LEDGER),
         ]
-        self._table = pa.Table.from_batches(leak_batches, schema=_LEAK_ROWS).sort_by(sort_keys)
+        self._table = pa.Table.from_batches(leak_batches, schema=_LEAK_ROW_SCHEMA).sort_by(sort_keys)
 
     def __iter__(self) -> Iterator[Leak]:
         for batch in self._table.to_batches(max_chunksize=1000):
@@ -233,8 +239,8 @@ def _claim_text(names: Names, claim: str) -> str:
     topic = "/".join(name for name in (names.tenant, names.namespace, names.topic) if name)
     if names.kind is NodeKind.CURSOR:
         return f"subscription {names.cursor} of {topic}"
-    object_texts = {NodeKind.TOPIC: f"topic {topic}", NodeKind.SCHEMA: f"schema {topic}"}
-    return object_texts.get(names.kind, claim)
+    owner_texts = {NodeKind.TOPIC: f"topic {topic}", NodeKind.SCHEMA: f"schema {topic}"}
+    return owner_texts.get(names.kind, claim)
 
 
 def _leak_row_batches(run: RunReader) -> Iterator[list[dict[str, Any]]]:
@@ -264,5 +270,5 @@ def _leak_row(finding: dict[str, Any]) -> dict[str, Any]:
 def _make_leak(row: dict[str, Any]) -> Leak:
     history_clause = "; an earlier run found the same" if row["seen_before"] else "; seen for the first time"
     reason = f"{row['claim']} does not name this ledger{history_clause}"
-    facts = {name: row[name] for name in _LEAK_COLUMNS}
-    return Leak(row["ledger_id"], owner=last_owner(row["claim"]), why=reason, **facts)
+    leak_columns = {name: row[name] for name in _LEAK_COLUMNS}
+    return Leak(row["ledger_id"], owner=last_owner(row["claim"]), why=reason, **leak_columns)

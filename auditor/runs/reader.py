@@ -51,8 +51,8 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
         ledger_id=row["ledger_id"],
         bookie_id=row["bookie_id"],
         missing=tuple(
-            Missing(missing_part["bookie_id"], group_tuples(missing_part["groups"]), missing_part["count"])
-            for missing_part in row["missing"]
+            Missing(missing_row["bookie_id"], group_tuples(missing_row["groups"]), missing_row["count"])
+            for missing_row in row["missing"]
         ),
         unknown=tuple(row["unknown"]),
         message=row["message"],
@@ -83,8 +83,8 @@ class Findings:
 
     def __repr__(self) -> str:
         counts: Counter[str] = Counter()
-        for tally in self._report.run.tally:
-            counts[tally["severity"]] += tally["count"]
+        for finding_count in self._report.run.tally:
+            counts[finding_count["severity"]] += finding_count["count"]
         summary = ", ".join(f"{counts[severity]:,} {severity}" for severity in Severity if counts[severity])
         return f"<findings of {self._tables.path}: {summary or 'none'}; iterate to read them>"
 
@@ -95,29 +95,29 @@ class Findings:
 
     def __iter__(self) -> Iterator[Finding]:
         path = f"{self._tables.path}/findings"
-        current_group: tuple[int, int, str] = (-1, -1, "")
+        current_check_group: tuple[int, int, str] = (-1, -1, "")
         previous_key: tuple[Any, ...] = ()
-        finished_groups: set[tuple[int, int, str]] = set()
+        finished_check_groups: set[tuple[int, int, str]] = set()
         for batch in self._tables.batches("findings"):
             for row in batch.to_pylist():
                 try:
                     finding = finding_of(row)
                 except (KeyError, ValueError, TypeError) as error:
                     raise RunError(f"{path}: a row cannot be read: {error}") from error
-                finding_group, sort_key = (
+                check_group, sort_key = (
                     (finding.urgency.rank, finding.severity.rank, finding.id),
                     _sort_key(finding),
                 )
                 # Another version may have had the checks of one rank in another order.
                 is_repeated = (
                     sort_key < previous_key
-                    if finding_group == current_group
-                    else finding_group in finished_groups or finding_group[:2] < current_group[:2]
+                    if check_group == current_check_group
+                    else check_group in finished_check_groups or check_group[:2] < current_check_group[:2]
                 )
                 if is_repeated:
                     raise RunError(f"{path}: {finding.id} is out of order; was a file renamed?")
-                finished_groups.add(finding_group)
-                current_group, previous_key = finding_group, sort_key
+                finished_check_groups.add(check_group)
+                current_check_group, previous_key = check_group, sort_key
                 yield finding
 
 
@@ -136,8 +136,8 @@ _SHORT_COLUMNS = [
 def _sort_key(finding: Finding) -> tuple[Any, ...]:
     ledger_key = (finding.scope_id, finding.ledger_id)
     # As Spark sorts: what is not there comes first.
-    none_first_keys = tuple((key_number is not None, key_number or 0) for key_number in ledger_key)
-    return *none_first_keys, (finding.bookie_id is not None, finding.bookie_id or "")
+    id_sort_keys = tuple((id_number is not None, id_number or 0) for id_number in ledger_key)
+    return *id_sort_keys, (finding.bookie_id is not None, finding.bookie_id or "")
 
 
 class RunReader:
@@ -173,13 +173,13 @@ class RunReader:
             is_about_bookie = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False)
             is_finding_about_bookie = is_about_bookie.to_numpy(zero_copy_only=False)
             missing_counts = np.zeros(len(batch), np.int64)
-            missing_parts = pc.list_flatten(batch["missing"])
-            is_missing_on_bookie = pc.equal(pc.struct_field(missing_parts, "bookie_id"), bookie_id)
+            missing_rows = pc.list_flatten(batch["missing"])
+            is_missing_on_bookie = pc.equal(pc.struct_field(missing_rows, "bookie_id"), bookie_id)
             rows = pc.list_parent_indices(batch["missing"]).filter(is_missing_on_bookie).to_numpy()
             np.add.at(
                 missing_counts,
                 rows,
-                pc.struct_field(missing_parts, "count").filter(is_missing_on_bookie).to_numpy(),
+                pc.struct_field(missing_rows, "count").filter(is_missing_on_bookie).to_numpy(),
             )
             is_finding_about_bookie[rows] = True
             bookie_unknown = pc.equal(pc.list_flatten(batch["unknown"]), bookie_id)
@@ -220,34 +220,34 @@ class RunReader:
     @cached_property
     def holds(self) -> HoldBook:
         """Return the holds of this run, which forbid actions. `auditor.actions.gate.permit` queries them."""
-        facts, unheld_kinds = self.report.run.holds, self.report.run.unheld
-        hold_kinds: Mapping[ActionKind, Sequence[str]] = {}
-        if unheld_kinds:
+        hold_facts, kinds_without_hold_checks = self.report.run.holds, self.report.run.unheld
+        checks_by_kind: Mapping[ActionKind, Sequence[str]] = {}
+        if kinds_without_hold_checks:
             from auditor.checks.configuration import kinds_without_holds  # which loads every check
 
-            hold_kinds = kinds_without_holds(unheld_kinds)
+            checks_by_kind = kinds_without_holds(kinds_without_hold_checks)
         sources, scan_time = read_sources(self), self.report.run.scan_time
         return HoldBook(
             self.directory.batches,
-            has_holds_table=facts is not None,
+            has_holds_table=hold_facts is not None,
             oldest_data_time=scan_time if (oldest_time := oldest_as_of(sources)) is None else oldest_time,
             newest_data_time=newest_as_of(sources, scan_time),
-            has_earlier_run=facts is not None and facts["earlier_run"] is not None,
+            has_earlier_run=hold_facts is not None and hold_facts["earlier_run"] is not None,
             are_logs_read=self.report.run.entry_logs,
             current_time=now_ms(),
-            checks_without_holds=hold_kinds,
+            checks_without_holds=checks_by_kind,
         )
 
     def _read_report(self) -> Report:
         try:
-            text = self.directory.read_file(REPORT)
+            report_bytes = self.directory.read_file(REPORT)
         except FileNotFoundError as error:
             newest_path = _newest_run_below(self.path)
             raise RunUsageError(f"{self.path}: no finished run is here (no {REPORT}){newest_path}") from error
         except (OSError, pa.ArrowException) as error:
             raise damage_error(f"{self.path}/{REPORT}", error) from error
         try:
-            return Report.from_json(text)
+            return Report.from_json(report_bytes)
         except RunUsageError as error:
             raise RunUsageError(f"{self.path}/{REPORT}: {error}") from error
         except RunError as error:
@@ -255,7 +255,10 @@ class RunReader:
 
 
 def _newest_run_below(path: str) -> str:
-    """Return the end of a message on a path without a run: the newest run below it, or nothing."""
+    """Return the end of a message on a path without a run: the newest run below it.
+
+    Empty if there is none.
+    """
     try:
         return f"; the newest below it is {newest_report(path).parent}"
     except UsageError:
@@ -276,20 +279,22 @@ def read_sources(run: RunReader) -> tuple[SourceScope, ...]:
 def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:
     """Return the placement policy of the run, and the locations of its bookies.
 
-    If the run did not check placement, the policy is none with an empty origin, and there are no locations.
-    The same holds for a run of an older version.
+    If the run did not check placement, or is of an older version, return default settings and no locations.
+    The default settings have no policy.
 
     Raises:
         RunError: a table of the run is missing or broken, or the report has an unknown policy.
     """
     from auditor.tables.placement import BOOKIE_LOCATIONS, locations_of
 
-    facts = run.report.run.placement
-    if facts is None:
+    placement_facts = run.report.run.placement
+    if placement_facts is None:
         return PlacementSettings(), Locations()
     rows = run.table("bookie_locations", BOOKIE_LOCATIONS.names).to_pylist()
     try:
-        settings = PlacementSettings.from_json(facts["policy"], facts["settings"], facts["policy_origin"])
+        settings = PlacementSettings.from_json(
+            placement_facts["policy"], placement_facts["settings"], placement_facts["policy_origin"]
+        )
     except (ValueError, TypeError) as error:
         raise damage_error(f"{run.path}/{REPORT}", error) from error
     unknown_location = next(
@@ -297,4 +302,4 @@ def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:
     )
     if unknown_location is not None:
         raise damage_error(f"{run.path}/tables/bookie_locations", f"{unknown_location!r} is no location")
-    return settings, locations_of(rows, facts["mapping_origin"])
+    return settings, locations_of(rows, placement_facts["mapping_origin"])

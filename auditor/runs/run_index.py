@@ -2,10 +2,11 @@
 
     RUNS/.bkaudit-runs.json.gz    {"format", "version", "runs": {name: [bytes, mtime in ns, summary]}}
 
-A summary is valid while the report has the size and the time that the index has. Any other report is read.
-Removed, replaced or restored runs therefore need no special care. An index is ignored if another program
-version wrote it, if it is unreadable, or if it fails gzip's checksum. Only audits write an index, once they
-had to read some reports. A reader of the history may lack the right to write in the directory.
+A summary is valid if the report still has the size and the modification time that the index names. If not,
+the report is read. Removed, replaced or restored runs therefore need no special care. An index is ignored if
+another program version wrote it, if it is unreadable, or if it fails gzip's checksum. Only an audit writes an
+index, and only if it had to read at least `WRITE_AFTER_READS` reports. Commands that only read runs write no
+index, because they may lack the right to write in the directory.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
 def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the identities of the owner stores that were read, from rows of the table ``owner_stores``.
 
-    A store may be another one of the same name if too many existing ledgers have vanished from its lists. It
-    is then left out.
+    A store is left out if too many existing ledgers have vanished from its lists. It may then be another
+    store of the same name.
     """
     identities = []
     for row in rows:
@@ -62,7 +62,7 @@ def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(sorted(identities))
 
 
-def checks_without_sight(inputs: AvailableInputs) -> frozenset[str]:
+def find_checks_without_input(inputs: AvailableInputs) -> frozenset[str]:
     """Return the checks for which an input that they need was missing altogether.
 
     These checks report nothing in the run, but their earlier findings do not count as fixed. If there was no
@@ -77,21 +77,22 @@ def checks_without_sight(inputs: AvailableInputs) -> frozenset[str]:
 
 
 def find_lost_inputs(
-    run: RunDirectory, previous: RunSummary | None, inputs: RunInputs | None
+    run: RunDirectory, previous_run: RunSummary | None, inputs: RunInputs | None
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the checks and hold reasons that lost input, in two sets.
+    """Return two sets of check ids and hold reasons that lost input.
 
-    The first set had less input than in the previous run, the second set less than in any earlier run.
+    A hold reason is a reason to forbid an action. The first set had less input than in the previous run.
+    The second set had less input than in any earlier run.
 
     Args:
         run: The run. The union of inputs is written into its manifest.
-        previous: The run that ``run`` is compared with. None: there is none.
+        previous_run: The run that ``run`` is compared with. None: there is none.
         inputs: The inputs of ``run``. None: assume that no input was lost.
     """
     if inputs is None:
         return frozenset(), frozenset()
-    last_inputs = carried_inputs = RunInputs()
-    if previous is not None:
-        last_inputs, carried_inputs = inputs_of_run(RunReader(previous.path))
+    previous_inputs = carried_inputs = RunInputs()
+    if previous_run is not None:
+        previous_inputs, carried_inputs = inputs_of_run(RunReader(previous_run.path))
     run.add_to_manifest({KNOWN_INPUTS: asdict(carried_inputs.joined(inputs))})
-    return inputs.reasons_unseen(last_inputs), inputs.reasons_unseen(carried_inputs)
+    return inputs.reasons_unseen(previous_inputs), inputs.reasons_unseen(carried_inputs)

@@ -207,7 +207,7 @@ class SelectedRun:
 def sampled_findings(
     run: ReportSource, rank: tuple[Urgency, Severity]
 ) -> Iterator[tuple[Finding, ChangeStatus | None]]:
-    """Yield the findings in the run's report of one urgency and severity, each with its change status."""
+    """Yield the findings of one urgency and severity in the run's report, each with its change status."""
     find_status = run.statuses()
     for finding in run.report.findings:
         if (finding.urgency, finding.severity) == rank:

@@ -120,13 +120,13 @@ _PERIOD_FORMATS: tuple[tuple[str, str], ...] = (
 
 
 def decisions(
-    runs: Iterable[RunSummary], keep: RetentionRules, uses_by_run: Mapping[str, str] | None = None
+    runs: Iterable[RunSummary], retention_rules: RetentionRules, uses_by_run: Mapping[str, str] | None = None
 ) -> list[RetentionDecision]:
     """Return the decision on each run, the oldest first. The rules apply to each cluster separately.
 
     Args:
         runs: The runs.
-        keep: The retention rules.
+        retention_rules: The retention rules.
         uses_by_run: A reason to keep the run at each of these paths (`runs_in_use`). None: there are no
             such runs.
     """
@@ -134,7 +134,7 @@ def decisions(
     reasons: dict[str, list[str]] = {run.path: [] for run in sorted_runs}
     for cluster_runs_key in dict.fromkeys(map(cluster_key, sorted_runs)):
         newest_first = [run for run in reversed(sorted_runs) if cluster_key(run) == cluster_runs_key]
-        _keep_newest(newest_first, keep, reasons)
+        _keep_newest(newest_first, retention_rules, reasons)
     for run in sorted_runs:
         if uses_by_run and run.path in uses_by_run:
             reasons[run.path].append(uses_by_run[run.path])
@@ -142,17 +142,17 @@ def decisions(
 
 
 def _keep_newest(
-    newest_first: Sequence[RunSummary], keep: RetentionRules, reasons: dict[str, list[str]]
+    newest_first: Sequence[RunSummary], retention_rules: RetentionRules, reasons: dict[str, list[str]]
 ) -> None:
-    for run in newest_first[: max(1, keep.last)]:
-        reasons[run.path].append("last" if keep.last else "the newest")
+    for run in newest_first[: max(1, retention_rules.last)]:
+        reasons[run.path].append("last" if retention_rules.last else "the newest")
     for run in [run for run in newest_first if run.complete][:1]:
         reasons[run.path].append("the newest complete")
     for name, period_format in _PERIOD_FORMATS:
         kept_periods: set[str] = set()
         for run in newest_first:
             run_period = datetime.fromtimestamp(run.finished / 1000, UTC).strftime(period_format)
-            if run_period not in kept_periods and len(kept_periods) < getattr(keep, name):
+            if run_period not in kept_periods and len(kept_periods) < getattr(retention_rules, name):
                 kept_periods.add(run_period)
                 reasons[run.path].append(name)
 
@@ -173,16 +173,16 @@ def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> 
     for file in (*files, *suppression_files):
         for suppression in read_suppressions(Path(file).absolute()):
             uses_by_path[suppression.baseline] = "the baseline of a suppression"
-    parent_place = _absolute_place(directory)
-    reasons_by_place = {
-        _absolute_place(run): use_reason
+    parent_location = _absolute_location(directory)
+    reasons_by_location = {
+        _absolute_location(run): use_reason
         for run, use_reason in uses_by_path.items()
         if run and _is_local(run) == _is_local(directory)
     }
     return {
         child_of(directory, path.name): use_reason
-        for (file_system_type, path), use_reason in reasons_by_place.items()
-        if (file_system_type, path.parent) == parent_place
+        for (file_system_type, path), use_reason in reasons_by_location.items()
+        if (file_system_type, path.parent) == parent_location
     }
 
 
@@ -190,7 +190,7 @@ def _is_local(path: str) -> bool:
     return "://" not in path or path.startswith("file://")
 
 
-def _absolute_place(path: str) -> tuple[str, PurePath]:
+def _absolute_location(path: str) -> tuple[str, PurePath]:
     """Return the type of the file system of ``path``, and the canonical path in that file system."""
     files, base_path = run_files(path)
     return files.type_name, Path(base_path).resolve() if _is_local(path) else PurePath(base_path)

@@ -1,8 +1,9 @@
 """Steps that free space on the disks of a run's bookies, and the refused steps.
 
 The steps come from findings about entry logs, and from the bytes of each bookie by class, summed batch by
-batch. Memory grows with the number of groups, not of rows. The gate (`auditor.actions.gate`) decides on each
-step. A step is refused if a hold forbids it, or if its finding is unconfirmed.
+batch. Memory grows with the number of distinct combinations that are summed, not with the number of rows. The
+gate (`auditor.actions.gate`) decides on each step. A step is refused if a hold forbids it, or if its finding
+is unconfirmed.
 """
 
 import json
@@ -70,7 +71,7 @@ class GroupedBytes:
 
 
 class LeakedBytes(NamedTuple):
-    """Number of ledgers without an owner on one bookie, their bytes, and the number of confirmed ones."""
+    """Number of ledgers without an owner on one bookie, their bytes, and how many of them are confirmed."""
 
     ledgers: int
     bytes: int
@@ -136,7 +137,7 @@ RECLAIMABLE_CHECK, PINNED_CHECK = "entry-log-reclaimable", "entry-log-pinned"
 
 _DELETION_RISK = "danger; deleted entry logs cannot be restored"
 _UNOWNED_NOTE = (
-    "none; the command only reads the run. Deleting a ledger is dangerous: it cannot be "
+    "no risk; the command only reads the run. Deleting a ledger is dangerous: it cannot be "
     "restored, and an owner that refers to it cannot open it"
 )
 _REWRITE_RISK = (
@@ -178,30 +179,35 @@ def space_steps(
 
 
 def _make_step(
-    permission: Permission,
+    step_permission: Permission,
     bookie_id: str,
     bytes: int,
     description: str,
     risk: str,
     make_command: Callable[[Allowed], str] | None = None,
 ) -> SpaceStep | RefusedSpace:
-    """Return a step, or a refusal if ``permission``, the gate's decision, does not permit it.
+    """Return a step, or a refusal if ``step_permission``, the gate's decision, does not permit it.
 
     ``make_command`` makes the step's command from the permission. None: the step has no command.
     """
-    if isinstance(permission, Refused):
-        hold_reasons = tuple(dict.fromkeys(hold.reason for hold in permission.holds))
+    if isinstance(step_permission, Refused):
+        hold_reasons = tuple(dict.fromkeys(hold.reason for hold in step_permission.holds))
         return RefusedSpace(
             bookie_id,
             bytes,
             description,
-            permission.kind,
-            permission.sentence,
-            permission.way_out,
+            step_permission.kind,
+            step_permission.sentence,
+            step_permission.way_out,
             hold_reasons,
         )
     return SpaceStep(
-        bookie_id, bytes, description, make_command(permission) if make_command else None, risk, permission
+        bookie_id,
+        bytes,
+        description,
+        make_command(step_permission) if make_command else None,
+        risk,
+        step_permission,
     )
 
 
@@ -235,7 +241,7 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
             evidence["bytes"],
             description,
             _DELETION_RISK,
-            lambda allowed: collect_command(allowed, url),
+            lambda step_permission: collect_command(step_permission, url),
         )
         return
     minor_percent, major_percent = (round(100 * evidence[f"{name}_threshold"]) for name in ("minor", "major"))
@@ -248,13 +254,13 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
         (
             "minor",
             f"minor {compaction_clause} less than {minor_percent} % is needed",
-            lambda allowed: compact_command(allowed, url, is_major=False),
+            lambda step_permission: compact_command(step_permission, url, is_major=False),
             _REWRITE_RISK,
         ),
         (
             "major",
             f"major {compaction_clause} {minor_percent} to {major_percent} % is needed",
-            lambda allowed: compact_command(allowed, url, is_major=True),
+            lambda step_permission: compact_command(step_permission, url, is_major=True),
             _REWRITE_RISK,
         ),
         ("stranded", unowned_clause, None, _THRESHOLD_RISK),
@@ -265,7 +271,7 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
 
 def _over_replicated_bytes(run: RunReader, bytes_by_bookie: Mapping[str, Mapping[str, int]]) -> Steps:
     description = (
-        "ledgers without the bookie in an ensemble are collected after a day of its uptime "
+        "after a day of uptime, the bookie's garbage collection removes ledgers that have it in no ensemble "
         "(gcOverreplicatedLedgerWaitTime); compaction then frees their bytes"
     )
     for name, bytes_by_class in bytes_by_bookie.items():
@@ -288,22 +294,27 @@ def _steps_of_leaks(run: RunReader) -> Steps:
     delete_permission = permit(run, ActionKind.DELETE_LEDGER, [])
     held_ledgers = run.holds.held_ledgers(ActionKind.DELETE_LEDGER)
     rows = rows.join(held_ledgers, [*LEDGER], join_type="left outer")
-    confirmed = pc.equal(rows["confidence"], str(Confidence.CONFIRMED))
+    is_confirmed = pc.equal(rows["confidence"], str(Confidence.CONFIRMED))
     # A ledger that is held counts as held, whether its finding is confirmed or not.
-    unconfirmed = pc.and_(pc.is_null(rows["why"]), pc.invert(confirmed))
-    reasons_column = pc.if_else(unconfirmed, pa.scalar(_UNCONFIRMED_NOTE), rows["why"])
+    is_unconfirmed = pc.and_(pc.is_null(rows["why"]), pc.invert(is_confirmed))
+    reasons_column = pc.if_else(is_unconfirmed, pa.scalar(_UNCONFIRMED_NOTE), rows["why"])
     rows = rows.set_column(rows.schema.get_field_index("why"), "why", reasons_column)
     grouped_rows = rows.group_by(["bookie_id", "why"], use_threads=False)
     for row in grouped_rows.aggregate([("bytes", "sum"), ("bytes", "count")]).to_pylist():
-        permission = delete_permission
+        step_permission = delete_permission
         if row["why"] is not None and isinstance(delete_permission, Allowed):
-            permission = Refused(ActionKind.DELETE_LEDGER, (), why=row["why"])
+            step_permission = Refused(ActionKind.DELETE_LEDGER, (), why=row["why"])
         description = (
-            f"{plural(row['bytes_count'], 'ledger has', 'ledgers have')} no owner (ledger-unowned): see "
-            f"the list; once deleted, collection and compaction free their bytes"
+            f"{plural(row['bytes_count'], 'ledger has', 'ledgers have')} no owner (ledger-unowned): see the "
+            "list; once ledgers are deleted, garbage collection and compaction free their bytes"
         )
         yield _make_step(
-            permission, row["bookie_id"], row["bytes_sum"], description, _UNOWNED_NOTE, lambda _: make_command
+            step_permission,
+            row["bookie_id"],
+            row["bytes_sum"],
+            description,
+            _UNOWNED_NOTE,
+            lambda _: make_command,
         )
 
 

@@ -20,7 +20,7 @@ BURST_SECONDS = 0.1
 
 
 class RateLimit:
-    """A token bucket that limits to ``rate`` units per second on average; 0 means no limit.
+    """A token bucket that limits its user to ``rate`` units per second on average; 0 means no limit.
 
     The bucket starts empty, so a whole read is never faster than its rate. A request may be larger than
     the bucket; it then waits longer.

@@ -21,8 +21,8 @@ from auditor.errors import UsageError, path_error
 StrPath = str | bytes | os.PathLike[str]
 
 # O_NONBLOCK opens a pipe without waiting for a writer. It does not affect a regular file.
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_KINDS = {
+_OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_FILE_KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a character device",
@@ -30,7 +30,7 @@ _KINDS = {
 }
 
 
-class _PlainError(OSError):
+class _ReasonError(OSError):
     strerror: str
 
     def __str__(self) -> str:
@@ -38,18 +38,18 @@ class _PlainError(OSError):
         return self.strerror
 
 
-class NotRegularError(_PlainError):
+class NotRegularError(_ReasonError):
     """The path is neither a regular file nor a directory; ``strerror`` says what it is."""
 
 
-class LongFileError(_PlainError):
+class LongFileError(_ReasonError):
     """The file is longer than the caller allows; ``strerror`` has the limit."""
 
 
 def open_descriptor(path: StrPath) -> tuple[int, os.stat_result]:
     """Open a regular file, and return its descriptor and status. The caller closes it. Raises OSError."""
     try:
-        descriptor = os.open(path, _FLAGS)
+        descriptor = os.open(path, _OPEN_FLAGS)
     except OSError as error:
         if error.errno == errno.ENXIO:  # the path is a socket
             require_regular(path)
@@ -107,7 +107,7 @@ def require_regular(path: StrPath) -> None:
 def _not_regular_error(path: StrPath, file_status: os.stat_result) -> OSError:
     if stat.S_ISDIR(file_status.st_mode):
         return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    file_kind = _KINDS.get(stat.S_IFMT(file_status.st_mode), "something else")
+    file_kind = _FILE_KINDS.get(stat.S_IFMT(file_status.st_mode), "something else")
     return NotRegularError(errno.EINVAL, f"{file_kind}, not a regular file", path)
 
 

@@ -93,7 +93,7 @@ def test_the_layout_is_assumed_where_the_rest_is_not_pulsars(
 ) -> None:
     store = open_store(change(dump).uri)
     kind, reason = choose_layout(store, store.cluster())
-    assert (kind, reason) == (LayoutKind.HIERARCHICAL, "no LAYOUT znode: hierarchical is assumed")
+    assert (kind, reason) == (LayoutKind.HIERARCHICAL, "no LAYOUT znode: the layout hierarchical is assumed")
 
 
 def test_doctor_does_not_warn(dump: Dump) -> None:

@@ -14,7 +14,7 @@ from auditor.errors import RunError
 from auditor.model.finding import Severity
 from auditor.model.views import UnreadBookie
 from auditor.notebook.run import open_run
-from auditor.runs.load_bookie import MAX_SHOWN_UNREAD, run_view
+from auditor.runs.load_bookie import MAX_SHOWN_UNREAD_BOOKIES, run_view
 from tests.reports.samples import report
 
 BOOKIE = {
@@ -50,7 +50,7 @@ def out(tmp_path: Path) -> Path:
 
 def test_the_most_needed_of_the_unread_bookies_are_named(out: Path) -> None:
     view = run_view(open_run(out))
-    assert len(view.unread) == MAX_SHOWN_UNREAD
+    assert len(view.unread) == MAX_SHOWN_UNREAD_BOOKIES
     assert view.unread[:3] == (
         UnreadBookie("bk-049:3181", "unread", "gone", 49),
         UnreadBookie("bk-099:3181", "unread", "gone", 49),

@@ -27,7 +27,7 @@
     [oxia.tls]
     ca = "ca.pem"
 
-    [bookies.tls]                       # then no connection to a bookie is plain
+    [bookies.tls]                       # this section means TLS for all bookies
     ca = "ca.pem"
     certificate = "auditor.pem"
     key = "auditor.key"
@@ -71,7 +71,7 @@ class _NotPickled:
 
     __slots__ = ()
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, pickle_protocol: Any) -> NoReturn:
         raise TypeError("credentials cannot be pickled; send the path of their file")
 
 
@@ -151,7 +151,7 @@ class BookieCredentials(_NotPickled):
 
 @dataclass(frozen=True, slots=True)
 class LedgerCredentials(_NotPickled):
-    """The password of the ledgers; None if none is configured."""
+    """The password of the ledgers. ``password`` is None if no password is configured."""
 
     password: str | None = field(default=None, repr=False)
 
@@ -197,68 +197,68 @@ def read_credentials(path: str | None) -> Credentials:
     oxia = file.top.section("oxia")
     bookies, ledgers = file.top.section("bookies"), file.top.section("ledgers")
     credentials = Credentials(
-        zookeeper=_zookeeper(zookeeper) if zookeeper else ZooKeeperCredentials(),
-        etcd=_etcd(etcd) if etcd else EtcdCredentials(),
-        oxia=_oxia(oxia) if oxia else OxiaCredentials(),
+        zookeeper=_zookeeper_credentials(zookeeper) if zookeeper else ZooKeeperCredentials(),
+        etcd=_etcd_credentials(etcd) if etcd else EtcdCredentials(),
+        oxia=_oxia_credentials(oxia) if oxia else OxiaCredentials(),
         ledgers=LedgerCredentials(ledgers.required_text("password", secret=True) if ledgers else None),
-        bookies=_bookies(bookies) if bookies else BookieCredentials(),
+        bookies=_bookie_credentials(bookies) if bookies else BookieCredentials(),
     )
     file.refuse_unread_keys()
     return credentials
 
 
-def _zookeeper(section: Section) -> ZooKeeperCredentials:
+def _zookeeper_credentials(section: Section) -> ZooKeeperCredentials:
     digest, sasl, tls = section.section("digest"), section.section("sasl"), section.section("tls")
     return ZooKeeperCredentials(
-        digest=_login(digest, allows_colon=False) if digest else None,
-        sasl=_sasl(sasl, "zookeeper") if sasl else None,
-        tls=_tls(tls, has_verification_keys=True) if tls else None,
+        digest=_read_login(digest, allows_colon=False) if digest else None,
+        sasl=_read_sasl(sasl, "zookeeper") if sasl else None,
+        tls=_read_tls(tls, has_verification_keys=True) if tls else None,
     )
 
 
-def _bookies(section: Section) -> BookieCredentials:
+def _bookie_credentials(section: Section) -> BookieCredentials:
     sasl, tls = section.section("sasl"), section.section("tls")
     return BookieCredentials(
         # Java's client does not verify host names by default, so many certificates have none.
-        tls=_tls(tls, has_verification_keys=True, check_hostname=False) if tls else None,
-        sasl=_sasl(sasl, "bookkeeper") if sasl else None,
+        tls=_read_tls(tls, has_verification_keys=True, check_hostname=False) if tls else None,
+        sasl=_read_sasl(sasl, "bookkeeper") if sasl else None,
     )
 
 
-def _etcd(section: Section) -> EtcdCredentials:
+def _etcd_credentials(section: Section) -> EtcdCredentials:
     tls = section.section("tls")
-    login = _login(section) if section.has_key("user") or section.has_key("password") else None
-    return EtcdCredentials(login, _tls(tls, has_verification_keys=False) if tls else None)
+    login = _read_login(section) if section.has_key("user") or section.has_key("password") else None
+    return EtcdCredentials(login, _read_tls(tls, has_verification_keys=False) if tls else None)
 
 
-def _oxia(section: Section) -> OxiaCredentials:
+def _oxia_credentials(section: Section) -> OxiaCredentials:
     token, tls = section.text("token", secret=True), section.section("tls")
     # gRPC refuses an invalid header with an error that repeats its value: the token.
     if token is not None and not (token.isascii() and token.isprintable()):
         section.raise_wrong_value(
             "token", "must not contain characters that a header cannot have, such as a line break"
         )
-    return OxiaCredentials(token, _tls(tls, has_verification_keys=False) if tls else None)
+    return OxiaCredentials(token, _read_tls(tls, has_verification_keys=False) if tls else None)
 
 
-def _login(section: Section, allows_colon: bool = True) -> Login:
+def _read_login(section: Section, allows_colon: bool = True) -> Login:
     login = Login(section.required_text("user"), section.required_text("password", secret=True))
     if not allows_colon and ":" in login.user:
         section.raise_wrong_value("user", "must not contain a colon: ZooKeeper reads user:password")
     return login
 
 
-def _sasl(section: Section, default_service: str) -> Sasl:
+def _read_sasl(section: Section, default_service: str) -> Sasl:
     mechanism = section.required_text("mechanism")
     if mechanism not in MECHANISMS:
         section.raise_wrong_value("mechanism", f"must be one of {', '.join(MECHANISMS)}")
     if mechanism == "DIGEST-MD5":
-        return Sasl(mechanism, _login(section), default_service)
+        return Sasl(mechanism, _read_login(section), default_service)
     service = section.text("service") or default_service
     return Sasl(mechanism, None, service, section.text("principal"))
 
 
-def _tls(section: Section, has_verification_keys: bool, check_hostname: bool = True) -> Tls:
+def _read_tls(section: Section, has_verification_keys: bool, check_hostname: bool = True) -> Tls:
     ca, certificate, key = section.file("ca"), section.file("certificate"), section.file("key")
     if key and not certificate:
         section.raise_wrong_value("key", "has no certificate; add certificate")

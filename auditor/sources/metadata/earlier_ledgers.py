@@ -131,7 +131,7 @@ def find_ledgers(table: str, file_names: Sequence[str]) -> EarlierLedgers:
 
 
 def earlier_pieces(
-    earlier: EarlierLedgers, start: bytes, end: bytes, columns: pa.Schema = LEDGERS
+    earlier_ledgers: EarlierLedgers, start: bytes, end: bytes, columns: pa.Schema = LEDGERS
 ) -> Iterator[EarlierPiece]:
     """Yield the rows of the earlier files piece by piece. The pieces cover the range ``start`` to ``end``.
 
@@ -142,12 +142,12 @@ def earlier_pieces(
     """
     pending_rows: pa.RecordBatch | None = None
     minimum_key = start
-    for rows in _batches(earlier, columns.names):
+    for rows in _batches(earlier_ledgers, columns.names):
         first_key, last_key = (key_bytes(rows["path"][row].as_py()) for row in (0, -1))
         is_ascending = pc.all(pc.less(rows["path"][:-1], rows["path"][1:]), min_count=0).as_py()
         if not (is_ascending and minimum_key <= first_key and last_key < end):
             raise RunError(
-                f"{earlier.table}: its rows are not in the order of their keys; audit without --since"
+                f"{earlier_ledgers.table}: its rows are not in the order of their keys; audit without --since"
             )
         if pending_rows is not None:
             yield EarlierPiece(start, first_key, pending_rows)
@@ -157,13 +157,13 @@ def earlier_pieces(
     yield EarlierPiece(start, end, pending_rows if pending_rows is not None else empty_batch)
 
 
-def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _batches(earlier_ledgers: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the reusable rows in batches. A row is reusable if its path belongs to its ledger id.
 
     No batch is empty or larger than a piece.
     """
-    for name, _ in earlier.files:
-        with open_earlier_file(earlier.table, name, LEDGERS) as file:
+    for name, _ in earlier_ledgers.files:
+        with open_earlier_file(earlier_ledgers.table, name, LEDGERS) as file:
             row_groups = range(file.num_row_groups)
             # One limit for the file, because a batch can span several small row groups.
             batch_row_bounds = [
@@ -207,7 +207,7 @@ class ComparableStore(Protocol):
     def history(self) -> History:
         """Return the identity of the store's history. Call `MetadataStore.cluster` first."""
 
-    def parts_since(self, earlier: EarlierLedgers, part_count: int) -> list[Part]:
+    def parts_since(self, earlier_ledgers: EarlierLedgers, part_count: int) -> list[Part]:
         """Cut the ledgers into parts, as `MetadataStore.parts` does.
 
         Each part begins at the first key of a file of the earlier run.

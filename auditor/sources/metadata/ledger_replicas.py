@@ -32,15 +32,15 @@ def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.Li
     sorted_bookies = sorted(range(len(columns.bookies)), key=columns.bookies.__getitem__)
     rank_by_bookie = np.empty(len(sorted_bookies), np.int64)
     rank_by_bookie[sorted_bookies] = np.arange(len(sorted_bookies))
-    member_of_seat = rank_by_bookie[columns.members]
+    member_ranks = rank_by_bookie[columns.members]
     ensemble_sizes = columns.member_counts
     ledger_of_segment = np.repeat(np.arange(ledger_count), columns.segment_counts)
     segment = np.repeat(np.arange(len(ensemble_sizes)), ensemble_sizes)
     first_positions = np.cumsum(ensemble_sizes) - ensemble_sizes
-    position_in_segment = np.arange(len(member_of_seat)) - first_positions[segment]
+    position_in_segment = np.arange(len(member_ranks)) - first_positions[segment]
     # Sort the seats of each ledger by bookie, so that those of one bookie are adjacent and in order.
-    key_factor = len(sorted_bookies) or 1
-    sort_keys = ledger_of_segment[segment] * key_factor + member_of_seat
+    ledger_key_factor = len(sorted_bookies) or 1
+    sort_keys = ledger_of_segment[segment] * ledger_key_factor + member_ranks
     member_order = np.argsort(sort_keys, kind="stable")
     sort_keys, segment = sort_keys[member_order], segment[member_order]
     ledger = ledger_of_segment[segment]
@@ -49,7 +49,7 @@ def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.Li
     replica_groups = fold_positions(
         EnsemblePositions(
             ledger=ledger,
-            member=member_of_seat[member_order],
+            member=member_ranks[member_order],
             first=columns.segment_firsts[segment],
             last=last_judged_entry[segment],
             index=position_in_segment[member_order],
@@ -62,7 +62,7 @@ def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.Li
     is_in_open_segment = has_open_end[segment]
     if is_in_open_segment.any():
         depends_on_open_end |= np.isin(
-            replica_groups.ledger * key_factor + replica_groups.member, sort_keys[is_in_open_segment]
+            replica_groups.ledger * ledger_key_factor + replica_groups.member, sort_keys[is_in_open_segment]
         )
     bookie_names = pa.array([columns.bookies[bookie_number] for bookie_number in sorted_bookies], pa.string())
     replica_values = pa.StructArray.from_arrays(

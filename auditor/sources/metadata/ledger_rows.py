@@ -40,18 +40,18 @@ def metadata_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
     """
     is_unread = columns.format == 0
     return {
-        "rules": _rules(columns),
+        "rules": _rules_array(columns),
         **damage_arrays(columns),
         **{name: pa.array(getattr(columns, name), mask=is_unread) for name in _NUMBER_COLUMNS},
         "state": name_column(STATE_NAMES, columns.state),
         "digest_type": name_column(DIGEST_NAMES, columns.digest_type),
         "metadata_ctime": pa.array(columns.ctime, mask=~columns.has_ctime),
         "custom_metadata": pa.MapArray.from_arrays(
-            _offsets(columns.custom_counts),
+            _list_offsets(columns.custom_counts),
             name_column(columns.key_names, columns.custom_keys),
             columns.custom_values,
         ),
-        "segments": _segments(columns),
+        "segments": _segments_array(columns),
     }
 
 
@@ -67,16 +67,16 @@ def damage_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
     }
 
 
-def name_column(name_values: Sequence[str | None], places: Longs) -> pa.Array:
-    """Return a column of names. ``places`` has the index in ``name_values`` for each row.
+def name_column(name_values: Sequence[str | None], name_positions: Longs) -> pa.Array:
+    """Return a column of names. ``name_positions`` has the index in ``name_values`` for each row.
 
     >>> name_column(["ok", None], np.array([0, 1, 0])).to_pylist()
     ['ok', None, 'ok']
     """
-    return pa.array(name_values, pa.string()).take(pa.array(places))
+    return pa.array(name_values, pa.string()).take(pa.array(name_positions))
 
 
-def _rules(columns: LedgerColumns) -> pa.Array:
+def _rules_array(columns: LedgerColumns) -> pa.Array:
     rule_counts = np.zeros(len(columns.format), np.int64)
     for ledger_row, rules in columns.rules.items():
         rule_counts[ledger_row] = len(rules)
@@ -84,19 +84,19 @@ def _rules(columns: LedgerColumns) -> pa.Array:
     rule_values = pa.array(
         [{"rule": rule.rule, "reason": rule.reason} for rule in broken_rules], BROKEN_RULE_TYPE
     )
-    return pa.ListArray.from_arrays(_offsets(rule_counts), rule_values)
+    return pa.ListArray.from_arrays(_list_offsets(rule_counts), rule_values)
 
 
-def _segments(columns: LedgerColumns) -> pa.Array:
+def _segments_array(columns: LedgerColumns) -> pa.Array:
     member_names = name_column(columns.bookies, columns.members)
-    ensembles = pa.ListArray.from_arrays(_offsets(columns.member_counts), member_names)
+    ensembles = pa.ListArray.from_arrays(_list_offsets(columns.member_counts), member_names)
     segments = pa.StructArray.from_arrays(
         [pa.array(columns.segment_firsts), ensembles], fields=list(SEGMENT_TYPE)
     )
-    return pa.ListArray.from_arrays(_offsets(columns.segment_counts), segments)
+    return pa.ListArray.from_arrays(_list_offsets(columns.segment_counts), segments)
 
 
-def _offsets(list_lengths: Longs) -> pa.Array:
+def _list_offsets(list_lengths: Longs) -> pa.Array:
     return pa.array(offsets_of(list_lengths).astype(np.int32))
 
 
@@ -122,8 +122,8 @@ LEDGERS = schema_of(
         "ok, broken (the metadata breaks a rule), unreadable, misplaced (not a ledger's path) or gap "
         "(not listed)",
     ),
-    ("low", pa.int64(), "for misplaced and gap: least ledger id that may exist there; null: none"),
-    ("high", pa.int64(), "for misplaced and gap: greatest ledger id that may exist there"),
+    ("low", pa.int64(), "for misplaced and gap: smallest ledger id that may be there; null: no ledger"),
+    ("high", pa.int64(), "for misplaced and gap: largest ledger id that may be there"),
     ("rules", pa.list_(BROKEN_RULE_TYPE), "rules that the metadata breaks"),
     ("undecidable", pa.bool_(), "whether the metadata fails to show which bookie should hold which entries"),
     (
@@ -138,7 +138,7 @@ LEDGERS = schema_of(
     ("ensemble_size", pa.int32(), "number of bookies in each ensemble"),
     ("write_quorum", pa.int32(), "copies that a write is sent to"),
     ("ack_quorum", pa.int32(), "copies needed for an acknowledgement to the writer"),
-    ("last_entry_id", pa.int64(), "last entry of a closed ledger; -1: the ledger has none, or is not closed"),
+    ("last_entry_id", pa.int64(), "last entry of a closed ledger; -1: it has no entry, or is not closed"),
     ("length", pa.int64(), "payload bytes of a closed ledger"),
     (
         "digest_type",
@@ -193,14 +193,14 @@ The name of that layout follows.
 MAX_ENTRY = 1 << 50
 """Largest entry id to accept: a million entries per second for thirty years.
 
-The computation of expected entries refuses ids of eight times this number or more.
+The computation of expected entries fails for ids of eight times this number or more.
 """
 
 # With these broken rules it is still clear which bookies should hold which entries.
 _HARMLESS_RULES = {"segment-gap"}
 
 _STATUS_OK, _STATUS_RULE_BROKEN, _STATUS_UNREADABLE = range(3)
-_STATUS = LISTED
+_STATUS_NAMES = LISTED
 
 
 def ledger_rows(
@@ -218,15 +218,15 @@ def ledger_rows(
     paths_by_row = {
         row: classify(layout, paths[row][root_length:]) for row in np.flatnonzero(ids < 0).tolist()
     }
-    scopes = np.zeros(len(ids), np.int64)
+    scope_ids = np.zeros(len(ids), np.int64)
     for row, classified_path in paths_by_row.items():
         if classified_path.kind == "ledger":
-            ids[row], scopes[row] = classified_path.ledger_id or 0, classified_path.scope_id or 0
+            ids[row], scope_ids[row] = classified_path.ledger_id or 0, classified_path.scope_id or 0
     misplaced_rows = [row for row, place in paths_by_row.items() if place.kind == "malformed"]
     is_ledger = np.ones(len(ids), bool)
     is_ledger[[row for row, place in paths_by_row.items() if place.kind != "ledger"]] = False
     ledgers = np.flatnonzero(is_ledger)
-    ledger_columns = _decode_rows(batch, paths, ledgers, ids, scopes, schema)
+    ledger_columns = _decode_rows(batch, paths, ledgers, ids, scope_ids, schema)
     rows = [rows_of_columns(schema, len(ledgers), ledger_columns)]
     if misplaced_rows:
         rows.append(
@@ -235,38 +235,38 @@ def ledger_rows(
             )
         )
     if batch.gaps:
-        rows.append(rows_of_columns(schema, len(batch.gaps), _gaps(batch, root_length, layout)))
+        rows.append(rows_of_columns(schema, len(batch.gaps), _gap_columns(batch, root_length, layout)))
     return rows[0] if len(rows) == 1 else pa.concat_batches(rows)
 
 
 def _decode_rows(
-    batch: ZnodeBatch, paths: TextColumn, positions: Longs, ids: Longs, scopes: Longs, schema: pa.Schema
+    batch: ZnodeBatch, paths: TextColumn, positions: Longs, ids: Longs, scope_ids: Longs, schema: pa.Schema
 ) -> dict[str, Any]:
     columns = decode_batch(ByteColumn.from_values(batch.data).take_rows(positions))
     _refuse_endless(columns)
     row_status = np.full(len(positions), _STATUS_OK)
     row_status[list(columns.rules)] = _STATUS_RULE_BROKEN
     row_status[list(columns.damage)] = _STATUS_UNREADABLE
-    arrays: dict[str, Any] = {
-        "scope_id": scopes[positions],
+    column_arrays: dict[str, Any] = {
+        "scope_id": scope_ids[positions],
         "ledger_id": ids[positions],
         # The path of a ledger is always ASCII.
         "path": paths.octets.take_rows(positions).arrow().cast(pa.string()),
         **_change_columns(batch, positions),
-        "status": name_column(_STATUS, row_status),
+        "status": name_column(_STATUS_NAMES, row_status),
         **damage_arrays(columns),
     }
     if "value" in schema.names:
-        return arrays | {
+        return column_arrays | {
             **metadata_arrays(columns),
             "value": ByteColumn.from_values(batch.data).take_rows(positions).arrow(),
         }
     if "replicas" not in schema.names:
-        return arrays
+        return column_arrays
     is_undecidable = row_status == _STATUS_UNREADABLE
     for row, rules in columns.rules.items():
         is_undecidable[row] |= any(rule.rule not in _HARMLESS_RULES for rule in rules)
-    return arrays | {
+    return column_arrays | {
         "undecidable": is_undecidable,
         **metadata_arrays(columns),
         "replicas": replicas(columns, is_undecidable),
@@ -290,29 +290,32 @@ def _change_columns(batch: ZnodeBatch, positions: Longs) -> dict[str, Any]:
     return {
         "version": batch.version[positions],
         "changes": pa.array(changes, mask=changes == UNKNOWN_COUNT),
-        "ctime": _times(batch.ctime[positions]),
-        "mtime": _times(batch.mtime[positions]),
+        "ctime": _nullable_time_array(batch.ctime[positions]),
+        "mtime": _nullable_time_array(batch.mtime[positions]),
     }
 
 
-def _times(times_ms: Longs) -> pa.Array:
+def _nullable_time_array(times_ms: Longs) -> pa.Array:
     return pa.array(times_ms, mask=times_ms == NO_TIME)
 
 
 def _misplaced_rows(
-    batch: ZnodeBatch, paths: TextColumn, rows: list[int], places: Mapping[int, ClassifiedPath]
+    batch: ZnodeBatch, paths: TextColumn, rows: list[int], classified_paths: Mapping[int, ClassifiedPath]
 ) -> dict[str, Any]:
     return {
-        "scope_id": [_scope_of(places[row]) for row in rows],
-        "ledger_id": [places[row].ledger_id for row in rows],
+        "scope_id": [_scope_of(classified_paths[row]) for row in rows],
+        "ledger_id": [classified_paths[row].ledger_id for row in rows],
         "path": [paths[row] for row in rows],
         **_change_columns(batch, np.array(rows, np.int64)),
         "status": LedgerStatus.MISPLACED,
-        "low": [places[row].low for row in rows],
-        "high": [places[row].high for row in rows],
+        "low": [classified_paths[row].low for row in rows],
+        "high": [classified_paths[row].high for row in rows],
         "undecidable": True,
         # The other layout that keeps a ledger at this path; null without one.
-        "damage": [layout and f"{PATH_OF_LAYOUT}{layout}" for layout in (places[row].layout for row in rows)],
+        "damage": [
+            layout and f"{PATH_OF_LAYOUT}{layout}"
+            for layout in (classified_paths[row].layout for row in rows)
+        ],
     }
 
 
@@ -325,7 +328,7 @@ def _scope_of(classified_path: ClassifiedPath) -> int | None:
     )
 
 
-def _gaps(batch: ZnodeBatch, root_length: int, layout: LayoutKind) -> dict[str, Any]:
+def _gap_columns(batch: ZnodeBatch, root_length: int, layout: LayoutKind) -> dict[str, Any]:
     gap_paths = [unread_path(layout, path[root_length:]) for path, _ in batch.gaps]
     return {
         "scope_id": [_scope_of(classified_path) for classified_path in gap_paths],

@@ -70,9 +70,9 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
             for batch in store.read(part):
                 gaps += batch.gaps
                 for other_path in sorted(layout_of_other_path.keys() & set(batch.paths)):
-                    kind = layout_of_other_path[other_path].value
+                    layout_name = layout_of_other_path[other_path].value
                     misplaced_note += (
-                        f"; {other_path} exists, its path in layout {kind} (see metadata-misplaced)"
+                        f"; {other_path} exists, its path in layout {layout_name} (see metadata-misplaced)"
                     )
                 if path in batch.paths:
                     return _stored_ledger(store, batch, batch.paths.index(path), ledger)
@@ -184,10 +184,10 @@ def _paths_of_other_layouts(root: str, layout: LayoutKind, ledger: LedgerId) -> 
     if ledger.scope or layout is LayoutKind.ETCD:
         return {}
     expected_path = to_path(layout, ledger.id)
-    layout_of_relative_path = {to_path(kind, ledger.id): kind for kind in _TREE_LAYOUTS}
+    layout_of_relative_path = {to_path(layout_name, ledger.id): layout_name for layout_name in _TREE_LAYOUTS}
     return {
-        f"{root}/{relative_path}": kind
-        for relative_path, kind in layout_of_relative_path.items()
+        f"{root}/{relative_path}": layout_name
+        for relative_path, layout_name in layout_of_relative_path.items()
         if relative_path != expected_path
     }
 
@@ -214,6 +214,10 @@ def _stored_ledger(store: MetadataStore, batch: ZnodeBatch, row: int, ledger: Le
         metadata = ledger_metadata.parse(batch.data[row], ctime)
     except DecodeError as error:
         damage = str(error)
-    rules = tuple(f"{rule.rule}: {rule.reason}" for rule in broken_rules(metadata)) if metadata else ()
+    rule_texts = (
+        tuple(f"{broken_rule.rule}: {broken_rule.reason}" for broken_rule in broken_rules(metadata))
+        if metadata
+        else ()
+    )
     version = int(batch.version[row])
-    return StoredLedger(ledger, batch.paths[row], version, ctime, mtime, metadata, damage, rules)
+    return StoredLedger(ledger, batch.paths[row], version, ctime, mtime, metadata, damage, rule_texts)

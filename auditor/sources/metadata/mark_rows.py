@@ -59,13 +59,13 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
         relative_path = path[root_length:]
         mark_row = {"path": path, "version": version, "mtime": mtime, "misplaced": False}
         if relative_path.startswith(ledger_path.LOCKS_PATH + "/"):
-            rows.append({**mark_row, **_lock(relative_path, znode_data), "ctime": ctime})
+            rows.append({**mark_row, **_lock_columns(relative_path, znode_data), "ctime": ctime})
         elif (classified_path := ledger_path.classify_mark(relative_path)).kind in (
             "mark",
             "misplaced",
             "malformed",
         ):
-            rows.append({**mark_row, **_mark(classified_path, znode_data)})
+            rows.append({**mark_row, **_mark_columns(classified_path, znode_data)})
         elif (
             classified_path.kind == "inner"
             and relative_path != ledger_path.MARKS_PATH
@@ -82,7 +82,7 @@ def _nullable_times(times_ms: NDArray[np.int64]) -> list[int | None]:
     return [None if time_ms == NO_TIME else time_ms for time_ms in times_ms.tolist()]
 
 
-def _mark(classified_path: ledger_path.MarkPath, znode_data: bytes) -> dict[str, Any]:
+def _mark_columns(classified_path: ledger_path.MarkPath, znode_data: bytes) -> dict[str, Any]:
     mark_row: dict[str, Any] = {
         "kind": MarkRow.MARK,
         "ledger_id": classified_path.ledger_id,
@@ -97,7 +97,7 @@ def _mark(classified_path: ledger_path.MarkPath, znode_data: bytes) -> dict[str,
     return {**mark_row, "replicas": list(mark.replicas), "ctime": mark.ctime}
 
 
-def _lock(relative_path: str, znode_data: bytes) -> dict[str, Any]:
+def _lock_columns(relative_path: str, znode_data: bytes) -> dict[str, Any]:
     lock_row: dict[str, Any] = {"kind": MarkRow.LOCK, "ledger_id": ledger_path.lock_from_path(relative_path)}
     if lock_row["ledger_id"] is None:
         return {**lock_row, "damage": "the name of a lock has no ledger id"}

@@ -48,7 +48,7 @@ A file with a larger unpacked size is not metadata.
 _STEP_BYTES = 4096  # packed bytes to decode at a time; damage loses the output of one step
 _TAIL_BYTES = 64  # the last packed bytes, with the checksum, are decoded one by one
 
-_MAGICS = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
+_COMPRESSION_BY_MAGIC = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
 
 
 def packing(first_bytes: bytes) -> str | None:
@@ -58,7 +58,11 @@ def packing(first_bytes: bytes) -> str | None:
     ('gzip', None)
     """
     return next(
-        (compression for magic_bytes, compression in _MAGICS.items() if first_bytes.startswith(magic_bytes)),
+        (
+            compression
+            for magic_bytes, compression in _COMPRESSION_BY_MAGIC.items()
+            if first_bytes.startswith(magic_bytes)
+        ),
         None,
     )
 
@@ -81,7 +85,7 @@ def max_unpacked_bytes(packed_bytes: int) -> int:
 class _SmallStepReader(io.RawIOBase):
     """A packed file, read in small steps.
 
-    A decoder that finds damage loses the output of its current step. Small steps keep more of it.
+    A decoder that finds damage loses the output of its current step. With small steps, less output is lost.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,7 +109,10 @@ class _SmallStepReader(io.RawIOBase):
 
 
 class UnpackedFile(io.RawIOBase):
-    """The unpacked content of a file that is packed with ``kind`` (gzip or zstd). It ends at any damage."""
+    """The unpacked content of a file that is packed with ``kind`` (gzip or zstd).
+
+    It ends at the first damage.
+    """
 
     def __init__(self, path: Path, kind: str) -> None:
         super().__init__()
@@ -133,10 +140,10 @@ class UnpackedFile(io.RawIOBase):
             except OSError as error:
                 self.damage = f"the {self.kind} stream is cut or damaged ({error})"
                 self._pending_bytes = self._read_bytewise()
-        chunk = self._pending_bytes[: len(target_view)]
-        self._pending_bytes = self._pending_bytes[len(chunk) :]
-        target_view[: len(chunk)] = chunk
-        return len(chunk)
+        next_bytes = self._pending_bytes[: len(target_view)]
+        self._pending_bytes = self._pending_bytes[len(next_bytes) :]
+        target_view[: len(next_bytes)] = next_bytes
+        return len(next_bytes)
 
     def _read_bytewise(self) -> bytes:
         """Read the bytes between the last whole piece and the damage one by one, and return them."""
@@ -176,11 +183,11 @@ def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader
             file.seek(offset)
             yield file, None
         return
-    unpacked = UnpackedFile(path, kind)
-    with io.BufferedReader(unpacked, UNPACK_STEP_BYTES) as reader:
+    unpacked_file = UnpackedFile(path, kind)
+    with io.BufferedReader(unpacked_file, UNPACK_STEP_BYTES) as reader:
         while offset and (read_length := len(reader.read(min(offset, UNPACK_STEP_BYTES)))):
             offset -= read_length
-        yield reader, unpacked
+        yield reader, unpacked_file
 
 
 def unpacked_size(path: Path) -> int:
@@ -192,10 +199,10 @@ def unpacked_size(path: Path) -> int:
     if packing_of(path) is None:
         return path.stat().st_size
     size = 0
-    with open_packed(path) as (file, unpacked):
+    with open_packed(path) as (file, unpacked_file):
         while read_length := len(file.read(UNPACK_STEP_BYTES)):
             size += read_length
-    return size + (unpacked is not None and unpacked.damage is not None)
+    return size + (unpacked_file is not None and unpacked_file.damage is not None)
 
 
 HEAD_BYTES = 4096
@@ -212,12 +219,12 @@ class FileKind(NamedTuple):
     advice: str | None = None
 
 
-_DIRECTORY = "zk-snapshot:///DIRECTORY?root=/ledgers reads its directory"
+_DIRECTORY_ADVICE = "zk-snapshot:///DIRECTORY?root=/ledgers reads its directory"
 _UNPACK_ADVICE = "unpack it first"
 BBOLT = FileKind("a bbolt database, the format of etcd", "etcd-snapshot:///FILE?scope=/ledgers reads it")
 _KINDS_BY_MAGIC: tuple[tuple[int, bytes, FileKind], ...] = (
-    (0, b"ZKSN", FileKind("a ZooKeeper snapshot", _DIRECTORY)),
-    (0, b"ZKLG", FileKind("a ZooKeeper transaction log", _DIRECTORY)),
+    (0, b"ZKSN", FileKind("a ZooKeeper snapshot", _DIRECTORY_ADVICE)),
+    (0, b"ZKLG", FileKind("a ZooKeeper transaction log", _DIRECTORY_ADVICE)),
     (16, b"\xed\xda\x0c\xed", BBOLT),
     (0, b"PAR1", FileKind("a Parquet file")),
     (0, b"SQLite format 3\0", FileKind("an SQLite database")),
@@ -228,7 +235,7 @@ _KINDS_BY_MAGIC: tuple[tuple[int, bytes, FileKind], ...] = (
     (257, b"ustar", FileKind("a tar archive", _UNPACK_ADVICE)),
 )
 _BINARY_KINDS = frozenset(kind for _, _, kind in _KINDS_BY_MAGIC)
-_DUMP = FileKind("a dump", "dump:///FILE?root=/ledgers reads it")
+_DUMP_KIND = FileKind("a dump", "dump:///FILE?root=/ledgers reads it")
 
 
 def kind_of_bytes(first_bytes: bytes) -> FileKind:
@@ -243,7 +250,7 @@ def kind_of_bytes(first_bytes: bytes) -> FileKind:
         if first_bytes[offset : offset + len(magic_bytes)] == magic_bytes:
             return kind
     if first_bytes.startswith(b'{"path"'):
-        return _DUMP
+        return _DUMP_KIND
     first_text = first_bytes.decode("utf-8", "ignore")
     # The head may end within a character of up to four bytes.
     if len(first_text.encode()) < len(first_bytes) - 3 or any(
@@ -271,15 +278,15 @@ def file_kind(path: Path) -> FileKind:
             )
         return FileKind("a directory")
     try:
-        with open_packed(path) as (file, unpacked):
+        with open_packed(path) as (file, unpacked_file):
             kind = kind_of_bytes(file.read(HEAD_BYTES))
     except NotRegularError as error:
         return FileKind(error.strerror)
-    if unpacked is None:
+    if unpacked_file is None:
         return kind
-    if unpacked.damage and kind.kind_text == "empty":
-        return FileKind(f"packed with {unpacked.kind}, and cut or damaged before its first byte")
-    return kind._replace(kind_text=f"{kind.kind_text}, packed with {unpacked.kind}")
+    if unpacked_file.damage and kind.kind_text == "empty":
+        return FileKind(f"packed with {unpacked_file.kind}, and cut or damaged before its first byte")
+    return kind._replace(kind_text=f"{kind.kind_text}, packed with {unpacked_file.kind}")
 
 
 def wrong_kind_text(expected_kind: str, path: Path, default_advice: str) -> str:

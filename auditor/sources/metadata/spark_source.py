@@ -203,7 +203,7 @@ class StorePartition(InputPartition):
 
 @dataclass(frozen=True)
 class StoreReader(DataSourceReader):
-    """A reader of one tree. Spark pickles the reader, so that it has only plain values. Tasks connect."""
+    """A reader of one tree. Spark pickles the reader, so it has only plain values. Tasks open connections."""
 
     uri: str
     layout: LayoutKind | None

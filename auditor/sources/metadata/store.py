@@ -157,10 +157,10 @@ def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeB
     >>> [batch.gaps for batch in znode_batches([Znode("/a", b"", 1, 1, 5, 5, 0, 0), ("/b", "cut off")])]
     [[('/b', 'cut off')]]
     """
-    iterator = iter(records)
-    while chunk := list(islice(iterator, BATCH_ZNODES)):
-        gaps = [gap for gap in chunk if not isinstance(gap, Znode)]
-        yield ZnodeBatch.from_znodes([znode for znode in chunk if isinstance(znode, Znode)], gaps)
+    record_iterator = iter(records)
+    while record_chunk := list(islice(record_iterator, BATCH_ZNODES)):
+        gaps = [gap for gap in record_chunk if not isinstance(gap, Znode)]
+        yield ZnodeBatch.from_znodes([znode for znode in record_chunk if isinstance(znode, Znode)], gaps)
 
 
 class Tree(StrEnum):
@@ -298,7 +298,7 @@ class MetadataStore(Protocol):
 
 @runtime_checkable
 class OnePathStore(Protocol):
-    """A store that can read one path alone. Running stores can."""
+    """A store that can read one path alone. All running stores are of this kind."""
 
     def part_of_path(self, path: str) -> Part:
         """Return a part with only the znode or key at an absolute path. Call `cluster` first."""
@@ -379,7 +379,7 @@ def tree_of(below_root: str) -> Tree | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCount:
-    """A number of ledgers. In etcd it counts all scopes, elsewhere scope 0. ``is_exact``: no estimate."""
+    """A number of ledgers: in etcd of all scopes, elsewhere of scope 0. If not ``is_exact``, an estimate."""
 
     ledgers: int
     is_exact: bool

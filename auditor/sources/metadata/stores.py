@@ -193,11 +193,11 @@ def probe_servers(uri: str | MetadataUri, options: StoreOptions) -> list[Server]
 
 
 def _load(name: str) -> Callable[..., Any]:
-    module, _, function = name.partition(":")
-    implementation: Callable[..., Any] = getattr(
-        import_module(f"auditor.sources.metadata.{module}"), function
+    module, _, function_name = name.partition(":")
+    probe_function: Callable[..., Any] = getattr(
+        import_module(f"auditor.sources.metadata.{module}"), function_name
     )
-    return implementation
+    return probe_function
 
 
 def store_options(options: AuditOptions) -> StoreOptions:
@@ -239,19 +239,19 @@ def source_options(
     """
     slot_limit = max_slots(spark)
     # The executors of a new session may not have started yet.
-    default_slots = max(running_slots(spark), spark.sparkContext.defaultParallelism)
+    slot_count = max(running_slots(spark), spark.sparkContext.defaultParallelism)
     store = store_options(options)
-    settings = {
+    source_settings = {
         **asdict(replace(store, rate_limit=store.rate_limit / max_task_attempts(spark))),
-        "parts": default_slots if slot_limit is None else slot_limit * options.parts_per_core,
+        "parts": slot_count if slot_limit is None else slot_limit * options.parts_per_core,
         "at_once": slot_limit,
         **named_options,
     }
     if pinned_nodes is not None and pinned_nodes.revision is not None:
-        settings |= {"revision": pinned_nodes.revision, "revision_time": pinned_nodes.scan_time}
+        source_settings |= {"revision": pinned_nodes.revision, "revision_time": pinned_nodes.scan_time}
     return {
         option_key: str(option_value)
-        for option_key, option_value in settings.items()
+        for option_key, option_value in source_settings.items()
         if option_value is not None
     }
 
@@ -285,8 +285,8 @@ def _layout_of_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[Layou
             "no LAYOUT znode, as in every store of Pulsar: the layout is hierarchical",
         )
     if znode is None:
-        layout_source = "taken from the URI" if uri_layout else "hierarchical is assumed"
-        return uri_layout or LayoutKind.HIERARCHICAL, f"no LAYOUT znode: {layout_source}"
+        layout_source = "is that of the URI" if uri_layout else "hierarchical is assumed"
+        return uri_layout or LayoutKind.HIERARCHICAL, f"no LAYOUT znode: the layout {layout_source}"
     try:
         kind = layout_codec.decode(znode.data).kind
     except (DecodeError, RuleError) as error:

@@ -264,7 +264,7 @@ def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
         return None
     if NOBODY in owner_texts:
         if {*owner_texts} != {NOBODY}:
-            raise UsageError(f"--owners {NOBODY}: excludes any other --owners; drop one of them")
+            raise UsageError(f"--owners {NOBODY}: excludes any other --owners; remove one of them")
         return ()
     return tuple(dict.fromkeys(parse_owners_uri(text) for text in owner_texts))
 
@@ -330,8 +330,8 @@ OWNERS = schema_of(
     ("stale", pa.bool_(), "whether a newer reference may be in the last entry of the cursor's ledger"),
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("mark_delete_ledger_id", pa.int64(), "for a cursor: ledger of the acknowledged position in its znode"),
-    ("mark_delete_entry_id", pa.int64(), "for a cursor: entry of the acknowledged position; -1: none"),
-    ("compression", pa.string(), "compression of the value, or none"),
+    ("mark_delete_entry_id", pa.int64(), "for a cursor: entry of the acknowledged position; -1: no entry"),
+    ("compression", pa.string(), "compression of the value; none: not compressed; null: its kind never is"),
     ("mzxid", pa.int64(), "transaction (ZooKeeper) or revision (etcd) of the last change of the value"),
     ("ctime", pa.int64(), "time when the znode was created, ms; null if the store keeps no times (etcd)"),
     ("mtime", pa.int64(), "time when the znode last changed, ms; null if the store keeps no times (etcd)"),
@@ -396,5 +396,5 @@ def _owner_row(
     )
 
 
-def _known_time(value: int) -> int | None:
-    return None if value == NO_TIME else value
+def _known_time(time_ms: int) -> int | None:
+    return None if time_ms == NO_TIME else time_ms

@@ -5,8 +5,8 @@ Each kind of reference comes from:
     data             the list of a topic's ledgers; borrowed if the topic is a shadow topic
     cursor           a subscription; one row without a ledger if the subscription has none
     delayed-bucket   properties of a subscription
-    compacted        a property of the subscription ``__compaction``. If it has a cursor ledger,
-                     its last entry may have a newer reference
+    compacted        a property of the subscription ``__compaction``. If the subscription has a cursor
+                     ledger, the last entry of that ledger may have a newer reference
     schema           every version of a schema
     log-segment, log-allocation   the znodes of a DistributedLog
 """

@@ -45,10 +45,10 @@ class OwnerSource(NamedSource):
             UsageError: no ``owners``, an unknown option, or an invalid value.
         """
         settings = dict(self.options)
-        limits = reading_options(self.name(), settings, ("owners",))
+        read_options = reading_options(self.name(), settings, ("owners",))
         if not settings.get("owners"):
             raise UsageError(f"{self.name()}: give the option owners, such as pulsar:zk://host:2181")
-        return OwnerReader(parse_owners_uris(settings["owners"]), limits, self.decodes_values)
+        return OwnerReader(parse_owners_uris(settings["owners"]), read_options, self.decodes_values)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "version", "mode", "trouble"),
+    ("answer", "version", "mode", "failure_reason"),
     [
         (
             b"srvr is not executed because it is not in the whitelist.\n",
@@ -80,7 +80,7 @@ def test_a_port_that_speaks_tls_is_only_knocked_at(tmp_path: Path) -> None:
     file.chmod(0o600)
     with answering(b"") as (host, asked):
         [found] = probe_servers(f"zk://{host}/ledgers", StoreOptions(credentials=str(file)))
-    assert (found.is_reached, found.failure_reason) == (True, "srvr is not sent over TLS")
+    assert (found.is_reached, found.failure_reason) == (True, "the command srvr is not sent over TLS")
     assert asked == [b""]
 
 

@@ -96,10 +96,13 @@ class LineStore(SavedStore[WholeDump]):
         return tree_of(path[len(self.root) + 1 :])
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Return equal byte ranges. A line belongs to the range in which it begins."""
+        """Cut the file into ``part_count`` equal byte ranges.
+
+        A line belongs to the range in which it begins.
+        """
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
-        dump_bytes = self._size
+        dump_bytes = self._unpacked_size
         if self._is_packed():
             part_count = min(part_count, PACKED_PARTS)
         part_bytes = max(1, -(-dump_bytes // max(1, part_count)))
@@ -134,7 +137,7 @@ class LineStore(SavedStore[WholeDump]):
         gaps: list[tuple[str, str]] = []
         newest_record: Znode | None = None
         record: Znode | tuple[str, str] | None = None
-        frame, dump_bytes = Frame(), self._size
+        frame, dump_bytes = Frame(), self._unpacked_size
         for record in self._read_records(0, dump_bytes, frame):
             if not isinstance(record, Znode):
                 gaps.append(record)
@@ -178,8 +181,10 @@ class LineStore(SavedStore[WholeDump]):
         return None
 
     @cached_property
-    def _size(self) -> int:
-        """Return the size of the unpacked lines, in bytes. The result is one larger if the file is damaged.
+    def _unpacked_size(self) -> int:
+        """Return the size of the unpacked lines, in bytes.
+
+        For a damaged file, return one byte more, so that a reader of all these bytes reaches the damage.
 
         For a packed file, the method unpacks the whole file, but only once for all trees.
         """
@@ -218,7 +223,8 @@ class LineStore(SavedStore[WholeDump]):
     ) -> Iterator[Znode | tuple[str, str]]:
         """Yield a znode or gap for every line that begins in the byte range and is at or below the root.
 
-        ``frame`` counts every line. The store itself records the lines that are beside the root.
+        ``frame`` counts every line. Lines beside the root are not yielded: this object keeps their names and
+        values for `has_neighbour` and `neighbour_value`.
         """
         root_prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
         frame = frame or Frame()

@@ -151,7 +151,7 @@ _REASON_LIMIT = 1000  # characters; the maker of a dump may have written anythin
 class DamagedLineError(ValueError):
     """A line that is not a record. ``path`` is None if the line has no readable path.
 
-    Only dump modules use this.
+    Only the modules that read dumps handle this error.
     """
 
     def __init__(self, path: str | None, reason: str) -> None:
@@ -218,11 +218,11 @@ def base64_text(data: bytes) -> str:
 
 def base64_of(record: dict[str, Any], name: str) -> bytes:
     """Return the bytes in the base64 field ``name`` of a record."""
-    text = record.get(name)
-    if not isinstance(text, str):
+    encoded_text = record.get(name)
+    if not isinstance(encoded_text, str):
         raise DamagedLineError(record["path"], f"no {name}")
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode(encoded_text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise DamagedLineError(record["path"], f"{name} is not base64: {error}") from error
 

@@ -175,7 +175,7 @@ def _znode_batches(request: SaveRequest) -> Iterator[list[Record]]:
     from auditor.sources.metadata.zookeeper.tree import TopZnode, walk
 
     root = request.uri.root
-    with closing(ZooKeeperReader(request.uri.hosts, request.options, probe=root)) as znode_reader:
+    with closing(ZooKeeperReader(request.uri.hosts, request.options, probe_path=root)) as znode_reader:
         present_trees = [
             tree
             for tree, tree_answer in zip(request.trees, znode_reader.data(request.trees), strict=True)
@@ -226,8 +226,8 @@ def _key_batches(request: SaveRequest, revision: int) -> Iterator[list[Record]]:
         for tree in (root, *request.trees):
             parent_path, _, name = tree.rpartition("/")
             key = etcd.key_bytes(tree)
-            for start, end in ((key, key + b"\0"), etcd.children(parent_path, name)):
-                for page in pages.read(start, end, revision):
+            for start_key, end_key in ((key, key + b"\0"), etcd.children(parent_path, name)):
+                for page in pages.read(start_key, end_key, revision):
                     records = [
                         key_record(key, _without_passwords(etcd.key_text(key), data, request), *key_numbers)
                         for key, data, *key_numbers in zip(*page.keys, strict=True)

@@ -161,7 +161,7 @@ class PathEtcdDumpStore(EtcdDumpStore):
 def has_paths(records: Iterable[dict[str, Any]], root: str) -> bool:
     """Return whether the keys of an etcd dump are ZooKeeper's paths, as with Pulsar's own driver.
 
-    The first key that is possible in only one of both layouts decides.
+    The answer follows from the first key that is possible in only one of the two layouts.
 
     >>> has_paths([{"path": "/ledgers/cookies/b:3181"}, {"path": "/ledgers/LAYOUT"}], "/ledgers")
     True

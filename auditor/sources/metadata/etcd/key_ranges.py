@@ -77,19 +77,19 @@ def ledger_spans(
         etcd_scope: the scope.
         count_keys: function that counts the keys of ranges.
         read_first_key: function that finds the first key of a range.
-        task_count: number of tasks that will share the spans. The spans are small enough for that.
+        task_count: number of tasks that will share the spans. The more tasks, the smaller the spans.
     """
     whole_span = KeySpan(*etcd.children(etcd_scope, etcd.LEDGERS_KEY), 0)
-    edges = [
+    edge_keys = [
         key_of(etcd_scope, ledger_number)
         for ledger_number in (*range(0, _UINT64_LIMIT // 2, 8 << 56), _UINT64_LIMIT // 2, _UINT64_LIMIT)
     ]
-    cut_spans = _cut_at_edges(whole_span, edges[1:], count_keys)
+    cut_spans = _cut_at_edges(whole_span, edge_keys[1:], count_keys)
     target_keys = _target_keys(sum(span.keys for span in cut_spans), task_count)
-    buckets = [key_of(etcd_scope, bucket << 56) for bucket in range(1, etcd.BUCKET_COUNT)]
+    bucket_keys = [key_of(etcd_scope, bucket_number << 56) for bucket_number in range(1, etcd.BUCKET_COUNT)]
     uncut_spans: list[KeySpan] = []
     for span in cut_spans:
-        uncut_spans += _cut_at_edges(span, buckets, count_keys) if span.keys > target_keys else [span]
+        uncut_spans += _cut_at_edges(span, bucket_keys, count_keys) if span.keys > target_keys else [span]
     return _cut_to_size(
         uncut_spans, target_keys, lambda span: _halve(etcd_scope, span, count_keys, read_first_key)
     )
@@ -110,18 +110,22 @@ def _cut_to_size(
     uncut_spans, finished_spans, cut_count = uncut_spans[::-1], [], 0
     while uncut_spans:
         span = uncut_spans.pop()
-        cut_pieces = cut_span(span) if span.keys > target_keys and cut_count < MAX_SPAN_CUTS else ()
-        if cut_pieces:
+        smaller_spans = cut_span(span) if span.keys > target_keys and cut_count < MAX_SPAN_CUTS else ()
+        if smaller_spans:
             cut_count += 1
-            uncut_spans += cut_pieces[::-1]
+            uncut_spans += smaller_spans[::-1]
         else:
             finished_spans.append(span)
     return finished_spans
 
 
-def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], count_keys: KeyCounter) -> list[KeySpan]:
-    """Cut a span at those ``edges`` that are inside it."""
-    inner_edges = [span.start, *(edge for edge in edges if span.start < edge < span.end), span.end]
+def _cut_at_edges(span: KeySpan, edge_keys: Sequence[bytes], count_keys: KeyCounter) -> list[KeySpan]:
+    """Cut a span at those ``edge_keys`` that are inside it."""
+    inner_edges = [
+        span.start,
+        *(edge_key for edge_key in edge_keys if span.start < edge_key < span.end),
+        span.end,
+    ]
     key_ranges = list(pairwise(inner_edges))
     return [
         KeySpan(*span_edges, keys)
@@ -129,25 +133,25 @@ def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], count_keys: KeyCounter)
     ]
 
 
-def balance(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan]]:
+def group_spans(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan]]:
     """Put neighbouring spans into about ``group_count`` groups with similar numbers of keys.
 
     Small neighbours in a group become one span.
 
-    >>> lots = balance([KeySpan(b"a", b"b", 4000), KeySpan(b"b", b"c", 0), KeySpan(b"c", b"d", 3000)], 2)
+    >>> lots = group_spans([KeySpan(b"a", b"b", 4000), KeySpan(b"b", b"c", 0), KeySpan(b"c", b"d", 3000)], 2)
     >>> [[(span.start, span.end) for span in lot] for lot in lots]
     [[(b'a', b'b')], [(b'b', b'd')]]
     """
     total_keys = sum(span.keys for span in all_spans)
     keys_per_group = max(MIN_KEYS_PER_SPAN, -(-total_keys // max(1, group_count)))
     span_groups: list[list[KeySpan]] = [[]]
-    group_keys = 0
+    group_key_count = 0
     for span in all_spans:
-        if span_groups[-1] and group_keys + span.keys // 2 >= keys_per_group:
+        if span_groups[-1] and group_key_count + span.keys // 2 >= keys_per_group:
             span_groups.append([])
-            group_keys = 0
+            group_key_count = 0
         span_groups[-1].append(span)
-        group_keys += span.keys
+        group_key_count += span.keys
     return [_join_small_spans(span_group) for span_group in span_groups]
 
 
@@ -179,19 +183,19 @@ def _halve(
     def boundary_at(id_bits: int) -> bytes:
         return min(key_of(etcd_scope, min(first_number + (1 << id_bits), _ID_LIMIT - 1)), span.end)
 
-    low_bits, high_bits, left_key_count = 0, 128, 1
-    while high_bits - low_bits > 1:
-        middle_bits = (low_bits + high_bits) // 2
-        (left_keys,) = count_keys([(span.start, boundary_at(middle_bits))])
-        if left_keys * 2 <= span.keys:
-            low_bits, left_key_count = middle_bits, left_keys
+    suitable_id_bits, unsuitable_id_bits, left_key_count = 0, 128, 1
+    while unsuitable_id_bits - suitable_id_bits > 1:
+        tried_id_bits = (suitable_id_bits + unsuitable_id_bits) // 2
+        (tried_key_count,) = count_keys([(span.start, boundary_at(tried_id_bits))])
+        if tried_key_count * 2 <= span.keys:
+            suitable_id_bits, left_key_count = tried_id_bits, tried_key_count
         else:
-            high_bits = middle_bits
-    boundary = boundary_at(low_bits)
-    if not span.start < boundary < span.end:
+            unsuitable_id_bits = tried_id_bits
+    boundary_key = boundary_at(suitable_id_bits)
+    if not span.start < boundary_key < span.end:
         return ()
-    return KeySpan(span.start, boundary, left_key_count), KeySpan(
-        boundary, span.end, span.keys - left_key_count
+    return KeySpan(span.start, boundary_key, left_key_count), KeySpan(
+        boundary_key, span.end, span.keys - left_key_count
     )
 
 
@@ -209,8 +213,8 @@ def path_ledger_spans(
     (total_keys,) = count_keys([(start, end)])
 
     def cut(span: KeySpan) -> Sequence[KeySpan]:
-        edges = _digit_edges(span, read_first_key)
-        return _cut_at_edges(span, edges, count_keys) if edges else ()
+        edge_keys = _digit_edges(span, read_first_key)
+        return _cut_at_edges(span, edge_keys, count_keys) if edge_keys else ()
 
     return _cut_to_size([KeySpan(start, end, total_keys)], _target_keys(total_keys, task_count), cut)
 
@@ -227,8 +231,8 @@ def _digit_edges(span: KeySpan, read_first_key: FirstKeyReader) -> Sequence[byte
         return []
     for byte_position in range(_common_prefix_length(key, span.end), len(key)):
         if key[byte_position : byte_position + 1].isdigit():
-            edges = [key[:byte_position] + next_digit for next_digit in _DIGIT_BYTES]
-            inner_edges = [edge for edge in edges if span.start < edge < span.end]
+            edge_keys = [key[:byte_position] + next_digit for next_digit in _DIGIT_BYTES]
+            inner_edges = [edge_key for edge_key in edge_keys if span.start < edge_key < span.end]
             if inner_edges:
                 return inner_edges
     return []
@@ -236,8 +240,8 @@ def _digit_edges(span: KeySpan, read_first_key: FirstKeyReader) -> Sequence[byte
 
 def _common_prefix_length(key: bytes, other_key: bytes) -> int:
     """Return the number of leading bytes that two keys have in common."""
-    for byte_position, (key_byte, other_byte) in enumerate(zip(key, other_key, strict=False)):
-        if key_byte != other_byte:
+    for byte_position, (key_byte, other_key_byte) in enumerate(zip(key, other_key, strict=False)):
+        if key_byte != other_key_byte:
             return byte_position
     return min(len(key), len(other_key))
 

@@ -32,8 +32,8 @@ from auditor.sources.metadata.etcd.key_ranges import (
     NO_MARKS_NOTE,
     NO_TIMES_NOTE,
     KeySpan,
-    balance,
     by_node_name,
+    group_spans,
     key_of,
     ledger_spans,
     nodes_of_root,
@@ -93,7 +93,9 @@ class EtcdStore(PinnedEtcd):
             etcd_scope, _, name = self.root.rpartition("/")
             return [self._part(etcd.children(etcd_scope, name), moment)]
         key_spans = ledger_spans(self.root, *self._key_counter_and_reader(moment), part_count)
-        return [self._part(_group_edges(part_spans), moment) for part_spans in balance(key_spans, part_count)]
+        return [
+            self._part(_group_edges(part_spans), moment) for part_spans in group_spans(key_spans, part_count)
+        ]
 
     def history(self) -> History:
         """Return the identity of the store's history, at the revision that `cluster` pinned last.
@@ -164,7 +166,7 @@ class PathEtcdStore(PinnedEtcd):
             path_spans = path_ledger_spans(start, end, *self._key_counter_and_reader(moment), part_count)
             parts += [
                 self._part(_group_edges(part_spans), moment, tree)
-                for part_spans in balance(path_spans, part_count)
+                for part_spans in group_spans(path_spans, part_count)
             ]
         return parts
 

@@ -218,6 +218,6 @@ class EtcdPages:
 
     def _adapt_limit(self, answer: EtcdAnswer) -> None:
         if answer.keys.names:
-            fitting_keys = TARGET_PAGE_BYTES * len(answer.keys.names) // max(1, answer.size)
+            fitting_key_count = TARGET_PAGE_BYTES * len(answer.keys.names) // max(1, answer.size)
             # At most twice the last page: later values may be larger.
-            self._limit = max(1, min(fitting_keys, 2 * self._limit, self._largest))
+            self._limit = max(1, min(fitting_key_count, 2 * self._limit, self._largest))

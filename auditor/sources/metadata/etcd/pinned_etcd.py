@@ -132,10 +132,10 @@ class ChangedRowsReader:
         if not len(versions):
             return _PieceRequest(piece, 0, None)
         repeated_row_count = min(MAX_REPEATED_ROWS, 1 + len(versions) // 4)
-        since = int(np.partition(versions, -repeated_row_count)[-repeated_row_count])
+        min_revision = int(np.partition(versions, -repeated_row_count)[-repeated_row_count])
         revision = self._part.moment.revision
         return _PieceRequest(
-            piece, since, self._pages.ask_for_changes(piece.start, piece.end, revision, since)
+            piece, min_revision, self._pages.ask_for_changes(piece.start, piece.end, revision, min_revision)
         )
 
     def _read(self, piece_request: _PieceRequest) -> Iterator[pa.RecordBatch]:
@@ -150,32 +150,32 @@ class ChangedRowsReader:
 
     def _changed_rows(self, piece_request: _PieceRequest) -> pa.RecordBatch | None:
         """Return the current rows of a piece, in order; None if the range must be read completely."""
-        piece, since, pending_answer = piece_request
+        piece, min_revision, pending_answer = piece_request
         changed_keys = self._pages.receive_changes(pending_answer) if pending_answer is not None else None
         if changed_keys is None:
             return None
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         page = Page.join(changed_keys.pages)
         current_versions = _Versions.from_names(page.keys.names, page.keys.mod_revisions)
-        if not (current_versions.match_versions(piece.rows) & (versions >= since)).any():
+        if not (current_versions.match_versions(piece.rows) & (versions >= min_revision)).any():
             return None
-        is_unchanged = (versions < since) & ~current_versions.contain_paths(piece.rows)
+        is_unchanged = (versions < min_revision) & ~current_versions.contain_paths(piece.rows)
         unchanged_count = changed_keys.count - len(page.keys.names) - len(page.gaps)
         if not self._part.earlier.whole or int(is_unchanged.sum()) != unchanged_count:
-            listing = self._list_versions(piece, since)
-            is_unchanged &= listing.match_versions(piece.rows)
-            if int(is_unchanged.sum()) != len(listing.paths) or len(listing.paths) != unchanged_count:
+            listed = self._list_versions(piece, min_revision)
+            is_unchanged &= listed.match_versions(piece.rows)
+            if int(is_unchanged.sum()) != len(listed.paths) or len(listed.paths) != unchanged_count:
                 return None
         return self._merge(piece.rows, np.flatnonzero(is_unchanged), page)
 
-    def _list_versions(self, piece: EarlierPiece, since: int) -> _Versions:
-        """List the keys of a piece's range that were last changed before revision ``since``."""
+    def _list_versions(self, piece: EarlierPiece, min_revision: int) -> _Versions:
+        """List the keys of a piece's range that were last changed before revision ``min_revision``."""
         names: list[bytes] = []
         versions: list[int] = []
         for keys in self._pages.names(piece.start, piece.end, self._part.moment.revision):
-            old_keys = [position for position, version in enumerate(keys.mod_revisions) if version < since]
-            names += [keys.names[position] for position in old_keys]
-            versions += [keys.mod_revisions[position] for position in old_keys]
+            old_rows = [row for row, version in enumerate(keys.mod_revisions) if version < min_revision]
+            names += [keys.names[row] for row in old_rows]
+            versions += [keys.mod_revisions[row] for row in old_rows]
         return _Versions.from_names(names, versions)
 
     def _merge(self, rows: pa.RecordBatch, unchanged_rows: NDArray[np.int64], page: Page) -> pa.RecordBatch:
@@ -275,20 +275,20 @@ class PinnedEtcd(ABC):
         the read, a newer one is pinned. The keys of ``nodes`` are ZooKeeper's names of znodes
         (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's clock.
         """
-        restarts = 0
+        restart_count = 0
         while True:
             self._moment = self._pin_moment()
             try:
                 nodes, gaps = self._nodes(self._moment)
                 break
             except CompactedError:
-                restarts += 1
-                if self._requested_moment is not None or restarts > MAX_RESTARTS:
+                restart_count += 1
+                if self._requested_moment is not None or restart_count > MAX_RESTARTS:
                     raise
         notes = [self.note]
-        if restarts:
+        if restart_count:
             notes.append(
-                f"etcd compacted the revision {restarts} times during the scan; a newer one was read"
+                f"etcd compacted the revision {restart_count} times during the scan; a newer one was read"
             )
         return ClusterNodes(
             nodes,

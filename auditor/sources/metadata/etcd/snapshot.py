@@ -207,20 +207,22 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
     def _leaf_parts(self, snapshot_state: _SnapshotState, part_count: int, tree: Tree) -> Iterator[Part]:
         leaf_pages = snapshot_state.index.leaves
         change_ends = np.cumsum(leaf_pages.counts)
-        useful_leaves = np.flatnonzero(leaf_pages.counts)
-        if len(useful_leaves):
-            useful_leaves = useful_leaves[
+        used_leaves = np.flatnonzero(leaf_pages.counts)
+        if len(used_leaves):
+            used_leaves = used_leaves[
                 np.logical_or.reduceat(
-                    leaf_pages.last_changes, (change_ends - leaf_pages.counts)[useful_leaves]
+                    leaf_pages.last_changes, (change_ends - leaf_pages.counts)[used_leaves]
                 )
             ]
-        leaves_per_part = min(MAX_PART_LEAVES, max(1, -(-len(useful_leaves) // max(1, part_count))))
-        for first_leaf in range(0, len(useful_leaves), leaves_per_part):
-            chosen_leaves = useful_leaves[first_leaf : first_leaf + leaves_per_part]
+        leaves_per_part = min(MAX_PART_LEAVES, max(1, -(-len(used_leaves) // max(1, part_count))))
+        for first_leaf in range(0, len(used_leaves), leaves_per_part):
+            chosen_leaves = used_leaves[first_leaf : first_leaf + leaves_per_part]
             last_change_bits = np.concatenate(
                 [
-                    leaf_pages.last_changes[change_ends[leaf] - leaf_pages.counts[leaf] : change_ends[leaf]]
-                    for leaf in chosen_leaves
+                    leaf_pages.last_changes[
+                        change_ends[leaf_number] - leaf_pages.counts[leaf_number] : change_ends[leaf_number]
+                    ]
+                    for leaf_number in chosen_leaves
                 ]
             )
             unsure_count = int(
@@ -325,11 +327,11 @@ def recognise(metadata_uri: MetadataUri) -> None:
 
 def _unreadable_error(file: Path, damage: DecodeError) -> StoreError:
     """Return the error for a file that cannot be read at all."""
-    expected_file = "pass a file that `etcdctl snapshot save` wrote"
+    default_advice = "pass a file that `etcdctl snapshot save` wrote"
     if file_kind(file) == BBOLT:
         return StoreError(f"{file} is not an etcd snapshot that can be read: {damage}")
     return StoreError(
-        f"{wrong_kind_text('an etcd snapshot that can be read', file, expected_file)} ({damage})"
+        f"{wrong_kind_text('an etcd snapshot that can be read', file, default_advice)} ({damage})"
     )
 
 
@@ -356,11 +358,11 @@ def _completeness_problems(data: memoryview, database_meta: Meta) -> tuple[list[
         return incompleteness_reasons, [
             "a copy of etcd's own file: no hash, and changes that were only in the server's log are missing"
         ]
-    body_bytes = len(data) - _HASH_BYTES
+    hashed_bytes = len(data) - _HASH_BYTES
     sha256 = hashlib.sha256()
-    for offset in range(0, body_bytes, _HASH_CHUNK_BYTES):
-        sha256.update(data[offset : min(offset + _HASH_CHUNK_BYTES, body_bytes)])
-    if sha256.digest() != data[body_bytes:]:
+    for offset in range(0, hashed_bytes, _HASH_CHUNK_BYTES):
+        sha256.update(data[offset : min(offset + _HASH_CHUNK_BYTES, hashed_bytes)])
+    if sha256.digest() != data[hashed_bytes:]:
         return ["its SHA-256 is wrong: some bytes changed, and it is unknown which"], []
     return [], []
 

@@ -67,7 +67,7 @@ class KeyKind(Enum):
 
     UUIDS = "ledgers of BookKeeper's own layout"
     PATH_KEYS = "ledgers and marks where keys are ZooKeeper's paths"
-    ALL_KEYS = "all of them"
+    ALL_KEYS = "all keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,9 @@ def build_index(data: memoryview, meta: Meta, scope: str, kind: KeyKind = KeyKin
         raise DecodeError("etcd snapshot", 0, "the database has no bucket of keys, so it is not etcd's")
     pass_state = _PassState(etcd.key_bytes(scope), kind)
     pages = leaves(data, meta, bucket_root)
-    while batch := list(islice(pages, CHUNK_LEAVES)):
+    while page_batch := list(islice(pages, CHUNK_LEAVES)):
         spans: list[PageSpan] = []
-        for page in batch:
+        for page in page_batch:
             if isinstance(page, DecodeError):
                 pass_state.record_damage(page, pass_state.leaves + len(spans))
             else:
@@ -156,7 +156,7 @@ def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan])
     for leaf_number, damage in leaf_elements.damaged.items():
         pass_state.record_damage(damage, first_leaf + leaf_number + 1)
     key_revisions = revisions(data, leaf_elements)
-    key_at, key_end = key_spans(data, leaf_elements)
+    key_at, key_ends = key_spans(data, leaf_elements)
     is_valid = key_revisions.is_valid & (key_at >= 0)
     is_valid &= ~_find_unordered(pass_state, key_revisions, is_valid)
     for row in np.flatnonzero(~is_valid).tolist():
@@ -167,19 +167,19 @@ def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan])
         )
     change_kinds = np.full(len(is_valid), _OTHER_CHANGE, np.uint8)
     rows = np.flatnonzero(is_valid)
-    rows = rows[_keys_below(data, pass_state.scope, key_at[rows], key_end[rows])]
+    rows = rows[_keys_below(data, pass_state.scope, key_at[rows], key_ends[rows])]
     find_identities = (
         _uuid_identities
         if pass_state.kind is KeyKind.UUIDS
         else partial(_hash_keys, is_all=pass_state.kind is KeyKind.ALL_KEYS)
     )
-    is_ledger, highs, lows = find_identities(data, pass_state.scope, key_at[rows], key_end[rows])
+    is_ledger, high_bits, low_bits = find_identities(data, pass_state.scope, key_at[rows], key_ends[rows])
     ledgers = rows[is_ledger]
     change_kinds[ledgers] = np.where(key_revisions.is_deleted[ledgers], _LEDGER_DELETION, _LEDGER_WRITE)
     # Copies, because a column view would keep the array of both halves alive.
-    pass_state.low.append(lows.copy())
-    pass_state.high.append(highs.copy() if highs.any() else np.empty(0, np.uint64))
-    _add_other_keys(data, pass_state, leaf_elements, key_revisions, rows[~is_ledger], key_at, key_end)
+    pass_state.low.append(low_bits.copy())
+    pass_state.high.append(high_bits.copy() if high_bits.any() else np.empty(0, np.uint64))
+    _add_other_keys(data, pass_state, leaf_elements, key_revisions, rows[~is_ledger], key_at, key_ends)
     pass_state.start.append(leaf_starts)
     pass_state.end.append(leaf_ends)
     pass_state.leaves += len(spans)
@@ -196,35 +196,35 @@ def _find_unordered(
     rows = np.flatnonzero(is_valid)
     if rows.size:
         mains, subs = key_revisions.main_revisions[rows], key_revisions.sub_revisions[rows]
-        last_mains = np.concatenate([[pass_state.last_revision[0]], mains[:-1]])
-        last_subs = np.concatenate([[pass_state.last_revision[1]], subs[:-1]])
-        is_unordered[rows] = (mains < last_mains) | ((mains == last_mains) & (subs <= last_subs))
+        earlier_mains = np.concatenate([[pass_state.last_revision[0]], mains[:-1]])
+        earlier_subs = np.concatenate([[pass_state.last_revision[1]], subs[:-1]])
+        is_unordered[rows] = (mains < earlier_mains) | ((mains == earlier_mains) & (subs <= earlier_subs))
         pass_state.last_revision = int(mains[-1]), int(subs[-1])
     return is_unordered
 
 
 def _keys_below(
-    data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_end: NDArray[np.int64]
+    data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_ends: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Return a mask of the keys that are the scope or below it. /bk2 is not below /bk."""
     is_below_scope = np.zeros(len(key_at), bool)
     if not len(scope):
         return key_at >= 0
-    rows = np.flatnonzero(key_end - key_at >= len(scope))
+    rows = np.flatnonzero(key_ends - key_at >= len(scope))
     rows = rows[(windows(data, key_at[rows], len(scope)) == np.frombuffer(scope, np.uint8)).all(axis=1)]
     suffix_offsets = key_at[rows] + len(scope)
-    octets = np.frombuffer(data, np.uint8)
-    is_root = suffix_offsets == key_end[rows]
-    is_below_scope[rows] = is_root | (octets[np.where(is_root, 0, suffix_offsets)] == ord("/"))
+    file_bytes = np.frombuffer(data, np.uint8)
+    is_root = suffix_offsets == key_ends[rows]
+    is_below_scope[rows] = is_root | (file_bytes[np.where(is_root, 0, suffix_offsets)] == ord("/"))
     return is_below_scope
 
 
 def _uuid_identities(
-    data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_end: NDArray[np.int64]
+    data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
     """Return a mask of the keys that are ledgers of BookKeeper's driver, and the two halves of their ids."""
     prefix = np.frombuffer(scope + f"/{etcd.LEDGERS_KEY}/".encode(), np.uint8)
-    rows = np.flatnonzero(key_end - key_at == len(prefix) + _UUID_LENGTH)
+    rows = np.flatnonzero(key_ends - key_at == len(prefix) + _UUID_LENGTH)
     names = windows(data, key_at[rows], len(prefix) + _UUID_LENGTH)
     digits = _NIBBLE_OF_BYTE[names[:, len(prefix) + _DIGIT_OFFSETS]]
     is_uuid = (names[:, : len(prefix)] == prefix).all(axis=1)
@@ -239,36 +239,36 @@ def _uuid_identities(
 
 
 def _hash_keys(
-    data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_end: NDArray[np.int64], *, is_all: bool
+    data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_ends: NDArray[np.int64], *, is_all: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
     """Return a mask of the numerous keys (`KeyKind`), and two hash values for each of them.
 
     With ``is_all``, all keys below the scope are numerous. The probability that any two keys have both
     hash values in common is 2^-64.
     """
-    octets = np.frombuffer(data, np.uint8)
-    is_below_scope = key_end - key_at > len(scope) + 1
+    file_bytes = np.frombuffer(data, np.uint8)
+    is_below_scope = key_ends - key_at > len(scope) + 1
     if is_all:
         is_ledger = is_below_scope
     else:
-        first_bytes = octets[np.where(is_below_scope, key_at + len(scope) + 1, 0)]
+        first_bytes = file_bytes[np.where(is_below_scope, key_at + len(scope) + 1, 0)]
         is_ledger = is_below_scope & (first_bytes >= ord("0")) & (first_bytes <= ord("9"))
         for mark_root in MARK_ROOTS:
             prefix = np.frombuffer(b"/" + mark_root.encode() + b"/", np.uint8)
-            rows = np.flatnonzero(key_end - key_at - len(scope) > len(prefix))
+            rows = np.flatnonzero(key_ends - key_at - len(scope) > len(prefix))
             prefix_matches = windows(data, key_at[rows] + len(scope), len(prefix)) == prefix
             is_ledger[rows] |= prefix_matches.all(axis=1)
-    key_starts, lengths = key_at[is_ledger], (key_end - key_at)[is_ledger]
-    highs, lows = np.zeros(len(key_starts), np.uint64), np.zeros(len(key_starts), np.uint64)
+    key_starts, lengths = key_at[is_ledger], (key_ends - key_at)[is_ledger]
+    high_bits, low_bits = np.zeros(len(key_starts), np.uint64), np.zeros(len(key_starts), np.uint64)
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
         names = windows(data, key_starts[rows], length)
         # Each half is the sum of bytes times random factors. A fixed seed gives every run the same hashes.
         factors = np.random.default_rng(length).integers(0, 2**64, (2, length), np.uint64, endpoint=False)
-        for hash_half, byte_factors in ((highs, factors[0]), (lows, factors[1])):
+        for hash_half, byte_factors in ((high_bits, factors[0]), (low_bits, factors[1])):
             for byte_position in range(length):
                 hash_half[rows] += names[:, byte_position].astype(np.uint64) * byte_factors[byte_position]
-    return is_ledger, highs, lows
+    return is_ledger, high_bits, low_bits
 
 
 def _add_other_keys(
@@ -278,18 +278,18 @@ def _add_other_keys(
     key_revisions: Revisions,
     rows: NDArray[np.int64],
     key_at: NDArray[np.int64],
-    key_end: NDArray[np.int64],
+    key_ends: NDArray[np.int64],
 ) -> None:
     """Record the last change of each key that is not a ledger's. These keys are few, but some change often.
 
     Every new ledger changes one of 128 counters. So only the last change of each key is decoded.
     """
-    lengths = key_end[rows] - key_at[rows]
+    lengths = key_ends[rows] - key_at[rows]
     for length in np.unique(lengths).tolist():
         rows_of_length = rows[lengths == length][::-1]
         names = windows(data, key_at[rows_of_length], length).view(f"S{length}").ravel()
         for row in rows_of_length[np.unique(names, return_index=True)[1]].tolist():
-            key = bytes(data[int(key_at[row]) : int(key_end[row])])
+            key = bytes(data[int(key_at[row]) : int(key_ends[row])])
             span = PageSpan(int(leaf_elements.value_at[row]), int(leaf_elements.value_end[row]))
             pass_state.other_keys[key] = (pass_state.changes + row, span, bool(key_revisions.is_deleted[row]))
 
@@ -335,14 +335,14 @@ def _find_last_changes(pass_state: _PassState) -> NDArray[np.bool_]:
     for sort_group in range(SORT_GROUPS if len(is_last_change) else 0):
         picks = [np.flatnonzero(halves % SORT_GROUPS == sort_group) for halves in pass_state.low]
         rows = np.concatenate([start + picked for start, picked in zip(starts, picks, strict=False)])
-        lows = np.concatenate([halves[picked] for halves, picked in zip(pass_state.low, picks, strict=True)])
-        highs = np.concatenate(
+        low_bits = np.concatenate([bits[picked] for bits, picked in zip(pass_state.low, picks, strict=True)])
+        high_bits = np.concatenate(
             [_high_halves(halves, picked) for halves, picked in zip(pass_state.high, picks, strict=True)]
         )
-        sort_order = np.lexsort((lows, highs))
-        lows, highs = lows[sort_order], highs[sort_order]
+        sort_order = np.lexsort((low_bits, high_bits))
+        low_bits, high_bits = low_bits[sort_order], high_bits[sort_order]
         is_last = np.ones(len(rows), bool)
-        is_last[:-1] = (lows[1:] != lows[:-1]) | (highs[1:] != highs[:-1])
+        is_last[:-1] = (low_bits[1:] != low_bits[:-1]) | (high_bits[1:] != high_bits[:-1])
         is_last_change[rows[sort_order[is_last]]] = True
     return is_last_change
 
@@ -356,9 +356,9 @@ def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iter
     """Yield the revisions of the last compactions. The store's revision is not below any of them."""
     try:
         bucket_root = bucket(data, meta, META_BUCKET)
-        for key, value in items(data, meta, bucket_root) if bucket_root else ():
+        for key, stored_value in items(data, meta, bucket_root) if bucket_root else ():
             if key in COMPACT_REVISION_KEYS:
-                yield decode_revision(value)[0]
+                yield decode_revision(stored_value)[0]
     except DecodeError as damage:
         notes.append(f"its revision may be later: the last compaction cannot be read: {damage}")
 
@@ -374,8 +374,8 @@ def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
         return []
     presence: dict[bytes, bool] = {}
     pages = leaves(data, meta, bucket_root)
-    while batch := list(islice(pages, CHUNK_LEAVES)):
-        spans: list[PageSpan] = [page for page in batch if not isinstance(page, DecodeError)]
+    while page_batch := list(islice(pages, CHUNK_LEAVES)):
+        spans: list[PageSpan] = [page for page in page_batch if not isinstance(page, DecodeError)]
         if spans:
             _add_markers(data, spans, markers, presence)
     return roots_of(sorted(etcd.key_text(key) for key, is_present in presence.items() if is_present), markers)
@@ -388,12 +388,12 @@ def _add_markers(
     leaf_starts, leaf_ends = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, leaf_ends)
     is_deleted = revisions(data, leaf_elements).is_deleted
-    key_at, key_end = key_spans(data, leaf_elements)
+    key_at, key_ends = key_spans(data, leaf_elements)
     rows = []
     for marker in markers:
         suffix_bytes = np.frombuffer(f"/{marker}".encode(), np.uint8)
-        candidate_rows = np.flatnonzero((key_at >= 0) & (key_end - key_at > len(suffix_bytes)))
-        name_endings = windows(data, key_end[candidate_rows] - len(suffix_bytes), len(suffix_bytes))
+        candidate_rows = np.flatnonzero((key_at >= 0) & (key_ends - key_at > len(suffix_bytes)))
+        name_endings = windows(data, key_ends[candidate_rows] - len(suffix_bytes), len(suffix_bytes))
         rows += candidate_rows[(name_endings == suffix_bytes).all(axis=1)].tolist()
     for row in sorted(rows):
-        presence[bytes(data[int(key_at[row]) : int(key_end[row])])] = not is_deleted[row]
+        presence[bytes(data[int(key_at[row]) : int(key_ends[row])])] = not is_deleted[row]

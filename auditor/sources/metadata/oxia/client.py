@@ -26,7 +26,7 @@ from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.grpc_channel import open_channel
 from auditor.sources.metadata.oxia.questions import Item, ShardQuestion
-from auditor.sources.metadata.oxia.refusals import hinted_leader, is_temporary, refusal, unreachable
+from auditor.sources.metadata.oxia.refusals import hinted_leader, is_temporary, refusal_error, unreachable
 from auditor.sources.metadata.store import StoreOptions
 
 MESSAGE_LIMIT = 64 * 1024 * 1024
@@ -257,7 +257,7 @@ class OxiaClient:
         """
         server_role = f"leader of shard {shard.number} of {self.name}"
         if not is_temporary(error):
-            raise refusal(self.name, self.namespace, error) from error
+            raise refusal_error(self.name, self.namespace, error) from error
         if failures >= len(RETRY_WAITS_S):
             raise self._unreachable(call.leader, server_role, error) from error
         self.operations["retry"] += 1
@@ -326,7 +326,7 @@ class OxiaClient:
                 except grpc.RpcError as error:
                     self._close(host)
                     if not is_temporary(error):
-                        raise refusal(self.name, self.namespace, error) from error
+                        raise refusal_error(self.name, self.namespace, error) from error
                     last_failure = host, error
                 except UnsettledError as error:
                     last_failure = host, error

@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 
 
 class OxiaRecord(NamedTuple):
-    """A record: its key, value and version. Times are in ms. ``session`` is None if it is not ephemeral."""
+    """A record: its key, value and version. Times are in ms. ``session`` is None for a persistent record."""
 
     key: bytes
     value: bytes
@@ -82,13 +82,13 @@ class ShardQuestion(Protocol[Item]):
     def missing_items_text(self) -> str | None:
         """Return a sentence on items that are missing at the end of the answer.
 
-        None if it may be complete.
+        None if no item is known to be missing.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ChildRecords:
-    """A question for the records directly below a path. ``start`` is the first key; None for all."""
+    """A question for the records directly below a path, from the key ``start`` on; None: all records."""
 
     path: str
     start: bytes | None = None
@@ -115,7 +115,7 @@ class ChildRecords:
 
 @dataclass(frozen=True, slots=True)
 class ChildKeys:
-    """A question for the keys directly below a path. ``start`` is the first key; None for all."""
+    """A question for the keys directly below a path, from the key ``start`` on; None: all keys."""
 
     path: str
     start: bytes | None = None

@@ -29,9 +29,9 @@ _TEMPORARY_MESSAGES = (
     "invalid status",  # one that is being elected
     "operation was cancelled",
 )
-_NO_NAMESPACE = "namespace not found"
-_NOT_OXIA = "deserializing"
-_TOO_LARGE = "larger than max"
+_NO_NAMESPACE_MESSAGE = "namespace not found"
+_NOT_OXIA_MESSAGE = "deserializing"
+_TOO_LARGE_MESSAGE = "larger than max"
 _HANDSHAKE_MESSAGES = ("ssl", "tls", "handshake", "certificate", "socket closed")
 _TLS_SECTION = "oxia.tls"
 
@@ -39,7 +39,7 @@ _TLS_SECTION = "oxia.tls"
 def is_temporary(error: grpc.RpcError) -> bool:
     """Return whether the same question may succeed later, or at another server."""
     details = error.details() or ""
-    if _NOT_OXIA in details or _NO_NAMESPACE in details:
+    if _NOT_OXIA_MESSAGE in details or _NO_NAMESPACE_MESSAGE in details:
         return False
     return error.code() in _TEMPORARY_CODES or any(
         temporary_message in details for temporary_message in _TEMPORARY_MESSAGES
@@ -65,7 +65,7 @@ def hinted_leader(error: grpc.RpcError, shard: int) -> str | None:
     return None
 
 
-def refusal(name: str, namespace: str, error: grpc.RpcError) -> StoreError:
+def refusal_error(name: str, namespace: str, error: grpc.RpcError) -> StoreError:
     """Return the error for an answer that a retry would not change.
 
     Args:
@@ -74,7 +74,9 @@ def refusal(name: str, namespace: str, error: grpc.RpcError) -> StoreError:
         error: the server's answer.
     """
     status_code, details = error.code(), error.details() or ""
-    if _NO_NAMESPACE in details or (status_code is grpc.StatusCode.NOT_FOUND and "namespace" in details):
+    if _NO_NAMESPACE_MESSAGE in details or (
+        status_code is grpc.StatusCode.NOT_FOUND and "namespace" in details
+    ):
         return StoreError(
             f"{name}: there is no namespace {namespace}; use the namespace in the bookies' "
             "metadataServiceUri, or, for owners, in the brokers' metadataStoreUrl, as in "
@@ -85,12 +87,12 @@ def refusal(name: str, namespace: str, error: grpc.RpcError) -> StoreError:
             f"not authorised to read {name} ({details}); set token or token_env in the [oxia] "
             "section of the credentials file to a token that the server accepts"
         )
-    if status_code is grpc.StatusCode.UNIMPLEMENTED or _NOT_OXIA in details:
+    if status_code is grpc.StatusCode.UNIMPLEMENTED or _NOT_OXIA_MESSAGE in details:
         return StoreError(
             f"{name}: no server of Oxia answers there ({details}); use Oxia's public address, "
             "with port 6648 unless it was changed"
         )
-    if _TOO_LARGE in details:
+    if _TOO_LARGE_MESSAGE in details:
         return StoreError(f"{name}: an answer is too large to be read: {details}")
     return StoreError(f"{name} refused to answer: {status_code.name}: {details}")
 

@@ -57,14 +57,14 @@ class ZooKeeperReader:
     ``operations`` counts connections, requests by kind, znodes read and znodes listed.
     """
 
-    def __init__(self, hosts: Sequence[str], options: StoreOptions, probe: str) -> None:
+    def __init__(self, hosts: Sequence[str], options: StoreOptions, probe_path: str) -> None:
         self.operations: Counter[str] = Counter()
         self._hosts = ",".join(hosts)
         self._options = options
         self._limit = RateLimit(options.rate_limit)
         self._session: Session | None = None
         self._multi_read: bool | None = None  # None: not known for this connection yet
-        self._probe = probe
+        self._probe = probe_path
         self._newest_zxid = 0
 
     @property
@@ -184,10 +184,10 @@ class ZooKeeperReader:
         ``answers`` has the error for this path.
         """
         if len(path_chunk.path_positions) > 1:
-            half_length = len(path_chunk.path_positions) // 2
+            half_path_count = len(path_chunk.path_positions) // 2
             return [
-                _PathChunk(path_chunk.path_positions[:half_length]),
-                _PathChunk(path_chunk.path_positions[half_length:]),
+                _PathChunk(path_chunk.path_positions[:half_path_count]),
+                _PathChunk(path_chunk.path_positions[half_path_count:]),
             ]
         path_chunk.attempts += 1
         if path_chunk.attempts < MAX_ATTEMPTS:

@@ -92,7 +92,7 @@ class ZooKeeperStore:
         self._hosts = uri.hosts
         self._clock = clock
         self._options = options
-        self._reader = ZooKeeperReader(uri.hosts, options, probe=uri.root)
+        self._reader = ZooKeeperReader(uri.hosts, options, probe_path=uri.root)
         self._watch: TreeWatch | None = None
         self._watch_operations: Counter[str] = Counter()
 
@@ -318,13 +318,13 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
         StoreError: ZooKeeper cannot be reached.
     """
     root = uri.root
-    reader = ZooKeeperReader(uri.hosts, options, probe=root)
+    reader = ZooKeeperReader(uri.hosts, options, probe_path=root)
 
     def list_children_of(paths: Sequence[str]) -> list[str]:
-        listings = zip(paths, reader.children(paths), strict=True)
+        listed_paths = zip(paths, reader.children(paths), strict=True)
         return [
             f"{path}/{child_name}"
-            for path, names in listings
+            for path, names in listed_paths
             if not isinstance(names, FailedRead)
             for child_name in sorted(names)
         ]
@@ -374,10 +374,10 @@ def probe(host: str, options: StoreOptions) -> Server:
         with socket.create_connection((server_name.strip("[]"), int(port)), options.timeout_s) as connection:
             latency_ms = (time.monotonic() - start_time) * 1000
             if uses_tls:
-                return Server(host, True, latency_ms, failure_reason="srvr is not sent over TLS")
+                return Server(host, True, latency_ms, failure_reason="the command srvr is not sent over TLS")
             connection.sendall(b"srvr")
-            while len(srvr_answer) < MAX_SRVR_BYTES and (chunk := connection.recv(MAX_SRVR_BYTES)):
-                srvr_answer += chunk
+            while len(srvr_answer) < MAX_SRVR_BYTES and (received_bytes := connection.recv(MAX_SRVR_BYTES)):
+                srvr_answer += received_bytes
     except OSError as error:
         if not srvr_answer:
             return Server(host, False, failure_reason=error.strerror or str(error))

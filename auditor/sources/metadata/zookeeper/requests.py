@@ -142,8 +142,8 @@ def _decode_answer(buffer: bytes, offset: int, answer_type: int) -> tuple[Answer
         names = []
         for _ in range(count_or_code):
             (value_length,) = _INT32.unpack_from(buffer, offset)
-            name, offset = _take_bytes(buffer, offset + _INT32.size, max(0, value_length))
-            names.append(name.decode())
+            name_bytes, offset = _take_bytes(buffer, offset + _INT32.size, max(0, value_length))
+            names.append(name_bytes.decode())
         return names, offset
     raise ValueError(f"an answer of unknown type {answer_type}")
 

@@ -179,7 +179,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             if not (index.has_root or state_by_path.get(self.root)):
                 raise NoRootError(f"{file} has no znode {self.root}; pass the right root with ?root=/path")
             state_by_path.pop(self.root, None)
-            present_znodes = {
+            existing_znodes = {
                 path: znode
                 for path, znode in state_by_path.items()
                 if znode and path.startswith(self.root + "/")
@@ -191,32 +191,32 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
                 (self.root, f"{file.name}: the path at byte {offset} is not UTF-8")
                 for offset in index.unreadable_offsets
             ]
-            return _SnapshotState(file, index, replay, present_znodes, tuple(gaps), (*notes, *replay.notes))
+            return _SnapshotState(file, index, replay, existing_znodes, tuple(gaps), (*notes, *replay.notes))
         raise StoreError(f"no valid snapshot in {self._path}: {'; '.join(notes)}")
 
     def _parts_of(self, snapshot_state: _SnapshotState, tree: Tree) -> list[Part]:
         name_start = len(self.root) + 1
         parts: list[Part] = []
-        pending_znodes: list[Znode] = []
+        part_znodes: list[Znode] = []
         part_bytes = 0
         for path, znode in sorted(snapshot_state.state.items()):
             if tree is Tree.WHOLE or tree_of(path[name_start:]) is tree:
-                pending_znodes.append(znode)
+                part_znodes.append(znode)
                 part_bytes += len(path) + len(znode.data) + 64
             if part_bytes >= PART_BYTES:
-                parts.append(ZnodesPart(tuple(pending_znodes), ()))
-                pending_znodes, part_bytes = [], 0
-        if pending_znodes or snapshot_state.gaps:
-            parts.append(ZnodesPart(tuple(pending_znodes), snapshot_state.gaps))
+                parts.append(ZnodesPart(tuple(part_znodes), ()))
+                part_znodes, part_bytes = [], 0
+        if part_znodes or snapshot_state.gaps:
+            parts.append(ZnodesPart(tuple(part_znodes), snapshot_state.gaps))
         return parts
 
     def _read_slice(
         self, data: memoryview, slice_: Slice, base_paths: frozenset[str], tree: Tree
     ) -> Iterator[ZnodeBatch]:
-        bounds = read_slice(data, slice_)
+        record_bounds = read_slice(data, slice_)
         self._records += slice_.count
-        rows = rows_at_or_below(data, bounds, self.root)
-        is_ledger = find_certain_ledgers(data, bounds, rows, self.root)
+        rows = rows_at_or_below(data, record_bounds, self.root)
+        is_ledger = find_certain_ledgers(data, record_bounds, rows, self.root)
         if tree is Tree.WHOLE:
             is_ledger = np.ones(len(rows), np.bool_)
         elif tree is not Tree.LEDGERS:
@@ -229,12 +229,15 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
                 is_ledger[chunk_start : chunk_start + BATCH_ZNODES].copy(),
             )
             # Nothing is copied: the batch is a view of the file.
-            chunk_offset, chunk_end = int(bounds.path_at[chunk_rows[0]]), int(bounds.tail_at[chunk_rows[-1]])
+            chunk_offset, chunk_end = (
+                int(record_bounds.path_at[chunk_rows[0]]),
+                int(record_bounds.tail_at[chunk_rows[-1]]),
+            )
             file_octets = np.frombuffer(data[chunk_offset:chunk_end], np.uint8)
             paths = ByteColumn(
                 file_octets,
-                bounds.path_at[chunk_rows] - chunk_offset,
-                bounds.path_end[chunk_rows] - chunk_offset,
+                record_bounds.path_at[chunk_rows] - chunk_offset,
+                record_bounds.path_end[chunk_rows] - chunk_offset,
             )
             # A path that is not UTF-8 cannot be a ledger's. The batch keeps it, to count as malformed.
             path_texts = TextColumn(paths)
@@ -247,13 +250,13 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             if not is_in_tree.any():
                 continue
             chunk_rows = chunk_rows[is_in_tree]
-            stat_columns = tails(data, bounds.tail_at[chunk_rows])
+            stat_columns = tails(data, record_bounds.tail_at[chunk_rows])
             yield ZnodeBatch(
                 TextColumn(paths.take_rows(np.flatnonzero(is_in_tree))),
                 ByteColumn(
                     file_octets,
-                    bounds.data_at[chunk_rows] - chunk_offset,
-                    bounds.tail_at[chunk_rows] - chunk_offset,
+                    record_bounds.data_at[chunk_rows] - chunk_offset,
+                    record_bounds.tail_at[chunk_rows] - chunk_offset,
                 ),
                 stat_columns["mzxid"].astype(np.int64),
                 stat_columns["ctime"].astype(np.int64),

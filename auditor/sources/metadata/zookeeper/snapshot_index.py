@@ -87,22 +87,24 @@ def build_index(data: memoryview, root: str, changed_paths: set[str]) -> ZooKeep
     """
     index = ZooKeeperSnapshotIndex()
     changed_path_bytes = {path.encode() for path in changed_paths}
-    offset, is_end = nodes_begin(data), False
-    while not is_end:
-        bounds = boundaries(data, offset, SLICE_RECORDS, SLICE_BYTES)
-        if len(bounds.data_at):
-            _add_slice(index, data, bounds, root, changed_path_bytes)
-        offset, is_end = bounds.next, bounds.ended
+    offset, has_end_mark = nodes_begin(data), False
+    while not has_end_mark:
+        record_bounds = boundaries(data, offset, SLICE_RECORDS, SLICE_BYTES)
+        if len(record_bounds.data_at):
+            _add_slice(index, data, record_bounds, root, changed_path_bytes)
+        offset, has_end_mark = record_bounds.next, record_bounds.ended
     check_seals(data, offset)
     return index
 
 
-def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -> Iterator[Znode | int]:
+def read_znodes(
+    data: memoryview, record_bounds: Boundaries, rows: NDArray[np.int64]
+) -> Iterator[Znode | int]:
     """Yield the records at ``rows`` as znodes. For a path that is not UTF-8, yield the record's offset."""
     path_offsets, data_offsets, tail_offsets = (
-        bounds.path_at[rows].tolist(),
-        bounds.data_at[rows].tolist(),
-        bounds.tail_at[rows],
+        record_bounds.path_at[rows].tolist(),
+        record_bounds.data_at[rows].tolist(),
+        record_bounds.tail_at[rows],
     )
     stat_columns = tails(data, tail_offsets)
     # On disk cversion counts creations of children alone.
@@ -124,52 +126,52 @@ def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -
         yield Znode(path_text, bytes(data[data_offset:data_end]), *stat_row)
 
 
-def rows_at_or_below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
+def rows_at_or_below(data: memoryview, record_bounds: Boundaries, root: str) -> NDArray[np.int64]:
     """Return the positions of the records whose path is ``root``, or is below ``root``."""
-    octets, root_bytes = np.frombuffer(data, np.uint8), root.encode()
-    path_offsets, path_ends = bounds.path_at, bounds.path_end
+    file_bytes, root_bytes = np.frombuffer(data, np.uint8), root.encode()
+    path_offsets, path_ends = record_bounds.path_at, record_bounds.path_end
     rows = np.flatnonzero(
-        (path_ends - path_offsets >= len(root_bytes)) & have_prefix(octets, path_offsets, root_bytes)
+        (path_ends - path_offsets >= len(root_bytes)) & have_prefix(file_bytes, path_offsets, root_bytes)
     )
     suffix_offsets = path_offsets[rows] + len(root_bytes)
     # Check the next byte too: /ledgers2 is not below /ledgers. Every record has bytes after its path.
     rows_below: NDArray[np.int64] = rows[
-        (suffix_offsets == path_ends[rows]) | (octets[suffix_offsets] == 0x2F)
+        (suffix_offsets == path_ends[rows]) | (file_bytes[suffix_offsets] == 0x2F)
     ]
     return rows_below
 
 
 def find_certain_ledgers(
-    data: memoryview, bounds: Boundaries, rows: NDArray[np.int64], root: str
+    data: memoryview, record_bounds: Boundaries, rows: NDArray[np.int64], root: str
 ) -> NDArray[np.bool_]:
     """Return a mask of the rows that are certainly in the ledger tree, by the first bytes of their names.
 
     These bytes are a digit, L and a digit, or ``scopes/``. Callers classify the few other rows one by one.
     """
-    octets = np.frombuffer(data, np.uint8)
-    name_starts = bounds.path_at[rows] + len(root.encode()) + 1
-    name_ends = bounds.path_end[rows]
-    first_bytes, second_bytes = octets[name_starts], octets[name_starts + 1]
+    file_bytes = np.frombuffer(data, np.uint8)
+    name_starts = record_bounds.path_at[rows] + len(root.encode()) + 1
+    name_ends = record_bounds.path_end[rows]
+    first_bytes, second_bytes = file_bytes[name_starts], file_bytes[name_starts + 1]
     is_digit = (first_bytes >= _ZERO_BYTE) & (first_bytes <= _NINE_BYTE)
     is_ledger: NDArray[np.bool_] = is_digit | (
         (first_bytes == _L_BYTE) & (second_bytes >= _ZERO_BYTE) & (second_bytes <= _NINE_BYTE)
     )
     unmatched_rows = np.flatnonzero(~is_ledger & (name_ends - name_starts > len(_SCOPES_PREFIX)))
-    is_ledger[unmatched_rows] = have_prefix(octets, name_starts[unmatched_rows], _SCOPES_PREFIX)
+    is_ledger[unmatched_rows] = have_prefix(file_bytes, name_starts[unmatched_rows], _SCOPES_PREFIX)
     return is_ledger & (name_starts < name_ends)
 
 
 def _sibling_values(
-    data: memoryview, bounds: Boundaries, root: str, rows: NDArray[np.int64]
+    data: memoryview, record_bounds: Boundaries, root: str, rows: NDArray[np.int64]
 ) -> dict[str, bytes]:
     """Return the data of the znodes beside the root, by name.
 
     ``rows`` are the records at or below the root, which are skipped.
     """
     parent_bytes = root.rpartition("/")[0].encode() + b"/"
-    is_outside_root = np.ones(len(bounds.path_at), np.bool_)
+    is_outside_root = np.ones(len(record_bounds.path_at), np.bool_)
     is_outside_root[rows] = False
-    path_lengths = bounds.path_end - bounds.path_at
+    path_lengths = record_bounds.path_end - record_bounds.path_at
     sibling_rows = np.flatnonzero(
         is_outside_root
         & (path_lengths > len(parent_bytes))
@@ -177,24 +179,30 @@ def _sibling_values(
     )
     neighbours: dict[str, bytes] = {}
     for row in sibling_rows.tolist():
-        path = bytes(data[bounds.path_at[row] : bounds.path_end[row]])
+        path = bytes(data[record_bounds.path_at[row] : record_bounds.path_end[row]])
         name = path[len(parent_bytes) :]
         if path.startswith(parent_bytes) and b"/" not in name:
-            sibling_value = bytes(data[bounds.data_at[row] : bounds.tail_at[row]])
+            sibling_value = bytes(data[record_bounds.data_at[row] : record_bounds.tail_at[row]])
             neighbours[name.decode(errors="replace")] = sibling_value
     return neighbours
 
 
 def _add_slice(
-    index: ZooKeeperSnapshotIndex, data: memoryview, bounds: Boundaries, root: str, changed_paths: set[bytes]
+    index: ZooKeeperSnapshotIndex,
+    data: memoryview,
+    record_bounds: Boundaries,
+    root: str,
+    changed_paths: set[bytes],
 ) -> None:
-    rows = rows_at_or_below(data, bounds, root)
-    index.neighbours |= _sibling_values(data, bounds, root, rows)
-    stat_columns = tails(data, bounds.tail_at[rows])
-    is_ledger = find_certain_ledgers(data, bounds, rows, root)
+    rows = rows_at_or_below(data, record_bounds, root)
+    index.neighbours |= _sibling_values(data, record_bounds, root, rows)
+    stat_columns = tails(data, record_bounds.tail_at[rows])
+    is_ledger = find_certain_ledgers(data, record_bounds, rows, root)
     is_in_base = owners(stat_columns) != 0
     if changed_paths:
-        paths = ByteColumn(np.frombuffer(data, np.uint8), bounds.path_at[rows], bounds.path_end[rows])
+        paths = ByteColumn(
+            np.frombuffer(data, np.uint8), record_bounds.path_at[rows], record_bounds.path_end[rows]
+        )
         is_in_base |= paths.are_members(changed_paths)
     trees = {Tree.LEDGERS} if bool((is_ledger & ~is_in_base).any()) else set()
     if not is_in_base.all():
@@ -202,7 +210,7 @@ def _add_slice(
     slice_base_paths: set[str] = set()
     decoded_rows = np.flatnonzero(~is_ledger | is_in_base)
     for is_base_znode, znode in zip(
-        is_in_base[decoded_rows].tolist(), read_znodes(data, bounds, rows[decoded_rows]), strict=True
+        is_in_base[decoded_rows].tolist(), read_znodes(data, record_bounds, rows[decoded_rows]), strict=True
     ):
         if isinstance(znode, int):
             index.unreadable_offsets.append(znode)
@@ -221,7 +229,7 @@ def _add_slice(
     index.newest_time = (
         max(index.newest_time, int(newest_times.max())) if newest_times.size else index.newest_time
     )
-    index.slices.append((Slice(bounds.begin, len(bounds.data_at)), frozenset(trees)))
+    index.slices.append((Slice(record_bounds.begin, len(record_bounds.data_at)), frozenset(trees)))
     index.base_paths_by_slice.append(frozenset(slice_base_paths))
 
 
@@ -231,11 +239,11 @@ def read_slice(data: memoryview, slice_: Slice) -> Boundaries:
     Raises:
         DecodeError: the file is not the one that was indexed.
     """
-    bounds = boundaries(data, slice_.offset, slice_.count, len(data))
-    if len(bounds.data_at) != slice_.count:
-        reason = f"{slice_.count} records expected, {len(bounds.data_at)} found"
+    record_bounds = boundaries(data, slice_.offset, slice_.count, len(data))
+    if len(record_bounds.data_at) != slice_.count:
+        reason = f"{slice_.count} records expected, {len(record_bounds.data_at)} found"
         raise DecodeError("ZooKeeper snapshot", slice_.offset, reason)
-    return bounds
+    return record_bounds
 
 
 MAX_REPLAYED_OPERATIONS = 5_000_000

@@ -186,7 +186,7 @@ MAX_INNER_ZNODES = 200_000
 A watch reads them twice.
 """
 
-_UNSIGNED = 0xFFFFFFFF
+_UINT32_MASK = 0xFFFFFFFF
 _ZNODE_EVENT_TYPES = frozenset(EventType)
 
 
@@ -310,7 +310,7 @@ class TreeWatch:
                 answers = session.ask(multi_read)
                 for path, answer, child_event_count in zip(paths, answers, multi_read.counts, strict=True):
                     if isinstance(answer, NodeData):
-                        cversions[path] = (answer.stat.cversion - child_event_count) & _UNSIGNED
+                        cversions[path] = (answer.stat.cversion - child_event_count) & _UINT32_MASK
                         present_paths.append(path)
                     elif answer != NO_NODE:
                         raise StoreError(f"{path} cannot be read: ZooKeeper error {answer}")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.etcd import key_ranges
-from auditor.sources.metadata.etcd.key_ranges import MIN_KEYS_PER_SPAN, KeySpan, balance, ledger_spans
+from auditor.sources.metadata.etcd.key_ranges import MIN_KEYS_PER_SPAN, KeySpan, group_spans, ledger_spans
 
 SCOPE = "/bk"
 START, END = etcd.children(SCOPE, "ledgers")
@@ -43,7 +43,7 @@ class Server:
             assert before.start < before.end == after.start
         assert self.counts([(span.start, span.end) for span in found]) == [span.keys for span in found]
         assert sum(span.keys for span in found) == len(self.keys)
-        lots = balance(found, wanted)
+        lots = group_spans(found, wanted)
         edges = [edge for lot in lots for span in lot for edge in (span.start, span.end)]
         assert (edges[0], edges[-1], edges[1:-1:2]) == (START, END, edges[2:-1:2])
         return found
@@ -94,14 +94,14 @@ def test_ids_of_the_driver_need_at_most_two_counts_a_bucket(
     found = ledger_spans(SCOPE, counts, server.first, 16)
     assert sum(span.keys for span in found) == 128 * each
     assert server.asked == asked
-    assert max(len(lot) for lot in balance(found, 16)) <= 10
+    assert max(len(lot) for lot in group_spans(found, 16)) <= 10
 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("wanted", [1, 4, 30])
 def test_few_tasks_or_many_get_their_share(wanted: int) -> None:
     server = Server([key(id_) for id_ in range(2000)])
-    lots = balance(server.cut(wanted), wanted)
+    lots = group_spans(server.cut(wanted), wanted)
     assert wanted <= len(lots) <= 2 * wanted
     assert max(sum(span.keys for span in lot) for lot in lots) <= 2 * 2000 // wanted
 
@@ -122,7 +122,7 @@ def test_spans_of_any_ids_cover_all_keys(ledgers: set[tuple[int, int]]) -> None:
 def test_spans_are_dealt_out_in_order_and_evenly(sizes: list[int], wanted: int) -> None:
     edges = [b"%04d" % number for number in range(len(sizes) + 1)]
     all_spans = [KeySpan(edges[at], edges[at + 1], size) for at, size in enumerate(sizes)]
-    lots = balance(all_spans, wanted)
+    lots = group_spans(all_spans, wanted)
     ends = [edge for lot in lots for span in lot for edge in (span.start, span.end)]
     assert (ends[0], ends[-1], ends[1:-1:2]) == (edges[0], edges[-1], ends[2:-1:2])
     assert sum(span.keys for lot in lots for span in lot) == sum(sizes)
