@@ -43,7 +43,7 @@ UNREADABLE = "index-unreadable"
 
 @cache
 def basis(check_id: str) -> Basis:
-    """Return the basis of findings of a check; disks if there is no such check any more.
+    """Return the `Basis` of findings of a check; `Basis` disks if the check no longer exists.
 
     >>> print(basis("entry-lost"), basis("orphan-ledger"), basis("bookie-down"), basis("segment-gap"))
     copies disks metadata metadata
@@ -58,7 +58,7 @@ def ids_resting_on(*bases: Basis) -> list[str]:
 
 
 def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
-    """Return the check ids of findings that a run without ``skipped_checks`` cannot find, with former ids.
+    """Return ids of checks whose findings a run without ``skipped_checks`` cannot find; also former ids.
 
     If one stage of a trouble (`TROUBLE_STAGES`) did not run, the result has all stages: the trouble may be in
     the skipped stage now.
@@ -75,7 +75,7 @@ def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
 
 
 def rests_on_logs(check_id: str) -> bool:
-    """Return whether findings of the check rest on entry logs, or on their maps, which a collector reads.
+    """Return whether findings of the check rest on entry logs or on the ledgers maps in them.
 
     >>> rests_on_logs("entry-log-missing"), rests_on_logs("replica-mismatch"), rests_on_logs("disk-shared")
     (True, True, False)
@@ -84,7 +84,7 @@ def rests_on_logs(check_id: str) -> bool:
 
 
 def rests_on_copies(check_id: str) -> bool:
-    """Return whether the check depends on all copies on a bookie, which an unreadable index may hide."""
+    """Return whether the check needs all copies on a bookie. An unreadable index may hide some of them."""
     return check_id in (
         "gc-would-delete-live",
         "metadata-suspect",
@@ -94,7 +94,7 @@ def rests_on_copies(check_id: str) -> bool:
 
 
 def rests_on_ensembles(check_id: str) -> bool:
-    """Return whether the check depends on the ensembles of ledgers, which an unreadable record may hide."""
+    """Return whether the check needs the ensembles of all ledgers. An unreadable record hides some."""
     return check_id == "gc-would-delete-live"
 
 
@@ -134,7 +134,7 @@ class FindingObjects:
 
 
 def finding_objects(batches: Batches, rows: NDArray[np.int64]) -> FindingObjects:
-    """Return the objects of the findings at ``rows``, ascending positions in the table changes of a run."""
+    """Return the objects of the findings at ``rows``: ascending row numbers in a run's table ``changes``."""
     position_by_name: dict[str, int] = {}
     column_parts: list[tuple[Any, ...]] = []
     for batch in pick_rows(batches, rows, ["id", "scope_id", "ledger_id", "bookie_id"]):
@@ -170,7 +170,7 @@ def finding_objects(batches: Batches, rows: NDArray[np.int64]) -> FindingObjects
 
 
 def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
-    """Yield the rows at some positions (ascending) of a run's table changes. Later batches are not read."""
+    """Yield the rows at ascending row numbers of a run's table ``changes``. Later batches are not read."""
     batch_start = first_row = 0
     if not len(rows):
         return
@@ -339,7 +339,10 @@ def _were_owners_read(run: Batches) -> bool:
 
 
 def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
-    """Return per bookie whether the run knows it and read it completely; and whether any was not read so."""
+    """Return for each name whether the run knows the bookie, and whether it read the bookie completely.
+
+    The third result is whether the run has a bookie that was not read completely.
+    """
     rows = [
         row
         for batch in run("tables/bookies", ["bookie_id", "named", "found", "read"])

@@ -68,8 +68,8 @@ class Claim:
 
     The cause explains findings of the checks ``bookie_checks`` about its bookies. It explains findings of the
     checks ``copy_checks`` about ledgers if all bookies concerned belong to the cause. ``from_ledger`` is the
-    lowest id of an orphan that it explains. ``remainder`` (r, n) restricts it to ledgers whose id modulo n is
-    r. ``evidence`` has the (check, bookie) pairs that prove it.
+    lowest id of an orphan that it explains. ``remainder`` (r, n) restricts the cause to ledgers whose id
+    modulo n is r. ``evidence`` has the (check, bookie) pairs that prove the cause.
     """
 
     kind: str

@@ -151,7 +151,7 @@ def _make_all_new(trouble_rows: DataFrame, finish_time: Column) -> DataFrame:
 
 
 def rows_of_own_run(changes: DataFrame) -> DataFrame:
-    """Return the rows of a table changes for findings that its own run found; others are of earlier runs."""
+    """Return a table ``changes`` without findings that only earlier runs found."""
     return changes.where(F.col("change").isin(*FOUND))
 
 
@@ -272,5 +272,5 @@ def _was_covered(coverage: RunCoverage) -> Column:
 
 
 def _is_whole() -> Column:
-    """Return whether a bookie's directories were found and read to the end. Its answers are not enough."""
+    """Return whether a bookie's directories were found and read to the end. Answers alone are not enough."""
     return F.col("found") & (F.col("read") == BookieRead.READ)

@@ -39,8 +39,8 @@ _CONFIRMED = _CONFIDENCE_CODES[Confidence.CONFIRMED]
 class Marks:
     """The findings that one run knows, as arrays in the order of its table changes.
 
-    ``trouble`` is the number by which findings of two runs are matched. ``rank`` is that of the severity, 0
-    for the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in the table.
+    ``trouble`` is the number by which findings of two runs are matched. ``rank`` is the rank of the severity,
+    0 for the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in the table.
     ``unseen`` is True if the run could not look for the finding, or for its known severity.
     """
 

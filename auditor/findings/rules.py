@@ -5,7 +5,7 @@ of Spark or an array of NumPy. These rules use only operators that both have: ``
 comparisons. No column of booleans may be null, because these operators do not treat null as false.
 
 A finding got *better* or is *fixed* only if the later run looked at the facts that the finding rests on. The
-``way`` of the finding's `Basis` has the rule for this:
+finding is then called covered. The ``way`` of its `Basis` names the rule:
 
 ``records``
     The metadata alone shows the finding. Covered if the ledger is listed, or if the listing has no holes.

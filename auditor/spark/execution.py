@@ -71,7 +71,7 @@ BucketFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class TablePlace(Protocol):
-    """The place of one table, as Spark, pyarrow and the driver need it."""
+    """The location of one table, as Spark, pyarrow and the driver need it."""
 
     @property
     def path(self) -> str:
@@ -95,7 +95,10 @@ class TablePlace(Protocol):
 
 @dataclass(frozen=True)
 class BucketSource:
-    """Files of a table, and a function that makes rows from them. Each row has the number of its bucket."""
+    """Files of a table, and a function that makes rows from them.
+
+    Each row has a bucket number, by which the rows are divided among tasks.
+    """
 
     files: TableFiles
     read: Callable[[TableFiles, int], Iterator[pa.RecordBatch]]

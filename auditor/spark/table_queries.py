@@ -16,7 +16,7 @@ from weakref import WeakSet
 from auditor.spark.types import DataFrame
 
 Asks = str | tuple[str, ...] | None
-"""Names of tables or parts of tables. If all of them are empty, the query finds no rows. None: not known."""
+"""Names of tables or parts of tables. If all are empty, the query finds no rows. None: names not known."""
 
 _EMPTY_FRAMES: WeakSet[Any] = WeakSet()
 """Tables that were read or written without a row."""

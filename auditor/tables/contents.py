@@ -18,8 +18,8 @@ ledgers that only one of the two explains:
 Nearly every directory belongs to its owner. To see that, no join of all replicas is needed: a replica that is
 not among the unequal pairs (`auditor.tables.unequal`) is exact for its owner. Only the directories of
 ``doubted`` bookies (`bookies_in_doubt`) are compared with every id. In no other directory can a candidate be
-better for a ledger. The owner would have to hold exactly the entries that the candidate should hold and
-lacks. Both would then have an unequal pair, and the owner would be doubted.
+better for a ledger. For that, the owner would have to hold exactly the entries that the candidate should hold
+and lacks. Both would then have an unequal pair, and the owner would be doubted.
 
 The result is counts, so entry sets are compared by a 64-bit hash. Bookie ids are also hashed, until they are
 counted. Only the counts, one for each directory and id, are sorted.

@@ -3,16 +3,17 @@
 A pass of ScanAndCompareGarbageCollector has two parts. The first part runs once per
 gcOverreplicatedLedgerWaitTime. It deletes ledgers that are closed and not locked, and whose ensembles do not
 name the bookie's own id. The second part deletes ledgers that the store does not list
-(`auditor.tables.gc_listing`). With verifyMetadataOnGC, it reads the metadata record of such a ledger before.
+(`auditor.tables.gc_listing`). With verifyMetadataOnGC, it first reads the metadata record of such a ledger.
 
 A row is a ledger on a bookie in one of three cases: the store lacks it, no ensemble names the bookie, or the
 server's listing shows the ledger out of order or not at all. A healthy replica has no row.
 
 The verdict does not depend on the server's rules. A deletion is right if the ledger has no metadata, or if no
 ensemble names the bookie and every entry has a copy on a member. A deletion is wrong or in doubt in three
-cases. The copy is the last one of an entry that all members lack. The ensembles name the bookie by another of
-its ids. Or somebody is copying the ledger to this bookie: the metadata names it only after that. Ledgers of
-BP-35 scopes other than 0 have no rows, because no server keeps them yet.
+cases: (1) The copy is the last one of an entry that all members lack. (2) The ensembles name the bookie by
+another of its ids. (3) Somebody is copying the ledger to this bookie, and the metadata will name the bookie
+only when the copy is complete. Ledgers of BP-35 scopes other than 0 have no rows, because no server keeps
+them yet.
 """
 
 from typing import Any, NamedTuple
@@ -287,7 +288,7 @@ def _forecast_over_replicated(rows: DataFrame, collector: Collector) -> DataFram
 def _forecast_misplaced_replicas(
     availability: DataFrame, ledgers: DataFrame, foreign_copies: DataFrame, collector: Collector
 ) -> DataFrame:
-    """Forecast what the collector does with replicas of listed ledgers that its pass does not find."""
+    """Forecast what the collector does with replicas whose ledgers its pass misses in the store's listing."""
     listing, settings = collector.listing, collector.settings
     assert listing.found_ids is not None
     rows = ledgers.where(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0))

@@ -1,8 +1,8 @@
 """The judgement of one ledger's unequal replicas: which entries are missing, unknown, stale or surplus.
 
-A replica that holds exactly what it should never comes here. The entries of the other replicas are sets in
-BP-34 groups, and the judgement is set arithmetic on groups. So the time depends on the number of groups, not
-of entries.
+Replicas that hold exactly the entries they should hold are not passed to this module. The entries of the
+other replicas are sets in BP-34 groups, and the judgement is set arithmetic on groups. So the time depends on
+the number of groups, not of entries.
 
 The metadata decides which entries are judged. In a closed ledger these are all entries. In other ledgers they
 are the entries before the last segment, without the last write quorum of these: a writer may still be sending
@@ -65,7 +65,7 @@ class Pair:
     expected: Groups
     held: Groups
     index_state: str  # an `IndexState`
-    answered: int | None = None  # ms; when the bookie listed its entries; None if an index decides
+    answered: int | None = None  # ms; when the bookie listed its entries; None if an index is used instead
     replies: ReadReplies | None = None
     listed: Groups = field(default_factory=lambda: NO_GROUPS)
     gone: Groups = field(default_factory=lambda: NO_GROUPS)
@@ -275,9 +275,10 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
     """Return why entries that an index does not show are unknown; None if they are missing.
 
     unread: the bookie was not read completely. unreadable: its index of the ledger is damaged. limbo: the
-    bookie itself does not know yet what it should have (data integrity check). not-indexed: it does not serve
-    the ledger. misplaced, wrong-directory: it does not look in the directory with the index. If a bookie
-    listed its entries of this ledger, the list is complete, even if not all its disks were read.
+    bookie itself does not know yet what it should have (data integrity check). not-indexed: the bookie does
+    not serve the ledger. misplaced, wrong-directory: the bookie does not look in the directory with the
+    index. If a bookie listed its entries of this ledger, the list is complete, even if not all its disks were
+    read.
 
     >>> bookie, pair = BookieState(BookieRead.READ), Pair("bk1", NO_GROUPS, NO_GROUPS, IndexState.CUT)
     >>> str(why_unknown(bookie, pair)), why_unknown(bookie, replace(pair, index_state=IndexState.ABSENT))
@@ -301,7 +302,7 @@ def unanswerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> 
 def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
     """Return the doubts about lacking entries that an answer of the bookie settles; may be empty.
 
-    A listing proves the entries that it has. It may leave out a page that is only in memory (4.17.2).
+    A listing proves that its entries exist. It may leave out a page that is only in memory (4.17.2).
     """
     if pair.answered is not None:
         return {doubts.only_in_listing(pair.bookie_id)}
@@ -357,7 +358,7 @@ def entries_striped_to(
 def _find_lagging(
     ledger: LedgerFacts, pairs: Mapping[str, Pair], bookies: Mapping[str, BookieState], judgement: Judgement
 ) -> None:
-    """Find entries of the open last segment that an ack quorum of members holds and a read member lacks."""
+    """Find entries of the open last segment that an ack quorum has, but a completely read member lacks."""
     last_segment_start, ensemble = ledger.segments[-1]
     held_groups = {member: pairs[member].held if member in pairs else NO_GROUPS for member in ensemble}
     newest_entry = max((coverage.last_entry(groups) for groups in held_groups.values()), default=-1)

@@ -1,7 +1,7 @@
 """The class of a ledger: how many copies its worst entry lacks, and which entries lack as many.
 
 `set_class` compares sets of entries and serves every ledger. `set_classes_of_whole` gives the same result for
-many ledgers at a time if their unequal replicas hold nothing. A bookie that is unread, down or empty lacks
+many ledgers at a time, if their unequal replicas hold no entry. A bookie that is unread, down or empty lacks
 its replica of each of its ledgers. If most bookies are unread, most ledgers of the cluster lack several
 replicas. The positions of the bookies in the ensembles are then enough to find the worst entry.
 docs/architecture.md says how much time this saves.

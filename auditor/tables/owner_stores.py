@@ -1,6 +1,7 @@
-"""owner_stores: one row per store of owners, with the scope that it proves (`auditor.model.owner_scope`).
+"""owner_stores: one row per store of owners, and whether the stores prove that a ledger has no owner.
 
-An owner is an object of an application, such as a topic of Pulsar, that names ledgers.
+An owner is an object of an application, such as a topic of Pulsar, that names ledgers. The rules of the proof
+are in `auditor.model.owner_scope`.
 """
 
 from __future__ import annotations

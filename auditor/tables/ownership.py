@@ -94,7 +94,7 @@ OWNERSHIP = schema_of(
 )
 
 MAX_UNLISTED_PATHS, MAX_UNREAD_PATHS = 1000, 200_000
-"""Largest numbers of unlisted and of unread paths in owners' trees. With more, no ledger is unowned."""
+"""Largest numbers of unlisted and unread paths in owners' trees. With more, no ledger counts as unowned."""
 
 NO_AGE_REASON = "the ledger's creation time is not known"
 """Reason for the standing unknown of a ledger without an owner if the store keeps no times (etcd)."""
@@ -191,7 +191,7 @@ def ownership(
 
 
 def _claim_chroot(chroots: Mapping[str, str]) -> Column:
-    """Return the chroot for a claim: that of the row's store, or else one that all stores share, or empty."""
+    """Return the chroot of the row's store; without a store, the one that all stores share, or empty text."""
     distinct_chroots = {*chroots.values()}
     chroot = F.lit(next(iter(distinct_chroots)) if len(distinct_chroots) == 1 else "")
     if len(distinct_chroots) > 1:
@@ -201,7 +201,7 @@ def _claim_chroot(chroots: Mapping[str, str]) -> Column:
 
 
 def _listed_ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Return the ledgers of scope 0 that a scan lists, with ``settled``: whether both scans list them."""
+    """Return the ledgers of scope 0 in at least one scan, with ``settled``: whether both scans list them."""
     rows = ledgers.where("scope_id = 0 and status in ('ok', 'broken', 'unreadable')").select(
         "ledger_id",
         "state",
@@ -272,7 +272,7 @@ def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: int) -> DataFrame:
-    """Add ``listed_before`` and ``dropped_since``. Without an owner, ``store`` is the last store with one.
+    """Add ``listed_before`` and ``dropped_since``. For a ledger without owner, set its last ``store``.
 
     A dropped ledger stays dropped. Otherwise the next run would trust a store that lost its lists.
     """
@@ -341,7 +341,7 @@ def _standing_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
 
 
 def _is_foreign() -> Column:
-    """Return whether a ledger claims a namespace that no store has, although its places were all read."""
+    """Return whether a ledger claims a namespace that no store has, although every place for it was read."""
     return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
 
 

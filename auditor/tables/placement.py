@@ -76,8 +76,8 @@ class PlacementJudge:
     ``views`` are the possible states of a server's knowledge of racks. There is one view, except for a rack
     policy with locations of mixed depths. Then there is one view for each depth that may have been registered
     first, and a segment is broken only if it breaks the policy in all views. ``all_writable_view`` is that of
-    a server for which every bookie with a location is writable. ``paths`` and ``domains`` come from the
-    mapping alone.
+    a server for which every bookie with a location is writable. ``paths`` and ``domains`` are those of the
+    bookies in the mapping of locations.
     """
 
     settings: PlacementSettings
@@ -208,8 +208,8 @@ class _Segments:
 class _Verdicts:
     """The verdicts on segments, as arrays with one element per segment.
 
-    A segment is broken if it breaks the policy, and else may be at risk. A broken segment is excused if it
-    would not be broken with all bookies writable. ``first_write_sets`` has the position of the first write
+    A segment is broken if it breaks the policy; otherwise it may be at risk. A broken segment is excused if
+    it would not be broken with all bookies writable. ``first_write_sets`` has the position of the first write
     set that breaks the policy or is at risk, and ``write_set_counts`` the number of these write sets.
     """
 

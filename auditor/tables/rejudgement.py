@@ -16,10 +16,11 @@ of requests are made. Each row of the following list is about one ledger on one 
                                            age was in doubt, other lacking entries are unknown (not-asked),
                                            otherwise they are missing by the index.
     lacks the entry  no such ledger        All entries that the index lacks are missing now.
-    lacks the entry  nothing (silent, or   The index decides. A doubt says that the bookie did not respond,
-                     the bound on reads)   so that a finding is at most suspect.
-    lacks the entry  refused: it takes no  The index decides, with the same doubt. There is no doubt if the
-                     reads from us         journal was read completely.
+    lacks the entry  nothing (silent, or   The index shows whether the entry is missing or unknown. A doubt
+                     the bound on reads)   says that the bookie did not respond, so that a finding is at
+                                           most suspect.
+    lacks the entry  refused: it takes no  As without an answer, with the same doubt. There is no doubt if
+                     reads from us         the journal was read completely.
     was not read     served                The entry is held. Other entries stay unknown.
     was not read     no such entry/ledger  The entry is missing. Other entries stay unknown.
     lacks an entry   served                The entry is held. If clocks do not explain it, the bookie gets a
@@ -44,9 +45,9 @@ of requests are made. Each row of the following list is about one ledger on one 
     shows the entry  no such entry/ledger  The entry is unknown (denied): index or answer is wrong.
 
 A listing (``rpc:``) counts as an index whose age is always in doubt. A bookie that is not registered cannot
-be asked, and is judged by clocks and index alone. A bookie whose directories are all of another cluster is
-not asked. Two doubts remain whatever a bookie answers: the ledger is not closed, or a directory is at the
-path of another bookie.
+be asked. It is judged by its index and by the age of the index alone. A bookie whose directories are all of
+another cluster is not asked. Two doubts remain whatever a bookie answers: the ledger is not closed, or a
+directory is at the path of another bookie.
 """
 
 from collections import Counter

@@ -70,14 +70,14 @@ def doubtful_ids(
 
 
 def unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
-    """Return the id ranges in which a ledger that no scan saw may be. Ranges of one scope do not overlap."""
+    """Return the id ranges in which unseen ledgers may exist. Ranges of one scope do not overlap."""
     return _without_overlaps(doubtful_rows.where("unseen").drop("scan"), ["scope_id"])
 
 
 def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> DataFrame:
     """Add ``doubt`` to rows about ledgers: why scan number ``scan`` may have missed them; null if it cannot.
 
-    No row is duplicated: ranges of one scope do not overlap, and at most one range is for any scope.
+    No row is duplicated: the ranges of one scope do not overlap, and at most one range applies to all scopes.
     """
     id_ranges = doubtful_rows.where(F.col("scan") == scan).select(
         F.col("scope_id").alias("of"), "low", "high", "why"

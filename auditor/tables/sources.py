@@ -1,4 +1,4 @@
-"""sources: the inputs of an audit, the scope that each claims to cover, and the part that is proved.
+"""sources: the inputs of an audit, what each claims to cover (its scope), and the part that is proved.
 
 If a source lacks an object, the object counts as absent only if it is in the proved scope. There is one row
 per metadata store, listing of bookies, bookie, and owner store.

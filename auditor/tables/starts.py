@@ -132,7 +132,7 @@ def _infer_configuration(
 
 @dataclass(frozen=True, slots=True)
 class _Bookie:
-    """A bookie at its path, with the configuration inferred from cookies, and that of its file if given."""
+    """A bookie's directories, its configuration inferred from cookies, and that of its file if given."""
 
     name: str
     directories: Sequence[OwnedDirectory]
@@ -242,7 +242,8 @@ def _compare_with_store(
 ) -> tuple[tuple[str, ...], bool | None]:
     """Return the fields in which the store's cookie differs from every VERSION of the bookie.
 
-    The second result is whether one of the two cookies only has more directories; None if none differs.
+    The second result is whether the only difference is more directories in one cookie; None if no field
+    differs.
     """
     is_inferred_from_disks = bookie.inferred is not None and bookie.inferred.source is Source.VERSIONS
     if not is_inferred_from_disks or stored_cookie is None or stored_cookie.bookie_id != bookie.name:

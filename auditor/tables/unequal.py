@@ -81,8 +81,8 @@ UNEQUAL = schema_of(
 
 ``expected`` is null if the ledger is gone, cannot be judged, or should have no entries on that bookie.
 ``index_state`` is absent if there is no index. ``answered`` is the time at which the bookie listed its
-entries, or null if an index decides. ``listed`` are listed entries that an index lacks, although the index
-was read completely.
+entries; null if the row is judged by an index instead of the bookie's listing. ``listed`` has the entries
+that the bookie listed and its index lacks, although the index was read completely.
 """
 
 _ROWS_PER_BATCH = 1 << 16
