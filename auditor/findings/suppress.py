@@ -328,8 +328,7 @@ def _all_names_match(names: Mapping[str, str | int]) -> Column:
 
 
 def _match_not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataFrame, Column]:
-    """Join ``rows`` with a baseline. Also return the condition that a row is no worse than in the
-    baseline."""
+    """Join ``rows`` with a baseline. Return also the condition that a row is no worse than there."""
 
     # Compared as a whole: milder is greater. Of several findings of one trouble, the mildest counts.
     def severity_and_presence(column_prefix: str) -> Column:

@@ -212,7 +212,7 @@ _NEXT_ID_SCHEMA = pa.schema([("generator", pa.int64()), ("next", pa.int64())])
 
 
 class IdRange(NamedTuple):
-    """The ledger ids ``low`` to ``high`` of one generator, which has given out exactly those below ``next``."""
+    """The ledger ids ``low`` to ``high`` of one generator. Exactly the ids below ``next`` are given out."""
 
     low: int
     high: int

@@ -46,7 +46,7 @@ DIGESTS = schema_of(
     (
         "there_ledger_id",
         pa.int64(),
-        "if the reason is other-entry: the ledger of the entry that the log has instead; null: none",
+        "if the reason is other-entry: the ledger of the entry that the log has instead; null: no entry",
     ),
     (
         "there_entry_id",

@@ -48,8 +48,8 @@ IDENTITIES = schema_of(
     ("named", pa.bool_(), "whether an ensemble contains the id"),
     ("marked", pa.bool_(), "whether an under-replication mark mentions the id"),
     ("registered", pa.bool_(), "whether the id is registered"),
-    ("host", pa.string(), "host at which clients look for the bookie; null: none"),
-    ("port", pa.int32(), "port at which clients look for the bookie; null: none"),
+    ("host", pa.string(), "host at which clients look for the bookie; null: no such host"),
+    ("port", pa.int32(), "port at which clients look for the bookie; null: no such port"),
     ("hosts", pa.list_(pa.string()), "hosts of all endpoints in its registration"),
     (
         "cookie_names",

@@ -111,8 +111,8 @@ JUDGED = schema_of(
     (
         "lagging",
         _ENTRIES_TYPE,
-        "entries of the open last segment that an ack quorum has and another read bookie of "
-        "its ensemble lacks",
+        "entries of the open last segment that an ack quorum has, but that another bookie of "
+        "the ensemble lacks, although it was read",
     ),
     (
         "stale",

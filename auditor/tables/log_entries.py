@@ -69,7 +69,7 @@ MAX_TASK_BYTES = 4 << 30
 It matters for a bookie without an index, because all its logs are then read.
 """
 
-NOT_IN_COLLECTION = "its collection has no entry logs"
+NOT_IN_COLLECTION = "bkaudit collect copied no entry logs"
 OVER_LIMIT_REASON = f"one task reads at most {MAX_TASK_BYTES >> 30} GB of entry logs"
 
 _LOG_KEY = ("bookie_id", "directory", "path", "log_id")

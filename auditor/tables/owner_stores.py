@@ -24,7 +24,7 @@ OWNER_STORES = schema_of(
     (
         "scope_claimed",
         pa.string(),
-        "what must be proved about ledgers to which the store does not refer before one may be deleted",
+        "proof that is needed before a ledger without a reference in the store may be deleted",
     ),
     (
         "scope_proved",
@@ -44,8 +44,8 @@ OWNER_STORES = schema_of(
     (
         "identity",
         pa.string(),
-        "name of the store that is equal in every run; null: it was not read, or another row is "
-        "the same store",
+        "name of the store, the same in every run; null: the store was not read, or another row "
+        "is the same store",
     ),
     ("gaps", pa.int64(), "number of paths of the store that could not be listed"),
     (

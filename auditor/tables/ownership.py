@@ -50,17 +50,17 @@ OWNERSHIP = schema_of(
         "for an unowned ledger: whether an earlier run also found it unowned, at least "
         "--owner-grace and 4 hours (a rollover) before",
     ),
-    ("store", pa.string(), "the store of owners that refers to the ledger, or did so last; null: none"),
+    ("store", pa.string(), "the store of owners that refers to the ledger, or did so last; null: no store"),
     (
         "namespace_read",
         pa.bool_(),
-        "whether a store of owners has the namespace in the ledger's custom metadata; null: they have none",
+        "whether a store of owners has the namespace in the ledger's custom metadata; null: no namespace",
     ),
     ("listed_before", pa.bool_(), "whether an earlier run saw an owner that refers to the ledger"),
     (
         "dropped_since",
         pa.int64(),
-        "scan time of the first run that saw no owner after a run that saw one, ms; null: none",
+        "scan time of the first run that saw no owner after a run that saw one, ms; null: no such run",
     ),
     (
         "application",
@@ -76,7 +76,7 @@ OWNERSHIP = schema_of(
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("path", pa.string(), "the owner's znode"),
     ("claim", pa.string(), "owner's znode in the custom metadata, without the chroot if one is known"),
-    ("place", pa.int64(), "place of the ledger in the topic's list, from 0"),
+    ("place", pa.int64(), "position of the ledger in the topic's list, from 0"),
     ("list_size", pa.int64(), "number of ledgers in that list"),
     ("entries", pa.int64(), "number of entries in the owner's record"),
     ("size", pa.int64(), "number of bytes in the owner's record"),

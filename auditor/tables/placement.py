@@ -323,7 +323,7 @@ BOOKIE_LOCATIONS = schema_of(
     ),
     ("given", pa.string(), "the location as the mapping has it; null: the mapping has none"),
     ("groups", pa.list_(pa.string()), "Pulsar's isolation groups of the bookie"),
-    ("origin", pa.string(), "file, script or key with the location; null: none"),
+    ("origin", pa.string(), "file, script or key with the location; null: no location"),
 )
 
 

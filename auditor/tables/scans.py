@@ -24,7 +24,7 @@ from auditor.spark.types import Column, DataFrame
 
 DOUBTFUL_IDS = schema_of(
     ("scan", pa.int32(), "1: the scan before the bookies were read; 2: the scan of a live store after that"),
-    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger; null: any"),
+    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger; null: every scope"),
     ("low", pa.int64(), "least id of a range of ledger ids; ranges of one scan and scope do not overlap"),
     ("high", pa.int64(), "greatest id of the range"),
     (

@@ -68,7 +68,7 @@ UNEQUAL = schema_of(
         "listed",
         pa.binary(),
         "those entries of held that the bookie listed (rpc:), although its completely read "
-        "disk lacks them; null: none",
+        "disk lacks them; null: no such entries",
     ),
     ("gone", pa.binary(), "entries that the index locates in a missing entry log; they are not in held"),
     (
