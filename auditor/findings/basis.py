@@ -152,14 +152,14 @@ def finding_objects(batches: Batches, rows: NDArray[np.int64]) -> FindingObjects
         )
     column_types = (np.int8, np.int16, np.bool_, np.bool_, np.int64, np.int64, np.int64)
     columns = zip(*column_parts, strict=True) if column_parts else ([] for _ in column_types)
-    basis_codes, kind, is_on_marks, has_ledger, scope_ids, ledger_ids, bookie = (
+    basis_codes, kind, rests_on_marks_flags, has_ledger, scope_ids, ledger_ids, bookie = (
         np.concatenate([np.empty(0, dtype), *column])
         for dtype, column in zip(column_types, columns, strict=True)
     )
     return FindingObjects(
         basis_codes,
         kind,
-        is_on_marks,
+        rests_on_marks_flags,
         has_ledger,
         pack_row_keys(scope_ids, ledger_ids),
         scope_ids,
@@ -200,19 +200,19 @@ def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, i
         if rows.any() and (finding_basis.table is None or _has_table(run, finding_basis.table)):
             flags_by_way[finding_basis.way] = flags_by_way[finding_basis.way] | rows
     unread_bookie_rows = []
-    for is_shown, unread_bookies in (
+    for rests_on_data, unread_bookies in (
         (rests_on_logs, _bookies_with_unread_logs),
         (rests_on_copies, _bookies_with_unreadable_index),
         (rests_on_ensembles, _holders_of_unread_records),
     ):
-        is_selected = np.isin(
-            findings.kind, [_CHECK_NUMBERS[check_id] for check_id in BY_ID if is_shown(check_id)]
+        is_of_data_kind = np.isin(
+            findings.kind, [_CHECK_NUMBERS[check_id] for check_id in BY_ID if rests_on_data(check_id)]
         )
-        if is_selected.any():  # otherwise the tables need not be read
+        if is_of_data_kind.any():  # otherwise the tables need not be read
             names = unread_bookies(run)
             # The last position is for findings without a bookie: any unread bookie counts.
             is_unread = np.array([*(name in names for name in findings.names), bool(names)], np.bool_)
-            unread_bookie_rows.append((is_selected, is_unread[findings.bookie]))
+            unread_bookie_rows.append((is_of_data_kind, is_unread[findings.bookie]))
     facts = FindingFacts(
         flags_by_way=flags_by_way,
         has_ledger=findings.has_ledger,
@@ -273,10 +273,10 @@ def _holders_of_unread_records(run: Batches) -> set[str]:
 
 def is_of_checks(findings: FindingObjects, checks: Collection[str]) -> Flags:
     """Return for each finding whether a run without these ``checks`` cannot find it."""
-    is_selected: Flags = np.isin(
+    is_of_data_kind: Flags = np.isin(
         findings.kind, [_CHECK_NUMBERS[check_id] for check_id in ids_without_check(checks)]
     )
-    return is_selected
+    return is_of_data_kind
 
 
 def _bookies_with_unread_logs(run: Batches) -> set[str]:
@@ -375,8 +375,8 @@ def _unreadable_flags(run: Batches, findings: FindingObjects) -> Flags:
                 )
             )
     finding_keys = pack_row_keys(findings.scope_id, findings.ledger_id, findings.bookie)
-    is_matching = find_positions(np.unique(np.concatenate(key_parts)), finding_keys) >= 0
-    return is_matching & findings.has_ledger
+    has_matching_row = find_positions(np.unique(np.concatenate(key_parts)), finding_keys) >= 0
+    return has_matching_row & findings.has_ledger
 
 
 def _number_column(column: Any, position_by_name: dict[str, int]) -> NDArray[np.int64]:

@@ -110,16 +110,18 @@ def findings_with_changes(
     )
     is_milder_now = is_milder(_finding_state(), _finding_state("known_"))
     # Without coverage, a finding is neither better nor fixed. A newly confirmed one is worse, even if milder.
-    is_claim = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & is_milder_now)
-    claims = _add_coverage(matched_rows.where(is_claim).unionByName(absent_rows), findings, coverage)
-    checked_rows = claims.withColumn(
+    needs_coverage = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & is_milder_now)
+    rows_needing_coverage = _add_coverage(
+        matched_rows.where(needs_coverage).unionByName(absent_rows), findings, coverage
+    )
+    checked_rows = rows_needing_coverage.withColumn(
         "change",
         F.when(F.col("looked"), F.col("change"))
         .when(F.col("change") == Change.BETTER, IF_NOT_COVERED[Change.BETTER])
         .when(F.col("change") == Change.FIXED, IF_NOT_COVERED[Change.FIXED])
         .otherwise(F.col("change")),
     )
-    rows = matched_rows.where(~is_claim).withColumn("looked", F.lit(True)).unionByName(checked_rows)
+    rows = matched_rows.where(~needs_coverage).withColumn("looked", F.lit(True)).unionByName(checked_rows)
     is_milder_unseen = F.col("change").isin(Change.SAME, Change.WORSE) & is_milder_now & ~F.col("looked")
     is_doubted = (F.col("change") == Change.UNSEEN) | is_milder_unseen
     was_confirmed = (F.col("change") == Change.SAME) & (
@@ -159,7 +161,7 @@ def _add_trouble(findings: DataFrame, instance_id: str | None) -> DataFrame:
     is_staged = F.col("id").isin(*TROUBLE_STAGES)
     mildest_stage = fingerprints(F.lit(TROUBLE_STAGES[0]), instance_id)
     missing_count = F.aggregate(
-        "missing.count", F.lit(0).cast("long"), lambda running_total, count: running_total + count
+        "missing.count", F.lit(0).cast("long"), lambda running_total, entry_count: running_total + entry_count
     )
     rows = findings.withColumn("missing", missing_count)
     return rows.withColumn(

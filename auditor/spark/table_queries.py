@@ -118,7 +118,7 @@ def aggregate_many(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) ->
         if table not in _EMPTY_FRAMES
     ]
     if queries:
-        rows = reduce(lambda union, query: union.union(query), queries).collect()
+        rows = reduce(lambda united_rows, query: united_rows.union(query), queries).collect()
         results |= {row["name"]: tuple(row["numbers"]) for row in rows}
     return results
 

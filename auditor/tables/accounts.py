@@ -88,9 +88,9 @@ def gone_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
     """Read from files of ``gone_entries`` the entries that indexes locate in missing entry logs."""
     for rows in files.row_groups((*REPLICA, "groups", "state"), _CODED_COLUMNS, _REPLICAS_PER_BATCH):
         bookies = CodedColumn.from_column(rows["bookie_id"])
-        unset_times = np.full(rows.num_rows, NO_ANSWER_TIME)
+        null_answer_times = np.full(rows.num_rows, NO_ANSWER_TIME)
         groups, states = CodedColumn.from_column(rows["groups"]), CodedColumn.from_column(rows["state"])
-        yield _replicas(rows, unset_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
+        yield _replicas(rows, null_answer_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
 
 
 def ends_inside_page(
@@ -161,9 +161,14 @@ def _tail_batch(rows: pa.Table, excluded_bookies: Collection[str]) -> ReplicaBat
     bookies = CodedColumn.from_column(rows["bookie_id"])
     is_selected_row = rows["ledger_id"].is_valid().to_numpy() & ~_is_one_of(bookies, excluded_bookies)
     null_states = CodedColumn(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
-    unset_times = np.full(rows.num_rows, NO_ANSWER_TIME)
+    null_answer_times = np.full(rows.num_rows, NO_ANSWER_TIME)
     return _replicas(
-        rows, unset_times, bookies, CodedColumn.from_column(rows["groups"]), null_states, is_selected_row
+        rows,
+        null_answer_times,
+        bookies,
+        CodedColumn.from_column(rows["groups"]),
+        null_states,
+        is_selected_row,
     )
 
 
@@ -281,7 +286,7 @@ def subtract_gone_entries(index: HeldAccount, gone_groups: bytes, gone_state: st
     )
 
 
-def merge_journal_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
+def merge_journal_tail(index: HeldAccount | None, tail_groups: bytes) -> HeldAccount:
     """Unite the entries in an index with those in the bookie's journal after its last mark.
 
     The bookie holds these journal entries in memory, serves them, and writes them to its index at its next
@@ -293,14 +298,14 @@ def merge_journal_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
     ok
     """
     if index is None:
-        return HeldAccount(tail, IndexState.OK)
+        return HeldAccount(tail_groups, IndexState.OK)
     state = IndexState.OK if index.index_state in _STATES_SERVED_WITH_TAIL else index.index_state
     try:
         # The journal is on the bookie's disk too, so entries in it are not only in the listing.
-        listed_groups = coverage.difference(groups_of(index.listed), groups_of(tail)).tobytes() or None
-        held_groups = tail
-        if index.held and index.held != tail:
-            held_groups = coverage.union([groups_of(index.held), groups_of(tail)]).tobytes()
+        listed_groups = coverage.difference(groups_of(index.listed), groups_of(tail_groups)).tobytes() or None
+        held_groups = tail_groups
+        if index.held and index.held != tail_groups:
+            held_groups = coverage.union([groups_of(index.held), groups_of(tail_groups)]).tobytes()
     except CoverageLimitError:
         # The sets are too irregular to unite: entries that the index lacks are unknown.
         return index._replace(index_state=IndexState.CUT)
@@ -316,10 +321,14 @@ def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
     """
     columns = index_pieces.columns
     value_columns = [name for name in columns if name not in REPLICA]
-    rank = F.array_position(F.array(*(F.lit(state) for state in _STATES_LEAST_KNOWN_FIRST)), F.col("state"))
+    state_rank = F.array_position(
+        F.array(*(F.lit(state) for state in _STATES_LEAST_KNOWN_FIRST)), F.col("state")
+    )
     served_groups = F.when(F.col("state") != IndexState.NOT_INDEXED, F.col("groups"))
     grouped_replicas = index_pieces.groupBy(*REPLICA).agg(
-        F.min_by(F.struct(*value_columns), F.struct(rank, F.coalesce("path", F.lit("")))).alias("piece"),
+        F.min_by(F.struct(*value_columns), F.struct(state_rank, F.coalesce("path", F.lit("")))).alias(
+            "piece"
+        ),
         F.max("mtime").alias("newest"),
         F.max("answered").alias("asked"),
         F.collect_list(served_groups).alias("sets"),

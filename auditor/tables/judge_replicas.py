@@ -234,9 +234,9 @@ def _weigh_replies(
         undecided_groups = coverage.difference(undecided_groups, denied_groups)
     if len(missing_groups):
         judgement.doubts |= unanswerable_doubts(ledger, pair, state)
-    answerable = answerable_doubts(ledger, pair, state, grace_ms)
+    settleable_doubts = answerable_doubts(ledger, pair, state, grace_ms)
     if len(undecided_groups) and (
-        state_reason is not None or len(unindexed_groups) or (len(missing_groups) and answerable)
+        state_reason is not None or len(unindexed_groups) or (len(missing_groups) and settleable_doubts)
     ):
         unknown_reason = state_reason or (
             UnknownCopy.INDEX_INCOMPLETE if len(unindexed_groups) else UnknownCopy.NOT_ASKED
@@ -244,7 +244,7 @@ def _weigh_replies(
         unknown_groups = coverage.union([unknown_groups, undecided_groups])
     elif len(undecided_groups):
         missing_groups = coverage.union([missing_groups, undecided_groups])
-        judgement.doubts |= unanswerable_doubts(ledger, pair, state) | answerable
+        judgement.doubts |= unanswerable_doubts(ledger, pair, state) | settleable_doubts
         if (silence_reason := replies.doubt_reason) is not None and not (
             replies.is_refused and state.journal_read
         ):
@@ -263,9 +263,9 @@ def _weigh_replies(
 
 def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
     """Return whether an index should show all entries: it is complete, and newer than its closed ledger."""
-    is_settled = ledger.is_closed and ledger.mtime is not None and not state.has_misplaced_directory
+    is_unchanging_ledger = ledger.is_closed and ledger.mtime is not None and not state.has_misplaced_directory
     return (
-        is_settled
+        is_unchanging_ledger
         and why_unknown(state, pair) is None
         and not answerable_doubts(ledger, pair, state, grace_ms)
     )

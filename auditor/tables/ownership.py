@@ -231,26 +231,26 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
     unread_reason = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
     stale_reason = F.when(F.col("stale"), F.lit("only the last entry of the cursor's ledger mentions it"))
     # An unreadable value may name the ledger. A stale value may have changed since.
-    closed_places = owners.where((F.col("status") != "ok") & (F.col("status") != "gap") | F.col("stale"))
-    place_reason = F.concat("path", F.lit(": "), F.coalesce(unread_reason, stale_reason))
-    closed_places = closed_places.groupBy(F.col("below_root").alias("claim")).agg(
-        F.min(place_reason).alias("unread")
+    unread_paths = owners.where((F.col("status") != "ok") & (F.col("status") != "gap") | F.col("stale"))
+    path_reason = F.concat("path", F.lit(": "), F.coalesce(unread_reason, stale_reason))
+    unread_paths = unread_paths.groupBy(F.col("below_root").alias("claim")).agg(
+        F.min(path_reason).alias("unread")
     )
-    gaps = owners.where("status = 'gap'").select(
+    gap_paths = owners.where("status = 'gap'").select(
         F.col("below_root").alias("gap"), F.concat("path", F.lit(": "), "damage").alias("unlisted")
     )
     # An inner znode that was not listed hides every owner below it.
     is_below_gap = (F.col("claim") == F.col("gap")) | F.col("claim").startswith(F.concat("gap", F.lit("/")))
-    claims_below_gaps = rows.where("claim is not null and path is null").select("ledger_id", "claim")
-    claims_below_gaps = claims_below_gaps.join(F.broadcast(gaps.limit(MAX_UNLISTED_PATHS)), is_below_gap)
-    claims_below_gaps = claims_below_gaps.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
+    unlisted_claims = rows.where("claim is not null and path is null").select("ledger_id", "claim")
+    unlisted_claims = unlisted_claims.join(F.broadcast(gap_paths.limit(MAX_UNLISTED_PATHS)), is_below_gap)
+    unlisted_claims = unlisted_claims.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
     # Both lists are broadcast, so their sizes are limited. Beyond the limits no ledger counts as unowned.
-    gap_counts = gaps.groupBy().count().select((F.col("count") > MAX_UNLISTED_PATHS).alias("many"))
+    gap_counts = gap_paths.groupBy().count().select((F.col("count") > MAX_UNLISTED_PATHS).alias("many"))
     gap_counts = gap_counts.crossJoin(
-        closed_places.groupBy().count().select((F.col("count") > MAX_UNREAD_PATHS).alias("more"))
+        unread_paths.groupBy().count().select((F.col("count") > MAX_UNREAD_PATHS).alias("more"))
     )
-    blocked_rows = rows.join(claims_below_gaps, "ledger_id", "left").join(
-        F.broadcast(closed_places.limit(MAX_UNREAD_PATHS)), "claim", "left"
+    blocked_rows = rows.join(unlisted_claims, "ledger_id", "left").join(
+        F.broadcast(unread_paths.limit(MAX_UNREAD_PATHS)), "claim", "left"
     )
     too_many_gaps_reason = F.when(
         F.col("many") | F.col("more"), F.lit("too many paths of the owners' trees were not read")
@@ -306,9 +306,9 @@ def _add_seen_before(rows: DataFrame, earlier_ownership: DataFrame | None) -> Da
     """
     if earlier_ownership is None:
         return rows.withColumn("seen_before", F.lit(False))
-    is_ageless = (F.col("standing") == "unknown") & (F.col("why") == NO_AGE_REASON)
+    has_no_age = (F.col("standing") == "unknown") & (F.col("why") == NO_AGE_REASON)
     earlier_unowned = (
-        earlier_ownership.where((F.col("standing") == "unowned") | is_ageless).select("ledger_id").distinct()
+        earlier_ownership.where((F.col("standing") == "unowned") | has_no_age).select("ledger_id").distinct()
     )
     rows_with_earlier_run = rows.join(earlier_unowned.withColumn("before", F.lit(True)), "ledger_id", "left")
     return rows_with_earlier_run.withColumn("seen_before", F.coalesce("before", F.lit(False)))
@@ -388,8 +388,8 @@ def _fault_column(times: ReadTimes) -> Column:
     )
     has_exact_length = F.col("kind").isin("data", "cursor", "schema") & ~F.col("borrowed")
     # The grace of an unfinished offload starts at the last of these events.
-    wait_start = F.greatest("ctime", "timestamp", "offload_time")
-    is_past_grace = F.lit(times.scan_time) - wait_start > times.grace_ms
+    grace_start = F.greatest("ctime", "timestamp", "offload_time")
+    is_past_grace = F.lit(times.scan_time) - grace_start > times.grace_ms
     return (
         F.when(F.col("standing") == "dangling", DANGLING_FAULT)
         .when(F.col("standing") == "unowned", UNOWNED_FAULT)

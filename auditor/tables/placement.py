@@ -187,8 +187,10 @@ class _Segments:
         segment_ends = np.where(is_closed, rows["last_entry_id"].to_numpy() + 1, _OPEN_SEGMENT_END)[
             ledger_rows
         ]
-        later_rows = np.flatnonzero(ledger_rows[1:] == ledger_rows[:-1])
-        segment_ends[later_rows] = np.minimum(first_entries[later_rows + 1], segment_ends[later_rows])
+        rows_with_next_segment = np.flatnonzero(ledger_rows[1:] == ledger_rows[:-1])
+        segment_ends[rows_with_next_segment] = np.minimum(
+            first_entries[rows_with_next_segment + 1], segment_ends[rows_with_next_segment]
+        )
         members = pc.index_in(ensembles.flatten(), pa.array(names, pa.string())).to_numpy()
         quorums = (
             rows[name].to_numpy().astype(np.int64)[ledger_rows] for name in ("write_quorum", "ack_quorum")
@@ -242,12 +244,12 @@ class _Verdicts:
         is_broken = np.logical_and.reduce([judgement.adherence == Adherence.FAIL for judgement in judgements])
         domain_codes = judge.domain_codes[ensembles]
         in_one_domain = sole_domains(domain_codes, quorum) >= 0
-        is_risky = in_one_domain
+        is_unsafe_write_set = in_one_domain
         if judge.settings.policy is Policy.REGION and judge.settings.regions_to_write and quorum > 1:
-            is_risky = in_one_domain | regions_hold_acks(
+            is_unsafe_write_set = in_one_domain | regions_hold_acks(
                 domain_codes, quorum, ack_quorum, judge.settings.min_regions
             )
-        is_reported = np.where(is_broken[:, None], judgements[0].broken, is_risky)
+        is_reported = np.where(is_broken[:, None], judgements[0].broken, is_unsafe_write_set)
         first_write_sets = is_reported.argmax(axis=1)
         all_writable_judgement = judge_ensembles(
             ensembles, quorum, judge.all_writable_view, judge.settings, judges_locations_only=True
@@ -256,9 +258,9 @@ class _Verdicts:
         self.is_excused[rows] = (is_broken & (all_writable_judgement.adherence != Adherence.FAIL))[
             shape_numbers
         ]
-        self.is_at_risk[rows] = (is_risky.any(axis=1) & ~is_broken)[shape_numbers] & segments.has_entries[
-            rows
-        ]
+        self.is_at_risk[rows] = (is_unsafe_write_set.any(axis=1) & ~is_broken)[
+            shape_numbers
+        ] & segments.has_entries[rows]
         self.first_write_sets[rows], self.write_set_counts[rows] = (
             first_write_sets[shape_numbers],
             is_reported.sum(axis=1)[shape_numbers],

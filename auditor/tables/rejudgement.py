@@ -278,13 +278,13 @@ def rejudge(
     answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
     judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
-    askable_ids, states = frozenset(askable_bookies), dict(bookies)
+    askable_ids, state_by_bookie = frozenset(askable_bookies), dict(bookies)
     answered_facts = judgeable_ledgers.join(F.broadcast(answers), [*LEDGER]).join(
         pairs_by_ledger(pairs), [*LEDGER]
     )
     answered_rows = map_rows(
         answered_facts,
-        partial(_judge_again, askable_bookies=askable_ids, bookies=states, grace_ms=grace_ms),
+        partial(_judge_again, askable_bookies=askable_ids, bookies=state_by_bookie, grace_ms=grace_ms),
         JUDGED,
     )
     unanswered_rows = judged.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_anti")

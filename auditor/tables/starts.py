@@ -108,15 +108,15 @@ def starts(
             configuration_file, {*cookie_by_bookie, *directories_by_bookie}, lists_by_bookie
         )
     rows = []
-    for name, lists in inferred.items():
+    for name, inferred_lists in inferred.items():
         own_configuration = (
             configuration_file
             if configuration_file is not None
-            and (configuration_file.belongs_to(name, lists) or name == readdressed_directories)
+            and (configuration_file.belongs_to(name, inferred_lists) or name == readdressed_directories)
             else None
         )
         bookie = _Bookie(
-            name, directories_by_bookie[name], lists, own_configuration, (replays or {}).get(name)
+            name, directories_by_bookie[name], inferred_lists, own_configuration, (replays or {}).get(name)
         )
         rows.append(_start_row(bookie, cookie_by_bookie, instance_id))
     return [row for row in rows if row is not None]
@@ -160,12 +160,12 @@ class _Bookie:
         """Return the bookie's lists of directories: from its own file, else inferred; None if not known."""
         if self.conf is None:
             return self.inferred
-        is_agreed = False
+        cookies_agree = False
         if self.inferred is not None and self.starts_as == self.name:
-            is_agreed = (
+            cookies_agree = (
                 self.inferred.has_agreement and self.inferred.directory_lists == self.conf.directory_lists
             )
-        return BookieConfiguration(*self.conf.directory_lists, Source.CONFIGURATION, is_agreed)
+        return BookieConfiguration(*self.conf.directory_lists, Source.CONFIGURATION, cookies_agree)
 
 
 def _start_row(
