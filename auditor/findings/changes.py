@@ -47,19 +47,19 @@ class RunCoverage:
     """The facts that this run looked at: its tables verdicts and bookies, and the following.
 
     ``has_holes`` is whether its listings of metadata had holes. ``has_unread_bookie`` is whether a bookie was
-    not read completely. ``owners`` is whether all owners were read. ``asked_tables`` are the optional tables
-    of a `Basis` that were requested. ``skipped_checks`` are checks that were left out, or had fewer inputs
-    than in the run before. ``lost_carried`` are checks that had fewer inputs than in an earlier run; this
-    matters for findings that the run before did not see but kept. ``unread_logs`` are bookies with an entry
-    log that was not read to its end. ``unread_records`` are bookies with copies of ledgers whose records
-    could not be decoded.
+    not read completely. ``has_all_owners`` is whether all owners were read. ``asked_tables`` are the optional
+    tables of a `Basis` that were requested. ``skipped_checks`` are checks that were left out, or had fewer
+    inputs than in the run before. ``lost_carried`` are checks that had fewer inputs than in an earlier run;
+    this matters for findings that the run before did not see but kept. ``unread_logs`` are bookies with an
+    entry log that was not read to its end. ``unread_records`` are bookies with copies of ledgers whose
+    records could not be decoded.
     """
 
     verdicts: DataFrame
     bookies: DataFrame
     has_holes: bool
     has_unread_bookie: bool
-    owners: bool = False
+    has_all_owners: bool = False
     asked_tables: Set[str] = frozenset()
     skipped_checks: Set[str] = frozenset()
     lost_carried: Set[str] = frozenset()
@@ -268,7 +268,7 @@ def _was_covered(coverage: RunCoverage) -> Column:
         ),
         has_all_metadata=F.lit(not coverage.has_holes),
         has_all_bookies=F.lit(not coverage.has_unread_bookie),
-        has_all_owners=F.lit(coverage.owners),
+        has_all_owners=F.lit(coverage.has_all_owners),
     )
     return cast(Column, was_covered(facts))
 

@@ -209,15 +209,15 @@ class RunDifference:
         changed_rows = np.flatnonzero(pairs.new_changes != CHANGE_KINDS.index(Change.SAME))
         yield (
             self.new,
-            pairs.new_marks.row[changed_rows],
+            pairs.new_findings.row[changed_rows],
             pairs.new_changes[changed_rows],
             pairs.old_positions[changed_rows],
         )
-        yield self.old, pairs.old_marks.row[pairs.gone_rows], pairs.gone_changes, pairs.gone_rows
+        yield self.old, pairs.old_findings.row[pairs.gone_rows], pairs.gone_changes, pairs.gone_rows
 
     def _old_row(self, position: int) -> dict[str, Any]:
         """Return the old run's facts about the finding at ``position``; None for each if it is -1 (new)."""
-        old_findings, is_new = self._finding_pairs.old_marks, position < 0
+        old_findings, is_new = self._finding_pairs.old_findings, position < 0
         return {
             "previous_severity": None if is_new else _SEVERITIES[old_findings.rank[position]],
             "previous_missing": None if is_new else int(old_findings.missing[position]),

@@ -156,7 +156,9 @@ def _drop_unserved_entries(pair: Pair) -> Pair:
     A bookie refuses every entry of a ledger in limbo. A ledger of which it served an entry is no longer in
     limbo.
     """
-    is_refused = pair.index_state == IndexState.LIMBO and not (pair.replies and len(pair.replies.served))
+    is_refused = pair.index_state == IndexState.LIMBO and not (
+        pair.replies and len(pair.replies.served_groups)
+    )
     return replace(pair, held=NO_GROUPS) if is_refused or pair.index_state == IndexState.NOT_INDEXED else pair
 
 
@@ -220,8 +222,10 @@ def _weigh_replies(
     """Classify the replica of a bookie that was asked for entries (`auditor.tables.rejudgement`)."""
     state_reason = why_unknown(state, pair)
     listed_groups = coverage.intersection(pair.expected, pair.listed)
-    unindexed_groups = coverage.intersection(coverage.union([unheld_groups, listed_groups]), replies.served)
-    undecided_groups = coverage.difference(unheld_groups, replies.served)
+    unindexed_groups = coverage.intersection(
+        coverage.union([unheld_groups, listed_groups]), replies.served_groups
+    )
+    undecided_groups = coverage.difference(unheld_groups, replies.served_groups)
     denied_groups = pair.expected if replies.has_no_ledger else replies.denied_groups
     missing_groups, unknown_groups = (
         NO_GROUPS,
@@ -257,7 +261,7 @@ def _weigh_replies(
         _add_groups(
             judgement.listed,
             pair,
-            coverage.difference(listed_groups, coverage.union([replies.served, denied_groups])),
+            coverage.difference(listed_groups, coverage.union([replies.served_groups, denied_groups])),
         )
 
 

@@ -219,7 +219,7 @@ _READ_SCHEMA = pa.schema(
 )
 
 
-def candidates(judged: DataFrame, askable_bookies: Sequence[str]) -> DataFrame:
+def ledgers_worth_asking(judged: DataFrame, askable_bookies: Sequence[str]) -> DataFrame:
     """Return the rows of ``judged`` that an answer may change, because one of their bookies can be asked."""
     listed = F.exists("listed", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable_bookies)))
     return judged.where(
@@ -236,7 +236,7 @@ def select_reads(
     and the worst ledgers come first. No bookie gets more than half of ``max_reads``, but each may get one.
     """
     askable_ids = frozenset(askable_bookies)
-    ranked_candidates = candidates(judged, askable_bookies).withColumn("rank", _class_rank())
+    ranked_candidates = ledgers_worth_asking(judged, askable_bookies).withColumn("rank", _class_rank())
     judged_columns = ("missing", "listed", _undecided_copies(askable_bookies).alias("undecided"), "rank")
     chosen_ledgers = (
         ranked_candidates.orderBy("rank", *LEDGER).limit(max_reads).select(*LEDGER, *judged_columns)
