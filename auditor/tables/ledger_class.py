@@ -91,7 +91,10 @@ def lacks_whole_replicas(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
 
     Each of these replicas should hold an entry.
     """
-    holds_nothing = all(len(pair.expected) and not len(pair.held) and not len(pair.gone) for pair in pairs)
+    holds_nothing = all(
+        len(pair.expected_groups) and not len(pair.held_groups) and not len(pair.gone_groups)
+        for pair in pairs
+    )
     return ledger.is_closed and holds_nothing
 
 
