@@ -74,7 +74,7 @@ def test_a_check_is_not_asked_of_a_table_without_rows(spark: SparkSession, tmp_p
     cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path))), Silent())
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(TABLES, row.name, row)
-        assert row.name in with_declared_tables(cache, tables(spark)).known_empty
+        assert row.name in with_declared_tables(cache, tables(spark)).empty_table_names
 
 
 def code_of(name: str) -> str:

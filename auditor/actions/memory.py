@@ -139,7 +139,7 @@ _COOKIE_CHECKS = tuple(
 def pairs_with_unreadable_cookie(cookies: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str | None]]:
     """Return all pairs of a check of `_COOKIE_CHECKS` and a bookie with an unreadable cookie.
 
-    ``cookies`` are rows of `Roster.every_cookie`.
+    ``cookies`` are rows of `Roster.all_cookies`.
     """
     damaged_bookies = {row["bookie_id"] for row in cookies if row["damage"] is not None}
     return frozenset(

@@ -241,8 +241,8 @@ def _run_coverage(
         tables.verdicts,
         tables.bookies,
         has_unread_metadata,
-        bool(tables.roster.unread),
-        owners=owner_rows > 0 and not unreadable_owners,
+        bool(tables.roster.unread_bookies),
+        has_all_owners=owner_rows > 0 and not unreadable_owners,
         asked_tables={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
         skipped_checks=frozenset(checks_not_run),
         lost_carried=frozenset(lost_carried),
@@ -303,14 +303,14 @@ class RunsBefore:
     def confirm(self, cache: TableCache, findings: DataFrame, tables: Tables, grace_s: float) -> DataFrame:
         """Return the findings, and confirm the findings that the previous run has too."""
         run = self.previous.run
-        if run is None or tables.moved is None or not _has_table(run, "findings"):
+        if run is None or tables.moved_ledgers is None or not _has_table(run, "findings"):
             return findings
         if suspects_without_lasting_doubt(findings).isEmpty():
             return findings
         rows = cache.spark.read.parquet(f"{run.path}/findings")
         earlier_findings = EarlierFindings(rows, run.name, run.finished)
         grace_ms = round(grace_s * 1000)
-        return confirm_by_two_runs(findings, earlier_findings, tables.moved, tables.bookies, grace_ms)
+        return confirm_by_two_runs(findings, earlier_findings, tables.moved_ledgers, tables.bookies, grace_ms)
 
 
 def find_runs_before(run_store: RunStore, cluster: Cluster, is_live: bool, scan_time: int) -> RunsBefore:

@@ -133,7 +133,7 @@ def _rows_of_checks(cache: TableCache, tables: Tables, checks_not_run: Collectio
             groups.setdefault(checks.GROUP_OF[check.id], []).append(check)
     group_frames = cache.execution.write_groups(
         groups,
-        lambda table_checks: confirm(ask_table_checks(table_checks, tables), tables.moved),
+        lambda table_checks: confirm(ask_table_checks(table_checks, tables), tables.moved_ledgers),
         lambda group, make_rows: cache.write_table(group, make_rows, "tables/checks"),
     )
     bookie_checks = [check for check in checks.ROSTER_CHECKS if check.id not in checks_not_run]

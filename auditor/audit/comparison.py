@@ -42,7 +42,7 @@ from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.read_replies import READ_ERROR_TEXT
 from auditor.tables.registry import registered_modes, registrations
-from auditor.tables.rejudgement import candidates, rejudge, select_reads
+from auditor.tables.rejudgement import ledgers_worth_asking, rejudge, select_reads
 from auditor.tables.replica_blocks import Account
 from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS
 from auditor.tables.unequal import AccountFiles, BookieTrust, find_unequal
@@ -216,7 +216,7 @@ def _judge_with_reads(
     if not cache.count("judged_by_index"):
         cache.run.remove("tables/judged_by_index")
         return cache.write_rows("judged", [], JUDGED), Witness(rows, options.witness_reads)
-    if not candidates(judged_by_index, askable_bookies).isEmpty():
+    if not ledgers_worth_asking(judged_by_index, askable_bookies).isEmpty():
         bookie_endpoints = endpoints(registrations(first_scan.nodes), askable_bookies)
         rows = cache.write_table(
             "witness",

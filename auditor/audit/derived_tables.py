@@ -169,10 +169,10 @@ def derive_tables(
     tables = Tables(
         frames,
         ledgers_of_marks,
-        moved=difference.moved,
+        moved_ledgers=difference.moved,
         roster=roster,
         cluster=roster.cluster,
-        known_empty=_tables_without_rows(cache, frames, rows),
+        empty_table_names=_tables_without_rows(cache, frames, rows),
     )
     has_gaps = bool(metadata.gaps()) or cache.count("doubtful_ids") > 0
     return _with_part_counts(tables, has_gaps or cache.count("orphans") > 0)
@@ -201,14 +201,14 @@ def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
     count_queries = part_count_queries(tables.frames)
     parts_without_rows = empty_parts(count_queries, aggregate_many(count_queries))
     cluster = tables.cluster
-    is_layout_certain = cluster.layout_known and cluster.bookies_listed and cluster.tree_elsewhere is None
+    is_layout_certain = cluster.layout_known and cluster.bookies_listed and cluster.wrong_tree_reason is None
     cluster = replace(
         cluster,
         copies_complete=is_layout_certain and not needs_disks and parts_without_rows >= PARTS_NEEDING_DISKS,
     )
     return replace(
         tables,
-        known_empty=tables.known_empty | parts_without_rows,
+        empty_table_names=tables.empty_table_names | parts_without_rows,
         cluster=cluster,
         roster=replace(tables.roster, cluster=cluster),
     )
@@ -366,15 +366,15 @@ def _cluster_facts(
         has_marks=metadata.second.marks_listed,
         keeps_marks=source.store.keeps_marks,
         instance_id_missing=metadata.instance_id_missing(),
-        bare=metadata.lacks_layout_and_generator(),
+        looks_unused=metadata.lacks_layout_and_generator(),
         lists_no_ledger=not metadata.source.cache.count("ledgers") and metadata.is_used(),
         bookies_listed=metadata.bookies_listed(),
-        orphans_known=earlier_runs.run_hour_ago.finished if earlier_runs.run_hour_ago else None,
+        earlier_orphans_time=earlier_runs.run_hour_ago.finished if earlier_runs.run_hour_ago else None,
         unclear_bookies=frozenset(metadata.unclear_bookies()),
         has_sources=bool(indexes.bookies.sources),
-        tree_elsewhere=difference.tree_elsewhere,
+        wrong_tree_reason=difference.wrong_tree_reason,
         unproved_bookies={**find_foreign_sources(metadata.first, indexes.bookies), **indexes.old_sources},
-        layout_known=metadata.is_layout_known(difference.tree_elsewhere),
+        layout_known=metadata.is_layout_known(difference.wrong_tree_reason),
         placement=placement.settings_in_use,
         placement_differences=placement.differences,
         settings=settings,
@@ -390,7 +390,7 @@ def _tables_without_rows(
     ``bookies`` are the rows of the table ``bookies``.
     """
     unread_tables = OPTIONAL_TABLES - cache.frames.keys()
-    empty_names = {*cache.known_empty, *names_without_rows(frames), *unread_tables}
+    empty_names = {*cache.empty_table_names, *names_without_rows(frames), *unread_tables}
     if not any(row["named"] and not row["registered"] for row in bookies):
         empty_names.add("unregistered")
     return frozenset(empty_names)

@@ -127,7 +127,7 @@ def write_holds(
             frames.append(unreachable_holds)
         unseen_rows: list[Any] = []
         unread_records = None if earlier_holds is None else holders_of_unread_records(tables)
-        doubted_bookies = pairs_with_unreadable_cookie(tables.roster.every_cookie)
+        doubted_bookies = pairs_with_unreadable_cookie(tables.roster.all_cookies)
         if earlier_holds is not None:
             doubted_bookies |= doubted_by_answers(tables, earlier_holds) | doubted_by_foresight(
                 tables, unread_records or ()

@@ -269,14 +269,14 @@ class ClusterMetadata:
             and is_unused_store(self.second.nodes)
         )
 
-    def is_layout_known(self, tree_elsewhere: str | None) -> bool:
+    def is_layout_known(self, wrong_tree_reason: str | None) -> bool:
         """Return whether the layout is certain, because the store records it or no other layout is possible.
 
-        ``tree_elsewhere`` is the field of `ScanDifference`. Pulsar's driver writes no LAYOUT and has a single
-        layout. If the store has a ledger tree of another layout, its layout is therefore not certain.
+        ``wrong_tree_reason`` is the field of `ScanDifference`. Pulsar's driver writes no LAYOUT and has a
+        single layout. If the store has a ledger tree of another layout, its layout is therefore not certain.
         """
         if self.source.pulsar_layout:
-            return tree_elsewhere is None
+            return wrong_tree_reason is None
         return self.source.layout is LayoutKind.ETCD or "LAYOUT" in self.first.nodes.nodes
 
     def is_used(self) -> bool:
@@ -361,7 +361,7 @@ class ScanDifference(NamedTuple):
 
     moved: DataFrame | None
     doubtful_ids: DataFrame
-    tree_elsewhere: str | None
+    wrong_tree_reason: str | None
     """A sentence if the ledgers are at paths of another layout than the store's LAYOUT names, else None."""
 
 
@@ -372,8 +372,8 @@ def write_difference(metadata: ClusterMetadata) -> ScanDifference:
     statuses = [cache.distinct_values(name, "status") for name in names]
     has_misplaced = LedgerStatus.MISPLACED in statuses[0]
     layout_note = metadata.source.layout_note
-    tree_elsewhere = whole_tree_elsewhere(first_scan.ledgers, layout_note) if has_misplaced else None
-    any_id_reason = first_scan.cut or tree_elsewhere
+    wrong_tree_reason = whole_tree_elsewhere(first_scan.ledgers, layout_note) if has_misplaced else None
+    any_id_reason = first_scan.cut or wrong_tree_reason
     may_miss_ids = first_scan.cut is not None or not frozenset().union(*statuses).isdisjoint(
         STATUSES_WITH_OPEN_IDS
     )
@@ -384,9 +384,9 @@ def write_difference(metadata: ClusterMetadata) -> ScanDifference:
         lambda: doubtful_ids(first_scan.ledgers, second_ledgers, any_id_reason),
     )
     if second_ledgers is None:
-        return ScanDifference(None, doubtful, tree_elsewhere)
+        return ScanDifference(None, doubtful, wrong_tree_reason)
     moves = cache.write_table("moved", lambda: find_moves(first_scan.ledgers, second_ledgers, doubtful))
-    return ScanDifference(moves, doubtful, tree_elsewhere)
+    return ScanDifference(moves, doubtful, wrong_tree_reason)
 
 
 def write_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:

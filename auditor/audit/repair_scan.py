@@ -116,7 +116,7 @@ def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations
     scans = (metadata.first.nodes, metadata.second.nodes)
     # An AutoRecovery process without a bookie votes with an id that has no cookie. Such an id is not down.
     down_bookies = {
-        row["bookie_id"] for row in roster.clear_bookies if row["has_cookie"] and not row["registered"]
+        row["bookie_id"] for row in roster.certain_bookies if row["has_cookie"] and not row["registered"]
     }
     return autorecovery_facts(scans, cluster.scan_time, down_bookies)
 

@@ -223,7 +223,7 @@ def with_foresight(
 
     needed_tables = None if collector.listing.found_ids is not None else ("orphans", "over_replicated")
     rows = cache.write_query("gc_foresight", GC_FORESIGHT, TableQuery(needed_tables, foresight_rows), tables)
-    tables = replace(tables, collector=collector.settings).add(gc_foresight=rows)
+    tables = replace(tables, collector_settings=collector.settings).add(gc_foresight=rows)
     if "space" not in tables.frames:
         return tables
     # If all ledgers that an earlier run expected to be deleted are gone, garbage was collected since that
@@ -256,7 +256,7 @@ def foresight_remarks(tables: Tables) -> list[Remark]:
     """Return remarks on the settings of garbage collection. Empty if no bookie source was given."""
     if not tables.cluster.has_sources:
         return []
-    settings, detail_texts = tables.collector, []
+    settings, detail_texts = tables.collector_settings, []
     if tables.cluster.layout == LayoutKind.ETCD and settings.over_replicated_wait_ms > 0:
         detail_texts = [
             "on etcd a bookie that runs for longer than gcOverreplicatedLedgerWaitTime deletes nothing"
@@ -276,7 +276,7 @@ def query_foresight(collector: Collector, tables: Tables, earlier_rows: DataFram
         tables.judged,
         tables.verdicts,
         tables.unequal,
-        tables.moved,
+        tables.moved_ledgers,
         tables.cluster.scan_time,
         earlier_rows,
     )

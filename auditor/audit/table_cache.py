@@ -27,7 +27,7 @@ from auditor.tables.rows_of_ledgers import rows_of_ledgers
 
 @dataclass(frozen=True)
 class _RunTable:
-    """The place of one table in a run directory (`auditor.spark.execution.TablePlace`)."""
+    """The location of one table in a run directory (`auditor.spark.execution.TableLocation`)."""
 
     run: RunDirectory
     table_directory: str
@@ -39,13 +39,13 @@ class _RunTable:
 
     def files(self) -> TableFiles:
         """Return the files of the table."""
-        return TableFiles.from_directory(*self.place())
+        return TableFiles.from_directory(*self.file_system_path())
 
-    def place(self) -> tuple[fs.FileSystem, str]:
+    def file_system_path(self) -> tuple[fs.FileSystem, str]:
         """Return the file system, and the table's path there."""
         return self.run.place(self.table_directory)
 
-    def shared_place(self) -> tuple[fs.FileSystem, str]:
+    def shared_directory(self) -> tuple[fs.FileSystem, str]:
         """Return the file system, and the path of the run directory there."""
         return self.run.place("")
 
@@ -79,7 +79,7 @@ class TableCache:
         return self.execution.spark
 
     @property
-    def known_empty(self) -> frozenset[str]:
+    def empty_table_names(self) -> frozenset[str]:
         """Return the names of the tables that have no row. `queries_with_input` uses them."""
         # A copy, because a second thread may write a table at the same time.
         return names_without_rows(dict(self.frames))

@@ -149,7 +149,7 @@ def other_entries_findings(tables: Tables, column: str, description_text: str) -
         .select(*LEDGER, "state", "length", "last_entry_id", F.explode(column).alias("held"))
         .select(*LEDGER, "state", "length", "last_entry_id", "held.*")
     )
-    rows = with_attribution(drop_deleted_ledgers(entry_rows, tables.moved), tables)
+    rows = with_attribution(drop_deleted_ledgers(entry_rows, tables.moved_ledgers), tables)
     # Estimate: every entry has the average length of the ledger's entries.
     average_entry_bytes = F.try_divide("length", F.col("last_entry_id") + 1)
     estimated_bytes = F.when(

@@ -39,10 +39,10 @@ def bookie_unread(roster: Roster) -> Findings:
         The table `verdicts` has the undecided ledgers.
     """
     if not roster.cluster.has_sources:
-        yield _no_bookie_read(roster.unread)
+        yield _no_bookie_read(roster.unread_bookies)
         return
     ids_without_cookie = {row["bookie_id"] for row in roster.starts if row["source"] == Source.NOTHING}
-    for row in roster.unread:
+    for row in roster.unread_bookies:
         bookie_id = row["bookie_id"]
         if bookie_id in ids_without_cookie:
             continue

@@ -48,7 +48,7 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         Logs with bytes of class `not-indexed` or `owner-named` (docs/space.md) do not count. A restart begins
         the interval of major compaction anew. The table log_foresight has each log's reason.
     """
-    scan_time, settings = tables.cluster.scan_time, tables.collector
+    scan_time, settings = tables.cluster.scan_time, tables.collector_settings
     interval_count = tables.cluster.settings.compaction_intervals
     is_late_by_kind = {
         compaction_kind: F.coalesce(

@@ -48,7 +48,7 @@ def cookie_missing(roster: Roster) -> Findings:
     Limits:
         A bookie that starts for the first time during the audit may be reported once.
     """
-    for row in roster.clear_bookies:
+    for row in roster.certain_bookies:
         if row["registered"] is not None and not row["has_cookie"]:
             is_known = row["named"] or row["found"]
             consequence = (

@@ -47,7 +47,7 @@ def cookie_unreadable(roster: Roster) -> Findings:
         Copies in a directory with an unreadable VERSION count as unknown.
     """
     unreadable_cookies = [
-        {**row, "damage": _damage(row)} for row in roster.every_cookie if _damage(row) is not None
+        {**row, "damage": _damage(row)} for row in roster.all_cookies if _damage(row) is not None
     ]
     for bookie_id, rows in group_rows(unreadable_cookies, lambda row: row["bookie_id"]).items():
         cookies = sorted_facts(rows, "place", "damage")

@@ -31,11 +31,11 @@ def cookie_unused(roster: Roster) -> Findings:
     Limits:
         A new bookie that stopped before its first ledger is reported too.
     """
-    for row in roster.clear_bookies:
+    for row in roster.certain_bookies:
         if row["has_cookie"] and not row["named"] and row["registered"] is None:
             yield bookie_finding(
                 row["bookie_id"],
                 f"{row['bookie_id']} has a cookie, is in no ensemble and is not registered",
                 {"found": row["found"]},
-                confidence=suspect_or_confirmed(roster.cluster.tree_elsewhere is not None),
+                confidence=suspect_or_confirmed(roster.cluster.wrong_tree_reason is not None),
             )

@@ -69,7 +69,7 @@ def disk_version_missing(roster: Roster) -> Findings:
         for row in roster.directories
         if row["version_absent"] and row["role"] != "unknown" and row["place"] is not None
     ]
-    has_unread_member = any(row["named"] for row in roster.unread)
+    has_unread_member = any(row["named"] for row in roster.unread_bookies)
     bookies_by_id = {row["bookie_id"]: row for row in roster.bookies}
     for bookie_id, rows in group_rows(directories_without_version, lambda row: row["place"]).items():
         directories = sorted_facts(rows, "path", "role", "empty")

@@ -64,7 +64,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         Not reported: maps that the server does not use, and a cache at gcEntryLogMetadataCachePath. Also not
         reported: wrong ledgers in a map with the right sum of bytes, if the log was not read entry by entry.
     """
-    wrong_logs = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
+    wrong_logs = _wrong_maps(tables.entry_logs, tables.collector_settings).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:
         fully_read_logs = tables.deletion_candidates.where(F.col("state") == EntryLogState.MAP_WRONG.value)
         wrong_logs = wrong_logs.unionByName(

@@ -32,7 +32,10 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         Logs with bytes of an unknown owner, or of class `not-indexed` or `owner-named` (docs/space.md), do
         not count. An entry that a log has twice counts twice.
     """
-    minor_threshold, major_threshold = tables.collector.minor_threshold, tables.collector.major_threshold
+    minor_threshold, major_threshold = (
+        tables.collector_settings.minor_threshold,
+        tables.collector_settings.major_threshold,
+    )
     freed_bytes = F.col("entries") - F.col("remain")
     remaining_share = F.col("remain") / F.col("entries")
 

@@ -230,9 +230,11 @@ def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
     The column is true if the bookie's data may belong to another bookie. No finding about such a bookie is
     confirmed, because no data is lost if only two disks are swapped.
     """
-    suspect_ids = tables.roster.suspect_ids
+    suspect_bookie_ids = tables.roster.suspect_bookie_ids
     is_suspect = (
-        F.coalesce(F.col("bookie_id").isin(suspect_ids), F.lit(False)) if suspect_ids else F.lit(False)
+        F.coalesce(F.col("bookie_id").isin(suspect_bookie_ids), F.lit(False))
+        if suspect_bookie_ids
+        else F.lit(False)
     )
     return rows.withColumn("attribution_suspect", is_suspect)
 

@@ -57,7 +57,11 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
         .join(F.broadcast(tables.undrawn), "bookie_id", "left")
         .fillna(0, [*count_columns, "vanished", "seen", "undrawn"])
     )
-    is_store_bare, is_live, settings = tables.cluster.bare, tables.cluster.live, tables.cluster.settings
+    is_store_bare, is_live, settings = (
+        tables.cluster.looks_unused,
+        tables.cluster.live,
+        tables.cluster.settings,
+    )
     possible_rules_sql = _rule_names(
         settings, "orphans", "(orphans - recent)", "vanished", is_store_bare, tables.cluster.lists_no_ledger
     )

@@ -109,7 +109,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
             "sample": "sample",
             "reasons": "reasons",
             "causes": "causes",
-            "settings": F.lit(tables.collector.source),
+            "settings": F.lit(tables.collector_settings.source),
             "rows": F.lit("tables/gc_foresight"),
         },
     )
@@ -157,9 +157,9 @@ def _findings_without_index(tables: Tables) -> DataFrame:
         .join(replicas_in_logs, ["path", *LEDGER])
         .select(*REPLICA, cause, "certain")
     )
-    if tables.moved is not None:
+    if tables.moved_ledgers is not None:
         replicas_without_locations = replicas_without_locations.join(
-            tables.moved.select(*LEDGER), [*LEDGER], "left_anti"
+            tables.moved_ledgers.select(*LEDGER), [*LEDGER], "left_anti"
         )
     replicas = (
         replicas_with_locations.unionByName(replicas_without_locations)
@@ -183,8 +183,8 @@ def _unseen_replicas(tables: Tables) -> DataFrame:
     rows = tables.unseen_entries.join(needed_copies, [*REPLICA], "left_semi").join(
         log_plans, ["bookie_id", "path"], "left"
     )
-    if tables.moved is not None:
-        rows = rows.join(tables.moved.select(*LEDGER), [*LEDGER], "left_anti")
+    if tables.moved_ledgers is not None:
+        rows = rows.join(tables.moved_ledgers.select(*LEDGER), [*LEDGER], "left_anti")
     is_scan_certain = F.col("unseen").isNotNull() & ~F.coalesce("may_fail", F.lit(True))
     return rows.select(
         *REPLICA,

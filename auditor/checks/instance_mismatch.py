@@ -60,7 +60,7 @@ def instance_mismatch(roster: Roster) -> Findings:
     }
     mismatched_rows = [
         row
-        for row in roster.every_cookie
+        for row in roster.all_cookies
         if row["damage"] is None
         and row["instance_id"] != cluster_instance_id
         and row["bookie_id"] not in unproved_foreign_bookies

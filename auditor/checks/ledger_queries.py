@@ -121,7 +121,7 @@ def marks_of_deleted_ledgers(tables: Tables) -> DataFrame:
     from auditor.tables.marks import named_marks
 
     marks = named_marks(tables.marks)
-    if tables.cluster.tree_elsewhere is not None:
+    if tables.cluster.wrong_tree_reason is not None:
         return marks.limit(0)  # ledgers at paths of another layout may have any of these ids
     # Keep only ledgers with a mark, so that the join is as small as the marks.
     listed_ledgers = (

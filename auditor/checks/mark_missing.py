@@ -55,7 +55,7 @@ def mark_missing(tables: Tables) -> DataFrame:
         tables.marks.where("not misplaced").select(*LEDGER), [*LEDGER], "left_anti"
     )
     # Marks were listed after the second scan; a ledger deleted by then needs none.
-    rows = drop_deleted_ledgers(unmarked_ledgers, tables.moved).withColumnRenamed("moved", "doubtful")
+    rows = drop_deleted_ledgers(unmarked_ledgers, tables.moved_ledgers).withColumnRenamed("moved", "doubtful")
     bookie_rows = count_per_bookie(rows).join(
         F.broadcast(unregistered_bookies.select("bookie_id", "depending")), "bookie_id"
     )

@@ -29,7 +29,7 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     Limits:
         Marks without a bookie's id do not count.
     """
-    bookie_rows = count_per_bookie(marks_by_bookie(marks_of_deleted_ledgers(tables), tables.moved))
+    bookie_rows = count_per_bookie(marks_by_bookie(marks_of_deleted_ledgers(tables), tables.moved_ledgers))
     return finding_rows(
         bookie_rows,
         bookie_id="bookie_id",

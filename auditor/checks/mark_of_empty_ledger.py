@@ -41,7 +41,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     Limits:
         Marks that old workers remove and the auditor renews never get old enough to be reported.
     """
-    marks = marks_by_bookie(waiting_marks(tables).where("empty"), tables.moved)
+    marks = marks_by_bookie(waiting_marks(tables).where("empty"), tables.moved_ledgers)
     return finding_rows(
         count_per_bookie(marks),
         bookie_id="bookie_id",

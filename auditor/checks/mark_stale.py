@@ -29,7 +29,7 @@ def mark_stale(tables: Tables) -> DataFrame:
     Limits:
         Marks without a bookie's id do not count.
     """
-    marks = marks_by_bookie(tables.stale_marks, tables.moved, "why")
+    marks = marks_by_bookie(tables.stale_marks, tables.moved_ledgers, "why")
     returned_flag = (F.col("why") == "returned").cast("bigint").alias("returned")
     bookie_rows = count_per_bookie(marks.select("*", returned_flag), "returned")
     return finding_rows(

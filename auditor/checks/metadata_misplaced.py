@@ -61,7 +61,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         old tree and look like ledgers.
     """
     is_unparsable = F.col("damage").isNotNull()  # where another layout keeps ledgers
-    other_layout_text = tables.cluster.tree_elsewhere
+    other_layout_text = tables.cluster.wrong_tree_reason
     has_ledger_id = F.col("ledger_id").isNotNull()
     has_certain_id = has_ledger_id if other_layout_text is None else has_ledger_id & ~is_unparsable
     misplaced_znodes = filter_part("misplaced_ledgers", tables.ledgers).select(

@@ -86,7 +86,9 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         deleted ledgers with ids that an application chose look like lost metadata. `store-older` ignores flat
         layouts and dumps without cversion.
     """
-    earlier_run = "null" if tables.cluster.orphans_known is None else tables.cluster.orphans_known
+    earlier_run = (
+        "null" if tables.cluster.earlier_orphans_time is None else tables.cluster.earlier_orphans_time
+    )
     return finding_rows(
         distrusted_bookies(tables),
         bookie_id="bookie_id",
@@ -115,7 +117,7 @@ def _second_look_text(cluster: ClusterFacts) -> Column:
     """
     if not cluster.live:
         return F.lit("")
-    last_run_time = cluster.orphans_known
+    last_run_time = cluster.earlier_orphans_time
     if last_run_time is None:
         lasting_orphans_clause = F.lit("; suspect until a run at least an hour later finds the same orphans")
     else:

@@ -68,7 +68,7 @@ def start_refused(roster: Roster) -> Findings:
         was given. Servers with dataIntegrityChecking use other rules.
     """
     bookies_by_id = {row["bookie_id"]: row for row in roster.bookies}
-    readable_bookie_ids = {row["bookie_id"] for row in roster.clear_bookies}
+    readable_bookie_ids = {row["bookie_id"] for row in roster.certain_bookies}
     for row in roster.starts:
         bookie = bookies_by_id.get(row["bookie_id"])
         if row["fault"] in _REASONS_OF_ABSENT_COOKIES and row["bookie_id"] not in readable_bookie_ids:

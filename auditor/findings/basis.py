@@ -43,7 +43,7 @@ UNREADABLE = "index-unreadable"
 
 @cache
 def basis(check_id: str) -> Basis:
-    """Return the basis of findings of a check; disks if there is no such check any more.
+    """Return the `Basis` of findings of a check; `Basis` disks if the check no longer exists.
 
     >>> print(basis("entry-lost"), basis("orphan-ledger"), basis("bookie-down"), basis("segment-gap"))
     copies disks metadata metadata
@@ -58,7 +58,7 @@ def ids_resting_on(*bases: Basis) -> list[str]:
 
 
 def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
-    """Return the check ids of findings that a run without ``skipped_checks`` cannot find, with former ids.
+    """Return ids of checks whose findings a run without ``skipped_checks`` cannot find; also former ids.
 
     If one stage of a trouble (`TROUBLE_STAGES`) did not run, the result has all stages: the trouble may be in
     the skipped stage now.
@@ -75,7 +75,7 @@ def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
 
 
 def rests_on_logs(check_id: str) -> bool:
-    """Return whether findings of the check rest on entry logs, or on their maps, which a collector reads.
+    """Return whether findings of the check rest on entry logs or on the ledgers maps in them.
 
     >>> rests_on_logs("entry-log-missing"), rests_on_logs("replica-mismatch"), rests_on_logs("disk-shared")
     (True, True, False)
@@ -84,7 +84,7 @@ def rests_on_logs(check_id: str) -> bool:
 
 
 def rests_on_copies(check_id: str) -> bool:
-    """Return whether the check depends on all copies on a bookie, which an unreadable index may hide."""
+    """Return whether the check needs all copies on a bookie. An unreadable index may hide some of them."""
     return check_id in (
         "gc-would-delete-live",
         "metadata-suspect",
@@ -94,7 +94,7 @@ def rests_on_copies(check_id: str) -> bool:
 
 
 def rests_on_ensembles(check_id: str) -> bool:
-    """Return whether the check depends on the ensembles of ledgers, which an unreadable record may hide."""
+    """Return whether the check needs the ensembles of all ledgers. An unreadable record hides some."""
     return check_id == "gc-would-delete-live"
 
 
@@ -134,7 +134,7 @@ class FindingObjects:
 
 
 def finding_objects(batches: Batches, rows: NDArray[np.int64]) -> FindingObjects:
-    """Return the objects of the findings at ``rows``, ascending positions in the table changes of a run."""
+    """Return the objects of the findings at ``rows``: ascending row numbers in a run's table ``changes``."""
     position_by_name: dict[str, int] = {}
     column_parts: list[tuple[Any, ...]] = []
     for batch in pick_rows(batches, rows, ["id", "scope_id", "ledger_id", "bookie_id"]):
@@ -152,14 +152,14 @@ def finding_objects(batches: Batches, rows: NDArray[np.int64]) -> FindingObjects
         )
     column_types = (np.int8, np.int16, np.bool_, np.bool_, np.int64, np.int64, np.int64)
     columns = zip(*column_parts, strict=True) if column_parts else ([] for _ in column_types)
-    basis_codes, kind, is_on_marks, has_ledger, scope_ids, ledger_ids, bookie = (
+    basis_codes, kind, rests_on_marks_flags, has_ledger, scope_ids, ledger_ids, bookie = (
         np.concatenate([np.empty(0, dtype), *column])
         for dtype, column in zip(column_types, columns, strict=True)
     )
     return FindingObjects(
         basis_codes,
         kind,
-        is_on_marks,
+        rests_on_marks_flags,
         has_ledger,
         pack_row_keys(scope_ids, ledger_ids),
         scope_ids,
@@ -170,7 +170,7 @@ def finding_objects(batches: Batches, rows: NDArray[np.int64]) -> FindingObjects
 
 
 def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
-    """Yield the rows at some positions (ascending) of a run's table changes. Later batches are not read."""
+    """Yield the rows at ascending row numbers of a run's table ``changes``. Later batches are not read."""
     batch_start = first_row = 0
     if not len(rows):
         return
@@ -200,19 +200,19 @@ def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, i
         if rows.any() and (finding_basis.table is None or _has_table(run, finding_basis.table)):
             flags_by_way[finding_basis.way] = flags_by_way[finding_basis.way] | rows
     unread_bookie_rows = []
-    for is_shown, unread_bookies in (
+    for rests_on_data, unread_bookies in (
         (rests_on_logs, _bookies_with_unread_logs),
         (rests_on_copies, _bookies_with_unreadable_index),
         (rests_on_ensembles, _holders_of_unread_records),
     ):
-        is_selected = np.isin(
-            findings.kind, [_CHECK_NUMBERS[check_id] for check_id in BY_ID if is_shown(check_id)]
+        is_of_data_kind = np.isin(
+            findings.kind, [_CHECK_NUMBERS[check_id] for check_id in BY_ID if rests_on_data(check_id)]
         )
-        if is_selected.any():  # otherwise the tables need not be read
+        if is_of_data_kind.any():  # otherwise the tables need not be read
             names = unread_bookies(run)
             # The last position is for findings without a bookie: any unread bookie counts.
             is_unread = np.array([*(name in names for name in findings.names), bool(names)], np.bool_)
-            unread_bookie_rows.append((is_selected, is_unread[findings.bookie]))
+            unread_bookie_rows.append((is_of_data_kind, is_unread[findings.bookie]))
     facts = FindingFacts(
         flags_by_way=flags_by_way,
         has_ledger=findings.has_ledger,
@@ -273,10 +273,10 @@ def _holders_of_unread_records(run: Batches) -> set[str]:
 
 def is_of_checks(findings: FindingObjects, checks: Collection[str]) -> Flags:
     """Return for each finding whether a run without these ``checks`` cannot find it."""
-    is_selected: Flags = np.isin(
+    is_of_data_kind: Flags = np.isin(
         findings.kind, [_CHECK_NUMBERS[check_id] for check_id in ids_without_check(checks)]
     )
-    return is_selected
+    return is_of_data_kind
 
 
 def _bookies_with_unread_logs(run: Batches) -> set[str]:
@@ -339,7 +339,10 @@ def _were_owners_read(run: Batches) -> bool:
 
 
 def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
-    """Return per bookie whether the run knows it and read it completely; and whether any was not read so."""
+    """Return for each name whether the run knows the bookie, and whether it read the bookie completely.
+
+    The third result is whether the run has a bookie that was not read completely.
+    """
     rows = [
         row
         for batch in run("tables/bookies", ["bookie_id", "named", "found", "read"])
@@ -372,8 +375,8 @@ def _unreadable_flags(run: Batches, findings: FindingObjects) -> Flags:
                 )
             )
     finding_keys = pack_row_keys(findings.scope_id, findings.ledger_id, findings.bookie)
-    is_matching = find_positions(np.unique(np.concatenate(key_parts)), finding_keys) >= 0
-    return is_matching & findings.has_ledger
+    has_matching_row = find_positions(np.unique(np.concatenate(key_parts)), finding_keys) >= 0
+    return has_matching_row & findings.has_ledger
 
 
 def _number_column(column: Any, position_by_name: dict[str, int]) -> NDArray[np.int64]:

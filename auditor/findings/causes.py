@@ -68,8 +68,8 @@ class Claim:
 
     The cause explains findings of the checks ``bookie_checks`` about its bookies. It explains findings of the
     checks ``copy_checks`` about ledgers if all bookies concerned belong to the cause. ``from_ledger`` is the
-    lowest id of an orphan that it explains. ``remainder`` (r, n) restricts it to ledgers whose id modulo n is
-    r. ``evidence`` has the (check, bookie) pairs that prove it.
+    lowest id of an orphan that it explains. ``remainder`` (r, n) restricts the cause to ledgers whose id
+    modulo n is r. ``evidence`` has the (check, bookie) pairs that prove the cause.
     """
 
     kind: str
@@ -102,17 +102,17 @@ def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
             row["path"],
             ledger_counts.get(row["path"], 0),
         )
-    starts = {
+    paths = {
         row["bookie_id"]: row["index_dirs"] or row["ledger_dirs"] for row in roster.starts if row["agreed"]
     }
-    places = {
-        row["bookie_id"]: [contents_by_owner[row["bookie_id"]][path] for path in starts[row["bookie_id"]]]
+    index_directories = {
+        row["bookie_id"]: [contents_by_owner[row["bookie_id"]][path] for path in paths[row["bookie_id"]]]
         for row in roster.bookies
         if row["read"] == BookieRead.READ
         and row["storage"] == "rocksdb"
         and not row["suspect"]
-        and row["bookie_id"] in starts
-        and contents_by_owner.get(row["bookie_id"], {}).keys() >= {*starts[row["bookie_id"]]}
+        and row["bookie_id"] in paths
+        and contents_by_owner.get(row["bookie_id"], {}).keys() >= {*paths[row["bookie_id"]]}
     }
 
     def is_uneven(ledgers: Sequence[int]) -> bool:
@@ -120,7 +120,7 @@ def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
 
     return {
         name: directories
-        for name, directories in places.items()
+        for name, directories in index_directories.items()
         if is_uneven([ledgers for _, ledgers in directories])
     }
 
@@ -347,8 +347,8 @@ def _is_nearly_all(missing_count: int, expected_count: int) -> bool:
 
 
 def _lost_disk_claims(roster: Roster, lack_counts: LackCounts, gone_bookies: Set[str]) -> Iterable[Claim]:
-    for name, places in uneven_directories(roster).items():
-        for directory_position, (path, ledgers) in enumerate(places):
+    for name, index_directories in uneven_directories(roster).items():
+        for directory_position, (path, ledgers) in enumerate(index_directories):
             missing_count = lack_counts.get(name, {}).get(directory_position, 0)
             if name not in gone_bookies and _is_nearly_all(missing_count, missing_count + ledgers):
                 yield Claim(
@@ -359,15 +359,15 @@ def _lost_disk_claims(roster: Roster, lack_counts: LackCounts, gone_bookies: Set
                     (),
                     frozenset(),
                     frozenset(COPY_CHECKS),
-                    remainder=(directory_position, len(places)),
+                    remainder=(directory_position, len(index_directories)),
                 )
 
 
 def cause_column(claims: Sequence[Claim]) -> Column:
     """Return the position of a finding's cause among ``claims``, from 1; null if no cause explains it."""
     bookie_ids = F.concat(F.transform("missing", lambda replica: replica["bookie_id"]), F.col("unknown"))
-    single_id = F.when(F.size(F.array_distinct(bookie_ids)) == 1, F.get(bookie_ids, F.lit(0)))
-    names = {"bookie": F.col("bookie_id"), "copies": single_id}
+    only_lacking_bookie = F.when(F.size(F.array_distinct(bookie_ids)) == 1, F.get(bookie_ids, F.lit(0)))
+    names = {"bookie": F.col("bookie_id"), "copies": only_lacking_bookie}
     # Most claims have one bookie each and explain the same checks, so one map serves them all.
     claims_by_subject: dict[tuple[str, frozenset[str]], dict[str, int]] = {}
     number_columns = [F.lit(None).cast("int")] * 2  # F.least needs at least two columns
@@ -379,7 +379,7 @@ def cause_column(claims: Sequence[Claim]) -> Column:
             if ids:
                 claims_by_subject.setdefault((subject, ids), {}).setdefault(claim.bookies[0], claim_number)
     for (subject, ids), claim_numbers in claims_by_subject.items():
-        number_of_bookie = F.create_map(*(F.lit(part) for entry in claim_numbers.items() for part in entry))
+        number_of_bookie = F.create_map(*(F.lit(part) for pair in claim_numbers.items() for part in pair))
         number_columns.append(F.when(F.col("id").isin(*ids), number_of_bookie[names[subject]]))
     return F.least(*number_columns)
 

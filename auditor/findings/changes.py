@@ -47,19 +47,19 @@ class RunCoverage:
     """The facts that this run looked at: its tables verdicts and bookies, and the following.
 
     ``has_holes`` is whether its listings of metadata had holes. ``has_unread_bookie`` is whether a bookie was
-    not read completely. ``owners`` is whether all owners were read. ``asked_tables`` are the optional tables
-    of a `Basis` that were requested. ``skipped_checks`` are checks that were left out, or had fewer inputs
-    than in the run before. ``lost_carried`` are checks that had fewer inputs than in an earlier run; this
-    matters for findings that the run before did not see but kept. ``unread_logs`` are bookies with an entry
-    log that was not read to its end. ``unread_records`` are bookies with copies of ledgers whose records
-    could not be decoded.
+    not read completely. ``has_all_owners`` is whether all owners were read. ``asked_tables`` are the optional
+    tables of a `Basis` that were requested. ``skipped_checks`` are checks that were left out, or had fewer
+    inputs than in the run before. ``lost_carried`` are checks that had fewer inputs than in an earlier run;
+    this matters for findings that the run before did not see but kept. ``unread_logs`` are bookies with an
+    entry log that was not read to its end. ``unread_records`` are bookies with copies of ledgers whose
+    records could not be decoded.
     """
 
     verdicts: DataFrame
     bookies: DataFrame
     has_holes: bool
     has_unread_bookie: bool
-    owners: bool = False
+    has_all_owners: bool = False
     asked_tables: Set[str] = frozenset()
     skipped_checks: Set[str] = frozenset()
     lost_carried: Set[str] = frozenset()
@@ -110,16 +110,18 @@ def findings_with_changes(
     )
     is_milder_now = is_milder(_finding_state(), _finding_state("known_"))
     # Without coverage, a finding is neither better nor fixed. A newly confirmed one is worse, even if milder.
-    is_claim = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & is_milder_now)
-    claims = _add_coverage(matched_rows.where(is_claim).unionByName(absent_rows), findings, coverage)
-    checked_rows = claims.withColumn(
+    needs_coverage = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & is_milder_now)
+    rows_needing_coverage = _add_coverage(
+        matched_rows.where(needs_coverage).unionByName(absent_rows), findings, coverage
+    )
+    checked_rows = rows_needing_coverage.withColumn(
         "change",
         F.when(F.col("looked"), F.col("change"))
         .when(F.col("change") == Change.BETTER, IF_NOT_COVERED[Change.BETTER])
         .when(F.col("change") == Change.FIXED, IF_NOT_COVERED[Change.FIXED])
         .otherwise(F.col("change")),
     )
-    rows = matched_rows.where(~is_claim).withColumn("looked", F.lit(True)).unionByName(checked_rows)
+    rows = matched_rows.where(~needs_coverage).withColumn("looked", F.lit(True)).unionByName(checked_rows)
     is_milder_unseen = F.col("change").isin(Change.SAME, Change.WORSE) & is_milder_now & ~F.col("looked")
     is_doubted = (F.col("change") == Change.UNSEEN) | is_milder_unseen
     was_confirmed = (F.col("change") == Change.SAME) & (
@@ -151,7 +153,7 @@ def _make_all_new(trouble_rows: DataFrame, finish_time: Column) -> DataFrame:
 
 
 def rows_of_own_run(changes: DataFrame) -> DataFrame:
-    """Return the rows of a table changes for findings that its own run found; others are of earlier runs."""
+    """Return a table ``changes`` without findings that only earlier runs found."""
     return changes.where(F.col("change").isin(*FOUND))
 
 
@@ -159,7 +161,7 @@ def _add_trouble(findings: DataFrame, instance_id: str | None) -> DataFrame:
     is_staged = F.col("id").isin(*TROUBLE_STAGES)
     mildest_stage = fingerprints(F.lit(TROUBLE_STAGES[0]), instance_id)
     missing_count = F.aggregate(
-        "missing.count", F.lit(0).cast("long"), lambda running_total, count: running_total + count
+        "missing.count", F.lit(0).cast("long"), lambda running_total, entry_count: running_total + entry_count
     )
     rows = findings.withColumn("missing", missing_count)
     return rows.withColumn(
@@ -266,11 +268,11 @@ def _was_covered(coverage: RunCoverage) -> Column:
         ),
         has_all_metadata=F.lit(not coverage.has_holes),
         has_all_bookies=F.lit(not coverage.has_unread_bookie),
-        has_all_owners=F.lit(coverage.owners),
+        has_all_owners=F.lit(coverage.has_all_owners),
     )
     return cast(Column, was_covered(facts))
 
 
 def _is_whole() -> Column:
-    """Return whether a bookie's directories were found and read to the end. Its answers are not enough."""
+    """Return whether a bookie's directories were found and read to the end. Answers alone are not enough."""
     return F.col("found") & (F.col("read") == BookieRead.READ)

@@ -1,4 +1,4 @@
-"""The confidence of findings after the second scan and the run before, and the owners of their ledgers.
+"""The confidence of findings by the second scan and by the run before, and the owners of their ledgers.
 
 A finding about a ledger is confirmed only if the ledger had the same version in both scans of a live store. A
 ledger that changed between the scans may have been closed, repaired or moved while the bookies were read. A
@@ -20,16 +20,16 @@ of these hold:
 
 In a series of runs with the same finding, the first run counts. Each run copies its name and time to the
 evidence (``earlier_run``). Findings about ledgers that changed between the two scans of this run stay
-suspect. Findings of saved metadata are not confirmed in this way, because its time is unknown: only clocks
-decide.
+suspect. Findings of saved metadata are not confirmed in this way, because the time of the metadata is
+unknown.
 
 A finding that rests on a bookie's data is at most suspect if this data is older than the metadata, or of
 another cluster. The facts may have changed since.
 
 A finding about a ledger that an owner names has the owner in its evidence as ``owner``: tenant, namespace,
 topic, cursor. A finding about a bookie concerns ledgers of many topics. Its evidence has ``owners``: the
-owners of the ledgers in its sample, with the standing of these ledgers. Ledgers that a shadow topic borrows
-belong to its source topic.
+owners of the ledgers in its sample, with the standing of these ledgers (`auditor.tables.ownership`). Ledgers
+that a shadow topic borrows belong to its source topic.
 """
 
 from collections.abc import Collection
@@ -65,7 +65,7 @@ def confirm(findings: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
 
 
 def doubt_unproved(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
-    """Make findings suspect that rest on data of ``bookies``: it is of another time or cluster."""
+    """Make findings suspect that rest on data of ``bookies``, which is of another time or cluster."""
     if not bookies:
         return findings
     rests_on_data = F.col("id").isin(

@@ -1,8 +1,8 @@
 """Changes of findings between two finished runs, without Spark.
 
-There may be tens of millions of findings, so only a few numbers of each are kept in memory (`Marks`). All
-other columns are read again, batch by batch, and only for changed findings. An audit makes the same changes
-in Spark (`auditor.findings.changes`), by the same rules (`auditor.findings.rules`).
+There may be tens of millions of findings, so only a few numbers of each are kept in memory (`FindingArrays`).
+All other columns are read again, batch by batch, and only for changed findings. An audit makes the same
+changes in Spark (`auditor.findings.changes`), by the same rules (`auditor.findings.rules`).
 """
 
 from collections.abc import Collection, Sequence
@@ -36,11 +36,11 @@ _CONFIRMED = _CONFIDENCE_CODES[Confidence.CONFIRMED]
 
 
 @dataclass(frozen=True)
-class Marks:
+class FindingArrays:
     """The findings that one run knows, as arrays in the order of its table changes.
 
-    ``trouble`` is the number by which findings of two runs are matched. ``rank`` is that of the severity, 0
-    for the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in the table.
+    ``trouble`` is the number by which findings of two runs are matched. ``rank`` is the rank of the severity,
+    0 for the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in the table.
     ``unseen`` is True if the run could not look for the finding, or for its known severity.
     """
 
@@ -56,12 +56,12 @@ class Marks:
 class FindingPairs:
     """Each finding of the new run with its change and its match in the old run; old findings without match.
 
-    ``old_positions`` has the position of each match in ``old_marks``, -1 for none. ``gone_rows`` has the
-    positions of the findings in ``old_marks`` without a match, ascending.
+    ``old_positions`` has the position of each match in ``old_findings``, -1 for none. ``gone_rows`` has the
+    positions of the findings in ``old_findings`` without a match, ascending.
     """
 
-    old_marks: Marks
-    new_marks: Marks
+    old_findings: FindingArrays
+    new_findings: FindingArrays
     old_positions: NDArray[np.int64]
     new_changes: NDArray[np.int8]
     gone_rows: NDArray[np.int64]
@@ -75,7 +75,7 @@ class FindingPairs:
         return {kind: int(count) for kind, count in zip(CHANGE_KINDS, change_counts, strict=True)}
 
 
-def read_finding_marks(batches: Batches, changes: Sequence[str], column_prefix: str = "") -> Marks:
+def read_finding_arrays(batches: Batches, changes: Sequence[str], column_prefix: str = "") -> FindingArrays:
     """Read severity, missing entries and confidence of the findings of a run with one of these ``changes``.
 
     ``column_prefix`` begins the names of these columns: "" for the values that the run itself found, and
@@ -109,7 +109,7 @@ def read_finding_marks(batches: Batches, changes: Sequence[str], column_prefix: 
         np.concatenate([np.empty(0, kind), *column])
         for kind, column in zip(column_types, columns, strict=True)
     )
-    return Marks(trouble_numbers, rank, missing_count, confidence_codes, row, is_unseen)
+    return FindingArrays(trouble_numbers, rank, missing_count, confidence_codes, row, is_unseen)
 
 
 def pair_findings(
@@ -125,15 +125,17 @@ def pair_findings(
     ``lost_carried`` are the checks that had fewer inputs than in an earlier run; they matter for findings
     that the old run did not see but kept. Such findings are compared in their last known form.
     """
-    earlier_marks = read_finding_marks(earlier_batches, (*FOUND, Change.UNSEEN), "known_")
-    current_marks = read_finding_marks(current_batches, FOUND)
-    earlier_order = np.argsort(earlier_marks.trouble, kind="stable")
-    pairs = find_positions(earlier_marks.trouble[earlier_order], current_marks.trouble)
+    earlier_findings = read_finding_arrays(earlier_batches, (*FOUND, Change.UNSEEN), "known_")
+    current_findings = read_finding_arrays(current_batches, FOUND)
+    earlier_order = np.argsort(earlier_findings.trouble, kind="stable")
+    pairs = find_positions(earlier_findings.trouble[earlier_order], current_findings.trouble)
     is_paired = pairs >= 0
     pairs[is_paired] = earlier_order[pairs[is_paired]]
-    new_changes = np.full(len(current_marks.trouble), _NEW, np.int8)
-    new_changes[is_paired] = _compare_marks(earlier_marks, current_marks, pairs, is_paired)
-    gone_rows = np.flatnonzero(find_positions(np.sort(current_marks.trouble), earlier_marks.trouble) < 0)
+    new_changes = np.full(len(current_findings.trouble), _NEW, np.int8)
+    new_changes[is_paired] = _compare_findings(earlier_findings, current_findings, pairs, is_paired)
+    gone_rows = np.flatnonzero(
+        find_positions(np.sort(current_findings.trouble), earlier_findings.trouble) < 0
+    )
 
     def is_covered(findings: FindingObjects, was_unseen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         is_hidden = is_of_checks(findings, skipped_checks) | (
@@ -142,25 +144,30 @@ def pair_findings(
         return is_covered_by_run(current_batches, has_holes, findings, is_hidden)
 
     better_rows = np.flatnonzero(new_changes == _BETTER)
-    findings = finding_objects(current_batches, current_marks.row[better_rows])
-    is_seen = is_covered(findings, earlier_marks.unseen[pairs[better_rows]])
+    findings = finding_objects(current_batches, current_findings.row[better_rows])
+    is_seen = is_covered(findings, earlier_findings.unseen[pairs[better_rows]])
     new_changes[better_rows[~is_seen]] = CHANGE_KINDS.index(IF_NOT_COVERED[Change.BETTER])
-    findings = finding_objects(earlier_batches, earlier_marks.row[gone_rows])
-    is_seen = is_covered(findings, earlier_marks.unseen[gone_rows])
+    findings = finding_objects(earlier_batches, earlier_findings.row[gone_rows])
+    is_seen = is_covered(findings, earlier_findings.unseen[gone_rows])
     gone_changes = np.where(is_seen, _FIXED, CHANGE_KINDS.index(IF_NOT_COVERED[Change.FIXED])).astype(np.int8)
-    return FindingPairs(earlier_marks, current_marks, pairs, new_changes, gone_rows, gone_changes)
+    return FindingPairs(earlier_findings, current_findings, pairs, new_changes, gone_rows, gone_changes)
 
 
-def _compare_marks(
-    earlier_marks: Marks, current_marks: Marks, pairs: NDArray[np.int64], is_paired: NDArray[np.bool_]
+def _compare_findings(
+    earlier_findings: FindingArrays,
+    current_findings: FindingArrays,
+    pairs: NDArray[np.int64],
+    is_paired: NDArray[np.bool_],
 ) -> NDArray[np.int8]:
     current_state, earlier_state = (
-        _finding_state(current_marks, is_paired),
-        _finding_state(earlier_marks, pairs[is_paired]),
+        _finding_state(current_findings, is_paired),
+        _finding_state(earlier_findings, pairs[is_paired]),
     )
     change_flags = [is_worse(current_state, earlier_state), is_milder(current_state, earlier_state)]
     return np.select(change_flags, [_WORSE, _BETTER], _SAME).astype(np.int8)
 
 
-def _finding_state(marks: Marks, rows: NDArray[Any]) -> FindingState:
-    return FindingState(marks.rank[rows], marks.missing[rows], marks.confidence[rows] == _CONFIRMED)
+def _finding_state(finding_arrays: FindingArrays, rows: NDArray[Any]) -> FindingState:
+    return FindingState(
+        finding_arrays.rank[rows], finding_arrays.missing[rows], finding_arrays.confidence[rows] == _CONFIRMED
+    )

@@ -5,7 +5,7 @@ of Spark or an array of NumPy. These rules use only operators that both have: ``
 comparisons. No column of booleans may be null, because these operators do not treat null as false.
 
 A finding got *better* or is *fixed* only if the later run looked at the facts that the finding rests on. The
-``way`` of the finding's `Basis` has the rule for this:
+finding is then called covered. The ``way`` of its `Basis` names the rule:
 
 ``records``
     The metadata alone shows the finding. Covered if the ledger is listed, or if the listing has no holes.
@@ -50,18 +50,22 @@ def is_worse(current_state: FindingState, earlier_state: FindingState) -> Any:
 
     Nobody was alarmed by an unconfirmed finding. So a newly confirmed one is worse even if it is milder.
     """
-    lacks_more = (current_state.rank == earlier_state.rank) & (current_state.missing > earlier_state.missing)
+    has_more_missing_entries = (current_state.rank == earlier_state.rank) & (
+        current_state.missing > earlier_state.missing
+    )
     return (
         (current_state.rank < earlier_state.rank)
-        | lacks_more
+        | has_more_missing_entries
         | (current_state.is_confirmed & ~earlier_state.is_confirmed)
     )
 
 
 def is_milder(current_state: FindingState, earlier_state: FindingState) -> Any:
     """Return for each finding whether it is milder: in severity, or, if that is equal, in missing entries."""
-    lacks_less = (current_state.rank == earlier_state.rank) & (current_state.missing < earlier_state.missing)
-    return (current_state.rank > earlier_state.rank) | lacks_less
+    has_fewer_missing_entries = (current_state.rank == earlier_state.rank) & (
+        current_state.missing < earlier_state.missing
+    )
+    return (current_state.rank > earlier_state.rank) | has_fewer_missing_entries
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def was_covered(facts: FindingFacts) -> Any:
     ledger_is_decided = (facts.is_listed & facts.is_decided) | is_deleted
     # A finding that counts ledgers of a bookie depends on all their copies, and so on all bookies.
     is_copy_count_known = facts.has_all_metadata & facts.has_all_bookies
-    disks_are_read = (
+    are_disks_read = (
         (~facts.has_bookie & facts.has_all_bookies)
         | (facts.has_bookie & ~facts.is_known_bookie & facts.has_all_metadata)
         | (facts.is_known_bookie & facts.is_read_bookie)
@@ -121,7 +125,7 @@ def was_covered(facts: FindingFacts) -> Any:
         (facts.flags_by_way["records"] & (facts.is_listed | facts.has_all_metadata))
         | (facts.flags_by_way["copies"] & facts.has_ledger & ledger_is_decided)
         | (facts.flags_by_way["copies"] & ~facts.has_ledger & is_copy_count_known)
-        | (facts.flags_by_way["disks"] & disks_are_read & ledger_is_judged & ~facts.is_index_unreadable)
+        | (facts.flags_by_way["disks"] & are_disks_read & ledger_is_judged & ~facts.is_index_unreadable)
         | (facts.flags_by_way["owners"] & facts.has_all_metadata & facts.has_all_owners)
     )
     is_covered = is_covered & ~(facts.rests_on_marks & ~facts.has_all_metadata) & ~facts.is_hidden

@@ -105,8 +105,8 @@ def apply_suppressions(
 ) -> DataFrame:
     """Add number and reason of the first entry that accepts each finding; null if none does.
 
-    ``changes`` and the result have the columns of the table changes. ``baselines`` are the tables changes of
-    the runs that unexpired entries name, by path. ``digests`` are those of `digests_by_fingerprint`.
+    ``changes`` and the result have the columns of the table changes. ``baselines`` are the tables ``changes``
+    of the runs that unexpired entries name, by path. ``digests`` are those of `digests_by_fingerprint`.
     """
     accepting_entry = F.lit(None).cast("int")
     rows, match_by_entry = _match_entries(changes, entries, baselines, today)
@@ -203,7 +203,7 @@ def _refusal_reason(entry: SuppressionEntry, digests: Mapping[str, str | None], 
 def _match_entries(
     changes: DataFrame, entries: Sequence[SuppressionEntry], baselines: Mapping[str, DataFrame], today: date
 ) -> tuple[DataFrame, dict[int, Column]]:
-    """Return ``changes`` joined with the baselines; and by entry number the condition that it names a row."""
+    """Return ``changes`` joined with the baselines, and by number the condition that an entry names a row."""
     rows, match_by_entry = changes, {}
     for entry_number, entry in enumerate(entries, 1):
         if entry.is_expired(today):
@@ -328,7 +328,7 @@ def _all_names_match(names: Mapping[str, str | int]) -> Column:
 
 
 def _match_not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataFrame, Column]:
-    """Join ``rows`` with a baseline. Return also the condition that the baseline had it at least as bad."""
+    """Join ``rows`` with a baseline. Return also the condition that a row is no worse than there."""
 
     # Compared as a whole: milder is greater. Of several findings of one trouble, the mildest counts.
     def severity_and_presence(column_prefix: str) -> Column:

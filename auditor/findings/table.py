@@ -33,11 +33,11 @@ FINDINGS = schema_of(
         pa.string(),
         "scope and ledger in 32 hexadecimal digits; null if the finding is not about a ledger",
     ),
-    ("bookie_id", pa.string(), "the bookie; null in findings with one row per ledger"),
+    ("bookie_id", pa.string(), "the bookie; null if the finding is not about one bookie"),
     (
         "missing",
         pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())])),
-        "entries that a bookie should have and certainly lacks, as groups of 24 bytes; bookies ascending",
+        "entries that a bookie should have and certainly lacks, as groups of 24 bytes; sorted by bookie",
     ),
     ("unknown", pa.list_(pa.string()), "bookies whose copies are unknown"),
     ("message", pa.string(), "the finding as a sentence"),
@@ -46,7 +46,7 @@ FINDINGS = schema_of(
     (
         "cause",
         pa.int32(),
-        "number of the cause in report.json that explains the finding; null: no cause does",
+        "number of the cause in report.json that explains the finding; null: no cause explains it",
     ),
 )
 

@@ -66,7 +66,7 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
             "confidence": ("f.confidence", "confirmed, suspect or unknown"),
             "scope_id": ("f.scope_id", "BP-35 scope; null if the finding is not about a ledger"),
             "ledger_id": ("f.ledger_id", "the ledger; null if the finding is not about a ledger"),
-            "bookie_id": ("f.bookie_id", "the bookie; null in findings with one row per ledger"),
+            "bookie_id": ("f.bookie_id", "the bookie; null if the finding is not about one bookie"),
             "entries": (
                 "aggregate(f.missing, 0L, (total, each) -> total + each.count)",
                 "number of entries confirmed missing, over all bookies",

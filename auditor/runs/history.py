@@ -209,13 +209,13 @@ class RunDifference:
         changed_rows = np.flatnonzero(finding_pairs.new_changes != CHANGE_KINDS.index(Change.SAME))
         yield (
             self.new,
-            finding_pairs.new_marks.row[changed_rows],
+            finding_pairs.new_findings.row[changed_rows],
             finding_pairs.new_changes[changed_rows],
             finding_pairs.old_positions[changed_rows],
         )
         yield (
             self.old,
-            finding_pairs.old_marks.row[finding_pairs.gone_rows],
+            finding_pairs.old_findings.row[finding_pairs.gone_rows],
             finding_pairs.gone_changes,
             finding_pairs.gone_rows,
         )
@@ -225,7 +225,7 @@ class RunDifference:
 
         For position -1 (new), each fact is None.
         """
-        old_findings, is_new = self._finding_pairs.old_marks, position < 0
+        old_findings, is_new = self._finding_pairs.old_findings, position < 0
         return {
             "previous_severity": None if is_new else _SEVERITIES[old_findings.rank[position]],
             "previous_missing": None if is_new else int(old_findings.missing[position]),

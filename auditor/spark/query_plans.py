@@ -58,7 +58,10 @@ _IN_MEMORY_SETTINGS = {
 }
 _PARTITIONS_KEY = "spark.sql.shuffle.partitions"
 _ROWS_PER_PARTITION = 1_000_000
-"""Largest number of rows, of both sides of a join, in one partition of a shuffle before Spark merges any."""
+"""Largest number of rows in one partition of a shuffle, both sides of a join together.
+
+The limit applies before Spark merges partitions.
+"""
 PARTITION_BYTES = MAX_BATCH_BYTES
 """Largest size of the entry groups, of both sides of a join, in one partition of a shuffle, in bytes.
 
@@ -67,7 +70,7 @@ A task has the groups in memory four times while it encodes them.
 
 
 def is_large(table_bytes: int) -> bool:
-    """Return whether tables of this size are large, that is not small.
+    """Return whether tables of this size are large: above `SMALL_BYTES`.
 
     For large tables, several queries that each read less are faster than one query that reads all.
     """

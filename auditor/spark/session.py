@@ -229,7 +229,7 @@ def build_session(
     with (
         as_file(files("auditor") / "log4j2.properties") as log_settings,
         _redirect_output(log),
-        _scratch_parent() as scratch,
+        _scratch_parent() as java_directory_option,
         ThreadPoolExecutor(1, "beside") as import_thread,
     ):
         # Java takes seconds to start. Meanwhile Python loads pandas, which the first table needs.
@@ -237,7 +237,7 @@ def build_session(
         class_archive_options = archive_options(java, make=keep_classes and log is not None)
         options = (
             f"-Dlog4j2.configurationFile={log_settings.as_uri()}",
-            scratch,
+            java_directory_option,
             *added_options,
             *class_archive_options,
         )

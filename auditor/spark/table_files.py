@@ -1,6 +1,6 @@
 """Parquet files of one table, as driver and tasks read them without Spark.
 
-Driver and tasks read the files of a finished table directly where no Spark query needs its rows.
+If no Spark query needs the rows of a finished table, driver and tasks read its files directly.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from weakref import WeakSet
 from auditor.spark.types import DataFrame
 
 Asks = str | tuple[str, ...] | None
-"""Names of tables or parts of tables. If all of them are empty, the query finds no rows. None: not known."""
+"""Names of tables or parts of tables. If all are empty, the query finds no rows. None: names not known."""
 
 _EMPTY_FRAMES: WeakSet[Any] = WeakSet()
 """Tables that were read or written without a row."""
@@ -49,7 +49,7 @@ class QueriedTables(Protocol):
     """Tables, and the names of all tables and parts of tables that have no rows."""
 
     @property
-    def known_empty(self) -> Collection[str]:
+    def empty_table_names(self) -> Collection[str]:
         """Return the names of tables and parts without rows."""
 
 
@@ -86,12 +86,12 @@ def collect_query(query: TableQuery[TablesT], tables: TablesT) -> list[Any]:
 
 def queries_with_input(queries: Iterable[AskingT], tables: QueriedTables) -> list[AskingT]:
     """Return the queries that may find rows, because a table that they ask may have rows."""
-    return [query for query in queries if not _asks_only_empty(query.asks, tables.known_empty)]
+    return [query for query in queries if not _asks_only_empty(query.asks, tables.empty_table_names)]
 
 
-def _asks_only_empty(asks: Asks, known_empty: Collection[str]) -> bool:
+def _asks_only_empty(asks: Asks, empty_table_names: Collection[str]) -> bool:
     names = (asks,) if isinstance(asks, str) else asks
-    return names is not None and all(name in known_empty for name in names)
+    return names is not None and all(name in empty_table_names for name in names)
 
 
 def aggregate_many(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
@@ -118,7 +118,7 @@ def aggregate_many(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) ->
         if table not in _EMPTY_FRAMES
     ]
     if queries:
-        rows = reduce(lambda union, query: union.union(query), queries).collect()
+        rows = reduce(lambda united_rows, query: united_rows.union(query), queries).collect()
         results |= {row["name"]: tuple(row["numbers"]) for row in rows}
     return results
 

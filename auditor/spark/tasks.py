@@ -142,8 +142,8 @@ def translate_run_errors(run: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in DISK_FULL_ERRNOS:
             raise
-        full_place = f"{error.filename}: {error.strerror}" if error.filename else _possible_places(run)
-        raise DiskFullError(_disk_full_error(full_place)) from error
+        full_disk_path = f"{error.filename}: {error.strerror}" if error.filename else _possible_places(run)
+        raise DiskFullError(_disk_full_error(full_disk_path)) from error
     except Exception as error:
         error_text = str(error)
         if _FULL_DISK_TEXT.search(error_text):
@@ -161,10 +161,10 @@ def translate_run_errors(run: str) -> Iterator[None]:
 _RETRY_TEXT = "Run the same command again to continue this run."
 
 
-def _java_failure(symptom: str) -> str:
+def _java_failure(error_sentence: str) -> str:
     if (java_end_text := describe_java_end()) is not None:
         return _java_ended_error(java_end_text)
-    failure_text = f"{symptom[:1].lower()}{symptom[1:]}"
+    failure_text = f"{error_sentence[:1].lower()}{error_sentence[1:]}"
     return (
         f"Spark: {failure_text}, although its Java process was not seen to end.{describe_log()} {_RETRY_TEXT}"
     )

@@ -33,18 +33,18 @@ class Tables:
     roster: Roster
     """Facts about the bookies, as rows in the driver."""
     cluster: ClusterFacts
-    moved: DataFrame | None = None
+    moved_ledgers: DataFrame | None = None
     """Differences between the two scans of a live store (`auditor.tables.scans`); None if there was one scan.
     """
-    collector: CollectorSettings = field(default_factory=CollectorSettings)
+    collector_settings: CollectorSettings = field(default_factory=CollectorSettings)
     """Assumed settings of the bookies' garbage collectors."""
-    known_empty: frozenset[str] = frozenset()
+    empty_table_names: frozenset[str] = frozenset()
     """Names of tables and of parts of tables (`auditor.tables.parts`) that are known to have no rows.
 
     Names of properties such as ``unregistered`` are included. Only `auditor.spark.table_queries` uses them,
     to leave out queries.
     """
-    queries: dict[Callable[[Tables], DataFrame], DataFrame] = field(
+    cached_queries: dict[Callable[[Tables], DataFrame], DataFrame] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
     """Queries that `cached_query` keeps. A copy of this object with different tables has none at first."""
@@ -59,8 +59,8 @@ class Tables:
 
     def add(self, **frames: DataFrame) -> Tables:
         """Return a copy with more tables, which replace tables of equal name."""
-        known_empty = (self.known_empty - {*frames}) | names_without_rows(frames)
-        return replace(self, frames={**self.frames, **frames}, known_empty=known_empty)
+        empty_table_names = (self.empty_table_names - {*frames}) | names_without_rows(frames)
+        return replace(self, frames={**self.frames, **frames}, empty_table_names=empty_table_names)
 
     @property
     def unregistered(self) -> DataFrame:
@@ -92,8 +92,8 @@ def cached_query(build_query: Query) -> Query:
     @wraps(build_query)
     def build_once(tables: Tables) -> DataFrame:
         with _CACHE_LOCK:
-            if build_query not in tables.queries:
-                tables.queries[build_query] = build_query(tables)
-            return tables.queries[build_query]
+            if build_query not in tables.cached_queries:
+                tables.cached_queries[build_query] = build_query(tables)
+            return tables.cached_queries[build_query]
 
     return build_once

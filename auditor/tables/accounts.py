@@ -1,10 +1,10 @@
 """Readers of replicas from the Parquet files of a run's tables, and the union of reports of one replica.
 
 An account is one report of the entries that a bookie holds of a ledger. Its source is an index, a journal,
-the bookie itself, or one of several pieces of an index. One replica may have several accounts. An entry in
-any account is held, because an entry that was seen once cannot be missing. So the entry groups of the
-accounts are united, in the canonical form that the comparison needs. Only replicas whose accounts differ are
-united.
+the bookie itself, or one of several pieces of an index. One replica may have several accounts. An entry
+counts as held if at least one account has it, because an entry that was seen once cannot be missing. So the
+entry groups of the accounts are united, in the canonical form that the comparison needs. Only replicas whose
+accounts differ are united.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -41,8 +41,8 @@ _CODED_COLUMNS = ("bookie_id", "groups", "state")
 def expected_replicas(files: TableFiles, include_all_members: bool = False) -> Iterator[ReplicaBatch]:
     """Read from files of ``ledgers`` the entries that each bookie should hold by the metadata.
 
-    Replicas of which no entry is judged are left out. With ``include_all_members`` they are included, because
-    a journal may have entries of them.
+    By default, replicas of which no entry is judged are left out. With ``include_all_members`` they are
+    included, because a journal may have their entries.
     """
     members = (f"{_MEMBER_COLUMN}.bookie_id", f"{_MEMBER_COLUMN}.groups")
     # Arrow cannot join chunks of dictionary codes inside lists, so these columns are read as texts.
@@ -79,7 +79,7 @@ def index_replicas(
 
 
 def tail_replicas(files: TableFiles, excluded_bookies: Collection[str] = ()) -> Iterator[ReplicaBatch]:
-    """Read from ``journal_tails`` the entries after the bookies' last marks, without ``excluded_bookies``."""
+    """Read from ``journal_tails`` the entries after each bookie's lastMark, without ``excluded_bookies``."""
     rows = files.row_groups((*REPLICA, "groups"), ("bookie_id", "groups"), _REPLICAS_PER_BATCH)
     return map(partial(_tail_batch, excluded_bookies=excluded_bookies), rows)
 
@@ -88,9 +88,9 @@ def gone_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
     """Read from files of ``gone_entries`` the entries that indexes locate in missing entry logs."""
     for rows in files.row_groups((*REPLICA, "groups", "state"), _CODED_COLUMNS, _REPLICAS_PER_BATCH):
         bookies = CodedColumn.from_column(rows["bookie_id"])
-        unset_times = np.full(rows.num_rows, NO_ANSWER_TIME)
+        null_answer_times = np.full(rows.num_rows, NO_ANSWER_TIME)
         groups, states = CodedColumn.from_column(rows["groups"]), CodedColumn.from_column(rows["state"])
-        yield _replicas(rows, unset_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
+        yield _replicas(rows, null_answer_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
 
 
 def ends_inside_page(
@@ -161,9 +161,14 @@ def _tail_batch(rows: pa.Table, excluded_bookies: Collection[str]) -> ReplicaBat
     bookies = CodedColumn.from_column(rows["bookie_id"])
     is_selected_row = rows["ledger_id"].is_valid().to_numpy() & ~_is_one_of(bookies, excluded_bookies)
     null_states = CodedColumn(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
-    unset_times = np.full(rows.num_rows, NO_ANSWER_TIME)
+    null_answer_times = np.full(rows.num_rows, NO_ANSWER_TIME)
     return _replicas(
-        rows, unset_times, bookies, CodedColumn.from_column(rows["groups"]), null_states, is_selected_row
+        rows,
+        null_answer_times,
+        bookies,
+        CodedColumn.from_column(rows["groups"]),
+        null_states,
+        is_selected_row,
     )
 
 
@@ -224,15 +229,15 @@ class HeldAccount(NamedTuple):
 def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_completely: bool) -> HeldAccount:
     """Unite the entries in an index with those that the bookie answered. ``index`` is None without an index.
 
-    An entry that one of the two has is held. An index that the bookie does not serve no longer counts once an
-    answer has entries. State and time are those of an answer in state ok, else those of the index. An empty
-    answer changes no index that is damaged, in limbo or not served: a bookie that recreates a damaged index
-    answers the same.
+    An entry is held if the index or the answer has it. If the bookie does not serve the index, and its answer
+    has entries, only the answer counts. The result has the state and time of an answer in state ok, else
+    those of the index. An empty answer does not change an index that is damaged, in limbo or not served: a
+    bookie that recreates a damaged index also gives an empty answer.
 
-    The answer is a listing. It proves the entries that it has, and not that others are missing. With
-    ``is_read_completely`` the bookie's directories were read completely. If the index is then ok or absent,
-    it proves which entries are missing. In this case the time of the answer is dropped, and entries that only
-    the answer has become ``listed``.
+    The answer is a listing. It proves that its entries exist, but not that others are missing.
+    ``is_read_completely`` says that the bookie's directories were read completely. In this case an index that
+    is ok or absent proves which entries are missing. The result then has no time of an answer, and its
+    ``listed`` has the entries that only the answer has.
 
     >>> print(*unite_answer(None, HeldAccount(b"", IndexState.OK, 7), False)[:4])
     b'' ok 7 None
@@ -281,7 +286,7 @@ def subtract_gone_entries(index: HeldAccount, gone_groups: bytes, gone_state: st
     )
 
 
-def merge_journal_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
+def merge_journal_tail(index: HeldAccount | None, tail_groups: bytes) -> HeldAccount:
     """Unite the entries in an index with those in the bookie's journal after its last mark.
 
     The bookie holds these journal entries in memory, serves them, and writes them to its index at its next
@@ -293,14 +298,14 @@ def merge_journal_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
     ok
     """
     if index is None:
-        return HeldAccount(tail, IndexState.OK)
+        return HeldAccount(tail_groups, IndexState.OK)
     state = IndexState.OK if index.index_state in _STATES_SERVED_WITH_TAIL else index.index_state
     try:
         # The journal is on the bookie's disk too, so entries in it are not only in the listing.
-        listed_groups = coverage.difference(groups_of(index.listed), groups_of(tail)).tobytes() or None
-        held_groups = tail
-        if index.held and index.held != tail:
-            held_groups = coverage.union([groups_of(index.held), groups_of(tail)]).tobytes()
+        listed_groups = coverage.difference(groups_of(index.listed), groups_of(tail_groups)).tobytes() or None
+        held_groups = tail_groups
+        if index.held and index.held != tail_groups:
+            held_groups = coverage.union([groups_of(index.held), groups_of(tail_groups)]).tobytes()
     except CoverageLimitError:
         # The sets are too irregular to unite: entries that the index lacks are unknown.
         return index._replace(index_state=IndexState.CUT)
@@ -310,16 +315,20 @@ def merge_journal_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
 def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
     """Combine indexes that were read in several, possibly overlapping pieces into one row per replica.
 
-    Rows have the columns of ``availability``. An entry in any piece is held. A combined row gets the least
-    certain state of its pieces. Before, `auditor.tables.index_counts.mark_cut_files` must have marked files
-    that end inside a page.
+    Rows have the columns of ``availability``. An entry is held if at least one piece has it. A combined row
+    gets the least certain state of its pieces. Call `auditor.tables.index_counts.mark_cut_files` first: it
+    marks files that end inside a page.
     """
     columns = index_pieces.columns
     value_columns = [name for name in columns if name not in REPLICA]
-    rank = F.array_position(F.array(*(F.lit(state) for state in _STATES_LEAST_KNOWN_FIRST)), F.col("state"))
+    state_rank = F.array_position(
+        F.array(*(F.lit(state) for state in _STATES_LEAST_KNOWN_FIRST)), F.col("state")
+    )
     served_groups = F.when(F.col("state") != IndexState.NOT_INDEXED, F.col("groups"))
     grouped_replicas = index_pieces.groupBy(*REPLICA).agg(
-        F.min_by(F.struct(*value_columns), F.struct(rank, F.coalesce("path", F.lit("")))).alias("piece"),
+        F.min_by(F.struct(*value_columns), F.struct(state_rank, F.coalesce("path", F.lit("")))).alias(
+            "piece"
+        ),
         F.max("mtime").alias("newest"),
         F.max("answered").alias("asked"),
         F.collect_list(served_groups).alias("sets"),

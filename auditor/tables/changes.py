@@ -22,7 +22,7 @@ CHANGES = schema_of(
     ("confidence", pa.string(), "confirmed, suspect or unknown; the last known one if the finding is gone"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null if the finding is not about a ledger"),
     ("ledger_id", pa.int64(), "the ledger; null if the finding is not about a ledger"),
-    ("bookie_id", pa.string(), "the bookie; null in findings with one row per ledger"),
+    ("bookie_id", pa.string(), "the bookie; null if the finding is not about one bookie"),
     ("missing", pa.int64(), "number of entries confirmed missing, over all bookies; the last known number"),
     ("previous_severity", pa.string(), "severity in the run before; null: that run did not have the finding"),
     (
@@ -55,7 +55,7 @@ CHANGES = schema_of(
     (
         "suppression",
         pa.int32(),
-        "number, from 1, of the suppressions entry that accepts the finding; null: none",
+        "number, from 1, of the suppressions entry that accepts the finding; null: no entry accepts it",
     ),
     ("suppressed", pa.string(), "reason in that suppressions entry"),
 )

@@ -153,7 +153,7 @@ def _is_replication(path: str) -> bool:
 
 
 def _live_votes(nodes: ClusterNodes) -> list[Znode]:
-    """Return the votes of live sessions, the auditor's first. A vote without a session proves no process."""
+    """Return the votes of live sessions, the auditor's first. A vote without a session is outdated."""
     paths = sorted(path for path in nodes.nodes if path.startswith(_VOTES_DIRECTORY))
     return [nodes.nodes[path] for path in paths if nodes.nodes[path].ephemeral_owner != 0]
 
@@ -212,9 +212,7 @@ _NEXT_ID_SCHEMA = pa.schema([("generator", pa.int64()), ("next", pa.int64())])
 
 
 class IdRange(NamedTuple):
-    """A range of ledger ids, ``low`` to ``high``, of one generator. It has given out exactly the ids below
-    ``next``.
-    """
+    """The ledger ids ``low`` to ``high`` of one generator. Exactly the ids below ``next`` are given out."""
 
     low: int
     high: int
@@ -242,7 +240,7 @@ def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
 
 
 def is_unused_store(cluster: ClusterNodes) -> bool:
-    """Return whether the store certainly looks unused: it has neither a LAYOUT nor an id generator.
+    """Return whether the store certainly has neither a LAYOUT nor an id generator, like an unused store.
 
     >>> is_unused_store(ClusterNodes({}, 5, "0x1"))
     True

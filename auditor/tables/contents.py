@@ -18,8 +18,8 @@ ledgers that only one of the two explains:
 Nearly every directory belongs to its owner. To see that, no join of all replicas is needed: a replica that is
 not among the unequal pairs (`auditor.tables.unequal`) is exact for its owner. Only the directories of
 ``doubted`` bookies (`bookies_in_doubt`) are compared with every id. In no other directory can a candidate be
-better for a ledger. The owner would have to hold exactly the entries that the candidate should hold and
-lacks. Both would then have an unequal pair, and the owner would be doubted.
+better for a ledger. For that, the owner would have to hold exactly the entries that the candidate should hold
+and lacks. Both would then have an unequal pair, and the owner would be doubted.
 
 The result is counts, so entry sets are compared by a 64-bit hash. Bookie ids are also hashed, until they are
 counted. Only the counts, one for each directory and id, are sorted.
@@ -45,21 +45,21 @@ CONTENTS = schema_of(
     (
         "exact",
         pa.int64(),
-        "number of these ledgers of which the directory has exactly the "
-        "entries that the candidate should hold",
+        "number of these ledgers that match the candidate exactly: the directory has exactly "
+        "the entries that the candidate should hold",
     ),
     (
         "better",
         pa.int64(),
-        "number of the exact ledgers that are not exact for the owner, and that the "
-        "candidate's own directories lack",
+        "number of ledgers counted in exact that do not match the owner exactly, and that "
+        "the candidate's own directories lack",
     ),
-    ("worse", pa.int64(), "number of ledgers that are exact for the owner but not for the candidate"),
+    ("worse", pa.int64(), "number of ledgers that match the owner exactly, but not the candidate"),
     (
         "rank",
         pa.int32(),
         "rank of the candidate: 1 fits the directory best. The table has the best three and the "
-        "owner; only the owner if no other id lacks the directory's entries",
+        "owner; only the owner if the directory has no entries that another id lacks",
     ),
 )
 

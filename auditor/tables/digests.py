@@ -3,7 +3,7 @@
 The reader of the entries checked each entry against every digest type
 (`auditor.sources.bookies.entry_logs.whole_entries`). The ledger's metadata says which type the ledger has,
 except metadata of format 1. For such a ledger, a digest that matches one of the types is right. If none
-matches, the type is unknown, and so is whether the digest is wrong.
+matches, the type is unknown, and the digest may be right or wrong.
 
 An HMAC that does not match is wrong only if another entry of the ledger matches under the same password.
 Otherwise the password may be that of another ledger. The master key of a ledger in a bookie's index is
@@ -46,7 +46,7 @@ DIGESTS = schema_of(
     (
         "there_ledger_id",
         pa.int64(),
-        "if the reason is other-entry: the ledger of the entry that the log has instead; null: none",
+        "if the reason is other-entry: the ledger of the entry that the log has instead; null: no entry",
     ),
     (
         "there_entry_id",

@@ -3,16 +3,17 @@
 A pass of ScanAndCompareGarbageCollector has two parts. The first part runs once per
 gcOverreplicatedLedgerWaitTime. It deletes ledgers that are closed and not locked, and whose ensembles do not
 name the bookie's own id. The second part deletes ledgers that the store does not list
-(`auditor.tables.gc_listing`). With verifyMetadataOnGC, it reads the metadata record of such a ledger before.
+(`auditor.tables.gc_listing`). With verifyMetadataOnGC, it first reads the metadata record of such a ledger.
 
 A row is a ledger on a bookie in one of three cases: the store lacks it, no ensemble names the bookie, or the
 server's listing shows the ledger out of order or not at all. A healthy replica has no row.
 
 The verdict does not depend on the server's rules. A deletion is right if the ledger has no metadata, or if no
 ensemble names the bookie and every entry has a copy on a member. A deletion is wrong or in doubt in three
-cases. The copy is the last one of an entry that all members lack. The ensembles name the bookie by another of
-its ids. Or somebody is copying the ledger to this bookie: the metadata names it only after that. Ledgers of
-BP-35 scopes other than 0 have no rows, because no server keeps them yet.
+cases: (1) The copy is the last one of an entry that all members lack. (2) The ensembles name the bookie by
+another of its ids. (3) Somebody is copying the ledger to this bookie, and the metadata will name the bookie
+only when the copy is complete. Ledgers of BP-35 scopes other than 0 have no rows, because no server keeps
+them yet.
 """
 
 from typing import Any, NamedTuple
@@ -213,8 +214,8 @@ def gc_foresight(
         )
     if moved is not None:
         changed_rows = moved.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
-        no_metadata = GcReason.NO_METADATA
-        is_unsettled = F.col("changed") & (F.col("reason") != no_metadata)
+        no_metadata_reason = GcReason.NO_METADATA
+        is_unsettled = F.col("changed") & (F.col("reason") != no_metadata_reason)
         forecast_rows = forecast_rows.join(changed_rows, [*LEDGER], "left").withColumns(
             {
                 "verdict": F.when(is_unsettled, GcVerdict.UNKNOWN).otherwise(F.col("verdict")),
@@ -237,22 +238,22 @@ def collected_since(earlier_forecast: DataFrame, availability: DataFrame) -> Dat
 
 def _forecast_unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
     """Forecast what the collector does with ledgers that the store does not have."""
-    listing = collector.listing
+    server_listing = collector.listing
     rows = orphans.withColumn("spared", F.lit(False))
-    if listing.found_ids is not None:
-        kept_ledgers = listing.found_ids.withColumn("spared", F.lit(True))
+    if server_listing.found_ids is not None:
+        kept_ledgers = server_listing.found_ids.withColumn("spared", F.lit(True))
         rows = orphans.join(kept_ledgers, "ledger_id", "left")
     keep_causes = {
         # For an absent key, the etcd driver returns an error that the collector does not expect.
         GcCause.METADATA_READ: F.lit(
             collector.settings.verify_metadata and collector.layout is LayoutKind.ETCD
         ),
-        GcCause.OTHER_NAME: F.lit(not listing.has_overflow) & F.coalesce("spared", F.lit(False)),
+        GcCause.OTHER_NAME: F.lit(not server_listing.has_overflow) & F.coalesce("spared", F.lit(False)),
         GcCause.BREAKS_OFF: F.lit(False)
-        if listing.last_compared_id is None
-        else F.col("ledger_id") > F.lit(listing.last_compared_id),
+        if server_listing.last_compared_id is None
+        else F.col("ledger_id") > F.lit(server_listing.last_compared_id),
     }
-    delete_cause = GcCause.OVERFLOWS if listing.has_overflow else GcCause.NOT_LISTED
+    delete_cause = GcCause.OVERFLOWS if server_listing.has_overflow else GcCause.NOT_LISTED
     cause = _first_cause(keep_causes, delete_cause)
     has_delete_cause = cause == delete_cause
     has_doubts = F.size("doubts") > 0
@@ -287,17 +288,17 @@ def _forecast_over_replicated(rows: DataFrame, collector: Collector) -> DataFram
 def _forecast_misplaced_replicas(
     availability: DataFrame, ledgers: DataFrame, foreign_copies: DataFrame, collector: Collector
 ) -> DataFrame:
-    """Forecast what the collector does with replicas of listed ledgers that its pass does not find."""
-    listing, settings = collector.listing, collector.settings
-    assert listing.found_ids is not None
+    """Forecast what the collector does with replicas whose ledgers its pass misses in the store's listing."""
+    server_listing, settings = collector.listing, collector.settings
+    assert server_listing.found_ids is not None
     rows = ledgers.where(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0))
-    if not listing.has_overflow:
-        rows = rows.join(listing.found_ids, "ledger_id", "left_anti")
-    if listing.last_compared_id is not None:
-        rows = rows.where(F.col("ledger_id") <= F.lit(listing.last_compared_id))
-    unreadable = (F.col("status") == LedgerStatus.UNREADABLE) | F.col("undecidable")
+    if not server_listing.has_overflow:
+        rows = rows.join(server_listing.found_ids, "ledger_id", "left_anti")
+    if server_listing.last_compared_id is not None:
+        rows = rows.where(F.col("ledger_id") <= F.lit(server_listing.last_compared_id))
+    is_unreadable_metadata = (F.col("status") == LedgerStatus.UNREADABLE) | F.col("undecidable")
     ledger_members = rows.select(
-        *LEDGER, unreadable.alias("unreadable"), F.col("replicas.bookie_id").alias("members")
+        *LEDGER, is_unreadable_metadata.alias("unreadable"), F.col("replicas.bookie_id").alias("members")
     )
     # Interleaved and Sorted storages do not list the greatest id among their ledgers.
     is_compared_by_collector = (F.col("ledger_id") < F.lit(MAX_LEDGER_ID)) | (F.col("storage") != "idx")
@@ -312,7 +313,7 @@ def _forecast_misplaced_replicas(
     is_member = F.array_contains("members", F.col("bookie_id"))
     # The record exists at its own path, also in etcd, so reading it succeeds.
     keep_causes = {GcCause.METADATA_READ: F.lit(settings.verify_metadata) & (F.col("unreadable") | is_member)}
-    delete_cause = GcCause.OVERFLOWS if listing.has_overflow else GcCause.OUT_OF_ORDER
+    delete_cause = GcCause.OVERFLOWS if server_listing.has_overflow else GcCause.OUT_OF_ORDER
     cause = _first_cause(keep_causes, delete_cause)
     has_delete_cause = cause == delete_cause
     verdict = (

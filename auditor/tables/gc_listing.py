@@ -172,7 +172,7 @@ class RangeWalk(NamedTuple):
 
 
 def follow_ranges(ends: Longs, stops_listing: NDArray[np.bool_]) -> RangeWalk:
-    """Follow a pass over ranges with these ``ends``. It ends at a range that ``stops_listing``.
+    """Follow a collector's pass over ranges with these ``ends``, up to a range that ``stops_listing``.
 
     After an end of 2^63 - 1, no range counts as reached, because every local ledger is already deleted.
 

@@ -1,4 +1,4 @@
-"""holds: kinds of action that are forbidden on an object of the cluster, why, and what lifts the hold."""
+"""holds: kinds of action that are forbidden on an object of the cluster, why, and what lifts the ban."""
 
 import pyarrow as pa
 

@@ -5,9 +5,9 @@ ledger with that id. They then serve these as entries of the new ledger. ScanAnd
 the old entries, because the store lists the id again.
 
 An application may choose its ids itself (createLedgerAdv with an id). Three signs tell whether a generator
-gave out an id or an application chose it. Some applications always take the next id of the generator, and the
-custom metadata shows which application wrote the ledger. An id that no generator of this kind can give out
-was chosen. And ids from a generator are close together.
+gave out an id or an application chose it. (1) The custom metadata names the application that wrote the
+ledger, and some applications take every id from the generator. (2) An id outside of the range that the
+cluster's generator can give out was chosen. (3) Ids from a generator are close together.
 """
 
 from collections.abc import Sequence

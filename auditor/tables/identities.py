@@ -48,8 +48,8 @@ IDENTITIES = schema_of(
     ("named", pa.bool_(), "whether an ensemble contains the id"),
     ("marked", pa.bool_(), "whether an under-replication mark mentions the id"),
     ("registered", pa.bool_(), "whether the id is registered"),
-    ("host", pa.string(), "host at which clients look for the bookie; null: none"),
-    ("port", pa.int32(), "port at which clients look for the bookie; null: none"),
+    ("host", pa.string(), "host at which clients look for the bookie; null: no such host"),
+    ("port", pa.int32(), "port at which clients look for the bookie; null: no such port"),
     ("hosts", pa.list_(pa.string()), "hosts of all endpoints in its registration"),
     (
         "cookie_names",
@@ -153,12 +153,15 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
             F.expr("count_if(array_contains(beside, bookie_id))").alias("together"),
         )
     )
-    pairs = shared_ledgers.join(holding_bookies, ["gone", "bookie_id"], "full").join(
+    id_pairs = shared_ledgers.join(holding_bookies, ["gone", "bookie_id"], "full").join(
         F.broadcast(live_bookies), "bookie_id"
     )
     # A left join, so that an id that shares no ledger still has a row.
     return (
-        expected_replicas.groupBy("gone").agg(F.count("*").alias("due")).join(pairs, "gone", "left").fillna(0)
+        expected_replicas.groupBy("gone")
+        .agg(F.count("*").alias("due"))
+        .join(id_pairs, "gone", "left")
+        .fillna(0)
     )
 
 
@@ -187,14 +190,14 @@ def compare_contents(
         row["bookie_id"] for row in facts if row["registered"] and row["read"] == BookieRead.READ
     )
     expected_counts: dict[str, int] = {}
-    pairs: dict[tuple[str, str], Contents] = {}
+    id_pairs: dict[tuple[str, str], Contents] = {}
     for row in rows:
         gone_id, live_id = row["gone"], row["bookie_id"]
         expected_counts[gone_id] = row["due"]
         if live_id is not None:
             content_counts = {name: row[name] for name in ("due", "shared", "together", "held", "exact")}
-            pairs[gone_id, live_id] = Contents(**content_counts, whole=live_id in fully_read_bookies)
-    return ContentComparison(expected_counts, pairs, fully_read_bookies)
+            id_pairs[gone_id, live_id] = Contents(**content_counts, whole=live_id in fully_read_bookies)
+    return ContentComparison(expected_counts, id_pairs, fully_read_bookies)
 
 
 def edge_rows(edges: Iterable[Edge]) -> list[dict[str, Any]]:

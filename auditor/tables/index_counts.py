@@ -5,8 +5,8 @@ few columns of the table ``availability`` counts them all. The number of results
 bookies.
 
 Checks ask for the few indexes that are not ok. This pass finds out which states occur. A query for a state
-that does not occur is skipped. A query for another state reads only the parts of the table that have it, and
-paths only for its rows.
+that does not occur is skipped. A query for a state that occurs reads only the parts of the table with this
+state, and reads paths only for its rows.
 
 SortedLedgerStorage and InterleavedLedgerStorage write whole pages. So a file that does not end at the end of
 a page was truncated. But the page size (``pageSize``, 8192 by default) is in the bookie's configuration and

@@ -1,8 +1,8 @@
 """The judgement of one ledger's unequal replicas: which entries are missing, unknown, stale or surplus.
 
-A replica that holds exactly what it should never comes here. The entries of the other replicas are sets in
-BP-34 groups, and the judgement is set arithmetic on groups. So the time depends on the number of groups, not
-of entries.
+Replicas that hold exactly the entries they should hold are not passed to this module. The entries of the
+other replicas are sets in BP-34 groups, and the judgement is set arithmetic on groups. So the time depends on
+the number of groups, not of entries.
 
 The metadata decides which entries are judged. In a closed ledger these are all entries. In other ledgers they
 are the entries before the last segment, without the last write quorum of these: a writer may still be sending
@@ -57,18 +57,18 @@ class BookieState:
 class Pair:
     """One bookie's unequal replica: the judged entries that it should hold, and all entries that it holds.
 
-    ``listed`` are entries that the bookie listed and its index lacks, although the index was read completely.
-    ``gone`` are entries that the index locates in a missing entry log; they are not held.
+    ``listed_groups`` are entries that the bookie listed and its completely read index lacks.
+    ``gone_groups`` are entries that the index locates in a missing entry log; they are not held.
     """
 
     bookie_id: str
-    expected: Groups
-    held: Groups
+    expected_groups: Groups
+    held_groups: Groups
     index_state: str  # an `IndexState`
-    answered: int | None = None  # ms; when the bookie listed its entries; None if an index decides
+    answer_time: int | None = None  # ms; when the bookie listed its entries; None if an index is used instead
     replies: ReadReplies | None = None
-    listed: Groups = field(default_factory=lambda: NO_GROUPS)
-    gone: Groups = field(default_factory=lambda: NO_GROUPS)
+    listed_groups: Groups = field(default_factory=lambda: NO_GROUPS)
+    gone_groups: Groups = field(default_factory=lambda: NO_GROUPS)
     gone_agreed: bool = False  # index and list of logs were read twice
 
 
@@ -119,7 +119,7 @@ def classify_replicas(
         state = bookies.get(pair.bookie_id, BookieState(BookieRead.UNREAD))
         if pair.bookie_id not in members:
             if pair.index_state != IndexState.NOT_INDEXED:
-                judgement.foreign.append(ForeignCopy(pair.bookie_id, pair.held))
+                judgement.foreign.append(ForeignCopy(pair.bookie_id, pair.held_groups))
             continue
         _classify_replica(ledger, _drop_unserved_entries(pair), state, grace_ms, judgement)
         if pair.index_state != IndexState.NOT_INDEXED:
@@ -142,7 +142,7 @@ def _drop_other_clusters_entries(
     if not other_cluster_bookies:
         return list(pairs)
     return [
-        replace(pair, held=NO_GROUPS, listed=NO_GROUPS, gone=NO_GROUPS, replies=None, answered=None)
+        Pair(pair.bookie_id, pair.expected_groups, NO_GROUPS, pair.index_state, gone_agreed=pair.gone_agreed)
         if pair.bookie_id in other_cluster_bookies
         else pair
         for pair in pairs
@@ -156,22 +156,25 @@ def _drop_unserved_entries(pair: Pair) -> Pair:
     A bookie refuses every entry of a ledger in limbo. A ledger of which it served an entry is no longer in
     limbo.
     """
-    is_refused = pair.index_state == IndexState.LIMBO and not (pair.replies and len(pair.replies.served))
-    return replace(pair, held=NO_GROUPS) if is_refused or pair.index_state == IndexState.NOT_INDEXED else pair
+    is_refused = pair.index_state == IndexState.LIMBO and not (
+        pair.replies and len(pair.replies.served_groups)
+    )
+    serves_no_entry = is_refused or pair.index_state == IndexState.NOT_INDEXED
+    return replace(pair, held_groups=NO_GROUPS) if serves_no_entry else pair
 
 
 def _classify_replica(
     ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, judgement: Judgement
 ) -> None:
     """Classify expected entries that are not held: missing if the index proves absence, else unknown."""
-    unheld_groups = coverage.difference(pair.expected, pair.held)
-    if len(pair.gone):
+    unheld_groups = coverage.difference(pair.expected_groups, pair.held_groups)
+    if len(pair.gone_groups):
         pair, unheld_groups = _weigh_gone_entries(ledger, pair, unheld_groups, state, judgement)
     if pair.replies is not None:
         _weigh_replies(ledger, pair, pair.replies, unheld_groups, state, grace_ms, judgement)
         return
-    if len(pair.listed) and _is_accountable(ledger, pair, state, grace_ms):
-        _add_groups(judgement.listed, pair, coverage.intersection(pair.expected, pair.listed))
+    if len(pair.listed_groups) and _is_accountable(ledger, pair, state, grace_ms):
+        _add_groups(judgement.listed, pair, coverage.intersection(pair.expected_groups, pair.listed_groups))
     if not len(unheld_groups):
         return
     state_reason = why_unknown(state, pair)
@@ -188,7 +191,7 @@ def _weigh_gone_entries(
     ledger: LedgerFacts, pair: Pair, unheld_groups: Groups, state: BookieState, judgement: Judgement
 ) -> tuple[Pair, Groups]:
     """Classify entries in missing entry logs. Return the pair and ``unheld_groups``, both without them."""
-    gone_groups = coverage.intersection(unheld_groups, pair.gone)
+    gone_groups = coverage.intersection(unheld_groups, pair.gone_groups)
     gone_copies = weigh_gone(gone_groups, pair.gone_agreed or state.is_stopped, pair.replies or ReadReplies())
     judgement.doubts |= unanswerable_doubts(ledger, pair, state) if len(gone_copies.missing_groups) else set()
     _add_groups(judgement.missing, pair, gone_copies.missing_groups)
@@ -196,9 +199,9 @@ def _weigh_gone_entries(
         judgement.unknown.append((pair.bookie_id, gone_copies.unknown_groups, UnknownCopy.ENTRY_LOG))
     other_replies, expected = (
         pair.replies and pair.replies.without_entries(gone_groups),
-        coverage.difference(pair.expected, gone_groups),
+        coverage.difference(pair.expected_groups, gone_groups),
     )
-    return replace(pair, expected=expected, replies=other_replies), coverage.difference(
+    return replace(pair, expected_groups=expected, replies=other_replies), coverage.difference(
         unheld_groups, gone_groups
     )
 
@@ -219,13 +222,15 @@ def _weigh_replies(
 ) -> None:
     """Classify the replica of a bookie that was asked for entries (`auditor.tables.rejudgement`)."""
     state_reason = why_unknown(state, pair)
-    listed_groups = coverage.intersection(pair.expected, pair.listed)
-    unindexed_groups = coverage.intersection(coverage.union([unheld_groups, listed_groups]), replies.served)
-    undecided_groups = coverage.difference(unheld_groups, replies.served)
-    denied_groups = pair.expected if replies.has_no_ledger else replies.denied_groups
+    listed_groups = coverage.intersection(pair.expected_groups, pair.listed_groups)
+    unindexed_groups = coverage.intersection(
+        coverage.union([unheld_groups, listed_groups]), replies.served_groups
+    )
+    undecided_groups = coverage.difference(unheld_groups, replies.served_groups)
+    denied_groups = pair.expected_groups if replies.has_no_ledger else replies.denied_groups
     missing_groups, unknown_groups = (
         NO_GROUPS,
-        coverage.difference(coverage.intersection(pair.expected, denied_groups), unheld_groups),
+        coverage.difference(coverage.intersection(pair.expected_groups, denied_groups), unheld_groups),
     )
     unknown_reason = UnknownCopy.DENIED
     # If the bookie does not look at this index, only its answer counts.
@@ -234,9 +239,9 @@ def _weigh_replies(
         undecided_groups = coverage.difference(undecided_groups, denied_groups)
     if len(missing_groups):
         judgement.doubts |= unanswerable_doubts(ledger, pair, state)
-    answerable = answerable_doubts(ledger, pair, state, grace_ms)
+    settleable_doubts = answerable_doubts(ledger, pair, state, grace_ms)
     if len(undecided_groups) and (
-        state_reason is not None or len(unindexed_groups) or (len(missing_groups) and answerable)
+        state_reason is not None or len(unindexed_groups) or (len(missing_groups) and settleable_doubts)
     ):
         unknown_reason = state_reason or (
             UnknownCopy.INDEX_INCOMPLETE if len(unindexed_groups) else UnknownCopy.NOT_ASKED
@@ -244,7 +249,7 @@ def _weigh_replies(
         unknown_groups = coverage.union([unknown_groups, undecided_groups])
     elif len(undecided_groups):
         missing_groups = coverage.union([missing_groups, undecided_groups])
-        judgement.doubts |= unanswerable_doubts(ledger, pair, state) | answerable
+        judgement.doubts |= unanswerable_doubts(ledger, pair, state) | settleable_doubts
         if (silence_reason := replies.doubt_reason) is not None and not (
             replies.is_refused and state.journal_read
         ):
@@ -257,15 +262,15 @@ def _weigh_replies(
         _add_groups(
             judgement.listed,
             pair,
-            coverage.difference(listed_groups, coverage.union([replies.served, denied_groups])),
+            coverage.difference(listed_groups, coverage.union([replies.served_groups, denied_groups])),
         )
 
 
 def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
     """Return whether an index should show all entries: it is complete, and newer than its closed ledger."""
-    is_settled = ledger.is_closed and ledger.mtime is not None and not state.has_misplaced_directory
+    is_unchanging_ledger = ledger.is_closed and ledger.mtime is not None and not state.has_misplaced_directory
     return (
-        is_settled
+        is_unchanging_ledger
         and why_unknown(state, pair) is None
         and not answerable_doubts(ledger, pair, state, grace_ms)
     )
@@ -275,15 +280,15 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
     """Return why entries that an index does not show are unknown; None if they are missing.
 
     unread: the bookie was not read completely. unreadable: its index of the ledger is damaged. limbo: the
-    bookie itself does not know yet what it should have (data integrity check). not-indexed: it does not serve
-    the ledger. misplaced, wrong-directory: it does not look in the directory with the index. If a bookie
-    listed its entries of this ledger, the list is complete, even if not all its disks were read.
+    bookie itself does not know yet what it should have (data integrity check). not-indexed: the bookie does
+    not serve the ledger. misplaced, wrong-directory: the bookie does not look in the directory with the
+    index. If a bookie listed its entries of this ledger, the list is complete, even if a disk was not read.
 
     >>> bookie, pair = BookieState(BookieRead.READ), Pair("bk1", NO_GROUPS, NO_GROUPS, IndexState.CUT)
     >>> str(why_unknown(bookie, pair)), why_unknown(bookie, replace(pair, index_state=IndexState.ABSENT))
     ('unreadable', None)
     """
-    if pair.answered is not None and pair.index_state == IndexState.OK:
+    if pair.answer_time is not None and pair.index_state == IndexState.OK:
         return None
     return UnknownCopy.UNREAD if state.read_state != BookieRead.READ else _REASON_BY_STATE[pair.index_state]
 
@@ -301,9 +306,9 @@ def unanswerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> 
 def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
     """Return the doubts about lacking entries that an answer of the bookie settles; may be empty.
 
-    A listing proves the entries that it has. It may leave out a page that is only in memory (4.17.2).
+    A listing proves that its entries exist. It may leave out a page that is only in memory (4.17.2).
     """
-    if pair.answered is not None:
+    if pair.answer_time is not None:
         return {doubts.only_in_listing(pair.bookie_id)}
     if state.index_time is None:
         return {doubts.index_without_time(pair.bookie_id)}
@@ -314,14 +319,14 @@ def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace
 
 def _classify_excess(ledger: LedgerFacts, pair: Pair, judgement: Judgement) -> None:
     """Classify held entries that are not striped to the bookie: stale in segments without it, or surplus."""
-    if not len(pair.held):
+    if not len(pair.held_groups):
         return
     striped_groups = (
-        pair.expected
+        pair.expected_groups
         if ledger.is_closed
-        else entries_striped_to(ledger, pair.bookie_id, coverage.last_entry(pair.held))
+        else entries_striped_to(ledger, pair.bookie_id, coverage.last_entry(pair.held_groups))
     )
-    excess_groups = coverage.difference(pair.held, striped_groups)
+    excess_groups = coverage.difference(pair.held_groups, striped_groups)
     if not len(excess_groups):
         return
     segments_elsewhere = [
@@ -357,9 +362,9 @@ def entries_striped_to(
 def _find_lagging(
     ledger: LedgerFacts, pairs: Mapping[str, Pair], bookies: Mapping[str, BookieState], judgement: Judgement
 ) -> None:
-    """Find entries of the open last segment that an ack quorum of members holds and a read member lacks."""
+    """Find entries of the open last segment that an ack quorum has, but a completely read member lacks."""
     last_segment_start, ensemble = ledger.segments[-1]
-    held_groups = {member: pairs[member].held if member in pairs else NO_GROUPS for member in ensemble}
+    held_groups = {member: pairs[member].held_groups if member in pairs else NO_GROUPS for member in ensemble}
     newest_entry = max((coverage.last_entry(groups) for groups in held_groups.values()), default=-1)
     if newest_entry < last_segment_start:
         return

@@ -111,8 +111,8 @@ JUDGED = schema_of(
     (
         "lagging",
         _ENTRIES_TYPE,
-        "entries of the open last segment that an ack quorum has and another read bookie of "
-        "its ensemble lacks",
+        "entries of the open last segment that an ack quorum has, but that another bookie of "
+        "the ensemble lacks, although it was read",
     ),
     (
         "stale",
@@ -211,7 +211,7 @@ def irregular_judgement(
 ) -> Judgement:
     """Return the judgement of a ledger whose sets are too irregular to compare: its replicas are unknown."""
     unknown: list[tuple[str, Groups, str]] = [
-        (pair.bookie_id, pair.expected, UnknownCopy.UNREADABLE) for pair in pairs
+        (pair.bookie_id, pair.expected_groups, UnknownCopy.UNREADABLE) for pair in pairs
     ]
     return Judgement(
         mu=ledger.write_quorum, unknown=unknown, doubts={doubts.sets_too_irregular(str(limit_error))}
@@ -241,8 +241,8 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
         groups_of(row["held"]),
         row["index_state"],
         row["answered"],
-        listed=groups_of(row["listed"]),
-        gone=groups_of(row["gone"]),
+        listed_groups=groups_of(row["listed"]),
+        gone_groups=groups_of(row["gone"]),
         gone_agreed=row["gone_state"] == GoneState.AGREED,
     )
 

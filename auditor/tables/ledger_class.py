@@ -1,7 +1,7 @@
 """The class of a ledger: how many copies its worst entry lacks, and which entries lack as many.
 
 `set_class` compares sets of entries and serves every ledger. `set_classes_of_whole` gives the same result for
-many ledgers at a time if their unequal replicas hold nothing. A bookie that is unread, down or empty lacks
+many ledgers at a time, if their unequal replicas hold no entry. A bookie that is unread, down or empty lacks
 its replica of each of its ledgers. If most bookies are unread, most ledgers of the cluster lack several
 replicas. The positions of the bookies in the ensembles are then enough to find the worst entry.
 docs/architecture.md says how much time this saves.
@@ -91,7 +91,10 @@ def lacks_whole_replicas(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
 
     Each of these replicas should hold an entry.
     """
-    holds_nothing = all(len(pair.expected) and not len(pair.held) and not len(pair.gone) for pair in pairs)
+    holds_nothing = all(
+        len(pair.expected_groups) and not len(pair.held_groups) and not len(pair.gone_groups)
+        for pair in pairs
+    )
     return ledger.is_closed and holds_nothing
 
 

@@ -1,9 +1,9 @@
 """log_entries: entries that an index lacks and that an entry log of the bookie has.
 
-A row is a ledger in an entry log. The bookie's index lacks entries of the ledger, or no bookie's index has
-some of them any more. One task reads each log once, headers only. A ledger has no row for a log that has none
-of these entries: the index locates all needed entries in other logs, and the ledger's bytes in this log are
-superseded.
+A row is a ledger in an entry log. The bookie's index lacks entries of the ledger, or some of the ledger's
+entries are in no bookie's index any more. One task reads each log once, headers only. A ledger has no row for
+a log that has none of these entries: the index locates all needed entries in other logs, and the ledger's
+bytes in this log are superseded.
 
 The judgement of the ledger (table ``judged``) tells whether an entry is needed:
 
@@ -69,7 +69,7 @@ MAX_TASK_BYTES = 4 << 30
 It matters for a bookie without an index, because all its logs are then read.
 """
 
-NOT_IN_COLLECTION = "its collection has no entry logs"
+NOT_IN_COLLECTION = "bkaudit collect copied no entry logs"
 OVER_LIMIT_REASON = f"one task reads at most {MAX_TASK_BYTES >> 30} GB of entry logs"
 
 _LOG_KEY = ("bookie_id", "directory", "path", "log_id")
@@ -111,7 +111,7 @@ def log_entries(
 
 
 def _lacking_replicas(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> DataFrame:
-    """Return the replicas whose index lacks entries: those in ``wanted``, or ``any_entry`` if it is null."""
+    """Return the replicas whose index lacks entries. ``wanted`` has these entries; null if all are needed."""
 
     def explode_replica_sets(column: str) -> DataFrame:
         ledger_part = judged.select(*LEDGER, F.explode(column).alias("part"))

@@ -2,13 +2,14 @@
 
 The server counts all bytes of a ledger in a log as needed while the bookie has the ledger, even if its index
 points to other logs (GarbageCollectorThread). It deletes a log without needed bytes. It rewrites a log whose
-needed share is below a threshold, when the interval of that compaction is over. Then the needed bytes go into
-a new log, and the old log is deleted. Logs with bytes of an unknown owner are left out. So are logs with a
-wrong map or header, because the garbage collector relies on these (`entry-log-header-wrong`).
+needed share is below the threshold of a compaction (minor or major), when the interval of this compaction is
+over. Then the needed bytes go into a new log, and the old log is deleted. Logs with bytes of an unknown owner
+are left out. So are logs with a wrong map or header, because the garbage collector relies on these
+(`entry-log-header-wrong`).
 
 The column ``needed`` has another meaning: bytes that may be the last copy of an entry (`NOT_RECLAIMABLE`).
-The forecast of the server's action ignores these bytes. But a log that has them counts as freeing nothing,
-because nobody should delete or rewrite it.
+The forecast of the server's action ignores these bytes. But the forecast counts no freed space for a log with
+such bytes, because nobody should delete or rewrite it.
 
 In a log with damaged records (``collector_scan`` of entry_logs) the garbage collector counts the records that
 it sees, including records of no ledger. If its scan of a log fails, it keeps the log, unless the log's map

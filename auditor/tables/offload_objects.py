@@ -21,7 +21,7 @@ OFFLOAD_OBJECTS = schema_of(
     ("bytes", pa.int64(), "bytes of these objects"),
     ("has_data", pa.bool_(), "whether the listing has the data object of the copy"),
     ("has_index", pa.bool_(), "whether the listing has the index object of the copy"),
-    ("fault", pa.string(), "fault of the copy: object-orphan or offload-object-missing; null: none"),
+    ("fault", pa.string(), "fault of the copy: object-orphan or offload-object-missing; null: no fault"),
     ("why", pa.string(), "reason why the fault is unconfirmed"),
     (
         "application",

@@ -1,6 +1,7 @@
-"""owner_stores: one row per store of owners, with the scope that it proves (`auditor.model.owner_scope`).
+"""owner_stores: one row per store of owners, and whether the stores prove that a ledger has no owner.
 
-An owner is an object of an application, such as a topic of Pulsar, that names ledgers.
+An owner is an object of an application, such as a topic of Pulsar, that names ledgers. The rules of the proof
+are in `auditor.model.owner_scope`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ OWNER_STORES = schema_of(
     (
         "scope_claimed",
         pa.string(),
-        "what must be proved about ledgers to which the store does not refer before one may be deleted",
+        "proof that is needed before a ledger without a reference in the store may be deleted",
     ),
     (
         "scope_proved",
@@ -43,8 +44,8 @@ OWNER_STORES = schema_of(
     (
         "identity",
         pa.string(),
-        "name of the store that is equal in every run; null: it was not read, or another row is "
-        "the same store",
+        "name of the store, the same in every run; null: the store was not read, or another row "
+        "is the same store",
     ),
     ("gaps", pa.int64(), "number of paths of the store that could not be listed"),
     (

@@ -50,17 +50,17 @@ OWNERSHIP = schema_of(
         "for an unowned ledger: whether an earlier run also found it unowned, at least "
         "--owner-grace and 4 hours (a rollover) before",
     ),
-    ("store", pa.string(), "the store of owners that refers to the ledger, or did so last; null: none"),
+    ("store", pa.string(), "the store of owners that refers to the ledger, or did so last; null: no store"),
     (
         "namespace_read",
         pa.bool_(),
-        "whether a store of owners has the namespace in the ledger's custom metadata; null: they have none",
+        "whether a store of owners has the namespace in the ledger's custom metadata; null: no namespace",
     ),
     ("listed_before", pa.bool_(), "whether an earlier run saw an owner that refers to the ledger"),
     (
         "dropped_since",
         pa.int64(),
-        "scan time of the first run that saw no owner after a run that saw one, ms; null: none",
+        "scan time of the first run that saw no owner after a run that saw one, ms; null: no such run",
     ),
     (
         "application",
@@ -76,7 +76,7 @@ OWNERSHIP = schema_of(
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("path", pa.string(), "the owner's znode"),
     ("claim", pa.string(), "owner's znode in the custom metadata, without the chroot if one is known"),
-    ("place", pa.int64(), "place of the ledger in the topic's list, from 0"),
+    ("place", pa.int64(), "position of the ledger in the topic's list, from 0"),
     ("list_size", pa.int64(), "number of ledgers in that list"),
     ("entries", pa.int64(), "number of entries in the owner's record"),
     ("size", pa.int64(), "number of bytes in the owner's record"),
@@ -94,7 +94,7 @@ OWNERSHIP = schema_of(
 )
 
 MAX_UNLISTED_PATHS, MAX_UNREAD_PATHS = 1000, 200_000
-"""Largest numbers of unlisted and of unread paths in owners' trees. With more, no ledger is unowned."""
+"""Largest numbers of unlisted and unread paths in owners' trees. With more, no ledger counts as unowned."""
 
 NO_AGE_REASON = "the ledger's creation time is not known"
 """Reason for the standing unknown of a ledger without an owner if the store keeps no times (etcd)."""
@@ -191,7 +191,7 @@ def ownership(
 
 
 def _claim_chroot(chroots: Mapping[str, str]) -> Column:
-    """Return the chroot for a claim: that of the row's store, or else one that all stores share, or empty."""
+    """Return the chroot of the row's store; without a store, the one that all stores share, or empty text."""
     distinct_chroots = {*chroots.values()}
     chroot = F.lit(next(iter(distinct_chroots)) if len(distinct_chroots) == 1 else "")
     if len(distinct_chroots) > 1:
@@ -201,7 +201,7 @@ def _claim_chroot(chroots: Mapping[str, str]) -> Column:
 
 
 def _listed_ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Return the ledgers of scope 0 that a scan lists, with ``settled``: whether both scans list them."""
+    """Return the ledgers of scope 0 in at least one scan, with ``settled``: whether both scans list them."""
     rows = ledgers.where("scope_id = 0 and status in ('ok', 'broken', 'unreadable')").select(
         "ledger_id",
         "state",
@@ -231,26 +231,26 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
     unread_reason = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
     stale_reason = F.when(F.col("stale"), F.lit("only the last entry of the cursor's ledger mentions it"))
     # An unreadable value may name the ledger. A stale value may have changed since.
-    closed_places = owners.where((F.col("status") != "ok") & (F.col("status") != "gap") | F.col("stale"))
-    place_reason = F.concat("path", F.lit(": "), F.coalesce(unread_reason, stale_reason))
-    closed_places = closed_places.groupBy(F.col("below_root").alias("claim")).agg(
-        F.min(place_reason).alias("unread")
+    unread_paths = owners.where((F.col("status") != "ok") & (F.col("status") != "gap") | F.col("stale"))
+    path_reason = F.concat("path", F.lit(": "), F.coalesce(unread_reason, stale_reason))
+    unread_paths = unread_paths.groupBy(F.col("below_root").alias("claim")).agg(
+        F.min(path_reason).alias("unread")
     )
-    gaps = owners.where("status = 'gap'").select(
+    gap_paths = owners.where("status = 'gap'").select(
         F.col("below_root").alias("gap"), F.concat("path", F.lit(": "), "damage").alias("unlisted")
     )
     # An inner znode that was not listed hides every owner below it.
     is_below_gap = (F.col("claim") == F.col("gap")) | F.col("claim").startswith(F.concat("gap", F.lit("/")))
-    claims_below_gaps = rows.where("claim is not null and path is null").select("ledger_id", "claim")
-    claims_below_gaps = claims_below_gaps.join(F.broadcast(gaps.limit(MAX_UNLISTED_PATHS)), is_below_gap)
-    claims_below_gaps = claims_below_gaps.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
+    unlisted_claims = rows.where("claim is not null and path is null").select("ledger_id", "claim")
+    unlisted_claims = unlisted_claims.join(F.broadcast(gap_paths.limit(MAX_UNLISTED_PATHS)), is_below_gap)
+    unlisted_claims = unlisted_claims.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
     # Both lists are broadcast, so their sizes are limited. Beyond the limits no ledger counts as unowned.
-    gap_counts = gaps.groupBy().count().select((F.col("count") > MAX_UNLISTED_PATHS).alias("many"))
+    gap_counts = gap_paths.groupBy().count().select((F.col("count") > MAX_UNLISTED_PATHS).alias("many"))
     gap_counts = gap_counts.crossJoin(
-        closed_places.groupBy().count().select((F.col("count") > MAX_UNREAD_PATHS).alias("more"))
+        unread_paths.groupBy().count().select((F.col("count") > MAX_UNREAD_PATHS).alias("more"))
     )
-    blocked_rows = rows.join(claims_below_gaps, "ledger_id", "left").join(
-        F.broadcast(closed_places.limit(MAX_UNREAD_PATHS)), "claim", "left"
+    blocked_rows = rows.join(unlisted_claims, "ledger_id", "left").join(
+        F.broadcast(unread_paths.limit(MAX_UNREAD_PATHS)), "claim", "left"
     )
     too_many_gaps_reason = F.when(
         F.col("many") | F.col("more"), F.lit("too many paths of the owners' trees were not read")
@@ -272,7 +272,7 @@ def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: int) -> DataFrame:
-    """Add ``listed_before`` and ``dropped_since``. Without an owner, ``store`` is the last store with one.
+    """Add ``listed_before`` and ``dropped_since``. For a ledger without owner, set its last ``store``.
 
     A dropped ledger stays dropped. Otherwise the next run would trust a store that lost its lists.
     """
@@ -306,9 +306,9 @@ def _add_seen_before(rows: DataFrame, earlier_ownership: DataFrame | None) -> Da
     """
     if earlier_ownership is None:
         return rows.withColumn("seen_before", F.lit(False))
-    is_ageless = (F.col("standing") == "unknown") & (F.col("why") == NO_AGE_REASON)
+    has_no_age = (F.col("standing") == "unknown") & (F.col("why") == NO_AGE_REASON)
     earlier_unowned = (
-        earlier_ownership.where((F.col("standing") == "unowned") | is_ageless).select("ledger_id").distinct()
+        earlier_ownership.where((F.col("standing") == "unowned") | has_no_age).select("ledger_id").distinct()
     )
     rows_with_earlier_run = rows.join(earlier_unowned.withColumn("before", F.lit(True)), "ledger_id", "left")
     return rows_with_earlier_run.withColumn("seen_before", F.coalesce("before", F.lit(False)))
@@ -341,7 +341,7 @@ def _standing_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
 
 
 def _is_foreign() -> Column:
-    """Return whether a ledger claims a namespace that no store has, although its places were all read."""
+    """Return whether a ledger claims a namespace that no store has, although every place for it was read."""
     return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
 
 
@@ -388,8 +388,8 @@ def _fault_column(times: ReadTimes) -> Column:
     )
     has_exact_length = F.col("kind").isin("data", "cursor", "schema") & ~F.col("borrowed")
     # The grace of an unfinished offload starts at the last of these events.
-    wait_start = F.greatest("ctime", "timestamp", "offload_time")
-    is_past_grace = F.lit(times.scan_time) - wait_start > times.grace_ms
+    grace_start = F.greatest("ctime", "timestamp", "offload_time")
+    is_past_grace = F.lit(times.scan_time) - grace_start > times.grace_ms
     return (
         F.when(F.col("standing") == "dangling", DANGLING_FAULT)
         .when(F.col("standing") == "unowned", UNOWNED_FAULT)

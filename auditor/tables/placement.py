@@ -76,8 +76,8 @@ class PlacementJudge:
     ``views`` are the possible states of a server's knowledge of racks. There is one view, except for a rack
     policy with locations of mixed depths. Then there is one view for each depth that may have been registered
     first, and a segment is broken only if it breaks the policy in all views. ``all_writable_view`` is that of
-    a server for which every bookie with a location is writable. ``paths`` and ``domains`` come from the
-    mapping alone.
+    a server for which every bookie with a location is writable. ``paths`` and ``domains`` are those of the
+    bookies in the mapping of locations.
     """
 
     settings: PlacementSettings
@@ -187,8 +187,10 @@ class _Segments:
         segment_ends = np.where(is_closed, rows["last_entry_id"].to_numpy() + 1, _OPEN_SEGMENT_END)[
             ledger_rows
         ]
-        later_rows = np.flatnonzero(ledger_rows[1:] == ledger_rows[:-1])
-        segment_ends[later_rows] = np.minimum(first_entries[later_rows + 1], segment_ends[later_rows])
+        rows_with_next_segment = np.flatnonzero(ledger_rows[1:] == ledger_rows[:-1])
+        segment_ends[rows_with_next_segment] = np.minimum(
+            first_entries[rows_with_next_segment + 1], segment_ends[rows_with_next_segment]
+        )
         members = pc.index_in(ensembles.flatten(), pa.array(names, pa.string())).to_numpy()
         quorums = (
             rows[name].to_numpy().astype(np.int64)[ledger_rows] for name in ("write_quorum", "ack_quorum")
@@ -208,8 +210,8 @@ class _Segments:
 class _Verdicts:
     """The verdicts on segments, as arrays with one element per segment.
 
-    A segment is broken if it breaks the policy, and else may be at risk. A broken segment is excused if it
-    would not be broken with all bookies writable. ``first_write_sets`` has the position of the first write
+    A segment is broken if it breaks the policy; otherwise it may be at risk. A broken segment is excused if
+    it would not be broken with all bookies writable. ``first_write_sets`` has the position of the first write
     set that breaks the policy or is at risk, and ``write_set_counts`` the number of these write sets.
     """
 
@@ -242,12 +244,12 @@ class _Verdicts:
         is_broken = np.logical_and.reduce([judgement.adherence == Adherence.FAIL for judgement in judgements])
         domain_codes = judge.domain_codes[ensembles]
         in_one_domain = sole_domains(domain_codes, quorum) >= 0
-        is_risky = in_one_domain
+        is_unsafe_write_set = in_one_domain
         if judge.settings.policy is Policy.REGION and judge.settings.regions_to_write and quorum > 1:
-            is_risky = in_one_domain | regions_hold_acks(
+            is_unsafe_write_set = in_one_domain | regions_hold_acks(
                 domain_codes, quorum, ack_quorum, judge.settings.min_regions
             )
-        is_reported = np.where(is_broken[:, None], judgements[0].broken, is_risky)
+        is_reported = np.where(is_broken[:, None], judgements[0].broken, is_unsafe_write_set)
         first_write_sets = is_reported.argmax(axis=1)
         all_writable_judgement = judge_ensembles(
             ensembles, quorum, judge.all_writable_view, judge.settings, judges_locations_only=True
@@ -256,9 +258,9 @@ class _Verdicts:
         self.is_excused[rows] = (is_broken & (all_writable_judgement.adherence != Adherence.FAIL))[
             shape_numbers
         ]
-        self.is_at_risk[rows] = (is_risky.any(axis=1) & ~is_broken)[shape_numbers] & segments.has_entries[
-            rows
-        ]
+        self.is_at_risk[rows] = (is_unsafe_write_set.any(axis=1) & ~is_broken)[
+            shape_numbers
+        ] & segments.has_entries[rows]
         self.first_write_sets[rows], self.write_set_counts[rows] = (
             first_write_sets[shape_numbers],
             is_reported.sum(axis=1)[shape_numbers],
@@ -323,7 +325,7 @@ BOOKIE_LOCATIONS = schema_of(
     ),
     ("given", pa.string(), "the location as the mapping has it; null: the mapping has none"),
     ("groups", pa.list_(pa.string()), "Pulsar's isolation groups of the bookie"),
-    ("origin", pa.string(), "file, script or key with the location; null: none"),
+    ("origin", pa.string(), "file, script or key with the location; null: no location"),
 )
 
 

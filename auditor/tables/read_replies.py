@@ -23,14 +23,14 @@ READ_ERROR_TEXT = status_text(Status.EIO)
 class ReadReplies:
     """The replies of one bookie to reads of entries of one ledger.
 
-    ``served`` has the entries that it returned. ``denied_groups`` are entries that it does not have. If
-    ``has_no_ledger``, it has no entry of the ledger. ``failed_groups`` are entries that it could not read
+    ``served_groups`` are the entries that it returned. ``denied_groups`` are entries that it does not have.
+    If ``has_no_ledger``, it has no entry of the ledger. ``failed_groups`` are entries that it could not read
     from its disk, with the error ``read_error``. ``silence_reason`` is why some reads have no reply at all;
     None if all have one. ``is_refused`` is whether the only reason is that the bookie accepts no reads from
     this client.
     """
 
-    served: Groups = field(default_factory=lambda: NO_GROUPS)
+    served_groups: Groups = field(default_factory=lambda: NO_GROUPS)
     denied_groups: Groups = field(default_factory=lambda: NO_GROUPS)
     has_no_ledger: bool = False
     silence_reason: str | None = None
@@ -45,11 +45,11 @@ class ReadReplies:
 
     def without_entries(self, entries: Groups) -> ReadReplies:
         """Return the replies, without replies about ``entries``."""
-        reply_groups = (self.served, self.denied_groups, self.failed_groups)
+        reply_groups = (self.served_groups, self.denied_groups, self.failed_groups)
         served, denied_groups, failed_groups = (
             coverage.difference(groups, entries) for groups in reply_groups
         )
-        return replace(self, served=served, denied_groups=denied_groups, failed_groups=failed_groups)
+        return replace(self, served_groups=served, denied_groups=denied_groups, failed_groups=failed_groups)
 
 
 def replies_by_bookie(answers: Iterable[Mapping[str, Any]]) -> dict[str, ReadReplies]:
@@ -69,7 +69,7 @@ def _merge_replies(rows: Sequence[Mapping[str, Any]]) -> ReadReplies:
     silent_rows = [row for row in unknown_rows if row not in failed_rows] or refused_rows
     # The first reason in sorted order, so that the order of the answers does not matter.
     return ReadReplies(
-        served=entries_of(answer_rows(WitnessAnswer.SERVED)),
+        served_groups=entries_of(answer_rows(WitnessAnswer.SERVED)),
         denied_groups=entries_of(answer_rows(WitnessAnswer.NO_SUCH_ENTRY, WitnessAnswer.NO_SUCH_LEDGER)),
         has_no_ledger=bool(answer_rows(WitnessAnswer.NO_SUCH_LEDGER)),
         silence_reason=min((row["reason"] for row in silent_rows), default=None),
@@ -106,14 +106,14 @@ def weigh_gone(gone_groups: Groups, is_certain: bool, replies: ReadReplies) -> G
         them or could not read them, else unknown. If it served none, all are missing if ``is_certain``, or if
         it denied or could not read one; otherwise all are unknown.
     """
-    unserved_groups = coverage.difference(gone_groups, replies.served)
+    unserved_groups = coverage.difference(gone_groups, replies.served_groups)
     denied_groups = (
         gone_groups
         if replies.has_no_ledger
         else coverage.union([replies.denied_groups, replies.failed_groups])
     )
     refused_groups = coverage.intersection(unserved_groups, denied_groups)
-    if len(coverage.intersection(gone_groups, replies.served)):
+    if len(coverage.intersection(gone_groups, replies.served_groups)):
         return GoneCopies(refused_groups, coverage.difference(unserved_groups, refused_groups))
     no_groups = unserved_groups[:0]
     return (

@@ -55,8 +55,8 @@ REGISTRATIONS = schema_of(
         "whether clients use this registration; false: the bookie is also "
         "registered as writable, and this one is read-only",
     ),
-    ("host", pa.string(), "host at which clients look for the bookie; null: none"),
-    ("port", pa.int32(), "port at which clients look for the bookie; null: none"),
+    ("host", pa.string(), "host at which clients look for the bookie; null: no such host"),
+    ("port", pa.int32(), "port at which clients look for the bookie; null: no such port"),
     ("unresolved", pa.string(), "why clients have no address of the bookie"),
 )
 

@@ -16,10 +16,11 @@ of requests are made. Each row of the following list is about one ledger on one 
                                            age was in doubt, other lacking entries are unknown (not-asked),
                                            otherwise they are missing by the index.
     lacks the entry  no such ledger        All entries that the index lacks are missing now.
-    lacks the entry  nothing (silent, or   The index decides. A doubt says that the bookie did not respond,
-                     the bound on reads)   so that a finding is at most suspect.
-    lacks the entry  refused: it takes no  The index decides, with the same doubt. There is no doubt if the
-                     reads from us         journal was read completely.
+    lacks the entry  nothing (silent, or   The index shows whether the entry is missing or unknown. A doubt
+                     the bound on reads)   says that the bookie did not respond, so that a finding is at
+                                           most suspect.
+    lacks the entry  refused: it takes no  As without an answer, with the same doubt. There is no doubt if
+                     reads from us         the journal was read completely.
     was not read     served                The entry is held. Other entries stay unknown.
     was not read     no such entry/ledger  The entry is missing. Other entries stay unknown.
     lacks an entry   served                The entry is held. If clocks do not explain it, the bookie gets a
@@ -44,9 +45,9 @@ of requests are made. Each row of the following list is about one ledger on one 
     shows the entry  no such entry/ledger  The entry is unknown (denied): index or answer is wrong.
 
 A listing (``rpc:``) counts as an index whose age is always in doubt. A bookie that is not registered cannot
-be asked, and is judged by clocks and index alone. A bookie whose directories are all of another cluster is
-not asked. Two doubts remain whatever a bookie answers: the ledger is not closed, or a directory is at the
-path of another bookie.
+be asked. It is judged by its index and by the age of the index alone. A bookie whose directories are all of
+another cluster is not asked. Two doubts remain whatever a bookie answers: the ledger is not closed, or a
+directory is at the path of another bookie.
 """
 
 from collections import Counter
@@ -218,7 +219,7 @@ _READ_SCHEMA = pa.schema(
 )
 
 
-def candidates(judged: DataFrame, askable_bookies: Sequence[str]) -> DataFrame:
+def ledgers_worth_asking(judged: DataFrame, askable_bookies: Sequence[str]) -> DataFrame:
     """Return the rows of ``judged`` that an answer may change, because one of their bookies can be asked."""
     listed = F.exists("listed", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable_bookies)))
     return judged.where(
@@ -235,7 +236,7 @@ def select_reads(
     and the worst ledgers come first. No bookie gets more than half of ``max_reads``, but each may get one.
     """
     askable_ids = frozenset(askable_bookies)
-    ranked_candidates = candidates(judged, askable_bookies).withColumn("rank", _class_rank())
+    ranked_candidates = ledgers_worth_asking(judged, askable_bookies).withColumn("rank", _class_rank())
     judged_columns = ("missing", "listed", _undecided_copies(askable_bookies).alias("undecided"), "rank")
     chosen_ledgers = (
         ranked_candidates.orderBy("rank", *LEDGER).limit(max_reads).select(*LEDGER, *judged_columns)
@@ -277,13 +278,13 @@ def rejudge(
     answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
     judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
-    askable_ids, states = frozenset(askable_bookies), dict(bookies)
+    askable_ids, state_by_bookie = frozenset(askable_bookies), dict(bookies)
     answered_facts = judgeable_ledgers.join(F.broadcast(answers), [*LEDGER]).join(
         pairs_by_ledger(pairs), [*LEDGER]
     )
     answered_rows = map_rows(
         answered_facts,
-        partial(_judge_again, askable_bookies=askable_ids, bookies=states, grace_ms=grace_ms),
+        partial(_judge_again, askable_bookies=askable_ids, bookies=state_by_bookie, grace_ms=grace_ms),
         JUDGED,
     )
     unanswered_rows = judged.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_anti")

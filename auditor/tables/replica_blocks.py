@@ -70,12 +70,12 @@ class CodedColumn(NamedTuple):
         >>> CodedColumn.from_column(pa.array(["b", None, "b"])).codes.tolist()
         [0, -1, 0]
         """
-        chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-        if not pa.types.is_dictionary(chunked.type):
-            chunked = chunked.dictionary_encode()
-        if not chunked.num_chunks:
+        chunked_column = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+        if not pa.types.is_dictionary(chunked_column.type):
+            chunked_column = chunked_column.dictionary_encode()
+        if not chunked_column.num_chunks:
             return cls(np.zeros(0, np.int32), pa.array([], pa.binary()))
-        chunks = chunked.unify_dictionaries().chunks
+        chunks = chunked_column.unify_dictionaries().chunks
         codes = [
             encoded_chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for encoded_chunk in chunks
         ]
@@ -106,8 +106,8 @@ class ReplicaBatch(NamedTuple):
 
     def take_rows(self, rows: Longs | NDArray[np.bool_]) -> ReplicaBatch:
         """Return the batch with only the given rows."""
-        taken_columns = (column.take_rows(rows) for column in (self.bookies, self.groups, self.states))
-        return ReplicaBatch(self.ledgers[rows], self.scopes[rows], self.answered[rows], *taken_columns)
+        column_subsets = (column.take_rows(rows) for column in (self.bookies, self.groups, self.states))
+        return ReplicaBatch(self.ledgers[rows], self.scopes[rows], self.answered[rows], *column_subsets)
 
 
 def to_blocks(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBatch:

@@ -38,16 +38,17 @@ class ClusterFacts:
         has_marks: False if the store keeps no under-replication marks (``keeps_marks``), or not all of them
             could be listed. A missing mark proves nothing then.
         instance_id_missing: The cluster certainly has no instance id. False if it could not be read.
-        bare: The store certainly looks unused: it has neither a LAYOUT nor an id generator.
+        looks_unused: The store certainly looks unused: it has neither a LAYOUT nor an id generator.
         lists_no_ledger: The store was listed without a gap and has no ledger, but the cluster is not new.
         unproved_bookies: Bookies whose data is of another time or cluster than the metadata, with the reason.
             No finding that depends on such data is confirmed.
         has_sources: The audit could look for bookies' indexes. False for an audit of metadata alone.
         bookies_listed: Cookies and registrations were listed completely. If not, a bookie without a cookie or
             registration is unknown, not a ghost.
-        orphans_known: End of the earlier run whose orphans ``holdings`` compares (``lasting``), ms, or None.
+        earlier_orphans_time: End of the earlier run whose orphans ``holdings`` compares (``lasting``), ms.
+            None without such a run.
         unclear_bookies: Bookies whose own cookie or registration could not be read.
-        tree_elsewhere: A sentence if the ledgers are not where the store's LAYOUT says, else None.
+        wrong_tree_reason: A sentence if the ledgers are not where the store's LAYOUT says, else None.
         layout_known: The store says its layout, or can have only one. If False, the layout is assumed.
         placement: The placement policy to judge by. None if no mapping of bookies to locations is known and
             no policy was chosen.
@@ -72,14 +73,14 @@ class ClusterFacts:
     has_marks: bool = True
     keeps_marks: bool = True
     instance_id_missing: bool = False
-    bare: bool = False
+    looks_unused: bool = False
     lists_no_ledger: bool = False
     unproved_bookies: Mapping[str, str] = field(default_factory=dict)
     bookies_listed: bool = True
-    orphans_known: int | None = None
+    earlier_orphans_time: int | None = None
     unclear_bookies: frozenset[str] = frozenset()
     has_sources: bool = True
-    tree_elsewhere: str | None = None
+    wrong_tree_reason: str | None = None
     layout_known: bool = True
     placement: PlacementSettings | None = None
     placement_differences: tuple[str, ...] = ()
@@ -131,7 +132,7 @@ class Roster:
         return None if host is None else (host, registration["port"])
 
     @cached_property
-    def clear_bookies(self) -> list[Row]:
+    def certain_bookies(self) -> list[Row]:
         """Return the rows of ``bookies`` whose cookie and registration were read, or are certainly absent."""
         # A listing that failed does not prove that a bookie is absent.
         if not self.cluster.bookies_listed:
@@ -141,20 +142,20 @@ class Roster:
     @cached_property
     def unregistered(self) -> list[Row]:
         """Return the rows of bookies that an ensemble names and that are certainly not registered."""
-        return [row for row in self.clear_bookies if row["named"] and row["registered"] is None]
+        return [row for row in self.certain_bookies if row["named"] and row["registered"] is None]
 
     @cached_property
-    def suspect_ids(self) -> list[str]:
+    def suspect_bookie_ids(self) -> list[str]:
         """Return the bookies whose data may be another bookie's."""
         return [row["bookie_id"] for row in self.bookies if row["suspect"]]
 
     @cached_property
-    def unread(self) -> list[Row]:
+    def unread_bookies(self) -> list[Row]:
         """Return the rows of ``bookies`` that the audit should have read and did not read completely."""
         return [row for row in self.bookies if is_unread(row)]
 
     @cached_property
-    def every_cookie(self) -> list[Row]:
+    def all_cookies(self) -> list[Row]:
         """Return all cookies, in the store and on disks, also damaged ones. ``place`` tells where each is.
 
         For a cookie on disk, ``bookie_id`` is the bookie in whose place the directory is. An absent VERSION

@@ -146,7 +146,7 @@ _ALL_TABLES = (
     Table("digests", "a sampled entry on a bookie, and whether its digest is right", DIGESTS, DEEP_RUNS),
     Table("unequal", "a ledger on a bookie whose expected and actual entries differ", UNEQUAL),
     Table("judged", "a ledger of `unequal`, with its missing, unknown and surplus entries", JUDGED),
-    Table("witness", "an entry that a bookie was asked for, and its answer", WITNESS, WITNESS_RUNS),
+    Table("witness", "an entry that a bookie was asked for, and the bookie's answer", WITNESS, WITNESS_RUNS),
     Table("verdicts", "a ledger, and its class", VERDICTS),
     Table(
         "reachability",
@@ -156,7 +156,7 @@ _ALL_TABLES = (
     Table("orphans", "a ledger on a bookie, if the metadata does not list the ledger", ORPHANS),
     Table(
         "placement",
-        "a segment that breaks the placement policy, or that one failure would make lose data",
+        "a segment that breaks the placement policy, or that would lose data after a single failure",
         PLACEMENT,
         PLACEMENT_RUNS,
     ),

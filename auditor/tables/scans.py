@@ -24,7 +24,7 @@ from auditor.spark.types import Column, DataFrame
 
 DOUBTFUL_IDS = schema_of(
     ("scan", pa.int32(), "1: the scan before the bookies were read; 2: the scan of a live store after that"),
-    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger; null: any"),
+    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger; null: every scope"),
     ("low", pa.int64(), "least id of a range of ledger ids; ranges of one scan and scope do not overlap"),
     ("high", pa.int64(), "greatest id of the range"),
     (
@@ -70,14 +70,14 @@ def doubtful_ids(
 
 
 def unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
-    """Return the id ranges in which a ledger that no scan saw may be. Ranges of one scope do not overlap."""
+    """Return the id ranges in which unseen ledgers may exist. Ranges of one scope do not overlap."""
     return _without_overlaps(doubtful_rows.where("unseen").drop("scan"), ["scope_id"])
 
 
 def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> DataFrame:
     """Add ``doubt`` to rows about ledgers: why scan number ``scan`` may have missed them; null if it cannot.
 
-    No row is duplicated: ranges of one scope do not overlap, and at most one range is for any scope.
+    No row is duplicated: the ranges of one scope do not overlap, and at most one range applies to all scopes.
     """
     id_ranges = doubtful_rows.where(F.col("scan") == scan).select(
         F.col("scope_id").alias("of"), "low", "high", "why"

@@ -1,4 +1,4 @@
-"""sources: the inputs of an audit, the scope that each claims to cover, and the part that is proved.
+"""sources: the inputs of an audit, what each claims to cover (its scope), and the part that is proved.
 
 If a source lacks an object, the object counts as absent only if it is in the proved scope. There is one row
 per metadata store, listing of bookies, bookie, and owner store.
@@ -16,11 +16,11 @@ from auditor.model.source_scope import SourceScope
 SOURCES = schema_of(
     ("source", pa.string(), "URI of the source without credentials, or its name; for a bookie, its id"),
     ("kind", pa.string(), "metadata, bookies (a list), bookie (the entries of one bookie) or owners"),
-    ("scope_claimed", pa.string(), "scope that the audit assumes for the source"),
+    ("scope_claimed", pa.string(), "objects that the audit assumes to be complete in the source"),
     ("scope_proved", pa.string(), "proved part of scope_claimed; equal to it if all is proved"),
     ("proof", pa.string(), "proof of scope_proved"),
     ("as_of", pa.int64(), "time of the source's data, ms; null: it was not read, or the time is not known"),
-    ("reason", pa.string(), "why scope_claimed is not completely proved; null: it is"),
+    ("reason", pa.string(), "why scope_claimed is not completely proved; null: all of it is proved"),
 )
 
 

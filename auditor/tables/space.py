@@ -283,17 +283,17 @@ def _split_classes(rows: DataFrame) -> DataFrame:
         F.floor(surplus_share / F.col("held").cast("decimal(20,0)")).cast("long"),
     )
     surplus_bytes = F.coalesce(surplus_bytes, F.lit(0))
-    sizes = F.array(
+    bytes_by_class = F.array(
         F.struct(F.col("class"), (indexed_bytes - surplus_bytes).alias("bytes")),
         F.struct(F.lit(SpaceClass.NOT_INDEXED).alias("class"), F.col("not_indexed").alias("bytes")),
         F.struct(F.lit(SpaceClass.SURPLUS).alias("class"), surplus_bytes.alias("bytes")),
     )
     is_deletable = F.coalesce(~F.col("orphan_in_doubt"), F.lit(False))
-    remains_indexed = F.coalesce("had", F.lit(False)) & ~is_deletable
+    remains_after_gc = F.coalesce("had", F.lit(False)) & ~is_deletable
     is_estimated = (surplus_bytes > 0) & (surplus_bytes < indexed_bytes)
-    sized_rows = rows.withColumns({"sizes": sizes, "estimated": is_estimated})
+    sized_rows = rows.withColumns({"sizes": bytes_by_class, "estimated": is_estimated})
     flat_rows = sized_rows.select(
-        *_FILE_KEY, *LEDGER, "estimated", remains_indexed.alias("remains"), F.explode("sizes").alias("size")
+        *_FILE_KEY, *LEDGER, "estimated", remains_after_gc.alias("remains"), F.explode("sizes").alias("size")
     )
     return flat_rows.select(*_FILE_KEY, *LEDGER, "estimated", "remains", "size.*").where("bytes > 0")
 
@@ -305,14 +305,14 @@ def _rows_of_files(files: DataFrame) -> DataFrame:
     # Bytes after a damaged record are not newer than the bytes before it.
     is_young = F.col("young") & (F.col("state") != EntryLogState.UNREADABLE) & ~F.col("broken")
     is_unmapped = (F.col("kind") == LogFileKind.COMPACTING) | is_young
-    class_of_rest = F.when(is_unmapped, SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.OWNER_UNKNOWN)
+    rest_class = F.when(is_unmapped, SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.OWNER_UNKNOWN)
     entry_bytes = F.coalesce("entry_bytes", F.lit(0))
     ledger_bytes = F.when(F.col("kind") == LogFileKind.LOG, entry_bytes).otherwise(F.lit(0))
-    sizes = F.array(
+    bytes_by_class = F.array(
         F.struct(F.lit(SpaceClass.HEADERS_AND_MAPS).alias("class"), format_bytes.alias("bytes")),
-        F.struct(class_of_rest.alias("class"), (F.col("bytes") - format_bytes - ledger_bytes).alias("bytes")),
+        F.struct(rest_class.alias("class"), (F.col("bytes") - format_bytes - ledger_bytes).alias("bytes")),
     )
-    flat_rows = files.select(*_FILE_KEY, F.explode(sizes).alias("size"))
+    flat_rows = files.select(*_FILE_KEY, F.explode(bytes_by_class).alias("size"))
     return flat_rows.select(
         *_FILE_KEY,
         F.lit(None).cast("long").alias("scope_id"),
@@ -367,13 +367,13 @@ def misplaced_locations(
 
     ``earlier_rows`` is the table ``misplaced`` of an earlier run; None if there is none.
     """
-    wrong_rows = locations.where(F.col("probe") != Probe.OK).select(
+    wrong_locations = locations.where(F.col("probe") != Probe.OK).select(
         *_LOCATION_KEY, F.lit(False).alias("deep")
     )
     if digests is not None:
-        wrong_rows = wrong_rows.unionByName(_other_entries(digests))
+        wrong_locations = wrong_locations.unionByName(_other_entries(digests))
     stored_replicas = availability.where(F.col("state").isin(*_INDEXED_STATES)).select(*REPLICA).distinct()
-    misplaced_rows = wrong_rows.join(stored_replicas, [*REPLICA], "left_semi").join(
+    misplaced_rows = wrong_locations.join(stored_replicas, [*REPLICA], "left_semi").join(
         orphans.select(*REPLICA), [*REPLICA], "left_anti"
     )
     wrong_probe = F.min(F.struct("probe", "probe_entry", "probe_offset", "there_ledger_id", "there_entry_id"))

@@ -108,15 +108,15 @@ def starts(
             configuration_file, {*cookie_by_bookie, *directories_by_bookie}, lists_by_bookie
         )
     rows = []
-    for name, lists in inferred.items():
+    for name, inferred_lists in inferred.items():
         own_configuration = (
             configuration_file
             if configuration_file is not None
-            and (configuration_file.belongs_to(name, lists) or name == readdressed_directories)
+            and (configuration_file.belongs_to(name, inferred_lists) or name == readdressed_directories)
             else None
         )
         bookie = _Bookie(
-            name, directories_by_bookie[name], lists, own_configuration, (replays or {}).get(name)
+            name, directories_by_bookie[name], inferred_lists, own_configuration, (replays or {}).get(name)
         )
         rows.append(_start_row(bookie, cookie_by_bookie, instance_id))
     return [row for row in rows if row is not None]
@@ -132,7 +132,7 @@ def _infer_configuration(
 
 @dataclass(frozen=True, slots=True)
 class _Bookie:
-    """A bookie at its path, with the configuration inferred from cookies, and that of its file if given."""
+    """A bookie's directories, its configuration inferred from cookies, and that of its file if given."""
 
     name: str
     directories: Sequence[OwnedDirectory]
@@ -160,12 +160,12 @@ class _Bookie:
         """Return the bookie's lists of directories: from its own file, else inferred; None if not known."""
         if self.conf is None:
             return self.inferred
-        is_agreed = False
+        cookies_agree = False
         if self.inferred is not None and self.starts_as == self.name:
-            is_agreed = (
+            cookies_agree = (
                 self.inferred.has_agreement and self.inferred.directory_lists == self.conf.directory_lists
             )
-        return BookieConfiguration(*self.conf.directory_lists, Source.CONFIGURATION, is_agreed)
+        return BookieConfiguration(*self.conf.directory_lists, Source.CONFIGURATION, cookies_agree)
 
 
 def _start_row(
@@ -242,7 +242,8 @@ def _compare_with_store(
 ) -> tuple[tuple[str, ...], bool | None]:
     """Return the fields in which the store's cookie differs from every VERSION of the bookie.
 
-    The second result is whether one of the two cookies only has more directories; None if none differs.
+    The second result is whether the only difference is more directories in one cookie; None if no field
+    differs.
     """
     is_inferred_from_disks = bookie.inferred is not None and bookie.inferred.source is Source.VERSIONS
     if not is_inferred_from_disks or stored_cookie is None or stored_cookie.bookie_id != bookie.name:

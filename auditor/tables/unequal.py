@@ -68,7 +68,7 @@ UNEQUAL = schema_of(
         "listed",
         pa.binary(),
         "those entries of held that the bookie listed (rpc:), although its completely read "
-        "disk lacks them; null: none",
+        "disk lacks them; null: no such entries",
     ),
     ("gone", pa.binary(), "entries that the index locates in a missing entry log; they are not in held"),
     (
@@ -81,8 +81,8 @@ UNEQUAL = schema_of(
 
 ``expected`` is null if the ledger is gone, cannot be judged, or should have no entries on that bookie.
 ``index_state`` is absent if there is no index. ``answered`` is the time at which the bookie listed its
-entries, or null if an index decides. ``listed`` are listed entries that an index lacks, although the index
-was read completely.
+entries; null if the row is judged by an index instead of the bookie's listing. ``listed`` has the entries
+that the bookie listed and its index lacks, although the index was read completely.
 """
 
 _ROWS_PER_BATCH = 1 << 16
@@ -111,14 +111,14 @@ class BookieTrust(NamedTuple):
 
 
 def find_unequal(
-    execution: Execution, accounts: Sequence[AccountFiles], trust: BookieTrust, replicas: int = 0
+    execution: Execution, accounts: Sequence[AccountFiles], bookie_trust: BookieTrust, replicas: int = 0
 ) -> Rows:
     """Find the pairs that differ: rows of `UNEQUAL`. ``replicas`` is the number of replicas to compare."""
     sources = [
         BucketSource(account.files, partial(_pack_blocks, account.account, account.read))
         for account in accounts
     ]
-    compare = partial(_compare_bucket, trust=trust)
+    compare = partial(_compare_bucket, bookie_trust=bookie_trust)
     return execution.map_buckets(sources, BLOCKS, compare, UNEQUAL, replicas, GROUP_COLUMNS)
 
 
@@ -128,14 +128,14 @@ def _pack_blocks(
     return map(partial(to_blocks, account=account, buckets=buckets), read(files))
 
 
-def _compare_bucket(blocks: Iterable[pa.RecordBatch], trust: BookieTrust) -> Iterator[pa.RecordBatch]:
+def _compare_bucket(blocks: Iterable[pa.RecordBatch], bookie_trust: BookieTrust) -> Iterator[pa.RecordBatch]:
     replicas, accounts = from_blocks(blocks)
     if len(accounts):
-        yield from unequal_rows(replicas, accounts, trust)
+        yield from unequal_rows(replicas, accounts, bookie_trust)
 
 
 def unequal_rows(
-    replicas: ReplicaBatch, accounts: NDArray[np.int8], trust: BookieTrust
+    replicas: ReplicaBatch, accounts: NDArray[np.int8], bookie_trust: BookieTrust
 ) -> Iterator[pa.RecordBatch]:
     """Return the pairs that differ, as rows of `UNEQUAL`. ``accounts`` has each replica's `Account`.
 
@@ -151,7 +151,7 @@ def unequal_rows(
         tail=np.where(has_tail, pairs.tail, -1),
         missing_logs=np.where(pairs.indexed >= 0, pairs.missing_logs, -1),
     ).take_rows(has_expected_entries | has_tail | (pairs.indexed >= 0) | (pairs.answer >= 0))
-    comparison = _Comparison(replicas, trust)
+    comparison = _Comparison(replicas, bookie_trust)
     needs_union = comparison.have_several_accounts(pairs)
     yield from comparison.compare_one_account(pairs.take_rows(~needs_union))
     yield from comparison.compare_several_accounts(pairs.take_rows(needs_union))
@@ -254,14 +254,14 @@ def _sort_by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[L
 class _Comparison:
     """The comparison of expected and held entries for the pairs of one bucket."""
 
-    def __init__(self, replicas: ReplicaBatch, trust: BookieTrust) -> None:
+    def __init__(self, replicas: ReplicaBatch, bookie_trust: BookieTrust) -> None:
         self._replicas = replicas
-        self._trust = trust
+        self._trust = bookie_trust
         lengths = pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False)
         self._lengths = np.append(lengths, 0).astype(np.int64)  # null has the last position
-        names = [name.decode() for name in replicas.bookies.values.to_pylist()]
+        bookie_names = [name.decode() for name in replicas.bookies.values.to_pylist()]
         self._is_foreign, self._is_read, self._is_part_read = (
-            np.array([name in bookies for name in names], bool) for bookies in trust
+            np.array([name in bookies for name in bookie_names], bool) for bookies in bookie_trust
         )
         states = replicas.states.values.to_pylist()
         self._is_ok, self._is_closed = (
@@ -356,10 +356,10 @@ class _Comparison:
             held_account = merge_journal_tail(held_account, tail)
         assert held_account is not None
         is_foreign = bookie in self._trust.foreign_bookies
-        is_plain = (
+        has_ok_index_only = (
             held_account.index_state == IndexState.OK and held_account.listed is None and not is_foreign
         )
-        if not is_plain or expected is None or held_account.held != expected:
+        if not has_ok_index_only or expected is None or held_account.held != expected:
             return held_account
         is_open = bookie in self._trust.part_read_bookies and held_account.answered is not None and not closed
         return held_account if is_open else None

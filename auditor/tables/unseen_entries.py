@@ -8,9 +8,9 @@ the collector counts no needed ledger in it, or if compaction rewrites only the 
 The logs of this table are those with a sign of damage (``collector_scan`` of entry_logs), and damaged ones
 that are deleted or rewritten next (deletion_candidates). Each log is read once more, headers only.
 
-The number of hidden entries is a lower bound: the larger of two numbers. The first is how many of the
-ledger's first and last location in the log have no record in the scan. The second is the number of indexed
-entries, minus the ledger's records that the scan finds from the first to the last location.
+The number of hidden entries is a lower bound: the larger of two numbers. The first (0, 1 or 2) is how many of
+the ledger's first and last location in the log have no record in the scan. The second is the number of
+indexed entries, minus the ledger's records that the scan finds from the first to the last location.
 """
 
 from collections.abc import Iterator

@@ -27,7 +27,7 @@ def holds_of(spark: SparkSession, space: list[Any], log_entries: list[Any]) -> d
         "space": spark.createDataFrame(space, SPACE),
         "log_entries": spark.createDataFrame(log_entries, LOG_ENTRIES),
     }
-    tables: Any = SimpleNamespace(frames=frames, known_empty=frozenset(), **frames)
+    tables: Any = SimpleNamespace(frames=frames, empty_table_names=frozenset(), **frames)
     logs = unindexed_bytes(tables)
     assert logs is not None
     rows = unindexed_byte_rows([row.asDict() for row in logs.collect()])

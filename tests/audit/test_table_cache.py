@@ -205,7 +205,7 @@ def test_an_empty_table_keeps_its_columns_and_takes_its_joins_out_of_every_plan(
         "none", lambda: ledgers.where("ledger_id > 7").selectExpr("ledger_id", "'x' as at")
     )
     rows = cache.write_rows("rows", [], SCHEMA)
-    assert cache.known_empty == {"none", "rows"}
+    assert cache.empty_table_names == {"none", "rows"}
     assert nothing.schema == spark.read.parquet(cache.spark_path("tables/none")).schema
     assert nothing.count() == rows.count() == 0
     assert rows.columns == ["bookie_id"]

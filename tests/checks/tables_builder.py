@@ -132,8 +132,8 @@ def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Seq
         cluster=cluster,
         roster=roster,
         ledgers_of_marks=frames["ledgers"],
-        collector=CollectorSettings(),
-        known_empty=OPTIONAL_TABLES - {"ownership", *rows},
+        collector_settings=CollectorSettings(),
+        empty_table_names=OPTIONAL_TABLES - {"ownership", *rows},
     )
 
 

@@ -41,7 +41,7 @@ def test_held_entries_are_counted_by_bookie(spark: SparkSession, check_id: str, 
         ],
     )
     moved = spark.createDataFrame([CHANGED, DELETED], MOVED)
-    found = {each.bookie_id: each for each in find(check_id, replace(asked, moved=moved))}
+    found = {each.bookie_id: each for each in find(check_id, replace(asked, moved_ledgers=moved))}
     assert {each.where for each in found.values()} == {(None, name) for name in ("a", "b", "open", "swapped")}
     confidence = {name: (each.severity, each.confidence) for name, each in found.items()}
     assert confidence == {

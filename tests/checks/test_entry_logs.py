@@ -150,7 +150,7 @@ def test_a_header_that_leads_a_large_read_buffer_astray_counts_as_the_bookies_ar
         cached(1, state="header-astray", bytes=2000, reason="a ledgers map at byte -5"),
         cached(2, state="map-unreadable", bytes=2000, reason="a ledgers map at byte 5"),
     ]
-    known = replace(asked(spark, (1, [live(9, 1000)])), collector=settings)
+    known = replace(asked(spark, (1, [live(9, 1000)])), collector_settings=settings)
     found = find("entry-log-header-wrong", known.add(entry_logs=frame(spark, "entry_logs", rows)))
     assert [each.confidence for each in found] == confidence
     assert {each.severity for each in found} <= {"critical"}

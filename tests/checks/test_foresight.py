@@ -89,10 +89,10 @@ def test_garbage_that_outlives_two_waits_is_stuck(spark: SparkSession) -> None:
 def test_the_bookies_own_wait_counts_where_it_is_known(spark: SparkSession) -> None:
     rows = plans(spark, {"since": NOW - 21 * MINUTE})
     assert find("orphan-stuck", rows) == []
-    [found] = find("orphan-stuck", replace(rows, collector=CollectorSettings(source="bk.conf")))
+    [found] = find("orphan-stuck", replace(rows, collector_settings=CollectorSettings(source="bk.conf")))
     assert (found.evidence["within_ms"], found.evidence["settings"]) == (20 * MINUTE, "bk.conf")
     slow = CollectorSettings(wait_ms=11 * MINUTE, source="bk.conf")
-    assert find("orphan-stuck", replace(rows, collector=slow)) == []
+    assert find("orphan-stuck", replace(rows, collector_settings=slow)) == []
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_what_was_deleted_between_the_scans_needs_no_mark(spark: SparkSession) -
     def unmarked(*changes: tuple[int, int | None]) -> list[tuple[str, int, int]]:
         rows = [(0, number, True, 1, again, None) for number, again in changes]
         moved = spark.createDataFrame(rows, scheme)
-        found = find("mark-missing", replace(asked, moved=moved))
+        found = find("mark-missing", replace(asked, moved_ledgers=moved))
         return [
             (each.confidence, each.evidence["unmarked"], each.evidence["doubted_unmarked"]) for each in found
         ]

@@ -77,14 +77,14 @@ def test_a_stale_mark_of_a_ledger_that_moves_is_not_sure(spark: SparkSession) ->
     )
     scheme = "scope_id long, ledger_id long, listed boolean, version long, version_again long, doubt string"
     moved = spark.createDataFrame([(0, 2, True, 1, 2, None), (0, 3, True, 1, None, None)], scheme)
-    [found] = find("mark-stale", replace(asked, moved=moved))
+    [found] = find("mark-stale", replace(asked, moved_ledgers=moved))
     assert (found.confidence, found.evidence["ledgers"], found.evidence["doubted_ledgers"]) == (
         "confirmed",
         1,
         1,
     )
     moved = spark.createDataFrame([(0, number, True, 1, 2, None) for number in (1, 2, 3)], scheme)
-    [found] = find("mark-stale", replace(asked, moved=moved))
+    [found] = find("mark-stale", replace(asked, moved_ledgers=moved))
     assert (found.confidence, found.evidence["ledgers"], found.evidence["doubted_ledgers"]) == (
         "suspect",
         0,
@@ -219,7 +219,7 @@ def test_an_empty_ledger_that_moves_leaves_a_doubt(spark: SparkSession) -> None:
     )
     scheme = "scope_id long, ledger_id long, listed boolean, version long, version_again long, doubt string"
     moved = spark.createDataFrame([(0, 1, True, 1, 2, None)], scheme)
-    [found] = find("mark-of-empty-ledger", replace(asked, moved=moved))
+    [found] = find("mark-of-empty-ledger", replace(asked, moved_ledgers=moved))
     assert (found.confidence, found.evidence["ledgers"], found.evidence["doubted_ledgers"]) == (
         "suspect",
         0,

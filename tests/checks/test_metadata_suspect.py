@@ -119,7 +119,7 @@ def test_a_store_that_no_cluster_used_is_in_doubt_where_bookies_hold_orphans(
 ) -> None:
     asked = tables(
         spark,
-        facts(bare=True, live=live),
+        facts(looks_unused=True, live=live),
         bookies=[{"bookie_id": "full"}, {"bookie_id": "empty"}, {"bookie_id": "known"}],
         holdings=[
             {"bookie_id": "full", "ledgers": 3, "orphans": 3},
@@ -149,7 +149,7 @@ def test_many_orphans_on_a_live_store_are_confirmed_by_those_that_last(
 ) -> None:
     asked = tables(
         spark,
-        facts(live=True, two_scans=True, orphans_known=known),
+        facts(live=True, two_scans=True, earlier_orphans_time=known),
         bookies=[{"bookie_id": name} for name in HELD],
         holdings=[
             {

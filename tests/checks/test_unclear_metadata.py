@@ -58,7 +58,7 @@ def test_a_tree_that_layout_does_not_name_is_one_finding_and_said_first(spark: S
         *(elsewhere(number, listed=False) for number in range(1, 13)),
         {"path": "notes", "status": "misplaced"},
     ]
-    [found] = find("metadata-misplaced", tables(spark, facts(tree_elsewhere=DISAGREE), ledgers=rows))
+    [found] = find("metadata-misplaced", tables(spark, facts(wrong_tree_reason=DISAGREE), ledgers=rows))
     assert (found.where, found.severity, found.confidence) == ((None, None), "critical", "confirmed")
     assert found.message.startswith(f"{DISAGREE}; 13 znodes are not at the path of a ledger: 001, 002, ")
     assert found.message.endswith("; bookies do not list their ledgers, and garbage collection deletes these")
@@ -71,7 +71,7 @@ def test_a_tree_that_layout_does_not_name_is_one_finding_and_said_first(spark: S
     # Without a LAYOUT, as in a dump that is cut, it is not known whose tree it is.
     [unsure] = find(
         "metadata-misplaced",
-        tables(spark, facts(tree_elsewhere=DISAGREE, layout_known=False), ledgers=rows),
+        tables(spark, facts(wrong_tree_reason=DISAGREE, layout_known=False), ledgers=rows),
     )
     assert (unsure.severity, unsure.confidence) == ("critical", "suspect")
     # Few of many are not a tree.
@@ -85,7 +85,7 @@ def test_a_tree_that_layout_does_not_name_is_one_finding_and_said_first(spark: S
 def test_a_tree_that_bookies_list_all_the_same_is_one_finding_and_no_danger(spark: SparkSession) -> None:
     """The hierarchical layout has two trees; which ids belong to which, only its readers heed."""
     rows = [*(elsewhere(number, listed=True) for number in (1, 2)), *ROWS[3:4]]
-    asked = tables(spark, facts(tree_elsewhere=DISAGREE), ledgers=[*rows, {**ROWS[2], "damage": None}])
+    asked = tables(spark, facts(wrong_tree_reason=DISAGREE), ledgers=[*rows, {**ROWS[2], "damage": None}])
     found = find("metadata-misplaced", asked)
     assert [(each.ledger_id, each.severity) for each in found] == [(None, "error"), (3, "error")]
     assert found[0].message == f"{DISAGREE}; 2 znodes are not at the path of a ledger: 001, 002"
@@ -99,7 +99,7 @@ def test_what_lies_where_nobody_looks_makes_no_mark_a_deleted_ledgers_and_no_coo
         "marks": [{"ledger_id": 7, "replicas": ["bk1"]}],
         "bookies": [{"bookie_id": "bk1", "named": False, "registered": None}],
     }
-    known, unknown = (tables(spark, facts(tree_elsewhere=why), **rows) for why in (None, DISAGREE))
+    known, unknown = (tables(spark, facts(wrong_tree_reason=why), **rows) for why in (None, DISAGREE))
     assert len(find("mark-of-deleted-ledger", known)) == 1
     assert find("mark-of-deleted-ledger", unknown) == []
     unused = [find("cookie-unused", asked)[0].confidence for asked in (known, unknown)]

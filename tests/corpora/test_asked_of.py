@@ -56,7 +56,7 @@ def test_a_part_that_is_known_to_be_empty_is_empty(asked: Asked) -> None:
         for (name, _), count in zip(named, row, strict=True):
             counts[name] += count
     assert counts.keys() == PARTS.keys()
-    assert {name for name, count in counts.items() if not count} == {*PARTS} & asked.tables.known_empty
+    assert {name for name, count in counts.items() if not count} == {*PARTS} & asked.tables.empty_table_names
 
 
 WHOLE, ALSO = "dbledger-long", "interleaved-hier"
@@ -70,7 +70,7 @@ def test_without_the_table_that_it_is_of_a_check_finds_nothing(asked_of: Callabl
     assert len(met) > 12
     assert more - met
     for asked, names in ((first, OF), (second, sorted({of[id] for id in more - met}))):
-        tables = replace(asked.tables, known_empty=frozenset())  # so that every check is asked
+        tables = replace(asked.tables, empty_table_names=frozenset())  # so that every check is asked
         there = [name for name in names if name in PARTS or hasattr(tables, name)]
         # Some of these are asked of no check by themselves, such as the sizes of disks.
         assert {*names} - {*there} <= OPTIONAL_TABLES, "which were not read"
@@ -83,5 +83,5 @@ def test_without_the_table_that_it_is_of_a_check_finds_nothing(asked_of: Callabl
 
 
 def test_a_table_that_is_known_to_be_empty_is_empty(asked: Asked) -> None:
-    known = [getattr(asked.tables, name, None) for name in asked.tables.known_empty]
+    known = [getattr(asked.tables, name, None) for name in asked.tables.empty_table_names]
     assert [table.columns for table in known if table is not None and not table.isEmpty()] == []

@@ -109,7 +109,7 @@ def test_an_audit_has_no_notice_and_its_findings_are_as_sure(
     run = audited(spark, dump.without("/ledgers/idgen"), tmp_path / "run")
     assert RemarkKind.LAYOUT_ASSUMED not in {remark["kind"] for remark in run.report.run.remarks}
     assert run.tables.cluster.layout_known
-    assert not run.tables.cluster.bare, "its ledgers show that the store is in use"
+    assert not run.tables.cluster.looks_unused, "its ledgers show that the store is in use"
     assert run.report.run.in_doubt is None
     dangling = [row["confidence"] for row in run.of("owner-dangling")]
     assert dangling
@@ -120,7 +120,7 @@ def test_a_store_without_ledgers_is_bare_all_the_same(
     dump: Dump, spark: SparkSession, tmp_path: Path
 ) -> None:
     run = audited(spark, dump.without("/ledgers/idgen", "/ledgers/0"), tmp_path / "run")
-    assert run.tables.cluster.bare
+    assert run.tables.cluster.looks_unused
 
 
 def test_messages_about_owners_name_no_path_that_never_existed(

@@ -269,7 +269,7 @@ def test_what_belongs_into_a_lost_directory_is_counted_by_ids(spark: SparkSessio
     )
     known_ = [known(A), known(B)]
     asked = replace(
-        tables(spark), roster=roster(CLUSTER, bookies=known_, **disks(30, 0)), known_empty=frozenset()
+        tables(spark), roster=roster(CLUSTER, bookies=known_, **disks(30, 0)), empty_table_names=frozenset()
     )
     [claim] = claim_causes(spark.createDataFrame(rows, schema), asked)
     assert (claim.kind, claim.bookies, claim.remainder) == ("disk-lost", (A,), (1, 2))

@@ -31,13 +31,13 @@ def test_what_is_known_to_find_nothing_is_not_asked(spark: SparkSession) -> None
         return replace(check, find=find)
 
     empty = frozenset({"marks", "lagging", *OPTIONAL_TABLES})
-    asked = replace(tables(spark), known_empty=empty)
+    asked = replace(tables(spark), empty_table_names=empty)
     ask_table_checks([noted(check) for check in TABLE_CHECKS], asked)
     assert ids == [check.id for check in TABLE_CHECKS if check.asks not in empty]
 
 
 def test_where_no_check_need_be_asked_the_table_has_its_columns_all_the_same(spark: SparkSession) -> None:
     asked = tables(spark)
-    rows = ask_table_checks(OF_MARKS, replace(asked, known_empty=frozenset({"marks"})))
-    assert rows.columns == ask_table_checks(OF_MARKS, replace(asked, known_empty=frozenset())).columns
+    rows = ask_table_checks(OF_MARKS, replace(asked, empty_table_names=frozenset({"marks"})))
+    assert rows.columns == ask_table_checks(OF_MARKS, replace(asked, empty_table_names=frozenset())).columns
     assert rows.isEmpty()

@@ -44,7 +44,7 @@ def test_only_spark_looks_whether_a_table_is_empty() -> None:
         for module in MODULES
         if floor_of(module) != "spark" and str(module.relative_to(HOUSE)) not in ASSEMBLE_TABLES
         for node in ast.walk(ast.parse(module.read_text("utf-8")))
-        if isinstance(node, ast.Attribute) and node.attr == "known_empty"
+        if isinstance(node, ast.Attribute) and node.attr == "empty_table_names"
     ]
     assert found == []
 

@@ -28,7 +28,7 @@ COLUMNS = pa.schema([("ledger_id", pa.int64())])
 class FewTables:
     """Tables with the names of the empty ones."""
 
-    known_empty: frozenset[str] = frozenset({"marks", "orphans"})
+    empty_table_names: frozenset[str] = frozenset({"marks", "orphans"})
 
 
 def never(_: FewTables) -> DataFrame:

@@ -24,8 +24,8 @@ def test_what_was_not_seen_to_its_end_makes_nobody_unregistered() -> None:
     assert [row["bookie_id"] for row in known.unregistered] == ["bk2"]
     unclear = replace(CLUSTER, unclear_bookies=frozenset({"bk2"}))
     assert roster(unclear, bookies=rows).unregistered == []
-    assert [row["bookie_id"] for row in roster(unclear, bookies=rows).clear_bookies] == ["bk1", "bk3"]
-    assert roster(replace(CLUSTER, bookies_listed=False), bookies=rows).clear_bookies == []
+    assert [row["bookie_id"] for row in roster(unclear, bookies=rows).certain_bookies] == ["bk1", "bk3"]
+    assert roster(replace(CLUSTER, bookies_listed=False), bookies=rows).certain_bookies == []
 
 
 def test_unread_is_who_was_to_be_read() -> None:
@@ -35,7 +35,7 @@ def test_unread_is_who_was_to_be_read() -> None:
         bookie("bk3", named=False, read="unread"),
         bookie("bk4", found=False, named=False, read="unread"),
     ]
-    assert [row["bookie_id"] for row in roster(bookies=rows).unread] == ["bk2", "bk3"]
+    assert [row["bookie_id"] for row in roster(bookies=rows).unread_bookies] == ["bk2", "bk3"]
 
 
 def test_aliases_are_pairs_in_both_orders_of_identities_that_strand_a_ledger() -> None:

@@ -176,7 +176,7 @@ def test_where_a_bookie_does_not_look_for_an_index_its_word_decides() -> None:
 
 def test_what_only_a_listing_has_is_held_and_asked_for() -> None:
     def by(answers: list[dict[str, Any]] | None, state: BookieState = FRESH) -> Judgement:
-        pair = Pair(A, groups(ALL), groups(ALL), "ok", listed=groups({8, 9}))
+        pair = Pair(A, groups(ALL), groups(ALL), "ok", listed_groups=groups({8, 9}))
         return judge_again(
             LEDGER, [pair], answers or [], [A, B] if answers is not None else [], {A: state}, 0
         )
