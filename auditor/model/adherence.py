@@ -160,7 +160,7 @@ def zone_of(path: str) -> tuple[str, str] | None:
 
 
 def domain_codes(locations: Locations, level: Level, names: Sequence[str]) -> Numbers:
-    """Return a code for the domain of each bookie at a level; -1 if the mapping does not give the domain."""
+    """Return a code for the rack, zone or region of each bookie; -1 if the mapping does not give it."""
     return _encode_texts([locations.domain(name, level) for name in names])[1]
 
 
@@ -180,8 +180,9 @@ class Verdicts:
 def refuses_shape(size: int, write_quorum: int, settings: PlacementSettings) -> bool:
     """Return whether the policy gives FAIL to all ensembles of this size and write quorum, wherever they are.
 
-    Only zone policies do (``ZoneawareEnsemblePlacementPolicyImpl``). Their write quorum must divide the
-    ensemble size, and be larger than minNumZonesPerWriteQuorum. Rack policies lower their minimum instead.
+    Only zone policies do (``ZoneawareEnsemblePlacementPolicyImpl``). For them the write quorum must divide
+    the ensemble size, and be larger than minNumZonesPerWriteQuorum. A rack policy never does: it lowers its
+    minimum of racks to the write quorum.
 
     >>> refuses_shape(3, 2, PlacementSettings(Policy.ZONE, min_zones=2))
     True

@@ -3,8 +3,8 @@
 The functions compare addresses without DNS. `auditor.model.bookie_alias` gives the rules and their strengths.
 The ledgers on disks are the strongest evidence, for and against. A bookie that got a new id kept its disks.
 These disks have, entry for entry, the ledgers whose metadata still has the old id. A machine that was set up
-anew at an old address has none of these ledgers. If somebody replaced the old id by this machine's id, the
-metadata would send readers to a bookie that never had the ledgers.
+anew at an old address has none of these ledgers. If somebody replaced the old id by this machine's id in the
+metadata, readers would be sent to a bookie that never had the ledgers.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Edge:
     """Two ids that belong to one bookie by one rule; ``one`` sorts before ``other``.
 
     ``joins`` is False if the edge is only a hint. ``against`` is the evidence against the edge, or None. With
-    evidence against it, an edge is at most a hint. ``apart`` is True if the ledgers show two bookies. No
-    number of hints then joins the ids.
+    evidence against it, an edge is at most a hint. ``apart`` is True if the ledgers show that the ids belong
+    to two bookies. Hints then do not join the ids, however many there are.
     """
 
     one: str
@@ -137,7 +137,7 @@ class Contents:
         shared     ledgers of ``due`` that also have the live bookie in an ensemble
         together   ledgers of ``shared`` that have both in one ensemble
         held       ledgers of ``due``, but not of ``shared``, with any entry on the live bookie's disks
-        exact      ledgers whose entries on these disks are exactly those that the absent id should have
+        exact      ledgers of ``held`` whose entries there are exactly those that the absent id should have
 
     ``whole`` is True if the live bookie's index was read completely.
     """

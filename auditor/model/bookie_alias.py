@@ -93,7 +93,7 @@ _NO_COMPARISON = ContentComparison()
 def alias_edges(
     ids: Mapping[str, BookieFacts], ledgers: ContentComparison = _NO_COMPARISON
 ) -> tuple[Edge, ...]:
-    """Return the pairs of ids that belong to one bookie by some rule, ascending; one edge per pair and rule.
+    """Return the pairs of ids that may belong to one bookie, ascending; one edge for each pair and rule.
 
     The time and the number of edges grow with the number of ids, and with the number of pairs that share
     ledgers. They do not grow with the square of the number of ids.

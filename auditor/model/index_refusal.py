@@ -1,4 +1,4 @@
-"""Refused starts of bookies with index directories apart from the ledger directories.
+"""Refused starts of bookies with index directories apart from the ledger directories, by release:
 
     4.14, 4.15      a bookie writes VERSION to these directories, but its cookie does not name them;
                     DbLedgerStorage ignores them

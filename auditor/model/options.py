@@ -20,7 +20,7 @@ CLUSTERS = "clusters"
 """Name of the table with clusters in a file of options (`auditor.cli.defaults`)."""
 
 LAST = "last"
-"""Value of ``--since`` for the cluster's newest run with complete tables in the parent directory."""
+"""Value of ``--since`` for the cluster's newest run with complete tables next to the new run's directory."""
 
 
 @dataclass(frozen=True, slots=True)

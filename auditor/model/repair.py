@@ -1,9 +1,9 @@
 """State of AutoRecovery, and ledgers that can be read, from one scan of the metadata.
 
-AutoRecovery leaves three traces in the store. Each of its processes has an ephemeral vote, and the lowest
-vote is the auditor's. The auditor writes a mark for each ledger that lacks a copy. A worker locks a ledger
-while it copies it. Workers do not register themselves, but each process with a vote also runs a worker
-(``AutoRecoveryMain``).
+AutoRecovery leaves three traces in the store. (1) Each of its processes has an ephemeral vote, and the lowest
+vote is the auditor's. (2) The auditor writes a mark for each ledger that lacks a copy. (3) A worker locks a
+ledger while the worker copies entries of the ledger. Workers do not register themselves, but each process
+with a vote also runs a worker (``AutoRecoveryMain``).
 """
 
 from __future__ import annotations

@@ -277,7 +277,7 @@ def _require_known_words(value: Mapping[str, Any]) -> None:
 
 
 def _require_run_keys(run: Mapping[str, Any]) -> None:
-    """Raise an error if a report has fewer run facts than this version: a comparison would mislead."""
+    """Raise an error if a report lacks run facts of this version, because comparing with it would mislead."""
     missing_keys = [f"run.{key}" for key in RunFacts.__annotations__ if key not in run]
     missing_keys += [
         f"run.tally.{key}"

@@ -223,11 +223,9 @@ class Changes(TypedDict):
 
 
 class Suppression(TypedDict):
-    """An entry of the suppressions file; ``until`` is an ISO date.
+    """An entry of the suppressions file, and the number of findings that it suppresses (``count``).
 
-    ``count`` is the number of suppressed findings.
-
-    A finding that several entries name counts for the first entry. ``expired`` entries suppress nothing.
+    A finding that several entries name counts for the first of them. ``expired`` entries suppress nothing.
     """
 
     reason: str
@@ -283,7 +281,7 @@ class InDoubt(TypedDict):
 
 
 class BookiesListed(TypedDict):
-    """Unread cookies and registrations: those below the path ``hidden``, and those of ``unclear`` bookies."""
+    """Cookies and registrations that were not read: all below the path ``hidden``, or of single bookies."""
 
     hidden: Annotated[
         str | None,
@@ -300,9 +298,9 @@ class RunFacts:
     metadata that could not be listed or read, a bounded sample; a run with gaps is not complete. ``remarks``
     are sentences for the reader. ``operations`` counts the requests to the sources, which are all reads.
     ``finished`` is the time when the findings were complete. ``impact`` has one entry for each severity with
-    findings about ledgers, the worst first. ``witness_asked`` is True if the store is live and ``--witness``
-    allows it. `auditor.reports.blind_spots` makes ``blind`` from the other facts. The facts after ``reused``
-    are also None if an earlier version wrote the run.
+    findings about ledgers, the worst first. ``witness_asked`` is True if the run could ask bookies for
+    entries: the store is live, and ``--witness`` allows it. `auditor.reports.blind_spots` makes ``blind``
+    from the other facts. The facts after ``reused`` are also None if an earlier version wrote the run.
     """
 
     version: str

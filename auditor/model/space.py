@@ -38,7 +38,7 @@ DISK_BYTES = (
 class FileSystem:
     """Capacity and free space of one file system of a bookie, in bytes.
 
-    A collector or an audit saw them at the time ``seen``, in ms.
+    ``bkaudit collect`` or an audit measured them at the time ``seen``, in ms.
 
     >>> FileSystem(1, 100, 4, 0).used
     0.96

@@ -136,7 +136,7 @@ def refusal_without_unread(
     """Return a refusal that does not depend on the directories that could not be read; None if there is none.
 
     The function decides twice: as if all unread directories had the expected cookie, and as if all were new.
-    With any other content, a start is refused too if it is refused in both cases.
+    If both decisions refuse the start, it is refused with any other content of these directories too.
 
     Args:
         expected: the cookie that the bookie expects.

@@ -55,9 +55,10 @@ class AliasView:
 
 @dataclass(frozen=True, slots=True)
 class CandidateView:
-    """An id that may own a directory, by its ledgers.
+    """An id that may own a directory, judged by the ledgers in the directory.
 
-    ``named`` counts the directory's ledgers that name the id, ``exact`` those that match entry for entry.
+    ``named`` counts the ledgers in the directory whose metadata names the id. ``exact`` counts the ledgers
+    whose entries in the directory are exactly those that the id should have.
     """
 
     bookie_id: str
@@ -67,10 +68,10 @@ class CandidateView:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryView:
-    """A directory of the bookie, or another bookie's directory found in its place.
+    """A directory of the bookie, or another bookie's directory that was found at its path.
 
-    ``ledgers`` is the number of judged ledgers in it. ``contents`` are the ids that may own it, judging by
-    these ledgers, the best first.
+    ``ledgers`` is the number of judged ledgers in the directory. ``contents`` are the ids that may own the
+    directory, judged by these ledgers, the most likely first.
     """
 
     path: str
@@ -90,8 +91,9 @@ class DirectoryView:
 class JournalView:
     """A journal directory: the mark from which it was read, and the reason if it was not read to its end.
 
-    ``files`` counts the journal files from the mark on. ``files_below`` counts the files before it, which
-    prove nothing. ``path`` is the damaged file if there is one, and None if not even a directory is known.
+    ``files`` counts the journal files from the mark on. ``files_below`` counts the files before the mark,
+    which a restart would not read. ``path`` is the damaged file if there is one, else the directory; None if
+    no directory is known.
     """
 
     path: str | None
@@ -273,9 +275,9 @@ class Backlog(StrEnum):
 class TopicLedger:
     """One ledger of a topic's list; ``standing`` and ``fault`` are columns of the table ownership.
 
-    ``klass`` is its replication class (table verdicts), None if the metadata does not list the ledger. Times
-    and sizes are None if they are not known. ``reach`` comes from the table reachability; None if it has no
-    row.
+    ``klass`` is the ledger's replication class (table verdicts), None if the metadata does not list the
+    ledger. Numbers are None if they are not known. ``reach`` comes from the table reachability; None if it
+    has no row.
     """
 
     ledger_id: int
@@ -373,7 +375,7 @@ class RunView:
     """Data of a run for ``bkaudit explain run``.
 
     ``unread`` are bookies that were not read completely, a bounded number, those with most replicas first.
-    ``directories`` is the number of bookies' directories that were found; 0 if bookies were only asked.
+    ``directories`` is the number of bookies' directories that were found; 0 if no directories were given.
     ``fail_on`` and ``fail_on_suspect`` are the options behind the exit code; None if the run did not store
     them. ``statuses`` belong to the findings of the report, by fingerprint. ``storages`` is the index
     storage of each bookie, if it is known. ``sources`` are the rows of the table sources.
