@@ -15,8 +15,8 @@ of the groups and of the runs in one window.
               |--- window ---|                     |       one interval
     steps     |--|---|-|-----|                             constant value in each step
 
-Most results repeat one run of the window and stay one group, however long the interval. If no single group
-can repeat the runs (every third entry together with every fifth, say), a limited number is written out.
+Most results repeat one run of the window and stay one group, however long the interval. If one group cannot
+repeat the runs (as for every third entry and every fifth), a limited number of runs is written out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from auditor.codecs.availability.maximal import MAX_RUN_ENTRIES
 from auditor.errors import CoverageLimitError
 
 MAX_RUNS = 2**21
-"""Largest number of runs in one comparison (200 MB, one second); two per set and interval do not count."""
+"""Largest number of runs in one comparison (200 MB, one second); two per set and interval are not counted."""
 
 
 @dataclass(frozen=True, slots=True)

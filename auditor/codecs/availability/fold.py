@@ -1,10 +1,10 @@
 """The canonical form of a set of entries: the greedy fold of BP-34, for many sets at once.
 
-A set is first split into its maximal runs of consecutive entries. A run joins the group before it if all runs
-have the same size, in two cases. If the group has one run so far, the distance of the two runs
-becomes the period. If the group has several runs, the distance to its last run must be the period. Otherwise
-the run opens a new group. So the proposal's two examples become one group and four groups. Equal sets have
-equal bytes, however they were built.
+A set is first split into its maximal runs of consecutive entries. A run joins the group before it under two
+conditions. (1) All runs of the group have the size of this run. (2) If the group has several runs, the
+distance from its last run to this run is the period. If the group has one run so far, this distance becomes
+the period. Any other run opens a new group. By these rules the proposal's two examples become one group and
+four groups. Equal sets have equal bytes, whatever groups they were made from.
 
 A group's numbers are int32. A run longer than 2^31 - 1 is cut into pieces of that size and a rest. Only these
 pieces become groups that touch. Two runs do not join if their distance is above 2^31 - 1, or is at most their
@@ -13,7 +13,7 @@ size.
 The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) should do the same, but never
 does. It writes one group per run.
 
-`auditor.codecs.availability.maximal` explains how this works without a loop over runs.
+`auditor.codecs.availability.maximal` explains how sets are folded without a loop over runs.
 
 `IncrementalFold` folds one set that arrives in ascending pieces, so that it needs memory only for groups. A
 new piece can change only the last group. If the last group is a single run that the new piece makes longer,

@@ -1,8 +1,9 @@
 """Maximal runs, which never touch one another, and the runs that open a group in the canonical form.
 
-The striping of segments, or a server's unfolded groups, may be cut anywhere. Before sets are folded, runs
-that touch become one run. Runs longer than 2^31 - 1 are cut into pieces of that size and a rest. The cost
-depends on the number of groups, not of runs. Only the first and last run of a group can touch another group.
+Groups from the striping of segments, or from a server that does not fold, may end anywhere in a run. Before
+sets are folded, runs that touch become one run. Runs longer than 2^31 - 1 are cut into pieces of that size
+and a rest. The cost depends on the number of groups, not of runs. Only the first and last run of a group can
+touch another group.
 
 `opening_runs` finds the runs that open a group in a long row of entry ids. Folding needs nothing else. A run
 of consecutive ids *continues* if its size, and its distance from the run before, equal those of the run
@@ -258,10 +259,10 @@ def every_other_of_chain(numbers: Longs) -> Longs:
 def _openers_among(
     entries: Longs, set_starts: Longs, starts: Longs, settled_runs: int, newest_opener: int
 ) -> Openers:
-    """Return the openers among the runs that begin at ``starts``. The last item only ends the run before it.
+    """Return the openers among the runs that begin at ``starts``; the last item is the end of the last run.
 
-    The first ``settled_runs`` runs are decided already. ``newest_opener`` is where the last known group
-    opens, or -1.
+    The first ``settled_runs`` runs are decided already. ``newest_opener`` is the position at which the last
+    known group opens, or -1 if there is none.
     """
     size, starts = starts[1:] - starts[:-1], starts[:-1]
     first = entries[starts]
@@ -277,7 +278,10 @@ def _openers_among(
 
 
 def _run_starts_after(entries: Longs, set_starts: Longs, run_starts: Longs, block_end: int) -> Longs | None:
-    """Return ``run_starts`` moved on to ``block_end``; None if runs change before that, or a set begins."""
+    """Return the starts of the last runs before ``block_end``, if all runs up to there repeat ``run_starts``.
+
+    Returns None if a run differs, or if a set begins before ``block_end``.
+    """
     starts, last = run_starts.tolist(), block_end - 1
     open_run = starts[-1]
     # Ids ascend: where the last is as far from the first as their places are, none is missing in between.

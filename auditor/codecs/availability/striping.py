@@ -3,7 +3,7 @@
     entry e lies on ensemble indexes (e + w) mod E for w = 0 .. Qw - 1     E ensemble size, Qw write quorum
 
 so index b holds e when (e - o) mod E < Qw, with o = (b - Qw + 1) mod E. The modulus is of the absolute entry
-id, in every segment (``RoundRobinDistributionSchedule.getEntriesStripedToTheBookie``). The entries of one
+id, not of its distance from the segment's start (``RoundRobinDistributionSchedule``). The entries of one
 segment give at most three groups: the rest of a run at its start, full runs, and a part of a run at its end.
 
 A bookie has a position in the ensemble of each segment that names it. The entries of all its positions in a
@@ -78,7 +78,7 @@ def stripe(
 
 
 def _select_runs(positions: Longs, head_runs: Longs, full_runs: Longs, tail_runs: Longs) -> Longs:
-    """Return head, body and tail of each row, in that order, at ``positions``."""
+    """Return the items at ``positions`` of the three arrays, taken row by row: head, full runs, tail."""
     return np.stack((head_runs, full_runs, tail_runs), axis=1).ravel()[positions]
 
 
@@ -89,8 +89,8 @@ class EnsemblePositions:
     ledger: Longs  # row of the ledger in its batch
     member: Longs  # number that stands for the bookie
     first: Longs  # first entry of the segment
-    last: Longs  # last entry that is judged; below ``first`` where nothing is
-    index: Longs  # place in the ensemble
+    last: Longs  # last entry that is judged; below ``first`` if no entry is judged
+    index: Longs  # position in the ensemble
     ensemble_size: Longs
     write_quorum: Longs
 

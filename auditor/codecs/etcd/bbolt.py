@@ -152,7 +152,7 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
 
 
 def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | DecodeError]:
-    """Yield the leaf pages below ``root`` in key order. An error takes the place of leaves not found.
+    """Yield the leaf pages below ``root`` in key order, and an error in place of leaves that were not found.
 
     Each page is visited once, so the walk ends even if pages of the file point at one another.
     """

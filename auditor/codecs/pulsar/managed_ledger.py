@@ -3,7 +3,7 @@
     PulsarManagedLedgerInfo (schemas/pulsar_managed_ledger.proto), plain or compressed; no bytes at all: a
     topic whose first ledger is not listed yet
 
-The open ledger is the last one. It has neither entries nor size, and its time is 0 or absent.
+The open ledger is the last one. Its item has no number of entries and no size, and its time is 0 or absent.
 
 Values of managed ledgers, and of cursors, may be compressed in this form (``MetaStoreImpl``):
 
