@@ -34,7 +34,9 @@ class ForbiddenAction(TypedDict):
     kind: Annotated[str, Facet("enum", (*ActionKind,))]
     objects: Annotated[str, about("the bookies or ledgers of the action, at most the first two")]
     why: Annotated[str, about("the holds that forbid the action")]
-    way_out: Annotated[str, about("the condition that a later run must find before the action is allowed")]
+    way_out: Annotated[
+        str, about("the condition that a later run must find to be met before it allows the action")
+    ]
     checks: list[CheckId]
 
 

@@ -204,7 +204,7 @@ class CheckSettings:
     content_margin: Annotated[
         int,
         Constant(
-            "ledgers of another bookie for each of its own",
+            "ledgers of another bookie for each ledger of the bookie",
             "Replaced members of ensembles leave a few ledgers that fit another bookie.",
             1,
             1_000_000,

@@ -35,7 +35,7 @@ def unnamed_index_refusal(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
     False
     """
     way_out = (
-        "without indexDirectories it starts: DbLedgerStorage before 4.16 keeps no index there"
+        "without indexDirectories the bookie starts: DbLedgerStorage before 4.16 keeps no index there"
         if in_rocksdb
         else (
             "write the bookie's index directories as indexDirs, with layout 5, into all its VERSION files "

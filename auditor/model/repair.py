@@ -112,8 +112,8 @@ class RepairFacts(TypedDict):
     locked: Annotated[Count, about("number of ledgers that a worker has locked")]
     depending: Annotated[Count, about("number of ledgers that need a bookie that is down")]
     waiting: Annotated[Count, about("number of ledgers that are marked, or that need a bookie that is down")]
-    smallest_ensemble: Annotated[Count, about("of open or recent ledgers; 0: not known")]
-    largest_ensemble: Annotated[Count, about("of open or recent ledgers; 0: not known")]
+    smallest_ensemble: Annotated[Count, about("smallest ensemble of open or recent ledgers; 0: not known")]
+    largest_ensemble: Annotated[Count, about("largest ensemble of open or recent ledgers; 0: not known")]
     unavailable: Annotated[
         Count, about("number of ledgers with an entry that no registered bookie of its ensemble can serve")
     ]

@@ -154,7 +154,7 @@ class Step(TypedDict):
     urgency: UrgencyWord
     severity: Annotated[SeverityWord, about("the worst of these findings")]
     count: Count
-    unsure: Annotated[Count, about("unconfirmed ones of these findings")]
+    unsure: Annotated[Count, about("number of these findings that are not confirmed")]
     action: Annotated[str | None, about("the instruction, in a few words; null: nothing is urgent")]
     bookie_id: str | None
     scope_id: str | None
@@ -202,7 +202,7 @@ class Impact(TypedDict):
 
     severity: SeverityWord
     ledgers: Count
-    bytes: Annotated[Count, about("lengths in the metadata, for one copy")]
+    bytes: Annotated[Count, about("bytes of one copy of these ledgers, by the lengths in their metadata")]
 
 
 class Changes(TypedDict):
@@ -212,7 +212,7 @@ class Changes(TypedDict):
     again, and so do not count as fixed.
     """
 
-    previous: Annotated[str, about("the name of that run's directory")]
+    previous: Annotated[str, about("the name of the directory of the run before")]
     finished: Time
     new: Count
     fixed: Count
@@ -285,7 +285,7 @@ class BookiesListed(TypedDict):
 
     hidden: Annotated[
         str | None,
-        about("unread path that may have any bookie's cookie or registration, and why"),
+        about("path that could not be read, and why; it may have the cookie or registration of any bookie"),
     ]
     unclear: Annotated[list[str], about("bookies whose cookie or registration could not be read")]
 
@@ -315,12 +315,12 @@ class RunFacts:
     offload_listing: Annotated[bool, about("whether a listing of offloaded objects was read")]
     operations: dict[str, Count]
     gaps: list[str]
-    in_doubt: Annotated[InDoubt | None, about("ids of ledgers that may exist unseen; null: none")]
+    in_doubt: Annotated[InDoubt | None, about("ids of ledgers that may exist unseen; null: no such ids")]
     resumed: Annotated[int | None, about("time of the oldest table that an interrupted run had left, ms")]
     remarks: list[Remark]
     tally: list[Tally]
     impact: Annotated[list[Impact], about("ledgers with findings, by severity")]
-    changes: Annotated[Changes | None, about("null: no earlier run to compare with")]
+    changes: Annotated[Changes | None, about("changes since the run before; null: there is no such run")]
     suppressions: Annotated[list[Suppression], about("entries of the suppressions file, in order")]
     accepted: Annotated[AcceptedGaps, about("unchecked parts that suppressions accept")]
     reused: Annotated[Reuse | None, about("data taken from an earlier run (--since); null: all was read")]
@@ -332,7 +332,7 @@ class RunFacts:
     bookies_listed: Annotated[BookiesListed | None, about("unread cookies and registrations")] = None
     directories_read: Annotated[
         Count | None,
-        about("bookies' directories that were found; 0: none, or bookies were only asked"),
+        about("number of bookies' directories that were found; 0 also if no directories were given"),
     ] = None
     witness_asked: Annotated[bool | None, about("whether the run could ask bookies for entries")] = None
     blind: Annotated[
@@ -340,11 +340,9 @@ class RunFacts:
     ] = None
     placement: Annotated[
         PlacementFacts | None,
-        about("policy and locations of bookies; null: neither a mapping nor a policy"),
+        about("placement policy and locations of bookies; null: neither was given"),
     ] = None
-    steps: Annotated[
-        list[Step] | None, about("instructions in order; the first action is urgent; null: not known")
-    ] = None
+    steps: Annotated[list[Step] | None, about("instructions, the most urgent first; null: not known")] = None
     causes: Annotated[
         list[FindingCause] | None, about("causes of several findings, the most urgent first; null: not known")
     ] = None
@@ -356,7 +354,8 @@ class RunFacts:
         list[ForbiddenAction] | None, about("actions that findings ask for but holds forbid; null: not known")
     ] = None
     repair: Annotated[
-        RepairFacts | None, about("AutoRecovery, waiting and readable ledgers; null: not known")
+        RepairFacts | None,
+        about("state of AutoRecovery, and ledgers that wait or can be read; null: not known"),
     ] = None
     checks: Annotated[
         ChecksChosen | None,
