@@ -116,14 +116,14 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int)
     rows, low, window_end = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
     first, size, period = batch.first[rows], batch.size[rows], np.maximum(batch.period[rows], 1)
     is_repeated = batch.last[rows] > first
-    lowest_repeat = np.where(is_repeated, (low - first) // period, 0)
-    count = np.where(is_repeated, (window_end - 1 - first) // period - lowest_repeat, 0) + 1
+    first_repeat = np.where(is_repeated, (low - first) // period, 0)
+    count = np.where(is_repeated, (window_end - 1 - first) // period - first_repeat, 0) + 1
     new_runs = np.maximum(count - 2, 0)
     if float(new_runs.sum(dtype=np.float64)) > limit:
         raise CoverageLimitError(f"more than {MAX_RUNS} runs to compare one by one")
     row = np.repeat(np.arange(len(count)), count)
     repeat_number = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    start = first[row] + (lowest_repeat[row] + repeat_number) * period[row]
+    start = first[row] + (first_repeat[row] + repeat_number) * period[row]
     end = np.minimum(start + size[row], window_end[row])
     start = np.maximum(start, low[row])
     is_nonempty = start < end
@@ -169,14 +169,14 @@ def unroll(steps: Steps, is_selected: NDArray[np.bool_]) -> GroupBatch:
 
     # A run that ends with the window goes on where the next repetition begins with one.
     head_rows = np.flatnonzero(np.append(True, interval[1:] != interval[:-1])[: len(interval)])
-    tail_index = np.append(head_rows[1:], len(interval))[: len(head_rows)] - 1
+    tail_rows = np.append(head_rows[1:], len(interval))[: len(head_rows)] - 1
     head_interval = interval[head_rows]
     is_wrapping = (
-        (tail_index > head_rows)
+        (tail_rows > head_rows)
         & (start[head_rows] == steps.low[head_interval])
-        & (end[tail_index] == (steps.low + steps.window)[head_interval])
+        & (end[tail_rows] == (steps.low + steps.window)[head_interval])
     )
-    merged_heads, merged_tails = head_rows[is_wrapping], tail_index[is_wrapping]
+    merged_heads, merged_tails = head_rows[is_wrapping], tail_rows[is_wrapping]
     parts.append(_part_of_single_runs(start[merged_heads], end[merged_heads]))
     end[merged_tails] += end[merged_heads] - start[merged_heads]
     is_kept = np.ones(len(start), np.bool_)

@@ -42,8 +42,8 @@ def stripe(
     """
     start, end, member, ensemble, quorum = np.broadcast_arrays(
         *(
-            np.atleast_1d(np.asarray(argument, np.int64))
-            for argument in (first_entry, last_entry, index, ensemble_size, write_quorum)
+            np.atleast_1d(np.asarray(input_array, np.int64))
+            for input_array in (first_entry, last_entry, index, ensemble_size, write_quorum)
         )
     )
     # Everything is counted from the segment's first entry, so that ids near 2^63 do not overflow.
@@ -187,11 +187,11 @@ def entries_short_of_copies(
         entry_residue < ensemble
     )
     is_run_start = is_short & ~np.take_along_axis(is_short, (entry_residue - 1) % ensemble, axis=1)
-    length = is_short.sum(axis=1)
+    short_run_length = is_short.sum(axis=1)
     # One run of residues is what a member of a write quorum of its length would hold.
-    last_member = (is_run_start.argmax(axis=1) + length - 1) % ensemble_size
-    end = np.where(length > 0, last, first - 1)
-    sets = stripe(first, end, last_member, ensemble_size, np.maximum(length, 1))
+    last_member = (is_run_start.argmax(axis=1) + short_run_length - 1) % ensemble_size
+    end = np.where(short_run_length > 0, last, first - 1)
+    sets = stripe(first, end, last_member, ensemble_size, np.maximum(short_run_length, 1))
     return sets, is_run_start.sum(axis=1) <= 1
 
 

@@ -196,15 +196,15 @@ class EntryLogRecords(LengthPrefixed):
             yield records
             return
         is_no_entry, fault = _classify_records(records, block, record_starts)
-        sound_count = len(sizes) if fault is None else fault[0]
-        records = LogEntries(*(column[:sound_count] for column in records))
-        if sound_count:
+        sound_record_count = len(sizes) if fault is None else fault[0]
+        records = LogEntries(*(column[:sound_record_count] for column in records))
+        if sound_record_count:
             self._count_padding(records)
-            entry_rows = np.flatnonzero(~is_no_entry[:sound_count])
+            entry_rows = np.flatnonzero(~is_no_entry[:sound_record_count])
             self.other_bytes += int(records.sizes.sum() - records.sizes[entry_rows].sum())
             yield LogEntries(*(column[entry_rows] for column in records))
         if fault is not None:
-            raise DecodeError(_FORMAT_NAME, block_offset + int(record_starts[sound_count]), fault[1])
+            raise DecodeError(_FORMAT_NAME, block_offset + int(record_starts[sound_record_count]), fault[1])
 
     def _count_padding(self, records: LogEntries) -> None:
         """Count the padding between records, and add the four bytes of each size to ``records.sizes``."""
