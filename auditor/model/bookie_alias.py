@@ -216,13 +216,13 @@ def _pair_by_cookie(ids: Mapping[str, BookieFacts]) -> AliasClaims:
 def _pair_by_disks(ids: Mapping[str, BookieFacts]) -> AliasClaims:
     ids_by_disk: dict[str, list[str]] = defaultdict(list)
     for id, facts in ids.items():
-        for name in set(facts.disks):
+        for name in set(facts.disk_ids):
             ids_by_disk[name].append(id)
     for name, ids_of_disk in ids_by_disk.items():
         id = ids_of_disk[0]
         if len(ids_of_disk) > 1 or id == name or name not in ids:
             continue
-        if set(ids[id].disks) == {name} and not ids[name].disks:
+        if set(ids[id].disk_ids) == {name} and not ids[name].disk_ids:
             yield id, name, Rule.DISKS_NAME, f"every VERSION at the path of {id} has the id {name}"
 
 

@@ -56,7 +56,7 @@ GATE_CAUSES = (
 )  # fmt: skip
 """Causes that the gate reports (`auditor.actions.gate`); with any of them, no command is shown."""
 
-UNSURE = (
+UNSURE_CAUSES = (
     Cause.DOUBT,
     Cause.NO_HOLDS,
     Cause.DATA_TOO_OLD,

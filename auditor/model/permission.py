@@ -74,15 +74,15 @@ class Allowed:
 class Refused:
     """An action that must not be taken, with the holds that forbid it, the most important first.
 
-    ``why`` is the reason if it is not a hold. ``unfit`` is set if the run permits no action of this kind,
-    whatever its holds are.
+    ``why`` is the reason if it is not a hold. ``unfit_reason`` is set if the run permits no action of this
+    kind, whatever its holds are.
     """
 
     kind: ActionKind
     objects: tuple[ActionObject, ...]
     holds: tuple[Hold, ...] = ()
     why: str = ""
-    unfit: UnfitRunReason | None = None
+    unfit_reason: UnfitRunReason | None = None
 
     @property
     def certain(self) -> bool:

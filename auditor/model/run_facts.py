@@ -27,22 +27,22 @@ class RemarkKind(StrEnum):
     """Subject of a remark, in order of importance."""
 
     NEAR_LOSS = "near-loss"
-    ONE_REACHABLE = "one-reachable"  # copies: other members are down
+    ONE_REACHABLE_COPY = "one-reachable"  # copies: other members are down
     NOT_COMPARED = "not-compared"  # with an earlier run, which was there
     NOT_ACCEPTED = "not-accepted"  # by a suppressions file that names it
     END_UNKNOWN = "end-unknown"  # of a dump
-    SAVED_FILE = "saved-file"  # a snapshot or log that is damaged, cut, or alone
+    SAVED_FILE_FAULT = "saved-file"  # a snapshot or log that is damaged, cut, or alone
     LAYOUT_ASSUMED = "layout-assumed"
     COLLECTION_UNUSED = "collection-unused"
     JOURNAL_INCOMPLETE = "journal-incomplete"
-    WITNESS_BOUND = "witness-bound"
-    WITNESS_SILENT = "witness-silent"
+    ENTRY_READ_LIMIT = "witness-bound"
+    ENTRY_READS_UNANSWERED = "witness-silent"
     OWNERS_UNREAD = "owners-unread"
     LOCATIONS_UNREAD = "locations-unread"
     SPACE_UNREAD = "space-unread"
     COLLECTOR_DEFAULTS = "collector-defaults"
     EARLIER_VERSION = "earlier-version"  # its kind is not known
-    SAVED = "saved"
+    SAVED_METADATA = "saved"
     STORE_LIMIT = "store-limit"  # what its kind of store does not keep
     SCAN_RESTARTED = "scan-restarted"
     SECOND_SCAN_WHOLE = "second-scan-whole"
@@ -58,7 +58,7 @@ class RemarkKind(StrEnum):
     REUSE = "reuse"
 
     @property
-    def acts(self) -> bool:
+    def asks_for_action(self) -> bool:
         """Whether the remark asks its reader for an action.
 
         That is so if findings are less certain, or may be incomplete, for a reason that somebody can remove.
@@ -69,16 +69,16 @@ class RemarkKind(StrEnum):
 _ACTIONABLE = frozenset(
     {
         RemarkKind.NEAR_LOSS,
-        RemarkKind.ONE_REACHABLE,
+        RemarkKind.ONE_REACHABLE_COPY,
         RemarkKind.NOT_COMPARED,
         RemarkKind.NOT_ACCEPTED,
         RemarkKind.END_UNKNOWN,
-        RemarkKind.SAVED_FILE,
+        RemarkKind.SAVED_FILE_FAULT,
         RemarkKind.LAYOUT_ASSUMED,
         RemarkKind.COLLECTION_UNUSED,
         RemarkKind.JOURNAL_INCOMPLETE,
-        RemarkKind.WITNESS_BOUND,
-        RemarkKind.WITNESS_SILENT,
+        RemarkKind.ENTRY_READ_LIMIT,
+        RemarkKind.ENTRY_READS_UNANSWERED,
         RemarkKind.OWNERS_UNREAD,
         RemarkKind.LOCATIONS_UNREAD,
         RemarkKind.SPACE_UNREAD,
@@ -104,7 +104,7 @@ def remark(kind: RemarkKind, text: str, *details: str) -> Remark:
 def remark_with_reason(kind: RemarkKind, sentence: str) -> Remark:
     """Make a remark from a sentence that ends with a colon and its reason.
 
-    >>> remark_with_reason(RemarkKind.SAVED_FILE, "snapshot.7 was passed over: cut off")
+    >>> remark_with_reason(RemarkKind.SAVED_FILE_FAULT, "snapshot.7 was passed over: cut off")
     {'kind': 'saved-file', 'text': 'snapshot.7 was passed over', 'details': ['cut off']}
     """
     text, _, reason = sentence.partition(": ")
@@ -363,12 +363,12 @@ class RunFacts:
     ] = None
 
     @property
-    def not_run(self) -> tuple[str, ...]:
+    def checks_not_run(self) -> tuple[str, ...]:
         """Ids of the checks that were left out."""
         return tuple(self.checks["not_run"]) if self.checks is not None else ()
 
     @property
-    def unheld(self) -> tuple[str, ...]:
+    def checks_with_missing_holds(self) -> tuple[str, ...]:
         """Ids of the checks that may have placed too few holds."""
         return tuple(self.checks["unheld"]) if self.checks is not None else ()
 
@@ -377,7 +377,7 @@ MANIFEST = "manifest.json"
 """Name of the file with a run's options, and the data to resume it or to compare with it."""
 REPORT = "report.json"
 """Name of the report; it is written last, so that a run with a report is complete."""
-WHOLE = "_SUCCESS"
+DONE_FILE = "_SUCCESS"
 """Spark's file that marks a complete table; tables that Spark did not write have it too."""
 
 

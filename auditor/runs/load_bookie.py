@@ -52,7 +52,7 @@ def run_view(run: RunReader) -> RunView:
         path=run.path,
         report=run.report,
         directories=run.table("directories", ["path"]).num_rows,
-        unread=tuple(
+        unread_bookies=tuple(
             UnreadBookie(**row) for row in unread_rows.take(unread_order[:MAX_SHOWN_UNREAD]).to_pylist()
         ),
         fail_on=fail_on,
@@ -79,8 +79,8 @@ def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
     cookies = run.table("cookies", filter=is_of_bookie).to_pylist()
     return BookieView(
         bookie_id=bookie_id,
-        held=holding_rows[0]["ledgers"] if holding_rows else None,
-        orphans=holding_rows[0]["orphans"] if holding_rows else 0,
+        held_ledgers=holding_rows[0]["ledgers"] if holding_rows else None,
+        orphan_ledgers=holding_rows[0]["orphans"] if holding_rows else 0,
         cookie=_cookie_view(cookies[0]) if cookies else None,
         registrations=tuple(
             map(_registration_view, run.table("registrations", filter=is_of_bookie).to_pylist())
@@ -170,7 +170,7 @@ def _directory_views(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...
             ledgers=contents_by_directory[row["path"]][0]["ledgers"]
             if row["path"] in contents_by_directory
             else 0,
-            contents=tuple(
+            owner_candidates=tuple(
                 CandidateView(candidate_row["candidate"], candidate_row["named"], candidate_row["exact"])
                 for candidate_row in contents_by_directory.get(row["path"], ())
             ),

@@ -220,7 +220,7 @@ class RunReader:
     @cached_property
     def holds(self) -> HoldBook:
         """Return the holds of this run, which forbid actions. `auditor.actions.gate.permit` queries them."""
-        facts, unheld_kinds = self.report.run.holds, self.report.run.unheld
+        facts, unheld_kinds = self.report.run.holds, self.report.run.checks_with_missing_holds
         hold_kinds: Mapping[ActionKind, Sequence[str]] = {}
         if unheld_kinds:
             from auditor.checks.configuration import kinds_without_holds  # which loads every check

@@ -61,7 +61,14 @@ def test_a_topic_counts_its_unavailable_ledgers() -> None:
             "size": 9,
             "offload": None,
         }
-        return TopicLedger(number, klass=klass, reach=reach, borrowed=False, backlog=Backlog.READ, **usual)  # type: ignore[arg-type]
+        return TopicLedger(
+            number,
+            replication_class=klass,
+            reachability=reach,
+            is_borrowed=False,
+            backlog=Backlog.PASSED_BY_ALL,
+            **usual,
+        )  # type: ignore[arg-type]
 
     ledgers = [
         ledger(1, "healthy", "unavailable"),
