@@ -233,11 +233,9 @@ def _coverage_parts(report: Report, columns: int) -> Iterator[_Part]:
     if (skipped_text := blind_sentence(report)) is not None:
         names = [id for id in checks_without_input(report) if id not in run.checks_not_run]
         yield _Part("skipped", _name_forms(skipped_text, ": ", names), _Turn.CONTEXT_FACTS)
-    if left_out_ids := run.checks_not_run:
-        count_text = f"{len(left_out_ids):,} of {len(ALL):,} checks"
-        yield _Part(
-            "not run", _name_forms(count_text, ": ", left_out_ids), _Turn.CLUSTER, _Turn.CONTEXT_FACTS
-        )
+    if unrun_ids := run.checks_not_run:
+        count_text = f"{len(unrun_ids):,} of {len(ALL):,} checks"
+        yield _Part("not run", _name_forms(count_text, ": ", unrun_ids), _Turn.CLUSTER, _Turn.CONTEXT_FACTS)
     if constants := changed_constants(report):
         yield _Part("constants", _row_forms("; ".join(constants), columns), _Turn.CONTEXT_FACTS)
     if (accepted_text := accepted_gaps(report)) is not None:
