@@ -249,7 +249,7 @@ def _restart_without_collection(check: Check, counts: list[FindingCount], name: 
 def _ends_when_copied(refusal: Refused) -> bool:
     """Return whether a refusal of a stop ends as soon as other bookies serve copies of the entries."""
     reasons = [hold.reason for hold in refusal.holds]
-    if refusal.unfit_reason is not None:
+    if refusal.unfit is not None:
         return False
     return (
         refusal.kind is ActionKind.STOP

@@ -36,11 +36,9 @@ def permit_decommission(run: HeldRun, bookies: Sequence[str], live_bookies: Sequ
     if isinstance(stop_answer, Allowed):
         return answer
     if isinstance(answer, Allowed):
-        return Refused(
-            answer.kind, answer.objects, stop_answer.holds, stop_answer.why, stop_answer.unfit_reason
-        )
+        return Refused(answer.kind, answer.objects, stop_answer.holds, stop_answer.why, stop_answer.unfit)
     holds = sort_by_importance(dict.fromkeys((*answer.holds, *stop_answer.holds)))
-    return Refused(answer.kind, answer.objects, holds, answer.why, answer.unfit_reason)
+    return Refused(answer.kind, answer.objects, holds, answer.why, answer.unfit)
 
 
 def gate_blockers(permission: Permission) -> Iterator[Blocker]:
@@ -59,8 +57,8 @@ def gate_blockers(permission: Permission) -> Iterator[Blocker]:
             yield Blocker(cause, detail=_reason_text(holds_by_cause[cause]))
     if permission.holds and not holds_by_cause:
         yield Blocker(Cause.DOUBT, detail=_reason_text(permission.holds))
-    if permission.unfit_reason:
-        yield Blocker(_CAUSE_BY_UNFITNESS[permission.unfit_reason])
+    if permission.unfit:
+        yield Blocker(_CAUSE_BY_UNFITNESS[permission.unfit])
 
 
 def _reason_text(holds: Sequence[Hold]) -> str:

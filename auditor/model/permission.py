@@ -74,7 +74,7 @@ class Allowed:
 class Refused:
     """An action that must not be taken, with the holds that forbid it, the most important first.
 
-    ``why`` is the reason if it is not a hold. ``unfit_reason`` is set if the run permits no action of this
+    ``why`` is the reason if it is not a hold. ``unfit`` is set if the run permits no action of this
     kind, whatever its holds are.
     """
 
@@ -82,7 +82,7 @@ class Refused:
     objects: tuple[ActionObject, ...]
     holds: tuple[Hold, ...] = ()
     why: str = ""
-    unfit_reason: UnfitRunReason | None = None
+    unfit: UnfitRunReason | None = None
 
     @property
     def certain(self) -> bool:

@@ -163,7 +163,7 @@ class ReplicaView:
     """Entries of a ledger that one bookie should have, and those that it has.
 
     ``expected_entries`` and ``held_entries`` are BP-34 groups of 24 bytes each
-    (`auditor.codecs.availability.groups`). ``is_known`` is False if the bookie may have further entries.
+    (`auditor.codecs.availability.groups`). ``known`` is False if the bookie may have further entries.
     ``state`` is the reason for that, or the state of the index: ok, absent (no index), cut, unreadable,
     limbo, not-indexed, unread.
     """
@@ -172,7 +172,7 @@ class ReplicaView:
     is_member: bool
     expected_entries: bytes
     held_entries: bytes
-    is_known: bool
+    known: bool
     state: str
     reason: str | None = None
 
@@ -224,7 +224,7 @@ class LedgerView:
     without ``--entry-logs``.
 
     ``down_members`` are members with entries, or with the open end, that are certainly not registered.
-    ``reachability`` and ``unreachable_entries`` (a number of entries) come from the table reachability; None
+    ``reachability`` and ``unreached`` (a number of entries) come from the table reachability; None
     and 0 if it has no row. ``availability_unknown`` is True if the run does not know which bookies were
     registered.
     """
@@ -255,7 +255,7 @@ class LedgerView:
     queue_texts: tuple[str, ...] = ()
     down_members: tuple[str, ...] = ()
     reachability: str | None = None
-    unreachable_entries: int = 0
+    unreached: int = 0
     availability_unknown: bool = False
     in_logs: tuple[LogEntriesView, ...] = ()
 

@@ -131,7 +131,7 @@ def last_drawn_entry(ledger: LedgerView, replicas: Sequence[Replica]) -> int:
 def _stripe_cells(replica: Replica, edges: Sequence[int]) -> tuple[Cell, ...]:
     entry_sets = (replica.expected, replica.missing, replica.surplus)
     counts = (coverage.count_between(groups, edges) for groups in entry_sets)
-    return tuple(_stripe_cell(replica.view.is_known, *column) for column in zip(*counts, strict=True))
+    return tuple(_stripe_cell(replica.view.known, *column) for column in zip(*counts, strict=True))
 
 
 def _stripe_cell(is_known: bool, expected_count: int, lacking_count: int, surplus_count: int) -> Cell:
@@ -236,7 +236,7 @@ def _ledger_class_text(ledger: LedgerView) -> str:
         copies_text = "all copies on disk" if has_all_copies else "no missing copy known"
     match ledger.reachability:
         case Reach.UNAVAILABLE:
-            unreached_text = plural(ledger.unreachable_entries, "entry", "entries")
+            unreached_text = plural(ledger.unreached, "entry", "entries")
             return f"unavailable, no registered bookie can serve {unreached_text}; {copies_text}"
         case Reach.UNRECOVERABLE:
             return f"cannot be closed, too few members are registered; {copies_text}"
@@ -316,11 +316,12 @@ def replica_texts(
     if len(replica.missing):
         # The writer of a ledger that is not closed may still be sending them.
         lacks_text = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "so far lacks"
-        lacks_text = lacks_text if view.is_known else "unknown:"
-        fact_texts.append(f"{lacks_text} {shorten_text(_entries_text(replica.missing), 240)}")
+        fact_texts.append(
+            f"{lacks_text if view.known else 'unknown:'} {shorten_text(_entries_text(replica.missing), 240)}"
+        )
     if len(replica.surplus):
         fact_texts.append(f"holds unexpected entries: {shorten_text(_entries_text(replica.surplus), 240)}")
-    if not view.is_known or view.state not in (IndexState.OK, IndexState.ABSENT):
+    if not view.known or view.state not in (IndexState.OK, IndexState.ABSENT):
         fact_texts.append(
             f"{index_prefix}is {view.state}{f': {shorten_text(view.reason, 120)}' if view.reason else ''}"
         )

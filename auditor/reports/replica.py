@@ -49,7 +49,7 @@ def replica_text(ledger: LedgerView, bookie_id: str, listed_groups: Groups | Non
         )
         if listed_groups is not None:
             lines.append(("listed", _entries_text(held_groups)))
-        is_known = listed_groups is not None or (replica_view is not None and replica_view.is_known)
+        is_known = listed_groups is not None or (replica_view is not None and replica_view.known)
         lines.append(
             (
                 "missing" if is_known else "unknown",
@@ -74,7 +74,7 @@ def _entries_in_run_text(replica_view: ReplicaView) -> str:
     entry_text = _entries_text(_unpack_groups(replica_view.held_entries))
     return (
         entry_text
-        if replica_view.is_known
+        if replica_view.known
         else f"{entry_text}; the rest is unknown: {replica_view.reason or replica_view.state}"
     )
 

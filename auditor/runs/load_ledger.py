@@ -95,8 +95,8 @@ def with_served_entries(
     ]
     stored_groups = coverage.union([groups_of(stored_groups), *served]).tobytes() if served else stored_groups
     unknown_reason = _UNKNOWN_REASONS.get(reasons.get(replica.bookie_id, ""))
-    is_known, reason = replica.is_known and unknown_reason is None, unknown_reason or replica.reason
-    return replace(replica, held_entries=stored_groups, is_known=is_known, reason=reason)
+    is_known, reason = replica.known and unknown_reason is None, unknown_reason or replica.reason
+    return replace(replica, held_entries=stored_groups, known=is_known, reason=reason)
 
 
 def _entry_groups(entries: Iterable[int]) -> bytes:
@@ -231,7 +231,7 @@ def _ledger_view(rows: _LedgerRows, ledger_id: int, scope_id: int) -> LedgerView
         queue_texts=rows.queue_sentences(ledger_id, scope_id),
         down_members=rows.down_members(row),
         reachability=reachability_row.get("reach"),
-        unreachable_entries=reachability_row.get("entries", 0),
+        unreached=reachability_row.get("entries", 0),
         availability_unknown=rows.availability_unknown,
         in_logs=_log_entries_views(rows_of("log_entries")),
         **{name: row.get(name) for name in _COPIED_COLUMNS},

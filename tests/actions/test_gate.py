@@ -143,7 +143,7 @@ def test_dangerous_kinds_need_data_that_is_not_of_the_future(kind: ActionKind, t
     answer = permit(run, kind, [bookie("bk1:3181")])
     assert isinstance(answer, Refused if kind in DANGEROUS_ACTIONS else Allowed)
     if isinstance(answer, Refused):
-        assert answer.unfit_reason is UnfitRunReason.DATA_OF_FUTURE
+        assert answer.unfit is UnfitRunReason.DATA_OF_FUTURE
         assert "a clock was wrong" in answer.sentence
 
 
@@ -177,7 +177,7 @@ def test_a_run_that_nothing_can_rest_on_still_names_its_holds(tmp_path: Path) ->
     old = Held(tmp_path, HOLD, age_ms=MAX_DATA_AGE_MS + 1)
     refused = permit(old, ActionKind.DECOMMISSION, [bookie("bk1:3181")])
     assert isinstance(refused, Refused)
-    assert refused.unfit_reason is UnfitRunReason.DATA_TOO_OLD
+    assert refused.unfit is UnfitRunReason.DATA_TOO_OLD
     assert refused.certain
     assert refused.sentence.endswith("(last-known-copy)")
     assert "24 hours" in refused.why
@@ -259,7 +259,7 @@ def test_an_index_is_rebuilt_only_from_entry_logs_that_were_read(tmp_path: Path)
     assert isinstance(permit(Held(tmp_path / "read"), ActionKind.REBUILD_INDEX, bookies), Allowed)
     unread = permit(Held(tmp_path / "unread", entry_logs=False), ActionKind.REBUILD_INDEX, bookies)
     assert isinstance(unread, Refused)
-    assert unread.unfit_reason is UnfitRunReason.LOGS_NOT_READ
+    assert unread.unfit is UnfitRunReason.LOGS_NOT_READ
     assert "--entry-logs" in unread.sentence
 
 
@@ -312,7 +312,7 @@ def test_a_check_that_did_not_run_refuses_what_it_could_forbid(check: Check, tmp
         answer = permit(run, kind, objects)
         assert isinstance(answer, Refused if kind in forbidden else Allowed), kind
         if isinstance(answer, Refused):
-            assert answer.unfit_reason is UnfitRunReason.CHECKS_NOT_RUN
+            assert answer.unfit is UnfitRunReason.CHECKS_NOT_RUN
             assert check.id in answer.sentence
             assert "audit again with all checks" in answer.sentence
 

@@ -146,8 +146,7 @@ def test_a_ledger_is_found_by_scope_and_id(run: Path) -> None:
         "entry-lost",
     )
     seen = [
-        [(one.state, one.is_known, one.held_entries) for one in view.replicas]
-        for view in (stock, scoped, gone)
+        [(one.state, one.known, one.held_entries) for one in view.replicas] for view in (stock, scoped, gone)
     ]
     # What a bookie does not serve is not held there; what one in limbo has not yet, it may still get.
     assert seen == [[("limbo", False, pack({0}))], [("not-indexed", False, b"")], [("ok", True, pack({0}))]]

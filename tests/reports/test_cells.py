@@ -100,7 +100,7 @@ def test_a_run_without_findings_says_so() -> None:
                 damage=BOOKIE,
                 rules=(BOOKIE,),
                 segments=(Segment(0, (BOOKIE,)),),
-                replicas=(replica(BOOKIE, groups((0, 0, 3, 0)), b"", is_known=False, reason=BOOKIE),),
+                replicas=(replica(BOOKIE, groups((0, 0, 3, 0)), b"", known=False, reason=BOOKIE),),
             )
         ),
         bookie_cell(BOOKIE_VIEW),

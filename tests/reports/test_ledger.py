@@ -21,7 +21,7 @@ def groups(*of: Group) -> bytes:
 
 
 def replica(name: str, expected: bytes, held: bytes, **more: object) -> ReplicaView:
-    view = ReplicaView(name, True, expected, held, is_known=True, state="ok")
+    view = ReplicaView(name, True, expected, held, known=True, state="ok")
     return replace(view, **more)  # type: ignore[arg-type]
 
 
@@ -51,7 +51,7 @@ LEDGER = LedgerView(
     replicas=(
         replica("bk-a:3181", groups(HEAD, BODY, (11, 11, 1, 0)), groups(HEAD, BODY)),
         replica("bk-b:3181", groups((0, 9, 2, 3)), groups((0, 9, 2, 3), (20, 20, 3, 0))),
-        replica("bk-c:3181", groups((1, 4, 2, 3)), b"", is_known=False, state="unread", reason="not mounted"),
+        replica("bk-c:3181", groups((1, 4, 2, 3)), b"", known=False, state="unread", reason="not mounted"),
         replica("bk-d:3181", groups((7, 10, 2, 3)), b"", state="absent"),
         replica("bk-e:3181", b"", groups((3, 3, 2, 0)), is_member=False),
     ),
@@ -150,7 +150,7 @@ def test_a_cut_index_is_held_as_far_as_it_goes() -> None:
         "bk-a:3181",
         groups((0, 0, 12, 0)),
         groups((0, 0, 5, 0)),
-        is_known=False,
+        known=False,
         state="cut",
         reason="at slot 5",
     )

@@ -278,7 +278,7 @@ def _worst_replicas(replicas: Sequence[Replica]) -> list[Replica]:
     def rank_of_replica(replica_number: int) -> tuple[int, int]:
         replica = replicas[replica_number]
         if len(replica.missing):
-            return (0 if replica.view.is_known else 1), replica_number
+            return (0 if replica.view.known else 1), replica_number
         return (2 if len(replica.surplus) else 3), replica_number
 
     return [
