@@ -183,11 +183,8 @@ def _directory_lines(bookie_id: str, directory: DirectoryView, width: int) -> li
     if directory.owner_candidates:
         lines += _indented_lines(f"ledgers in this directory: {directory.ledgers:,}", "    ", width)
         for match in directory.owner_candidates:
-            lines += _indented_lines(
-                f"{match.bookie_id}: {match.named:,} name it, {match.exact:,} match entry for entry",
-                "      ",
-                width,
-            )
+            match_text = f"{match.naming_ledgers:,} name it, {match.matching_ledgers:,} match entry for entry"
+            lines += _indented_lines(f"{match.bookie_id}: {match_text}", "      ", width)
     return lines
 
 

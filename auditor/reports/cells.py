@@ -151,7 +151,7 @@ def bookie_cell(bookie: BookieView) -> str:
             directory.instance_id or "none",
             format_time(directory.index_time) if directory.index_time is not None else "",
             ", ".join(
-                f"{content_match.exact:,} of {content_match.bookie_id}"
+                f"{content_match.matching_ledgers:,} of {content_match.bookie_id}"
                 for content_match in directory.owner_candidates
             ),
         )
