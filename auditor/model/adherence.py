@@ -253,7 +253,7 @@ def _judge_by_zone(
 def quorum_windows(codes: Numbers, write_quorum: int) -> Numbers:
     """Return all windows (write quorums) of ensembles, with the axes ensemble, position and member.
 
-    >>> windows(np.array([[4, 5, 6]], np.int32), 2).tolist()
+    >>> quorum_windows(np.array([[4, 5, 6]], np.int32), 2).tolist()
     [[[4, 5], [5, 6], [6, 4]]]
     """
     size = codes.shape[1]
