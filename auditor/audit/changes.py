@@ -36,7 +36,7 @@ from auditor.model.history import RunSummary
 from auditor.model.options import AuditOptions
 from auditor.model.report import Cluster, is_unaccepted_loss
 from auditor.model.run_facts import (
-    WHOLE,
+    DONE_FILE,
     AcceptedGaps,
     Changes,
     Remark,
@@ -334,7 +334,7 @@ def _first_choice(run_store: RunStore, key: str, run: RunSummary | None) -> RunS
 
 
 def _has_table(run: RunSummary, name: str) -> bool:
-    return RunDirectory(run.path).exists(f"{name}/{WHOLE}")
+    return RunDirectory(run.path).exists(f"{name}/{DONE_FILE}")
 
 
 UNREAD_CHECK = "bookie-unread"

@@ -27,7 +27,7 @@ from auditor.audit.table_cache import SCRATCH_DIRECTORY, TableCache, semi_join_s
 from auditor.model.amounts import and_more, plural
 from auditor.model.columns import REPLICA
 from auditor.model.options import AuditOptions
-from auditor.model.run_facts import WHOLE, Remark, RemarkKind, remark
+from auditor.model.run_facts import DONE_FILE, Remark, RemarkKind, remark
 from auditor.model.states import BookieRead, WitnessAnswer
 from auditor.sources.bookies.rpc import reads
 from auditor.sources.bookies.rpc.connection import endpoints, every_replica
@@ -89,7 +89,7 @@ class Witness:
         ]
         if bookies_at_limit or sum(row["entries"] for row in counts_by_bookie) >= self.read_limit:
             text = "--witness-reads: the limit was reached; entries that were not read stay suspect"
-            remarks.append(remark(RemarkKind.WITNESS_BOUND, text))
+            remarks.append(remark(RemarkKind.ENTRY_READ_LIMIT, text))
         unanswered_rows = [row for row in counts_by_bookie if row["unknown"]]
         if unanswered_rows:
             entries = plural(sum(row["unknown"] for row in unanswered_rows), "entry")
@@ -103,7 +103,7 @@ class Witness:
             ]
             remarks.append(
                 remark(
-                    RemarkKind.WITNESS_SILENT,
+                    RemarkKind.ENTRY_READS_UNANSWERED,
                     text,
                     *examples,
                     *and_more(len(unanswered_rows) - MAX_BOOKIES_NAMED),
@@ -118,7 +118,7 @@ class Witness:
             examples = [f"{row['bookie_id']} ({row['reason']})" for row in refusing_rows[:MAX_BOOKIES_NAMED]]
             remarks.append(
                 remark(
-                    RemarkKind.WITNESS_SILENT,
+                    RemarkKind.ENTRY_READS_UNANSWERED,
                     text,
                     *examples,
                     *and_more(len(refusing_rows) - MAX_BOOKIES_NAMED),
@@ -177,7 +177,7 @@ def judge_by_index(
         return judge_ledgers(pairs.ledgers, pairs.unequal_replicas, pairs.states, grace_ms)
 
     is_final_judgement = not _find_askable_bookies(first, pairs.indexes.bookies, options)
-    if is_final_judgement or cache.run.exists(f"tables/judged/{WHOLE}"):
+    if is_final_judgement or cache.run.exists(f"tables/judged/{DONE_FILE}"):
         return cache.write_table("judged", judge)
     return cache.write_table("judged_by_index", judge)
 
@@ -206,8 +206,8 @@ def _judge_with_reads(
     options: AuditOptions,
 ) -> tuple[DataFrame, Witness]:
     """Return the table ``judged`` after witness reads, and these reads."""
-    if cache.run.exists(f"tables/judged/{WHOLE}"):
-        has_witness_table = cache.run.exists(f"tables/witness/{WHOLE}")
+    if cache.run.exists(f"tables/judged/{DONE_FILE}"):
+        has_witness_table = cache.run.exists(f"tables/witness/{DONE_FILE}")
         rows = cache.spark.read.parquet(cache.spark_path("tables/witness")) if has_witness_table else None
         return cache.write_table("judged", lambda: judged_by_index), Witness(rows, options.witness_reads)
     ledgers, states = first_scan.ledgers, pairs.states

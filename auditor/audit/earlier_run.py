@@ -38,7 +38,7 @@ from auditor.errors import RunError, UsageError
 from auditor.model.history import RunSummary
 from auditor.model.options import LAST
 from auditor.model.report import Cluster
-from auditor.model.run_facts import WHOLE, Reuse, ReuseCount, program_version
+from auditor.model.run_facts import DONE_FILE, Reuse, ReuseCount, program_version
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster, siblings
@@ -66,7 +66,7 @@ def save_index_facts(run_store: RunStore, bookies: Mapping[str, AttributedBookie
 
     Nothing is saved if the table already exists.
     """
-    if not run_store.directory.exists(f"tables/availability/{WHOLE}"):
+    if not run_store.directory.exists(f"tables/availability/{DONE_FILE}"):
         read_bookies = {
             name: bookie_facts(bookie) for name, bookie in bookies.items() if bookie.index_directories
         }

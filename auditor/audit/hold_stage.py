@@ -57,7 +57,7 @@ from auditor.checks.configuration import kinds_without_holds
 from auditor.model.action_facts import HoldFacts
 from auditor.model.columns import LEDGER
 from auditor.model.holds import HOLDS_TABLE_PATH, HoldObject, bookie_source
-from auditor.model.run_facts import WHOLE
+from auditor.model.run_facts import DONE_FILE
 from auditor.model.states import TAKES_WRITES, LedgerClass
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
@@ -112,10 +112,10 @@ def write_holds(
     is_anything_missing = _is_anything_missing(finding_counts, tables, run_scope.checks_without_input)
     run = earlier_runs.previous.run
     earlier_holds = None
-    if run is not None and RunDirectory(run.path).exists(f"{HOLDS_TABLE_PATH}/{WHOLE}"):
+    if run is not None and RunDirectory(run.path).exists(f"{HOLDS_TABLE_PATH}/{DONE_FILE}"):
         earlier_holds = cache.spark.read.parquet(f"{run.path}/{HOLDS_TABLE_PATH}")
     # If a check of the earlier run lacked input, that run does not prove that a hold is new.
-    earlier_lacked_input = run is not None and bool(RunReader(run.path).report.run.unheld)
+    earlier_lacked_input = run is not None and bool(RunReader(run.path).report.run.checks_with_missing_holds)
 
     def derive_rows() -> DataFrame:
         has_dangling = bool(finding_counts["owner-dangling"])

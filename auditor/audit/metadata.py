@@ -21,7 +21,7 @@ from auditor.audit.earlier_run import earlier_ledgers, reusable_facts
 from auditor.audit.metadata_scan import FirstScan, MetadataSource, scan_ledgers, whole_tree_elsewhere
 from auditor.errors import RunError, StoreError
 from auditor.model.ledger_id import LayoutKind
-from auditor.model.run_facts import WHOLE, BookiesListed, Remark, RemarkKind, remark, remark_with_reason
+from auditor.model.run_facts import DONE_FILE, BookiesListed, Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.states import LedgerStatus
 from auditor.sources.metadata.earlier_ledgers import ComparableStore
 from auditor.sources.metadata.etcd.key_ranges import NO_MARKS_NOTE, NO_TIMES_NOTE
@@ -73,7 +73,7 @@ class SecondScan:
 def watch_ledgers(source: MetadataSource) -> None:
     """Start watching the ledgers before the first scan, if the store supports it."""
     # A resumed run already has the table. Changes between that read and now are unknown.
-    is_written = source.cache.run.exists(f"tables/ledgers/{WHOLE}")
+    is_written = source.cache.run.exists(f"tables/ledgers/{DONE_FILE}")
     if isinstance(source.store, WatchableStore) and not is_written:
         source.store.watch_ledgers()
 
@@ -304,14 +304,14 @@ class ClusterMetadata:
             remarks.append(remark(RemarkKind.LAYOUT_ASSUMED, self.source.layout_note))
         if not self.source.live:
             remarks.append(
-                remark(RemarkKind.SAVED, "saved metadata: changes during the audit cannot be seen")
+                remark(RemarkKind.SAVED_METADATA, "saved metadata: changes during the audit cannot be seen")
             )
         if restarts := self.first.restarts + self.second.restarts:
             loss_text = "shards changed" if self.source.uri.scheme == OXIA else "etcd compacted a revision"
             text = f"{loss_text} during the scan: {restarts} scans restarted"
             remarks.append(remark(RemarkKind.SCAN_RESTARTED, text))
         remarks += [remark_with_reason(RemarkKind.SECOND_SCAN_WHOLE, note) for note in self.second.notes]
-        store_kind = RemarkKind.SCAN_RESTARTED if self.source.live else RemarkKind.SAVED_FILE
+        store_kind = RemarkKind.SCAN_RESTARTED if self.source.live else RemarkKind.SAVED_FILE_FAULT
         for note in dict.fromkeys((*first_nodes.notes, *second_nodes.notes)):
             is_store_limit = note in (NO_MARKS_NOTE, NO_TIMES_NOTE, OXIA_NOTE)
             remarks.append(remark_with_reason(RemarkKind.STORE_LIMIT if is_store_limit else store_kind, note))

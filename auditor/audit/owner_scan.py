@@ -24,7 +24,7 @@ from auditor.model.owner_scope import (
     StoreFacts,
     owner_store_rows,
 )
-from auditor.model.run_facts import WHOLE, Remark, RemarkKind, remark, remark_with_reason
+from auditor.model.run_facts import DONE_FILE, Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.source_scope import SourceScope
 from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.store import NeighbourStore
@@ -140,7 +140,7 @@ def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri]) -> None
 def resolve_cursors(owners: Owners, first_scan: FirstScan, indexes: Indexes) -> Owners:
     """Return ``owners`` with the compacted ledgers that cursor ledgers name (`auditor.audit.cursor_scan`)."""
     run = first_scan.source.cache.run
-    if owners.rows is None or run.exists(f"tables/ownership/{WHOLE}"):
+    if owners.rows is None or run.exists(f"tables/ownership/{DONE_FILE}"):
         return owners
     return replace(
         owners, rows=resolve_references(owners.rows, newest_compactions(owners.rows, first_scan, indexes))
@@ -188,7 +188,7 @@ def match_owner_stores(owners: Owners, source: MetadataSource, earlier_run: Runs
         None if run is None else earlier_run.table(source.cache, "ownership", source.scan_time)
     )
     earlier_identities: dict[str, str | None] = {}
-    if run is not None and RunDirectory(run.path).exists(f"tables/owner_stores/{WHOLE}"):
+    if run is not None and RunDirectory(run.path).exists(f"tables/owner_stores/{DONE_FILE}"):
         rows = RunDirectory(run.path).read("tables/owner_stores").to_pylist()
         earlier_identities = {row["source"]: row.get("identity") for row in rows}
     references = shared_references(owners.rows, previous_ownership)
@@ -262,7 +262,7 @@ def write_owner_stores(
     if (
         ownership is not None
         and owners.rows is not None
-        and not cache.run.exists(f"tables/owner_stores/{WHOLE}")
+        and not cache.run.exists(f"tables/owner_stores/{DONE_FILE}")
     ):
         counts = _count_owners(owners, owners.rows, ownership, source.scan_time)
         times_by_store = {

@@ -191,7 +191,7 @@ def _loss_remarks(
     texts = [*near_loss_sentences(levels), *(possible_loss_sentences(levels) if has_sources else [])]
     remarks = [remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *texts)] if texts else []
     if repair.single_copy:
-        remarks.append(remark(RemarkKind.ONE_REACHABLE, single_copy_text(repair)))
+        remarks.append(remark(RemarkKind.ONE_REACHABLE_COPY, single_copy_text(repair)))
     return remarks
 
 

@@ -14,7 +14,7 @@ from pyarrow import fs
 
 from auditor.audit.run_store import RunStore
 from auditor.model.progress import Progress
-from auditor.model.run_facts import WHOLE
+from auditor.model.run_facts import DONE_FILE
 from auditor.runs.directory import RunDirectory
 from auditor.spark.batches import Rows
 from auditor.spark.execution import Execution
@@ -88,7 +88,7 @@ class TableCache:
         """Return a table. If its files are not complete, write it first with the result of ``make_rows``."""
         if name not in self.frames:
             table = _RunTable(self.run, _table_path(directory, name))
-            if self.run.exists(f"{table.table_directory}/{WHOLE}"):
+            if self.run.exists(f"{table.table_directory}/{DONE_FILE}"):
                 rows = self.execution.open_table(table)
             else:
                 self.progress.table(name)

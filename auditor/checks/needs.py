@@ -131,7 +131,7 @@ class AvailableInputs:
             has_offload_listing=run.offload_listing,
             checks_placement=None if run.keeps_marks is None else run.placement is not None,
             has_registrations=None if run.repair is None else run.repair["knows_registrations"],
-            skipped_checks=run.not_run,
+            skipped_checks=run.checks_not_run,
         )
 
 

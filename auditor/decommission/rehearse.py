@@ -23,7 +23,7 @@ from auditor.model import decommission as model
 from auditor.model.amounts import age, plural
 from auditor.model.decommission import (
     LASTING_CAUSES,
-    UNSURE,
+    UNSURE_CAUSES,
     Answer,
     Blocker,
     Candidates,
@@ -304,7 +304,9 @@ def _make_outcome(
     registered_names = [name for name in removed_bookies if bookies.registered[name] is not None]
     permission = permit_decommission(run, removed_bookies, registered_names)
     # Certain causes come before uncertain ones.
-    blockers = sorted([*gate_blockers(permission), *blockers], key=lambda blocker: blocker.cause in UNSURE)
+    blockers = sorted(
+        [*gate_blockers(permission), *blockers], key=lambda blocker: blocker.cause in UNSURE_CAUSES
+    )
     doubt_counts = [
         *doubts,
         *(DoubtCount(doubt_text, count) for doubt_text, count in trial_sums.doubts.items() if count),
@@ -339,7 +341,7 @@ _LOCATION_CAUSES = (model.Cause.NO_ADMISSIBLE,)
 def _decide_answer(blockers: Sequence[model.Blocker], has_doubts: bool) -> Answer:
     if any(blocker.cause in LASTING_CAUSES for blocker in blockers):
         return Answer.NEVER
-    if any(blocker.cause not in UNSURE for blocker in blockers):
+    if any(blocker.cause not in UNSURE_CAUSES for blocker in blockers):
         return Answer.AFTER
     return Answer.UNKNOWN if has_doubts or blockers else Answer.NOW
 

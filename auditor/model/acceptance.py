@@ -1,4 +1,7 @@
-"""Rules for accepting findings of data loss: each by itself, for a limited time, for known entries."""
+"""Rules for accepting findings of data loss.
+
+A person accepts each finding by itself, for a limited time, and only with the missing entries seen so far.
+"""
 
 import hashlib
 import struct
@@ -10,7 +13,7 @@ from auditor.model.finding import Missing, Urgency
 DATA_LOSS = (Urgency.DESTROYS_DATA, Urgency.LOST)
 """Urgencies of findings about data that is lost, or about to be deleted.
 
-Such findings are accepted one by one, and each unaccepted one keeps the exit code above 0.
+Such findings are accepted one by one. While one of them is not accepted, the exit code is above 0.
 """
 
 MAX_ACCEPTED_DAYS = 7

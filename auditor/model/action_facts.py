@@ -29,21 +29,23 @@ class Action(TypedDict):
 
 
 class ForbiddenAction(TypedDict):
-    """An instruction that findings ask for, but that a hold forbids, with the reason."""
+    """An instruction that findings ask for, but that a hold forbids; and the reason of the hold."""
 
     kind: Annotated[str, Facet("enum", (*ActionKind,))]
     objects: Annotated[str, about("the bookies or ledgers of the action, at most the first two")]
     why: Annotated[str, about("the holds that forbid the action")]
-    way_out: Annotated[str, about("the condition that a later run must find before the action is allowed")]
+    way_out: Annotated[
+        str, about("the condition that a later run must find to be met before it allows the action")
+    ]
     checks: list[CheckId]
 
 
 class HoldFacts(TypedDict):
-    """Number of holds of a run (table holds).
+    """Number of holds of a run; a hold forbids an action on an object (table holds).
 
-    ``urgent`` counts the holds of the two highest urgencies that nobody accepted. While ``urgent`` is above
-    0, the exit code is above 0 too. ``earlier_run`` is the name of the run whose holds this run carries on,
-    or None if no earlier run with holds was found.
+    ``urgent`` counts the holds of the two highest urgencies that no suppression accepts. While ``urgent`` is
+    above 0, the exit code is above 0 too. ``earlier_run`` is the name of the earlier run whose holds still
+    apply in this run, or None if no earlier run with holds was found.
     """
 
     total: Count

@@ -58,8 +58,9 @@ class Adherence(IntEnum):
 class ServerView:
     """Locations of bookies as a server that starts now sees them, and the bookies that it can choose.
 
-    ``paths`` has the location of every bookie. ``known`` has the writable bookies, among which a rack policy
-    finds racks and replacements. If locations have different depths, ``known`` has the bookies of one depth.
+    ``paths`` has the location of every bookie. ``choosable_bookies`` has the writable bookies, among which a
+    rack policy finds racks and replacements. If locations have different depths, ``choosable_bookies`` has
+    the bookies of one depth.
 
     >>> from auditor.model.placement import Location
     >>> racks = Locations({"bk1": Location("/r1")})
@@ -69,7 +70,7 @@ class ServerView:
     """
 
     paths: Mapping[str, str]
-    known: frozenset[str]
+    choosable_bookies: frozenset[str]
 
     @classmethod
     def from_locations(
@@ -92,16 +93,16 @@ class ServerView:
             depth: number of parts that a location must have; None if all locations have the same number. The
                 first bookie that joined the server determines the number.
         """
-        all_registered, writable_names = {*writable, *registered}, {*writable}
+        registered_names, writable_names = {*writable, *registered}, {*writable}
         paths = {}
         for bookie in bookies:
             location = locations.by_bookie.get(bookie)
-            path = location.path if location and bookie in all_registered else None
-            paths[bookie] = path or (DEFAULT_PATHS if bookie in all_registered else UNSEEN_PATHS)[policy]
-        candidates = {
+            path = location.path if location and bookie in registered_names else None
+            paths[bookie] = path or (DEFAULT_PATHS if bookie in registered_names else UNSEEN_PATHS)[policy]
+        choosable_bookies = {
             name for name in paths if name in writable_names and depth in (None, depth_of(paths[name]))
         }
-        return cls(paths, frozenset(candidates))
+        return cls(paths, frozenset(choosable_bookies))
 
 
 def depth_of(path: str) -> int:
@@ -117,21 +118,22 @@ def depth_of(path: str) -> int:
 class CodedView:
     """A `ServerView` as arrays of codes, with one element for each bookie of ``names``.
 
-    Equal names of racks, zones or upgrade domains have equal codes, and -1 stands for no name.
-    ``rack`` is -1 for a bookie that is not in `ServerView.known`. ``zone`` and ``domain`` are -1 for a bookie
-    without a zone. ``default_rack`` is the code of the default rack, or -1 if no known bookie is in it.
+    Equal names of racks, zones or upgrade domains have equal codes, and -1 stands for no name. ``rack_codes``
+    is -1 for a bookie that is not in `ServerView.choosable_bookies`. ``zone_codes`` and
+    ``upgrade_domain_codes`` are -1 for a bookie without a zone. ``default_rack_code`` is the code of the
+    default rack, or -1 if no known bookie is in it.
     """
 
     names: Sequence[str]
-    rack: Numbers
-    zone: Numbers
-    domain: Numbers
-    default_rack: int
+    rack_codes: Numbers
+    zone_codes: Numbers
+    upgrade_domain_codes: Numbers
+    default_rack_code: int
 
     @classmethod
     def from_server_view(cls, view: ServerView, names: Sequence[str]) -> CodedView:
         """Return the arrays of a view, for bookies in the order of ``names``."""
-        racks = [view.paths[name] if name in view.known else None for name in names]
+        racks = [view.paths[name] if name in view.choosable_bookies else None for name in names]
         zones = [zone_of(view.paths[name]) for name in names]
         codes, rack = _encode_texts(racks)
         return cls(
@@ -151,16 +153,16 @@ def zone_of(path: str) -> tuple[str, str] | None:
     >>> zone_of("/z1/u1"), zone_of("/z1"), zone_of("/default-zone/default-upgradedomain")
     (('z1', 'u1'), None, None)
     """
-    components = [component for component in normalise(path).split("/") if component]
+    path_parts = [path_part for path_part in normalise(path).split("/") if path_part]
     return (
-        (components[0], components[1])
-        if len(components) == 2 and path != DEFAULT_PATHS[Policy.ZONE]
+        (path_parts[0], path_parts[1])
+        if len(path_parts) == 2 and path != DEFAULT_PATHS[Policy.ZONE]
         else None
     )
 
 
 def domain_codes(locations: Locations, level: Level, names: Sequence[str]) -> Numbers:
-    """Return a code for the domain of each bookie at a level; -1 if the mapping does not give the domain."""
+    """Return a code for the rack, zone or region of each bookie; -1 if the mapping does not give it."""
     return _encode_texts([locations.domain(name, level) for name in names])[1]
 
 
@@ -168,25 +170,28 @@ def domain_codes(locations: Locations, level: Level, names: Sequence[str]) -> Nu
 class Verdicts:
     """The server's verdict on each ensemble, and the windows that break the policy.
 
-    ``adherence`` has one verdict per ensemble. ``broken`` has one flag per ensemble and window. A zone policy
-    can refuse a bookie, or a combination of ensemble size and write quorum. All windows of the ensemble are
-    then broken.
+    ``adherence`` has one verdict per ensemble. ``broken_windows`` has one flag per ensemble and window. A
+    zone policy can refuse a bookie, or a combination of ensemble size and write quorum. All windows of the
+    ensemble are then broken.
     """
 
     adherence: NDArray[np.int8]
-    broken: Flags
+    broken_windows: Flags
 
 
-def refuses_shape(size: int, write_quorum: int, settings: PlacementSettings) -> bool:
+def refuses_shape(ensemble_size: int, write_quorum: int, settings: PlacementSettings) -> bool:
     """Return whether the policy gives FAIL to all ensembles of this size and write quorum, wherever they are.
 
-    Only zone policies do (``ZoneawareEnsemblePlacementPolicyImpl``). Their write quorum must divide the
-    ensemble size, and be larger than minNumZonesPerWriteQuorum. Rack policies lower their minimum instead.
+    Only zone policies do (``ZoneawareEnsemblePlacementPolicyImpl``). For them the write quorum must divide
+    the ensemble size, and be larger than minNumZonesPerWriteQuorum. A rack policy never does: it lowers its
+    minimum of racks to the write quorum.
 
     >>> refuses_shape(3, 2, PlacementSettings(Policy.ZONE, min_zones=2))
     True
     """
-    return settings.policy is Policy.ZONE and (size % write_quorum != 0 or write_quorum <= settings.min_zones)
+    return settings.policy is Policy.ZONE and (
+        ensemble_size % write_quorum != 0 or write_quorum <= settings.min_zones
+    )
 
 
 def judge_ensembles(
@@ -206,20 +211,25 @@ def judge_ensembles(
         settings: the placement policy and its minimums.
         judges_locations_only: judge only the locations of the bookies, and ignore `refuses_shape`.
     """
-    count, size = ensembles.shape
+    ensemble_count, ensemble_size = ensembles.shape
     if settings.policy in (Policy.REGION, Policy.NONE):
-        return Verdicts(np.full(count, Adherence.STRICT, np.int8), np.zeros((count, size), np.bool_))
-    if not size:
-        return Verdicts(np.full(count, Adherence.FAIL, np.int8), np.zeros((count, 0), np.bool_))
+        return Verdicts(
+            np.full(ensemble_count, Adherence.STRICT, np.int8),
+            np.zeros((ensemble_count, ensemble_size), np.bool_),
+        )
+    if not ensemble_size:
+        return Verdicts(
+            np.full(ensemble_count, Adherence.FAIL, np.int8), np.zeros((ensemble_count, 0), np.bool_)
+        )
     if settings.policy is Policy.RACK:
-        racks = windows(view.rack[ensembles], write_quorum)
+        racks = quorum_windows(view.rack_codes[ensembles], write_quorum)
         is_broken = count_distinct(racks) < min(write_quorum, settings.min_racks)
-        if settings.enforce_min_racks and view.default_rack >= 0:
-            is_broken |= (racks == view.default_rack).any(axis=2)
+        if settings.enforce_min_racks and view.default_rack_code >= 0:
+            is_broken |= (racks == view.default_rack_code).any(axis=2)
         return Verdicts(
             np.where(is_broken.any(axis=1), Adherence.FAIL, Adherence.STRICT).astype(np.int8), is_broken
         )
-    is_refused = not judges_locations_only and refuses_shape(size, write_quorum, settings)
+    is_refused = not judges_locations_only and refuses_shape(ensemble_size, write_quorum, settings)
     min_zones = min(settings.min_zones, write_quorum) if judges_locations_only else settings.min_zones
     return _judge_by_zone(ensembles, write_quorum, view, replace(settings, min_zones=min_zones), is_refused)
 
@@ -227,12 +237,12 @@ def judge_ensembles(
 def _judge_by_zone(
     ensembles: Numbers, write_quorum: int, view: CodedView, settings: PlacementSettings, is_refused: bool
 ) -> Verdicts:
-    zones = windows(view.zone[ensembles], write_quorum)
+    zones = quorum_windows(view.zone_codes[ensembles], write_quorum)
     zone_counts = count_distinct(zones)
     is_broken = (zone_counts < settings.min_zones) | flag_crowded(
-        zones, windows(view.domain[ensembles], write_quorum)
+        zones, quorum_windows(view.upgrade_domain_codes[ensembles], write_quorum)
     )
-    is_broken |= (view.zone[ensembles] < 0).any(axis=1, keepdims=True) | is_refused
+    is_broken |= (view.zone_codes[ensembles] < 0).any(axis=1, keepdims=True) | is_refused
     is_below_desired = (zone_counts < min(write_quorum, settings.desired_zones)).any(axis=1)
     adherence_grades = np.where(is_below_desired, Adherence.SOFT, Adherence.STRICT)
     return Verdicts(
@@ -240,10 +250,10 @@ def _judge_by_zone(
     )
 
 
-def windows(codes: Numbers, write_quorum: int) -> Numbers:
+def quorum_windows(codes: Numbers, write_quorum: int) -> Numbers:
     """Return all windows (write quorums) of ensembles, with the axes ensemble, position and member.
 
-    >>> windows(np.array([[4, 5, 6]], np.int32), 2).tolist()
+    >>> quorum_windows(np.array([[4, 5, 6]], np.int32), 2).tolist()
     [[[4, 5], [5, 6], [6, 4]]]
     """
     size = codes.shape[1]
@@ -291,7 +301,7 @@ def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
     """
     if write_quorum < 2 or not codes.shape[1]:
         return np.full(codes.shape, -1, np.int32)
-    members = windows(codes, write_quorum)
+    members = quorum_windows(codes, write_quorum)
     first_domain: Numbers = members[..., 0]
     return np.where((members == first_domain[..., None]).all(axis=-1), first_domain, np.int32(-1))
 
@@ -309,13 +319,13 @@ def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_re
     """
     if min_regions < 2 or not codes.shape[1]:
         return np.zeros(codes.shape, np.bool_)
-    members = windows(codes, write_quorum)
+    members = quorum_windows(codes, write_quorum)
     region_copies = (members[..., None] == members[..., None, :]).sum(axis=-1)
     # Each region counts once, at its first member.
     is_earlier_member = np.tril(np.ones((write_quorum, write_quorum), np.bool_), -1)
     is_repeated = ((members[..., None] == members[..., None, :]) & is_earlier_member).any(axis=-1)
-    counts = np.sort(np.where(is_repeated | (members < 0), 0, region_copies), axis=-1)
-    has_ack_quorum: Flags = counts[..., -(min_regions - 1) :].sum(axis=-1) >= ack_quorum
+    copies_by_region = np.sort(np.where(is_repeated | (members < 0), 0, region_copies), axis=-1)
+    has_ack_quorum: Flags = copies_by_region[..., -(min_regions - 1) :].sum(axis=-1) >= ack_quorum
     return has_ack_quorum
 
 

@@ -3,8 +3,8 @@
 The functions compare addresses without DNS. `auditor.model.bookie_alias` gives the rules and their strengths.
 The ledgers on disks are the strongest evidence, for and against. A bookie that got a new id kept its disks.
 These disks have, entry for entry, the ledgers whose metadata still has the old id. A machine that was set up
-anew at an old address has none of these ledgers. If somebody replaced the old id by this machine's id, the
-metadata would send readers to a bookie that never had the ledgers.
+anew at an old address has none of these ledgers. If somebody replaced the old id by this machine's id in the
+metadata, readers would be sent to a bookie that never had the ledgers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BookieFacts:
 
     ``address`` is the bookie-rpc endpoint that the bookie registered, or the id itself if the registration
     has no data. It is None if the bookie is not ``registered``, or registered no bookie-rpc endpoint.
-    ``hosts`` are the hosts of all its endpoints. ``cookie`` is the store's cookie under this id. ``disks``
+    ``hosts`` are the hosts of all its endpoints. ``cookie`` is the store's cookie under this id. ``disk_ids``
     are the ids in the VERSION files of the bookie's directories, one per file.
     """
 
@@ -50,7 +50,7 @@ class BookieFacts:
     address: HostPort | None = None
     hosts: tuple[str, ...] = ()
     cookie: Cookie | None = None
-    disks: tuple[str, ...] = ()
+    disk_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,8 +58,8 @@ class Edge:
     """Two ids that belong to one bookie by one rule; ``one`` sorts before ``other``.
 
     ``joins`` is False if the edge is only a hint. ``against`` is the evidence against the edge, or None. With
-    evidence against it, an edge is at most a hint. ``apart`` is True if the ledgers show two bookies. No
-    number of hints then joins the ids.
+    evidence against it, an edge is at most a hint. ``apart`` is True if the ledgers show that the ids belong
+    to two bookies. Hints then do not join the ids, however many there are.
     """
 
     one: str
@@ -130,24 +130,24 @@ MIN_COMPARED_LEDGERS = 5
 class Contents:
     """Comparison of the ledgers of an absent id with the disks of one live bookie.
 
-    The absent id is neither registered nor found on any disk. All fields but ``whole`` are numbers of
+    The absent id is neither registered nor found on any disk. All fields but ``is_fully_read`` are numbers of
     ledgers:
 
-        due        judged ledgers with entries that the absent id should have
-        shared     ledgers of ``due`` that also have the live bookie in an ensemble
-        together   ledgers of ``shared`` that have both in one ensemble
-        held       ledgers of ``due``, but not of ``shared``, with any entry on the live bookie's disks
-        exact      ledgers whose entries on these disks are exactly those that the absent id should have
+        expected_ledgers        judged ledgers with entries that the absent id should have
+        shared_ledgers          those of them that also have the live bookie in an ensemble
+        same_ensemble_ledgers   shared ledgers that have both ids in one ensemble
+        held_ledgers            expected but not shared ledgers with any entry on the live bookie's disks
+        matching_ledgers        held ledgers with exactly the entries there that the absent id should have
 
-    ``whole`` is True if the live bookie's index was read completely.
+    ``is_fully_read`` is True if the live bookie's index was read completely.
     """
 
-    due: int
-    shared: int = 0
-    together: int = 0
-    held: int = 0
-    exact: int = 0
-    whole: bool = False
+    expected_ledgers: int
+    shared_ledgers: int = 0
+    same_ensemble_ledgers: int = 0
+    held_ledgers: int = 0
+    matching_ledgers: int = 0
+    is_fully_read: bool = False
 
     @property
     def has_most_ledgers(self) -> bool:
@@ -156,26 +156,32 @@ class Contents:
         A few ledgers are not enough. The absent id may be a bookie that received the copies of a dead bookie,
         and is gone now. If the dead bookie comes back, its disks have only some ledgers of the absent id.
 
-        >>> [Contents(due=40, held=count, exact=count).has_most_ledgers for count in (39, 12)]
-        [True, False]
+        >>> Contents(40, held_ledgers=39, matching_ledgers=39).has_most_ledgers
+        True
+        >>> Contents(40, held_ledgers=12, matching_ledgers=12).has_most_ledgers
+        False
         """
-        return self.exact >= MIN_COMPARED_LEDGERS and 2 * self.exact > self.due
+        return (
+            self.matching_ledgers >= MIN_COMPARED_LEDGERS
+            and 2 * self.matching_ledgers > self.expected_ledgers
+        )
 
     @property
     def objection(self) -> str | None:
         """Return the evidence that the two ids belong to two bookies, or None if there is none.
 
-        >>> Contents(due=40, whole=True).objection
+        >>> Contents(expected_ledgers=40, is_fully_read=True).objection
         "the live bookie's disks have none of the 40 ledgers of the absent id alone"
-        >>> Contents(due=40, shared=30, together=30).objection
+        >>> Contents(expected_ledgers=40, shared_ledgers=30, same_ensemble_ledgers=30).objection
         '30 of 40 ledgers have both ids in one ensemble'
         """
-        unshared_count = self.due - self.shared
-        if self.whole and unshared_count and not self.held:
+        unshared_count = self.expected_ledgers - self.shared_ledgers
+        if self.is_fully_read and unshared_count and not self.held_ledgers:
             return f"the live bookie's disks have none of the {unshared_count} ledgers of the absent id alone"
         # A client only writes to running bookies, so both ran at one time.
-        if 2 * self.together > self.due:
-            return f"{self.together} of {self.due} ledgers have both ids in one ensemble"
+        if 2 * self.same_ensemble_ledgers > self.expected_ledgers:
+            shared_count = self.same_ensemble_ledgers
+            return f"{shared_count} of {self.expected_ledgers} ledgers have both ids in one ensemble"
         return None
 
 
@@ -183,34 +189,37 @@ class Contents:
 class ContentComparison:
     """Comparison of the ledgers of all absent ids with the disks of all live bookies.
 
-    ``due`` has the number of judged ledgers that name each absent id. ``pairs`` maps (absent id, live bookie)
-    to their `Contents`. Pairs that have no ledger in common are left out. ``whole`` are the live bookies with
-    a completely read index.
+    ``expected_ledgers`` has the number of judged ledgers that name each absent id. ``contents_by_pair`` maps
+    (absent id, live bookie) to their `Contents`. Pairs that have no ledger in common are left out.
+    ``fully_read_bookies`` are the live bookies with a completely read index.
     """
 
-    due: Mapping[str, int] = field(default_factory=dict)
-    pairs: Mapping[tuple[str, str], Contents] = field(default_factory=dict)
-    whole: Set[str] = frozenset()
+    expected_ledgers: Mapping[str, int] = field(default_factory=dict)
+    contents_by_pair: Mapping[tuple[str, str], Contents] = field(default_factory=dict)
+    fully_read_bookies: Set[str] = frozenset()
 
     def claims_by_ledgers(self) -> AliasClaims:
         """Yield each pair of ids whose ledgers show that they belong to one bookie."""
-        for (absent_id, live_id), pair in self.pairs.items():
+        for (absent_id, live_id), pair in self.contents_by_pair.items():
             if pair.has_most_ledgers:
                 ledgers = (
-                    f"{pair.exact} of the {pair.due} ledgers that {absent_id} should hold, entry for entry"
+                    f"{pair.matching_ledgers} of the {pair.expected_ledgers} ledgers that {absent_id} should "
+                    "hold, entry for entry"
                 )
                 yield absent_id, live_id, Rule.SAME_LEDGERS, f"the disks of {live_id} hold {ledgers}"
 
     def objection(self, first_id: str, second_id: str) -> str | None:
         """Return the evidence that two ids, in any order, belong to two bookies; None if there is none.
 
-        >>> ContentComparison({"old": 40}, whole={"new"}).objection("new", "old")
+        >>> ContentComparison({"old": 40}, fully_read_bookies={"new"}).objection("new", "old")
         "the live bookie's disks have none of the 40 ledgers of the absent id alone"
         """
         for absent_id, live_id in ((first_id, second_id), (second_id, first_id)):
-            if absent_id in self.due:
-                no_contents = Contents(self.due[absent_id], whole=live_id in self.whole)
-                return self.pairs.get((absent_id, live_id), no_contents).objection
+            if absent_id in self.expected_ledgers:
+                no_contents = Contents(
+                    self.expected_ledgers[absent_id], is_fully_read=live_id in self.fully_read_bookies
+                )
+                return self.contents_by_pair.get((absent_id, live_id), no_contents).objection
         return None
 
 

@@ -1,7 +1,7 @@
 """Names of the stages of an audit, which ``--stop-after`` takes and progress shows.
 
-`auditor.audit.audit_stages` declares what each stage does. The names stand here, because the command line
-lists them and must not load the audit for its help.
+`auditor.audit.audit_stages` declares what each stage does. The names are in a module of their own, because
+the help of the command line lists them and must not load the modules of the audit.
 """
 
 from enum import StrEnum

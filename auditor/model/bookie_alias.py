@@ -93,7 +93,7 @@ _NO_COMPARISON = ContentComparison()
 def alias_edges(
     ids: Mapping[str, BookieFacts], ledgers: ContentComparison = _NO_COMPARISON
 ) -> tuple[Edge, ...]:
-    """Return the pairs of ids that belong to one bookie by some rule, ascending; one edge per pair and rule.
+    """Return the pairs of ids that may belong to one bookie, ascending; one edge for each pair and rule.
 
     The time and the number of edges grow with the number of ids, and with the number of pairs that share
     ledgers. They do not grow with the square of the number of ids.
@@ -216,13 +216,13 @@ def _pair_by_cookie(ids: Mapping[str, BookieFacts]) -> AliasClaims:
 def _pair_by_disks(ids: Mapping[str, BookieFacts]) -> AliasClaims:
     ids_by_disk: dict[str, list[str]] = defaultdict(list)
     for id, facts in ids.items():
-        for name in set(facts.disks):
+        for name in set(facts.disk_ids):
             ids_by_disk[name].append(id)
     for name, ids_of_disk in ids_by_disk.items():
         id = ids_of_disk[0]
         if len(ids_of_disk) > 1 or id == name or name not in ids:
             continue
-        if set(ids[id].disks) == {name} and not ids[name].disks:
+        if set(ids[id].disk_ids) == {name} and not ids[name].disk_ids:
             yield id, name, Rule.DISKS_NAME, f"every VERSION at the path of {id} has the id {name}"
 
 

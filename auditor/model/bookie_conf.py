@@ -58,7 +58,7 @@ class ConfiguredBookie:
 def configured_bookie(properties: Mapping[str, str]) -> ConfiguredBookie | None:
     """Return the bookie that a configuration file describes; None if the file does not name its directories.
 
-    Without the keys of its directories a server uses temporary ones, which no cookie of a real bookie names.
+    If the file does not name them, a server uses temporary directories, which no cookie of a real bookie has.
 
     >>> lists = {"journalDirectory": "/j", "ledgerDirectories": "/l0, /l1"}
     >>> found = configured_bookie({**lists, "advertisedAddress": "bk1"})

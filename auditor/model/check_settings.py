@@ -23,7 +23,7 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class StricterSide(StrEnum):
-    """Side of the default on which a check with a constant finds at least as many dangers."""
+    """Side of the default (lower or higher) on which a value makes a check at least as careful."""
 
     ANY = "any"  # no hold depends on it
     LOWER = "lower"
@@ -36,8 +36,8 @@ class Constant:
     """Description of a constant, without its default.
 
     ``stricter_side`` gives the values with which a check finds no fewer dangers than with the default. With
-    any other value, the check may miss a hold (a reason to forbid an action). The gate then refuses each
-    action that such a hold could forbid.
+    any other value, the check may not find a danger that must forbid an action. The gate, which permits or
+    refuses actions, then refuses each action that this check could forbid.
     """
 
     unit: str
@@ -58,7 +58,7 @@ class CheckConstant(TypedDict):
 
 
 class ChecksChosen(TypedDict):
-    """Checks that were left out, checks whose holds may be missing, and the constants of all checks."""
+    """Checks that were left out, checks that may miss a danger, and the constants of all checks."""
 
     not_run: Annotated[
         list[CheckId], about("checks that were left out, so that nothing is known about their subjects")
@@ -204,7 +204,7 @@ class CheckSettings:
     content_margin: Annotated[
         int,
         Constant(
-            "ledgers of another bookie for each of its own",
+            "ledgers of another bookie for each ledger of the bookie",
             "Replaced members of ensembles leave a few ledgers that fit another bookie.",
             1,
             1_000_000,
@@ -313,7 +313,7 @@ def default_value(name: str) -> int:
 
 
 def suggestion(name: str, names: Collection[str]) -> str:
-    """Return a text with the name that was probably meant, or with all names.
+    """Return a text with the name that is most like an unknown name, or with all names if none is like it.
 
     >>> suggestion("open_day", ["open_days", "stuck_hours"]), suggestion("x", ["open_days", "stuck_hours"])
     ('did you mean open_days?', 'there are open_days, stuck_hours')

@@ -137,7 +137,7 @@ class CollectorSettings:
 
 
 def _parse_value(key: str, text: str, value_type: type) -> Any:
-    """Parse a setting's value. The server refuses the same texts, but also accepts hexadecimal numbers.
+    """Parse a setting's value, as the server does; but refuse hexadecimal numbers, which the server accepts.
 
     Raises:
         ValueError: the text is no number or switch.

@@ -5,9 +5,9 @@ from this file at its first start, and whenever it adds directories. It writes t
 directories, and then to the store. The configuration is therefore taken from these sources, in this order:
 
     versions   the majority of the VERSION files in the bookie's directories that carry its own id. They come
-               before the store for three reasons. Tools of an operator change the store alone. A disk from
-               another bookie brings only one wrong VERSION. A bookie that stops between its directories and
-               the store has already written its new lists to the directories.
+               before the store for three reasons. (1) An operator's tools change the store alone. (2) A disk
+               from another bookie brings only one wrong VERSION. (3) A bookie that stops after it wrote to
+               its directories, but before it wrote to the store, has its new lists in the directories.
     store      the store's cookie, if no VERSION in the bookie's directories carries its id.
     others     the majority of the VERSION files that carry other ids, if the store has no cookie. A bookie
                that was given a new id kept its directories.

@@ -56,7 +56,7 @@ GATE_CAUSES = (
 )  # fmt: skip
 """Causes that the gate reports (`auditor.actions.gate`); with any of them, no command is shown."""
 
-UNSURE = (
+UNSURE_CAUSES = (
     Cause.DOUBT,
     Cause.NO_HOLDS,
     Cause.DATA_TOO_OLD,
@@ -132,11 +132,12 @@ class Blocker:
 class Work:
     """Work of a decommissioning, over the ledgers that would move.
 
-    ``needed`` counts the copies that striping needs, ``copied`` the copies that the server writes. ``read``
-    counts the entries that the server reads to write these copies. Bytes are payload of entries in ledgers of
-    known length; ``unsized`` counts copies in other ledgers. ``open_ends`` are ledgers that the worker fences
-    and closes; their last entries are not included. ``renamed`` ledgers name these bookies but have no entry
-    on them, so the command does not wait for them. ``renamed_stuck`` counts those for which no spare exists.
+    ``needed`` counts the copies that striping requires, ``copied`` the copies that the server writes.
+    ``read`` counts the entries that the server reads to write these copies. Bytes are payload of entries in
+    ledgers of known length; ``unsized`` counts copies in other ledgers. ``open_ends`` counts ledgers that the
+    worker fences and closes; their last entries are not included. ``renamed`` counts ledgers that name these
+    bookies but have no entry on them, so that the command does not wait for these ledgers. ``renamed_stuck``
+    counts those of them for which no replacement bookie exists.
     """
 
     ledgers: int = 0

@@ -9,8 +9,8 @@ class BookieExposure:
 
     ``last_known`` counts ledgers with an entry whose copies on other bookies are all missing. ``last_served``
     counts ledgers with an entry that no other registered bookie has. The ``possible`` fields also count
-    ledgers for which this is not certain. The ``degraded`` fields count the possible ledgers that were
-    written to several bookies, so that other copies are gone or out of reach. ``open_ledgers`` counts open
+    ledgers for which this is not certain. The ``degraded`` fields count those of the possible ledgers that
+    were written to several bookies: their other copies are gone or out of reach. ``open_ledgers`` counts open
     ledgers with this bookie in their last segment.
     """
 

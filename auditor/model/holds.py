@@ -1,8 +1,9 @@
 """Kinds of action, and holds. A hold forbids actions on an object, for a reason, until a condition is met.
 
-A check declares its holds beside its severity (`HoldRule`). A run stores them as rows of the table ``holds``
-(`auditor.tables.holds`), together with holds that come from facts (`FactReason`). `auditor.actions.gate`
-refuses every action that a hold forbids. docs/safety.md lists the kinds and their conditions.
+A check declares the holds of its findings (`HoldRule`). A run stores its holds as rows of the table ``holds``
+(`auditor.tables.holds`). Some of them come from facts instead of findings (`FactReason`).
+`auditor.actions.gate` refuses every action that a hold forbids. docs/safety.md lists the kinds and their
+conditions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Refused starts of bookies with index directories apart from the ledger directories.
+"""Refused starts of bookies with index directories apart from the ledger directories, by release:
 
     4.14, 4.15      a bookie writes VERSION to these directories, but its cookie does not name them;
                     DbLedgerStorage ignores them
@@ -35,7 +35,7 @@ def unnamed_index_refusal(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
     False
     """
     way_out = (
-        "without indexDirectories it starts: DbLedgerStorage before 4.16 keeps no index there"
+        "without indexDirectories the bookie starts: DbLedgerStorage before 4.16 keeps no index there"
         if in_rocksdb
         else (
             "write the bookie's index directories as indexDirs, with layout 5, into all its VERSION files "

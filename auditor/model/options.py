@@ -20,7 +20,7 @@ CLUSTERS = "clusters"
 """Name of the table with clusters in a file of options (`auditor.cli.defaults`)."""
 
 LAST = "last"
-"""Value of ``--since`` for the cluster's newest run with complete tables in the parent directory."""
+"""Value of ``--since`` for the cluster's newest run with complete tables next to the new run's directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class AuditOptions:
         Option(
             "An earlier run of this cluster, or the word last: the newest run in the parent directory of "
             "this run. Data that has not changed since then is taken from that run. The findings are the "
-            "same as without it.",
+            "same as without the option.",
             value="RUN",
         ),
     ] = None
@@ -234,8 +234,8 @@ class AuditOptions:
     digest_percent: Annotated[
         float,
         Option(
-            "With deep: the percentage of the other entries that is read completely, the same ones on"
-            " every bookie.",
+            "With deep: the percentage of all later entries that is read completely, the same ones on every "
+            "bookie.",
             0,
             100,
         ),
@@ -258,8 +258,8 @@ class AuditOptions:
     racks: Annotated[
         str | None,
         Option(
-            "A file of the locations of bookies. It has two columns, bookie (or host) and location; or it is "
-            "TOML, or Pulsar's JSON, by its ending. Without it Pulsar's /bookies next to BookKeeper's root "
+            "A file of the locations of bookies: TOML, Pulsar's JSON, or two columns, bookie (or host) and "
+            "location. Its ending tells the format. Without it Pulsar's /bookies next to BookKeeper's root "
             "is read.",
             value="FILE",
         ),

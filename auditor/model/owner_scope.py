@@ -45,7 +45,9 @@ are therefore normal.
 """
 
 DROPPED_MEMORY_MS = 7 * 24 * 60 * 60 * 1000
-"""Time for which a ledger that lost its owner counts, in ms. An operator has a week to notice the ledger."""
+"""Time for which `MAX_DROPPED_SHARE` counts a ledger that lost its owner, in ms.
+
+An operator has this week to notice the ledger."""
 
 ROLLOVER_MS = 240 * 60 * 1000
 """Longest time from one ledger of a topic to the next in Pulsar, in ms.
@@ -90,7 +92,7 @@ class OwnerCounts:
 def owner_store_rows(
     counts: OwnerCounts, stores: Sequence[str], declared: Sequence[str], as_of: Mapping[str, int | None]
 ) -> list[dict[str, Any]]:
-    """Return rows of `OWNER_STORES`: stores that were read, are declared, or listed ledgers before.
+    """Return one row of `OWNER_STORES` for each store that was read, is declared, or listed ledgers before.
 
     Args:
         counts: the counts of the run.

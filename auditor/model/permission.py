@@ -1,6 +1,6 @@
-"""Answers of the gate: an action is permitted, or refused with a reason.
+"""Answers of the gate, which decides on each action: permitted, or refused with a reason.
 
-The gate itself is `auditor.actions.gate`. The answers are in this module because other models need them, such
+The gate itself is `auditor.actions.gate`. The answers are in this module because other models use them, such
 as the steps that free space.
 """
 
@@ -74,8 +74,8 @@ class Allowed:
 class Refused:
     """An action that must not be taken, with the holds that forbid it, the most important first.
 
-    ``why`` is the reason if it is not a hold. ``unfit`` is set if the run permits no action of this kind,
-    whatever its holds are.
+    ``why`` is the reason if it is not a hold. ``unfit`` is set if the run permits no action of this
+    kind, whatever its holds are.
     """
 
     kind: ActionKind

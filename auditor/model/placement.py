@@ -100,8 +100,8 @@ class PlacementSettings:
     """A placement policy with the settings of its server class; the defaults are the server's.
 
     The ``min_`` and ``desired_`` fields are numbers of racks, zones and regions per write quorum.
-    ``regions_to_write`` is empty if the key is not set. ``isolation_groups`` is None if ledgers are not
-    restricted to groups. An empty tuple restricts them to bookies in no group, under Pulsar's policy.
+    ``regions_to_write`` is empty if reppRegionsToWrite is not set. ``isolation_groups`` is None if ledgers
+    are not restricted to groups. An empty tuple restricts them to bookies in no group, under Pulsar's policy.
     ``origin`` is the option or file that named the settings, or empty.
 
     >>> PlacementSettings(Policy.RACK).min_racks
@@ -323,7 +323,7 @@ class Locations:
 
 
 class PlacementFacts(TypedDict):
-    """Placement policy by which a run was judged, locations of its bookies, and the origin of both.
+    """Placement policy by which a run judged ensembles, numbers of located bookies, and the origin of both.
 
     ``settings`` are the fields of `PlacementSettings`, without policy and origin. ``mapping_origin`` is None
     if there is no mapping. ``located`` and ``unlocated`` count bookies with and without a location.

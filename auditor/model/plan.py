@@ -111,7 +111,7 @@ class PlannedLedger:
 
 @dataclass(frozen=True, slots=True)
 class PlanFinding:
-    """Findings of one id that belong to a step or a refusal: their number and the first fingerprints."""
+    """Findings of one check that belong to a step or a refusal: their number, and the first fingerprints."""
 
     id: str
     count: Count

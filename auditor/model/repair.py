@@ -1,9 +1,9 @@
 """State of AutoRecovery, and ledgers that can be read, from one scan of the metadata.
 
-AutoRecovery leaves three traces in the store. Each of its processes has an ephemeral vote, and the lowest
-vote is the auditor's. The auditor writes a mark for each ledger that lacks a copy. A worker locks a ledger
-while it copies it. Workers do not register themselves, but each process with a vote also runs a worker
-(``AutoRecoveryMain``).
+AutoRecovery leaves three traces in the store. (1) Each of its processes has an ephemeral vote, and the lowest
+vote is the auditor's. (2) The auditor writes a mark for each ledger that lacks a copy. (3) A worker locks a
+ledger while the worker copies entries of the ledger. Workers do not register themselves, but each process
+with a vote also runs a worker (``AutoRecoveryMain``).
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class RepairFacts(TypedDict):
     locked: Annotated[Count, about("number of ledgers that a worker has locked")]
     depending: Annotated[Count, about("number of ledgers that need a bookie that is down")]
     waiting: Annotated[Count, about("number of ledgers that are marked, or that need a bookie that is down")]
-    smallest_ensemble: Annotated[Count, about("of open or recent ledgers; 0: not known")]
-    largest_ensemble: Annotated[Count, about("of open or recent ledgers; 0: not known")]
+    smallest_ensemble: Annotated[Count, about("smallest ensemble of open or recent ledgers; 0: not known")]
+    largest_ensemble: Annotated[Count, about("largest ensemble of open or recent ledgers; 0: not known")]
     unavailable: Annotated[
         Count, about("number of ledgers with an entry that no registered bookie of its ensemble can serve")
     ]

@@ -46,10 +46,7 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Vacancy:
-    """A position of an ensemble whose bookie must be replaced.
-
-    ``excluded`` are bookies that the caller has already chosen, or does not accept.
-    """
+    """A position of an ensemble to fill; ``excluded`` bookies are already chosen, or are not accepted."""
 
     ensemble: Sequence[str]
     position: int
@@ -81,7 +78,7 @@ def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings
             that the server remembers, or the default.
         settings: the placement policy.
     """
-    spares = view.known - vacancy.excluded - {*vacancy.ensemble}
+    spares = view.choosable_bookies - vacancy.excluded - {*vacancy.ensemble}
     match settings.policy:
         case Policy.RACK:
             return _fill_by_rack(vacancy, view, settings, spares)
@@ -177,7 +174,8 @@ def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings)
     if min_regions <= 1:
         return lambda region: True
     # The server has another name here for the region of bookies without a location, and never counts it.
-    regions = {*settings.regions_to_write, *(_region(view.paths[name]) for name in view.known)} - {_NO_REGION}
+    choosable_regions = {_region(view.paths[name]) for name in view.choosable_bookies}
+    regions = {*settings.regions_to_write, *choosable_regions} - {_NO_REGION}
     size, write_quorum = len(vacancy.ensemble), vacancy.write_quorum
     window_regions: list[Counter[str]] = [Counter() for _ in range(1 if size == write_quorum else size)]
 
@@ -194,7 +192,7 @@ def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings)
         return True
 
     for place, member in enumerate(vacancy.other_members):
-        region = _region(view.paths[member]) if member in view.known else view.paths[member]
+        region = _region(view.paths[member]) if member in view.choosable_bookies else view.paths[member]
         if not keeps_durable(region, place):
             return lambda region: True
         for window in windows_of(place):

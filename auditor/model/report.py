@@ -165,7 +165,7 @@ class Report:
         coverage, accepted_gaps = self.coverage, self.run.accepted
         return (
             not self.run.gaps
-            and not self.run.not_run
+            and not self.run.checks_not_run
             and bool(self.run.bookie_sources)
             and coverage.ledgers.undecided <= accepted_gaps["ledgers"]
             and coverage.replicas.expected - coverage.replicas.decided <= accepted_gaps["replicas"]
@@ -277,7 +277,7 @@ def _require_known_words(value: Mapping[str, Any]) -> None:
 
 
 def _require_run_keys(run: Mapping[str, Any]) -> None:
-    """Raise an error if a report has fewer run facts than this version: a comparison would mislead."""
+    """Raise an error if a report lacks run facts of this version, because comparing with it would mislead."""
     missing_keys = [f"run.{key}" for key in RunFacts.__annotations__ if key not in run]
     missing_keys += [
         f"run.tally.{key}"
@@ -297,7 +297,7 @@ def found_at_least(tallies: list[Tally], severity: Severity) -> bool:
 
 
 def _is_complete(run: RunFacts, coverage: Coverage) -> bool:
-    return coverage.complete and not run.gaps and not run.not_run and bool(run.bookie_sources)
+    return coverage.complete and not run.gaps and not run.checks_not_run and bool(run.bookie_sources)
 
 
 def is_unaccepted_loss(tally: Tally) -> bool:

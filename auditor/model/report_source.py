@@ -180,16 +180,16 @@ class BookieFigure:
     orphans: int = 0
 
     @property
-    def whole(self) -> int:
+    def whole_replicas(self) -> int:
         """Number of replicas that have every entry.
 
-        >>> BookieFigure("bk-a:3181", replicas=10, missing=1, unknown=2).whole
+        >>> BookieFigure("bk-a:3181", replicas=10, missing=1, unknown=2).whole_replicas
         7
         """
         return max(self.replicas - self.missing - self.unknown, 0)
 
     @property
-    def too_much(self) -> int:
+    def unexpected_ledgers(self) -> int:
         """Number of ledgers with entries that the bookie should not hold."""
         return self.surplus + self.orphans
 
@@ -200,7 +200,7 @@ class BookieFigure:
         >>> BookieFigure("bk-a:3181", replicas=10, missing=1, unknown=2).availability
         0.7
         """
-        return self.whole / self.replicas if self.replicas else None
+        return self.whole_replicas / self.replicas if self.replicas else None
 
 
 @dataclass(frozen=True, slots=True)

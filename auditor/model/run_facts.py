@@ -27,22 +27,22 @@ class RemarkKind(StrEnum):
     """Subject of a remark, in order of importance."""
 
     NEAR_LOSS = "near-loss"
-    ONE_REACHABLE = "one-reachable"  # copies: other members are down
+    ONE_REACHABLE_COPY = "one-reachable"  # copies: other members are down
     NOT_COMPARED = "not-compared"  # with an earlier run, which was there
     NOT_ACCEPTED = "not-accepted"  # by a suppressions file that names it
     END_UNKNOWN = "end-unknown"  # of a dump
-    SAVED_FILE = "saved-file"  # a snapshot or log that is damaged, cut, or alone
+    SAVED_FILE_FAULT = "saved-file"  # a snapshot or log that is damaged, cut, or alone
     LAYOUT_ASSUMED = "layout-assumed"
     COLLECTION_UNUSED = "collection-unused"
     JOURNAL_INCOMPLETE = "journal-incomplete"
-    WITNESS_BOUND = "witness-bound"
-    WITNESS_SILENT = "witness-silent"
+    ENTRY_READ_LIMIT = "witness-bound"
+    ENTRY_READS_UNANSWERED = "witness-silent"
     OWNERS_UNREAD = "owners-unread"
     LOCATIONS_UNREAD = "locations-unread"
     SPACE_UNREAD = "space-unread"
     COLLECTOR_DEFAULTS = "collector-defaults"
     EARLIER_VERSION = "earlier-version"  # its kind is not known
-    SAVED = "saved"
+    SAVED_METADATA = "saved"
     STORE_LIMIT = "store-limit"  # what its kind of store does not keep
     SCAN_RESTARTED = "scan-restarted"
     SECOND_SCAN_WHOLE = "second-scan-whole"
@@ -58,7 +58,7 @@ class RemarkKind(StrEnum):
     REUSE = "reuse"
 
     @property
-    def acts(self) -> bool:
+    def asks_for_action(self) -> bool:
         """Whether the remark asks its reader for an action.
 
         That is so if findings are less certain, or may be incomplete, for a reason that somebody can remove.
@@ -69,16 +69,16 @@ class RemarkKind(StrEnum):
 _ACTIONABLE = frozenset(
     {
         RemarkKind.NEAR_LOSS,
-        RemarkKind.ONE_REACHABLE,
+        RemarkKind.ONE_REACHABLE_COPY,
         RemarkKind.NOT_COMPARED,
         RemarkKind.NOT_ACCEPTED,
         RemarkKind.END_UNKNOWN,
-        RemarkKind.SAVED_FILE,
+        RemarkKind.SAVED_FILE_FAULT,
         RemarkKind.LAYOUT_ASSUMED,
         RemarkKind.COLLECTION_UNUSED,
         RemarkKind.JOURNAL_INCOMPLETE,
-        RemarkKind.WITNESS_BOUND,
-        RemarkKind.WITNESS_SILENT,
+        RemarkKind.ENTRY_READ_LIMIT,
+        RemarkKind.ENTRY_READS_UNANSWERED,
         RemarkKind.OWNERS_UNREAD,
         RemarkKind.LOCATIONS_UNREAD,
         RemarkKind.SPACE_UNREAD,
@@ -104,7 +104,7 @@ def remark(kind: RemarkKind, text: str, *details: str) -> Remark:
 def remark_with_reason(kind: RemarkKind, sentence: str) -> Remark:
     """Make a remark from a sentence that ends with a colon and its reason.
 
-    >>> remark_with_reason(RemarkKind.SAVED_FILE, "snapshot.7 was passed over: cut off")
+    >>> remark_with_reason(RemarkKind.SAVED_FILE_FAULT, "snapshot.7 was passed over: cut off")
     {'kind': 'saved-file', 'text': 'snapshot.7 was passed over', 'details': ['cut off']}
     """
     text, _, reason = sentence.partition(": ")
@@ -154,7 +154,7 @@ class Step(TypedDict):
     urgency: UrgencyWord
     severity: Annotated[SeverityWord, about("the worst of these findings")]
     count: Count
-    unsure: Annotated[Count, about("unconfirmed ones of these findings")]
+    unsure: Annotated[Count, about("number of these findings that are not confirmed")]
     action: Annotated[str | None, about("the instruction, in a few words; null: nothing is urgent")]
     bookie_id: str | None
     scope_id: str | None
@@ -202,7 +202,7 @@ class Impact(TypedDict):
 
     severity: SeverityWord
     ledgers: Count
-    bytes: Annotated[Count, about("lengths in the metadata, for one copy")]
+    bytes: Annotated[Count, about("bytes of one copy of these ledgers, by the lengths in their metadata")]
 
 
 class Changes(TypedDict):
@@ -212,7 +212,7 @@ class Changes(TypedDict):
     again, and so do not count as fixed.
     """
 
-    previous: Annotated[str, about("the name of that run's directory")]
+    previous: Annotated[str, about("the name of the directory of the run before")]
     finished: Time
     new: Count
     fixed: Count
@@ -223,11 +223,9 @@ class Changes(TypedDict):
 
 
 class Suppression(TypedDict):
-    """An entry of the suppressions file; ``until`` is an ISO date.
+    """An entry of the suppressions file, and the number of findings that it suppresses (``count``).
 
-    ``count`` is the number of suppressed findings.
-
-    A finding that several entries name counts for the first entry. ``expired`` entries suppress nothing.
+    A finding that several entries name counts for the first of them. ``expired`` entries suppress nothing.
     """
 
     reason: str
@@ -283,11 +281,11 @@ class InDoubt(TypedDict):
 
 
 class BookiesListed(TypedDict):
-    """Unread cookies and registrations: those below the path ``hidden``, and those of ``unclear`` bookies."""
+    """Cookies and registrations that were not read: all below the path ``hidden``, or of single bookies."""
 
     hidden: Annotated[
         str | None,
-        about("unread path that may have any bookie's cookie or registration, and why"),
+        about("path that could not be read, and why; it may have the cookie or registration of any bookie"),
     ]
     unclear: Annotated[list[str], about("bookies whose cookie or registration could not be read")]
 
@@ -300,9 +298,9 @@ class RunFacts:
     metadata that could not be listed or read, a bounded sample; a run with gaps is not complete. ``remarks``
     are sentences for the reader. ``operations`` counts the requests to the sources, which are all reads.
     ``finished`` is the time when the findings were complete. ``impact`` has one entry for each severity with
-    findings about ledgers, the worst first. ``witness_asked`` is True if the store is live and ``--witness``
-    allows it. `auditor.reports.blind_spots` makes ``blind`` from the other facts. The facts after ``reused``
-    are also None if an earlier version wrote the run.
+    findings about ledgers, the worst first. ``witness_asked`` is True if the run could ask bookies for
+    entries: the store is live, and ``--witness`` allows it. `auditor.reports.blind_spots` makes ``blind``
+    from the other facts. The facts after ``reused`` are also None if an earlier version wrote the run.
     """
 
     version: str
@@ -317,12 +315,12 @@ class RunFacts:
     offload_listing: Annotated[bool, about("whether a listing of offloaded objects was read")]
     operations: dict[str, Count]
     gaps: list[str]
-    in_doubt: Annotated[InDoubt | None, about("ids of ledgers that may exist unseen; null: none")]
+    in_doubt: Annotated[InDoubt | None, about("ids of ledgers that may exist unseen; null: no such ids")]
     resumed: Annotated[int | None, about("time of the oldest table that an interrupted run had left, ms")]
     remarks: list[Remark]
     tally: list[Tally]
     impact: Annotated[list[Impact], about("ledgers with findings, by severity")]
-    changes: Annotated[Changes | None, about("null: no earlier run to compare with")]
+    changes: Annotated[Changes | None, about("changes since the run before; null: there is no such run")]
     suppressions: Annotated[list[Suppression], about("entries of the suppressions file, in order")]
     accepted: Annotated[AcceptedGaps, about("unchecked parts that suppressions accept")]
     reused: Annotated[Reuse | None, about("data taken from an earlier run (--since); null: all was read")]
@@ -334,7 +332,7 @@ class RunFacts:
     bookies_listed: Annotated[BookiesListed | None, about("unread cookies and registrations")] = None
     directories_read: Annotated[
         Count | None,
-        about("bookies' directories that were found; 0: none, or bookies were only asked"),
+        about("number of bookies' directories that were found; 0 also if no directories were given"),
     ] = None
     witness_asked: Annotated[bool | None, about("whether the run could ask bookies for entries")] = None
     blind: Annotated[
@@ -342,11 +340,9 @@ class RunFacts:
     ] = None
     placement: Annotated[
         PlacementFacts | None,
-        about("policy and locations of bookies; null: neither a mapping nor a policy"),
+        about("placement policy and locations of bookies; null: neither was given"),
     ] = None
-    steps: Annotated[
-        list[Step] | None, about("instructions in order; the first action is urgent; null: not known")
-    ] = None
+    steps: Annotated[list[Step] | None, about("instructions, the most urgent first; null: not known")] = None
     causes: Annotated[
         list[FindingCause] | None, about("causes of several findings, the most urgent first; null: not known")
     ] = None
@@ -358,7 +354,8 @@ class RunFacts:
         list[ForbiddenAction] | None, about("actions that findings ask for but holds forbid; null: not known")
     ] = None
     repair: Annotated[
-        RepairFacts | None, about("AutoRecovery, waiting and readable ledgers; null: not known")
+        RepairFacts | None,
+        about("state of AutoRecovery, and ledgers that wait or can be read; null: not known"),
     ] = None
     checks: Annotated[
         ChecksChosen | None,
@@ -366,12 +363,12 @@ class RunFacts:
     ] = None
 
     @property
-    def not_run(self) -> tuple[str, ...]:
+    def checks_not_run(self) -> tuple[str, ...]:
         """Ids of the checks that were left out."""
         return tuple(self.checks["not_run"]) if self.checks is not None else ()
 
     @property
-    def unheld(self) -> tuple[str, ...]:
+    def checks_with_missing_holds(self) -> tuple[str, ...]:
         """Ids of the checks that may have placed too few holds."""
         return tuple(self.checks["unheld"]) if self.checks is not None else ()
 
@@ -380,7 +377,7 @@ MANIFEST = "manifest.json"
 """Name of the file with a run's options, and the data to resume it or to compare with it."""
 REPORT = "report.json"
 """Name of the report; it is written last, so that a run with a report is complete."""
-WHOLE = "_SUCCESS"
+DONE_FILE = "_SUCCESS"
 """Spark's file that marks a complete table; tables that Spark did not write have it too."""
 
 

@@ -29,10 +29,10 @@ class Amount:
 class Outcome:
     """Result of a failure: each entry counts in its worst state, each ledger in that of its worst entry.
 
-    ``lost`` entries have no copy left, ``below_ack`` fewer copies than the ack quorum, ``below_write`` fewer
-    than the write quorum. ``unrecoverable`` counts ledgers that are not closed and that recovery could not
-    close: in a window of the last ensemble, at least an ack quorum of bookies does not answer. Such a ledger
-    cannot be opened, not even for its earlier segments.
+    ``lost`` entries have no copy left. ``below_ack`` entries have fewer copies than the ack quorum,
+    ``below_write`` entries have fewer than the write quorum. ``unrecoverable`` counts ledgers that are not
+    closed and that recovery could not close: in a write quorum of the last ensemble, at least an ack quorum
+    of bookies does not answer. Such a ledger cannot be opened, not even for its earlier segments.
     """
 
     lost: Amount = Amount()
@@ -253,7 +253,7 @@ class OwnerLoss:
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """Facts that a simulation does not know.
+    """Numbers of facts that a simulation does not know.
 
     ``ledgers`` is the number of all ledgers, ``undecided`` the number of those with metadata that cannot be
     judged. ``gaps`` counts parts of the metadata that were not read. ``in_doubt`` are ids of ledgers that may

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 DATA_AS_OF = "data_as_of"
-"""Key, in a run's manifest.json, of the result of `oldest_as_of`; readers of the key open no table."""
+"""Key of the time of the oldest data in a run's manifest.json; with it, no table is read for this time."""
 
 MAX_CLOCK_AHEAD_MS = 5 * 60_000
 """Longest time by which data may be ahead of this machine's clock, in ms; newer data has no known age."""

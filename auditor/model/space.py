@@ -10,7 +10,7 @@ from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed
 from auditor.model.states import SpaceClass
 
-FULL = 0.95
+FULL_DISK_SHARE = 0.95
 """Used share of a disk at which a bookie takes no more writes: the default of diskUsageThreshold."""
 
 
@@ -38,7 +38,7 @@ DISK_BYTES = (
 class FileSystem:
     """Capacity and free space of one file system of a bookie, in bytes.
 
-    A collector or an audit saw them at the time ``seen``, in ms.
+    ``bkaudit collect`` or an audit measured them at the time ``seen``, in ms.
 
     >>> FileSystem(1, 100, 4, 0).used
     0.96
@@ -102,15 +102,15 @@ class DiskTotal:
 SpaceBy = Literal["bookie", "ledger", "application", "age"]
 SPACE_BY: tuple[SpaceBy, ...] = get_args(SpaceBy)
 
-NO_BOOKIE = "(nobody's)"
+NO_BOOKIE_NAME = "(nobody's)"
 """Name for directories that belong to no bookie of the cluster."""
-NO_LEDGER = "(no ledger)"
+NO_LEDGER_NAME = "(no ledger)"
 """Name, in place of a ledger, for bytes of no ledger: headers, ledgers maps, padding and ends of logs."""
-NOT_LISTED = "(not listed)"
+UNLISTED_LEDGERS_NAME = "(not listed)"
 """Name for all ledgers that the metadata does not list."""
-NO_APPLICATION = "(names none)"
+NO_APPLICATION_NAME = "(names none)"
 """Name for ledgers without an application in their custom metadata, or with unreadable metadata."""
-OTHER_NAMES = "(further names)"
+OTHER_APPLICATIONS_NAME = "(further names)"
 """Name for the applications that are not counted one by one, because there are too many."""
 
 

@@ -34,7 +34,7 @@ IO_EXCEPTION = "java.io.IOException"
 class Fault(StrEnum):
     """Reason why a start is refused."""
 
-    OLD_DATA = "old-data"  # a directory keeps data of before layout 3
+    OLD_DATA = "old-data"  # a directory has data older than layout 3
     STORE_UNREADABLE = "store-unreadable"
     STORE_DIFFERS = "store-differs"
     STORE_INSTANCE = "store-instance"
@@ -136,7 +136,7 @@ def refusal_without_unread(
     """Return a refusal that does not depend on the directories that could not be read; None if there is none.
 
     The function decides twice: as if all unread directories had the expected cookie, and as if all were new.
-    With any other content, a start is refused too if it is refused in both cases.
+    If both decisions refuse the start, it is refused with any other content of these directories too.
 
     Args:
         expected: the cookie that the bookie expects.
@@ -161,7 +161,7 @@ def old_data_refusal(directories: Sequence[BookieDirectory]) -> Refusal | None:
     """Return the refusal for data older than layout 3, or None; all servers check for it first."""
     for directory in directories:
         if isinstance(directory.version, MissingVersion) and directory.version.old_data:
-            reason = f"{directory.path} keeps data of before layout 3: upgrade needed"
+            reason = f"{directory.path} has data older than layout 3: upgrade this data first"
             return Refusal(IO_EXCEPTION, Fault.OLD_DATA, reason, (directory.path,))
     return None
 
@@ -336,7 +336,7 @@ def _cookie_refusal(
 
 def _new_bookie_refusal(bookie_id: str, missing_directories: Sequence[BookieDirectory]) -> Refusal | None:
     if not missing_directories:
-        reason = "its directories have a VERSION, and the store has no cookie of it"
+        reason = "the bookie's directories have a VERSION, and the store has no cookie of the bookie"
         return Refusal(INVALID_COOKIE, Fault.NOT_IN_STORE, reason, stored_id=bookie_id)
     # Like the server, do not look into directories that already have a VERSION.
     if non_empty_paths := _find_non_empty(missing_directories):

@@ -124,7 +124,7 @@ VANISHED = "it was listed, but it no longer existed when it was read"
 
 
 class UnknownCopy(StoredWord):
-    """Reason why a bookie's copy of an entry is unknown: ``why`` in column ``unknown`` of judged."""
+    """Reason why a bookie's copy of an entry is unknown: ``why`` in column ``unknown`` of table judged."""
 
     UNREAD = "unread"  # the bookie was not read completely
     UNREADABLE = "unreadable"  # its index of the ledger is damaged or cut
@@ -337,7 +337,7 @@ class MarkRow(StoredWord):
 
 
 class LedgerClass(StoredWord):
-    """Class of a ledger by the copies of its worst entry: the columns ``class`` of the table verdicts."""
+    """Class of a ledger by the copies of its worst entry: the class columns of the table verdicts."""
 
     HEALTHY = "healthy"
     BELOW_WRITE_QUORUM = "below-write-quorum"

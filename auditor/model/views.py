@@ -44,33 +44,34 @@ class RegistrationView:
 class AliasView:
     """Another id of the bookie, with the evidence of each rule: (rule, evidence for, evidence against).
 
-    ``same`` is True if it is the same bookie, False if there are only hints.
+    ``is_same_bookie`` is True if it is the same bookie, False if there are only hints.
     """
 
     bookie_id: str
-    same: bool
+    is_same_bookie: bool
     registered: bool
-    edges: tuple[tuple[str, str, str | None], ...] = ()
+    rule_evidence: tuple[tuple[str, str, str | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateView:
-    """An id that may own a directory, by its ledgers.
+    """An id that may own a directory, judged by the ledgers in the directory.
 
-    ``named`` counts the directory's ledgers that name the id, ``exact`` those that match entry for entry.
+    ``naming_ledgers`` counts the ledgers in the directory whose metadata names the id. ``matching_ledgers``
+    counts the ledgers whose entries in the directory are exactly those that the id should have.
     """
 
     bookie_id: str
-    named: int
-    exact: int
+    naming_ledgers: int
+    matching_ledgers: int
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryView:
-    """A directory of the bookie, or another bookie's directory found in its place.
+    """A directory of the bookie, or another bookie's directory that was found at its path.
 
-    ``ledgers`` is the number of judged ledgers in it. ``contents`` are the ids that may own it, judging by
-    these ledgers, the best first.
+    ``ledgers`` is the number of judged ledgers in the directory. ``owner_candidates`` are the ids that may
+    own the directory, judged by these ledgers, the most likely first.
     """
 
     path: str
@@ -83,15 +84,16 @@ class DirectoryView:
     index_time: int | None  # ms
     damage: str | None = None
     ledgers: int = 0
-    contents: tuple[CandidateView, ...] = ()
+    owner_candidates: tuple[CandidateView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class JournalView:
     """A journal directory: the mark from which it was read, and the reason if it was not read to its end.
 
-    ``files`` counts the journal files from the mark on. ``files_below`` counts the files before it, which
-    prove nothing. ``path`` is the damaged file if there is one, and None if not even a directory is known.
+    ``files`` counts the journal files from the mark on. ``files_below`` counts the files before the mark,
+    which a restart would not read. ``path`` is the damaged file if there is one, else the directory; None if
+    no directory is known.
     """
 
     path: str | None
@@ -107,17 +109,17 @@ class JournalView:
 class ProblemView:
     """Findings of one check that name a bookie: their number, and the messages of the first few.
 
-    ``statuses`` belong to ``messages``, and are empty if the run kept none. ``first`` is the first of these
-    findings that is about a ledger, as an example for commands.
+    ``statuses`` belong to ``messages``, and are empty if the run kept none. ``first_ledger_finding`` is the
+    first of these findings that is about a ledger, as an example for commands.
     """
 
     id: str
     severity: Severity
     count: int
-    unsure: int  # of these, not confirmed
+    unconfirmed_count: int  # of these, not confirmed
     messages: tuple[str, ...]
     statuses: tuple[ChangeStatus | None, ...] = ()
-    first: Finding | None = None
+    first_ledger_finding: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +128,11 @@ class BookieView:
 
     These fields are numbers of ledgers:
 
-        ledgers     ledgers that name the bookie
-        depending   ledgers that have entries or their open end on it
-        replicas    ledgers with judged entries that it should have
-        held        ledgers on its disks; None if nothing of its index was read
-        orphans     ledgers on its disks that the metadata does not list
+        ledgers           ledgers that name the bookie
+        depending         ledgers that have entries or their open end on it
+        replicas          ledgers with judged entries that it should have
+        held_ledgers      ledgers on its disks; None if nothing of its index was read
+        orphan_ledgers    ledgers on its disks that the metadata does not list
     """
 
     bookie_id: str
@@ -143,8 +145,8 @@ class BookieView:
     ledgers: int
     depending: int
     replicas: int
-    held: int | None
-    orphans: int
+    held_ledgers: int | None
+    orphan_ledgers: int
     cookie: CookieView | None = None
     registrations: tuple[RegistrationView, ...] = ()
     directories: tuple[DirectoryView, ...] = ()
@@ -160,15 +162,16 @@ class BookieView:
 class ReplicaView:
     """Entries of a ledger that one bookie should have, and those that it has.
 
-    ``expected`` and ``held`` are BP-34 groups of 24 bytes each (`auditor.codecs.availability.groups`).
-    ``known`` is False if the bookie may have further entries. ``state`` is the reason for that, or the state
-    of the index: ok, absent (no index), cut, unreadable, limbo, not-indexed, unread.
+    ``expected_entries`` and ``held_entries`` are BP-34 groups of 24 bytes each
+    (`auditor.codecs.availability.groups`). ``known`` is False if the bookie may have further entries.
+    ``state`` is the reason for that, or the state of the index: ok, absent (no index), cut, unreadable,
+    limbo, not-indexed, unread.
     """
 
     bookie_id: str
-    member: bool
-    expected: bytes
-    held: bytes
+    is_member: bool
+    expected_entries: bytes
+    held_entries: bytes
     known: bool
     state: str
     reason: str | None = None
@@ -214,15 +217,16 @@ class LedgerView:
 
     ``status`` is that of the table ledgers, or gone if only bookies know the ledger. ``state`` and all
     numbers are None if the metadata could not be read. ``judged_class`` and ``potential_class`` are columns
-    of the table verdicts. ``attached`` is the custom metadata as key and value; a value that is not text is
-    in hexadecimal. ``answers`` are the answers of bookies to reads of entries, empty if no bookie was asked.
-    ``queue`` says whether the ledger waits for replication, since when, and which worker has locked it.
-    ``in_logs`` are entry logs with entries that the index of their bookie lacks, empty in a run without
-    ``--entry-logs``.
+    of the table verdicts. ``custom_metadata`` has pairs of key and value; a value that is not text is in
+    hexadecimal. ``answers`` are the answers of bookies to reads of entries, empty if no bookie was
+    asked. ``queue_texts`` says whether the ledger waits for replication, since when, and which worker has
+    locked it. ``in_logs`` are entry logs with entries that the index of their bookie lacks, empty in a run
+    without ``--entry-logs``.
 
-    ``down`` are members with entries, or with the open end, that are certainly not registered. ``reach`` and
-    ``unreached`` (a number of entries) come from the table reachability; None and 0 if it has no row.
-    ``availability_unknown`` is True if the run does not know which bookies were registered.
+    ``down_members`` are members with entries, or with the open end, that are certainly not registered.
+    ``reachability`` and ``unreached`` (a number of entries) come from the table reachability; None
+    and 0 if it has no row. ``availability_unknown`` is True if the run does not know which bookies were
+    registered.
     """
 
     ledger_id: int
@@ -245,12 +249,12 @@ class LedgerView:
     judged_class: str | None = None
     potential_class: str | None = None
     doubts: tuple[str, ...] = ()
-    attached: tuple[tuple[str, str], ...] = ()
+    custom_metadata: tuple[tuple[str, str], ...] = ()
     replicas: tuple[ReplicaView, ...] = field(default=())
     answers: tuple[AnswerView, ...] = ()
-    queue: tuple[str, ...] = ()
-    down: tuple[str, ...] = ()
-    reach: str | None = None
+    queue_texts: tuple[str, ...] = ()
+    down_members: tuple[str, ...] = ()
+    reachability: str | None = None
     unreached: int = 0
     availability_unknown: bool = False
     in_logs: tuple[LogEntriesView, ...] = ()
@@ -259,36 +263,36 @@ class LedgerView:
 class Backlog(StrEnum):
     """Whether a topic's subscriptions still need a ledger, by their acknowledged positions."""
 
-    READ = "passed by all"
+    PASSED_BY_ALL = "passed by all"
     """Every subscription has passed the ledger, so none needs it."""
-    NEEDED = "in a backlog"
+    IN_BACKLOG = "in a backlog"
     """Some subscription has yet to read the ledger, or a part of it."""
-    NOBODY = "no subscription"
+    NO_SUBSCRIPTION = "no subscription"
     """No subscription has a position; a reader without one may begin anywhere."""
-    UNKNOWN = "not known"
+    POSITION_UNKNOWN = "not known"
     """A position is only in a cursor's own ledger, or could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicLedger:
-    """One ledger of a topic's list; ``standing`` and ``fault`` are columns of the table ownership.
+    """One ledger of a topic's list; ``ownership_status`` is the column ``standing`` of the table ownership.
 
-    ``klass`` is its replication class (table verdicts), None if the metadata does not list the ledger. Times
-    and sizes are None if they are not known. ``reach`` comes from the table reachability; None if it has no
-    row.
+    ``replication_class`` is the ledger's replication class (table verdicts), None if the metadata does not
+    list the ledger. Numbers are None if they are not known. ``reachability`` comes from the table
+    reachability; None if it has no row.
     """
 
     ledger_id: int
-    standing: str
+    ownership_status: str
     fault: str | None
-    klass: str | None
+    replication_class: str | None
     state: str | None
     entries: int | None
     size: int | None
     offload: str | None
-    borrowed: bool
+    is_borrowed: bool
     backlog: Backlog
-    reach: str | None = None
+    reachability: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,14 +301,14 @@ class TopicCursor:
 
     ``position`` is the (ledger, entry) up to which everything is acknowledged, by the znode; None if the
     znode has none. ``ledger_id`` is the cursor's own ledger, which has newer positions; None if there is
-    none. ``unread`` says why the znode's value could not be read, else None.
+    none. ``unread_reason`` says why the znode's value could not be read, else None.
     """
 
     name: str
     position: tuple[int, int] | None
     ledger_id: int | None
-    standing: str | None
-    unread: str | None = None
+    ownership_status: str | None
+    unread_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +318,7 @@ class OtherReference:
     kind: str
     ledger_id: int | None
     detail: str | None
-    standing: str | None
+    ownership_status: str | None
     fault: str | None
 
 
@@ -322,17 +326,17 @@ class OtherReference:
 class TopicView:
     """A topic of one run.
 
-    ``unread`` says why its list of ledgers could not be read, ``unlisted`` why its subscriptions could not be
-    listed; None if they could.
+    ``unread_reason`` says why its list of ledgers could not be read, ``unlisted_reason`` why its
+    subscriptions could not be listed; None if they could.
     """
 
     name: str
     path: str
     ledgers: Sequence[TopicLedger]
     cursors: Sequence[TopicCursor]
-    others: Sequence[OtherReference]
-    unread: str | None = None
-    unlisted: str | None = None
+    other_references: Sequence[OtherReference]
+    unread_reason: str | None = None
+    unlisted_reason: str | None = None
 
 
 def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
@@ -342,20 +346,20 @@ def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
     this position are passed. The newer position in the cursor's own ledger may have passed further ledgers.
 
     >>> done = TopicCursor("a", (9, 3), None, None)
-    >>> backlog_of(8, [done]), backlog_of(9, [done]), backlog_of(8, [])
-    (<Backlog.READ: 'passed by all'>, <Backlog.NEEDED: 'in a backlog'>, <Backlog.NOBODY: 'no subscription'>)
+    >>> [backlog_of(8, [done]).value, backlog_of(9, [done]).value, backlog_of(8, []).value]
+    ['passed by all', 'in a backlog', 'no subscription']
     """
     if not cursors:
-        return Backlog.NOBODY
+        return Backlog.NO_SUBSCRIPTION
     lagging_cursors = [
         cursor for cursor in cursors if cursor.position is None or cursor.position[0] <= ledger_id
     ]
     if not lagging_cursors:
-        return Backlog.READ
+        return Backlog.PASSED_BY_ALL
     certain_cursors = [
         cursor for cursor in lagging_cursors if cursor.ledger_id is None and cursor.position is not None
     ]
-    return Backlog.NEEDED if certain_cursors else Backlog.UNKNOWN
+    return Backlog.IN_BACKLOG if certain_cursors else Backlog.POSITION_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,17 +376,17 @@ class UnreadBookie:
 class RunView:
     """Data of a run for ``bkaudit explain run``.
 
-    ``unread`` are bookies that were not read completely, a bounded number, those with most replicas first.
-    ``directories`` is the number of bookies' directories that were found; 0 if bookies were only asked.
-    ``fail_on`` and ``fail_on_suspect`` are the options behind the exit code; None if the run did not store
-    them. ``statuses`` belong to the findings of the report, by fingerprint. ``storages`` is the index
+    ``unread_bookies`` are bookies that were not read completely, a bounded number, those with most replicas
+    first. ``directories`` is the number of bookies' directories that were found; 0 if no directories were
+    given. ``fail_on`` and ``fail_on_suspect`` are the options behind the exit code; None if the run did not
+    store them. ``statuses`` belong to the findings of the report, by fingerprint. ``storages`` is the index
     storage of each bookie, if it is known. ``sources`` are the rows of the table sources.
     """
 
     path: str
     report: Report
     directories: int
-    unread: tuple[UnreadBookie, ...] = ()
+    unread_bookies: tuple[UnreadBookie, ...] = ()
     fail_on: Severity | Literal["new"] | None = None
     fail_on_suspect: bool = False
     statuses: Mapping[str, ChangeStatus] = field(default_factory=dict)

@@ -96,7 +96,7 @@ def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
 
 def not_run_sentence(report: Report) -> str | None:
     """Return a sentence on how many checks did not run and why. None if all checks ran."""
-    count = len(report.run.not_run)
+    count = len(report.run.checks_not_run)
     return f"{count:,} of {len(ALL):,} checks: {EXCLUDED_CHECKS_REASON}" if count else None
 
 
@@ -115,7 +115,7 @@ def checks_without_input(report: Report) -> tuple[str, ...]:
 def blind_sentence(report: Report) -> str | None:
     """Return a sentence on how many checks had no input. None if every check had some input."""
     unknown_count = sum(not blind_spot.is_known for blind_spot in blind_checks(report).values())
-    count = len({*checks_without_input(report)} - {*report.run.not_run})
+    count = len({*checks_without_input(report)} - {*report.run.checks_not_run})
     parts = [f"{count:,} of {len(ALL):,} checks had no input"] if count else []
     parts += [f"whether {unknown_count:,} checks had input is unknown"] if unknown_count else []
     return "; ".join(parts) or None

@@ -83,9 +83,9 @@ def _identity_lines(bookie: BookieView, width: int) -> list[str]:
 def _alias_lines(alias: AliasView, width: int) -> list[str]:
     registered_text = "registered" if alias.registered else "not registered"
     lines = _labelled_lines(
-        "same as" if alias.same else "looks like", f"{alias.bookie_id} ({registered_text})", width
+        "same as" if alias.is_same_bookie else "looks like", f"{alias.bookie_id} ({registered_text})", width
     )
-    for rule, evidence, counter_evidence in alias.edges:
+    for rule, evidence, counter_evidence in alias.rule_evidence:
         lines += _labelled_lines(
             "", f"{rule}: {evidence}" + (f"; but {counter_evidence}" if counter_evidence else ""), width
         )
@@ -143,10 +143,12 @@ def _ledger_lines(bookie: BookieView, width: int) -> list[str]:
         width,
     )
     lines += _labelled_lines("", f"{bookie.replicas:,} checked on this bookie", width)
-    if bookie.held is None:
+    if bookie.held_ledgers is None:
         lines += _labelled_lines("held", "unknown" if bookie.read != BookieRead.READ else "none", width)
     else:
-        ledgers_text = f"{plural(bookie.held, 'ledger')}; {bookie.orphans:,} not in the metadata"
+        ledgers_text = (
+            f"{plural(bookie.held_ledgers, 'ledger')}; {bookie.orphan_ledgers:,} not in the metadata"
+        )
         lines += _labelled_lines("held", ledgers_text, width)
     if bookie.marked:
         lines += _labelled_lines("marked", "under-replication marks name it", width)
@@ -178,14 +180,11 @@ def _directory_lines(bookie_id: str, directory: DirectoryView, width: int) -> li
         lines += _indented_lines(f"its path belongs to {directory.place or 'no bookie'}", "    ", width)
     if directory.owner != bookie_id:
         lines += _indented_lines(f"attributed to {directory.owner or 'no bookie'}", "    ", width)
-    if directory.contents:
+    if directory.owner_candidates:
         lines += _indented_lines(f"ledgers in this directory: {directory.ledgers:,}", "    ", width)
-        for match in directory.contents:
-            lines += _indented_lines(
-                f"{match.bookie_id}: {match.named:,} name it, {match.exact:,} match entry for entry",
-                "      ",
-                width,
-            )
+        for match in directory.owner_candidates:
+            match_text = f"{match.naming_ledgers:,} name it, {match.matching_ledgers:,} match entry for entry"
+            lines += _indented_lines(f"{match.bookie_id}: {match_text}", "      ", width)
     return lines
 
 
@@ -233,7 +232,9 @@ def _problem_lines(bookie: BookieView, width: int, run: HeldRun | None) -> list[
     instance_id = bookie.cookie.instance_id if bookie.cookie else None
     for number, problem in enumerate(bookie.problems):
         lines += [""] if number else []
-        unconfirmed_clause = f", {problem.unsure:,} not confirmed" if problem.unsure else ""
+        unconfirmed_clause = (
+            f", {problem.unconfirmed_count:,} not confirmed" if problem.unconfirmed_count else ""
+        )
         lines += _indented_lines(
             f"{problem.id} ({problem.severity}; {problem.count:,}{unconfirmed_clause})", "  ", width
         )
@@ -247,17 +248,24 @@ def _problem_lines(bookie: BookieView, width: int, run: HeldRun | None) -> list[
         if (check := BY_ID.get(problem.id)) is not None:
             placeholders, problem_counts = (
                 _placeholders_of(bookie.bookie_id, problem, instance_id),
-                (problem.count, problem.unsure),
+                (problem.count, problem.unconfirmed_count),
             )
             lines += check_page_lines(
-                check, placeholders, width, "    ", *problem_counts, bookie.storage, problem.first, run
+                check,
+                placeholders,
+                width,
+                "    ",
+                *problem_counts,
+                bookie.storage,
+                problem.first_ledger_finding,
+                run,
             )
     return lines if len(lines) > 1 else [*lines, "  none"]
 
 
 def _placeholders_of(bookie_id: str, problem: ProblemView, instance_id: str | None) -> dict[str, str]:
-    if problem.first is not None:
-        return placeholders_of(replace(problem.first, bookie_id=bookie_id), instance_id)
+    if problem.first_ledger_finding is not None:
+        return placeholders_of(replace(problem.first_ledger_finding, bookie_id=bookie_id), instance_id)
     return {"BOOKIE": bookie_id} | ({} if instance_id is None else {"INSTANCE": instance_id})
 
 

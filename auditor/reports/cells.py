@@ -131,14 +131,17 @@ def bookie_cell(bookie: BookieView) -> str:
         ("registered", registration_modes or "no"),
         ("cookie", "none in the store" if cookie is None else cookie.damage or f"of {cookie.bookie_host}"),
         ("read", f"{bookie.read}{f': {bookie.reason}' if bookie.reason else ''}"),
-        *((("same as" if alias.same else "looks like"), alias.bookie_id) for alias in bookie.aliases),
+        *(
+            (("same as" if alias.is_same_bookie else "looks like"), alias.bookie_id)
+            for alias in bookie.aliases
+        ),
     ]
     ledger_counts = [
         ("ledgers that name it", bookie.ledgers),
         ("ledgers with entries on it", bookie.depending),
         ("ledgers checked on it", bookie.replicas),
-        *([("ledgers on its disks", bookie.held)] if bookie.held is not None else []),
-        ("ledgers on its disks, not in the metadata", bookie.orphans),
+        *([("ledgers on its disks", bookie.held_ledgers)] if bookie.held_ledgers is not None else []),
+        ("ledgers on its disks, not in the metadata", bookie.orphan_ledgers),
     ]
     disk_rows = [
         (
@@ -148,8 +151,8 @@ def bookie_cell(bookie: BookieView) -> str:
             directory.instance_id or "none",
             format_time(directory.index_time) if directory.index_time is not None else "",
             ", ".join(
-                f"{content_match.exact:,} of {content_match.bookie_id}"
-                for content_match in directory.contents
+                f"{content_match.matching_ledgers:,} of {content_match.bookie_id}"
+                for content_match in directory.owner_candidates
             ),
         )
         for directory in bookie.directories
@@ -159,7 +162,7 @@ def bookie_cell(bookie: BookieView) -> str:
             _severity_label(problem.severity),
             problem.id,
             f"{problem.count:,}",
-            f"{problem.unsure:,}",
+            f"{problem.unconfirmed_count:,}",
             "; ".join(problem.messages),
         )
         for problem in bookie.problems

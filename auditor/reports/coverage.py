@@ -180,7 +180,7 @@ def verdict_clauses(report: Report) -> list[str]:
     are not accepted.
     """
     clauses = [_acceptance_clause(report)]
-    if excluded_count := len(report.run.not_run):
+    if excluded_count := len(report.run.checks_not_run):
         clauses.append(f"{plural(excluded_count, 'check was', 'checks were')} not run")
     if not report.complete:
         is_rest_accepted = report.complete_but_accepted

@@ -231,11 +231,11 @@ def _coverage_parts(report: Report, columns: int) -> Iterator[_Part]:
     if run.repair is not None and (repair_text := repair_line(run.repair, run.scan_time)) is not None:
         yield _Part("repair", _row_forms(repair_text, columns), _Turn.UNREAD_DATA, _Turn.CONTEXT_FACTS)
     if (skipped_text := blind_sentence(report)) is not None:
-        names = [id for id in checks_without_input(report) if id not in run.not_run]
+        names = [id for id in checks_without_input(report) if id not in run.checks_not_run]
         yield _Part("skipped", _name_forms(skipped_text, ": ", names), _Turn.CONTEXT_FACTS)
-    if run.not_run:
-        label_text = f"{len(run.not_run):,} of {len(ALL):,} checks"
-        yield _Part("not run", _name_forms(label_text, ": ", run.not_run), _Turn.CLUSTER, _Turn.CONTEXT_FACTS)
+    if unrun_ids := run.checks_not_run:
+        count_text = f"{len(unrun_ids):,} of {len(ALL):,} checks"
+        yield _Part("not run", _name_forms(count_text, ": ", unrun_ids), _Turn.CLUSTER, _Turn.CONTEXT_FACTS)
     if constants := changed_constants(report):
         yield _Part("constants", _row_forms("; ".join(constants), columns), _Turn.CONTEXT_FACTS)
     if (accepted_text := accepted_gaps(report)) is not None:
@@ -261,11 +261,11 @@ def _notice_parts(report: Report, columns: int) -> Iterator[_Part]:
         report.run.remarks, key=lambda fact: list(RemarkKind).index(RemarkKind(fact["kind"]))
     ):
         kind = RemarkKind(notice["kind"])
-        if kind in (RemarkKind.NEAR_LOSS, RemarkKind.ONE_REACHABLE):
+        if kind in (RemarkKind.NEAR_LOSS, RemarkKind.ONE_REACHABLE_COPY):
             label = "" if has_label else "exposure"
             has_label = True
             yield _Part(label, _row_forms(sentence_of(notice), columns), _Turn.NOTICES, _Turn.LONG_NOTICES)
-        elif kind.acts and kind is not RemarkKind.NOT_COMPARED:
+        elif kind.asks_for_action and kind is not RemarkKind.NOT_COMPARED:
             notice_texts.append(notice["text"])
     if notice_texts:
         yield _Part("notice", _first_rows(notice_texts, columns), _Turn.NOTICES, _Turn.CONTEXT_FACTS)

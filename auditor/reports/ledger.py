@@ -80,7 +80,8 @@ def replicas_of(ledger: LedgerView) -> list[Replica]:
     """Return each replica of a ledger with its missing and surplus entries."""
     replicas = []
     for view in ledger.replicas:
-        expected_groups, held_groups = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
+        expected_groups = np.frombuffer(view.expected_entries, GROUP)
+        held_groups = np.frombuffer(view.held_entries, GROUP)
         missing_groups, surplus_groups = (
             coverage.difference(expected_groups, held_groups),
             coverage.difference(held_groups, expected_groups),
@@ -196,17 +197,17 @@ def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
         quorums = f"write quorum {ledger.write_quorum}, ack quorum {ledger.ack_quorum}"
         fact_rows.append(("state", f"{ledger.state}{end}"))
         fact_rows.append(("copies", f"ensemble {ledger.ensemble_size}, {quorums}"))
-    if ledger.down:
-        names = first_names([*map(printable, ledger.down)], MAX_DOWN_BOOKIES)
+    if ledger.down_members:
+        names = first_names([*map(printable, ledger.down_members)], MAX_DOWN_BOOKIES)
         fact_rows.append(("down", f"{names}: not registered"))
     elif ledger.availability_unknown:
         fact_rows.append(("down", "not known: the saved metadata has no registrations"))
     fact_rows.append(("written", f"created {_time_text(ledger.ctime)}, changed {_time_text(ledger.mtime)}"))
-    custom_items = [cut_middle(f"{key} = {value}", width - 12) for key, value in ledger.attached[:MAX_ITEMS]]
-    custom_items += and_more(len(ledger.attached) - MAX_ITEMS)
+    items = [cut_middle(f"{key} = {value}", width - 12) for key, value in ledger.custom_metadata[:MAX_ITEMS]]
+    items += and_more(len(ledger.custom_metadata) - MAX_ITEMS)
     texts_by_label = (
-        ("queue", ledger.queue),
-        ("attached", custom_items),
+        ("queue", ledger.queue_texts),
+        ("attached", items),
         ("breaks", ledger.rules),
         ("doubts", ledger.doubts),
     )
@@ -227,13 +228,13 @@ def _ledger_class_text(ledger: LedgerView) -> str:
     A ledger with an unregistered ensemble member is never called healthy.
     """
     class_text = ledger.judged_class or "not judged"
-    if not ledger.down:
+    if not ledger.down_members:
         return class_text
     copies_text = class_text
     if class_text == LedgerClass.HEALTHY:
         has_all_copies = ledger.potential_class == LedgerClass.HEALTHY
         copies_text = "all copies on disk" if has_all_copies else "no missing copy known"
-    match ledger.reach:
+    match ledger.reachability:
         case Reach.UNAVAILABLE:
             unreached_text = plural(ledger.unreached, "entry", "entries")
             return f"unavailable, no registered bookie can serve {unreached_text}; {copies_text}"
@@ -241,7 +242,7 @@ def _ledger_class_text(ledger: LedgerView) -> str:
             return f"cannot be closed, too few members are registered; {copies_text}"
         case Reach.SINGLE_COPY:
             return f"one reachable copy; {copies_text}"
-    return f"{plural(len(ledger.down), 'member')} down; {copies_text}"
+    return f"{plural(len(ledger.down_members), 'member')} down; {copies_text}"
 
 
 def _segment_lines(ledger: LedgerView, width: int) -> list[str]:

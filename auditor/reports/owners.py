@@ -80,26 +80,26 @@ _REFERENCE_TITLES = ("besides", "ledger", "standing", "")
 def topic_text(view: TopicView, width: int | None = None) -> str:
     """Return the page of a topic in lines of at most ``width`` columns. None: lines may have any width."""
     lines = [*_folded_lines(f"topic {view.name}", width, ""), *_folded_lines(view.path, width)]
-    if view.unread is not None:
-        lines += _folded_lines(f"its list could not be read: {view.unread}", width)
+    if view.unread_reason is not None:
+        lines += _folded_lines(f"its list could not be read: {view.unread_reason}", width)
     else:
         lines += ["", *_table_lines(_LEDGER_TITLES, map(_ledger_row, view.ledgers), width)]
         if not view.ledgers:
             lines.append("  no ledger is listed")
         lines += _unavailable_lines(view, width)
     lines += ["", *_table_lines(_CURSOR_TITLES, map(_cursor_row, view.cursors), width)]
-    if view.unlisted is not None:
-        lines += _folded_lines(f"its subscriptions could not be listed: {view.unlisted}", width)
+    if view.unlisted_reason is not None:
+        lines += _folded_lines(f"its subscriptions could not be listed: {view.unlisted_reason}", width)
     elif not view.cursors:
         lines.append("  no subscription")
-    if view.others:
-        lines += ["", *_table_lines(_REFERENCE_TITLES, map(_reference_row, view.others), width)]
+    if view.other_references:
+        lines += ["", *_table_lines(_REFERENCE_TITLES, map(_reference_row, view.other_references), width)]
     return "\n".join(lines)
 
 
 def _unavailable_lines(view: TopicView, width: int | None) -> list[str]:
     """Return the number of the topic's ledgers that cannot be read or closed now. Empty if there are none."""
-    count = sum(ledger.reach in (Reach.UNAVAILABLE, Reach.UNRECOVERABLE) for ledger in view.ledgers)
+    count = sum(ledger.reachability in (Reach.UNAVAILABLE, Reach.UNRECOVERABLE) for ledger in view.ledgers)
     if not count:
         return []
     ledgers_text = plural(count, "ledger has", "ledgers have")
@@ -111,18 +111,22 @@ def _class_and_reach_text(ledger: TopicLedger) -> str:
 
     A limit comes from unregistered bookies. If there is a limit, the class "healthy" is left out.
     """
-    if ledger.klass is None:
+    if ledger.replication_class is None:
         return "not in the store"
-    if ledger.reach is None:
-        return ledger.klass
-    return ledger.reach if ledger.klass == LedgerClass.HEALTHY else f"{ledger.reach}, {ledger.klass}"
+    if ledger.reachability is None:
+        return ledger.replication_class
+    return (
+        ledger.reachability
+        if ledger.replication_class == LedgerClass.HEALTHY
+        else f"{ledger.reachability}, {ledger.replication_class}"
+    )
 
 
 def _ledger_row(ledger: TopicLedger) -> tuple[str, ...]:
     return (
         str(ledger.ledger_id),
         _class_and_reach_text(ledger),
-        f"{ledger.fault or ledger.standing}{', borrowed' if ledger.borrowed else ''}",
+        f"{ledger.fault or ledger.ownership_status}{', borrowed' if ledger.is_borrowed else ''}",
         _EMPTY_CELL if ledger.entries is None else f"{ledger.entries:,}",
         _EMPTY_CELL if ledger.size is None else size(ledger.size),
         ledger.offload or _EMPTY_CELL,
@@ -131,12 +135,14 @@ def _ledger_row(ledger: TopicLedger) -> tuple[str, ...]:
 
 
 def _cursor_row(cursor: TopicCursor) -> tuple[str, ...]:
-    if cursor.unread is not None:
-        return printable(cursor.name), "not known", _EMPTY_CELL, printable(cursor.unread)
+    if cursor.unread_reason is not None:
+        return printable(cursor.name), "not known", _EMPTY_CELL, printable(cursor.unread_reason)
     position_text = "nothing" if cursor.position is None else f"{cursor.position[0]}:{cursor.position[1]}"
     cursor_ledger_text = _EMPTY_CELL if cursor.ledger_id is None else str(cursor.ledger_id)
     position_clause = "" if cursor.ledger_id is None else "or a later one, stored in its own ledger"
-    cursor_note = "its own ledger is not in the store" if cursor.standing == "dangling" else position_clause
+    cursor_note = (
+        "its own ledger is not in the store" if cursor.ownership_status == "dangling" else position_clause
+    )
     return printable(cursor.name), position_text, cursor_ledger_text, cursor_note
 
 
@@ -145,7 +151,7 @@ def _reference_row(reference: OtherReference) -> tuple[str, ...]:
     return (
         reference.kind,
         ledger_text,
-        reference.fault or reference.standing or "not known",
+        reference.fault or reference.ownership_status or "not known",
         printable(reference.detail or ""),
     )
 

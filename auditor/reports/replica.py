@@ -25,11 +25,13 @@ def replica_text(ledger: LedgerView, bookie_id: str, listed_groups: Groups | Non
     """
     replica_view = next((replica for replica in ledger.replicas if replica.bookie_id == bookie_id), None)
     name = LedgerId(ledger.ledger_id, ledger.scope_id).display_name
-    is_member = replica_view is not None and replica_view.member
+    is_member = replica_view is not None and replica_view.is_member
     lines = [
         (
             "should hold",
-            _entries_text(_unpack_groups(replica_view.expected) if replica_view else _unpack_groups(b"")),
+            _entries_text(
+                _unpack_groups(replica_view.expected_entries) if replica_view else _unpack_groups(b"")
+            ),
         )
     ]
     if not is_member:
@@ -37,12 +39,14 @@ def replica_text(ledger: LedgerView, bookie_id: str, listed_groups: Groups | Non
     if replica_view is not None:
         lines.append(("in this run", _entries_in_run_text(replica_view)))
     held_groups = (
-        _unpack_groups(replica_view.held)
+        _unpack_groups(replica_view.held_entries)
         if listed_groups is None and replica_view is not None
         else listed_groups
     )
     if held_groups is not None:
-        expected_groups = _unpack_groups(replica_view.expected) if replica_view else _unpack_groups(b"")
+        expected_groups = (
+            _unpack_groups(replica_view.expected_entries) if replica_view else _unpack_groups(b"")
+        )
         if listed_groups is not None:
             lines.append(("listed", _entries_text(held_groups)))
         is_known = listed_groups is not None or (replica_view is not None and replica_view.known)
@@ -67,7 +71,7 @@ def replica_text(ledger: LedgerView, bookie_id: str, listed_groups: Groups | Non
 
 
 def _entries_in_run_text(replica_view: ReplicaView) -> str:
-    entry_text = _entries_text(_unpack_groups(replica_view.held))
+    entry_text = _entries_text(_unpack_groups(replica_view.held_entries))
     return (
         entry_text
         if replica_view.known

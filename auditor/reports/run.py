@@ -181,14 +181,16 @@ def _unread_lines(run: RunView, width: int) -> list[str]:
 
 def _unread_bookie_lines(run: RunView, width: int) -> list[str]:
     lines = []
-    for bookie in run.unread:
+    for bookie in run.unread_bookies:
         reading_text = "read in part" if bookie.read == BookieRead.PARTIAL else "not read"
         reason_clause = f": {bookie.reason}" if bookie.reason else ""
         unknown_clause = f"; at most {plural(bookie.replicas, 'replica')} unknown" if bookie.replicas else ""
         lines += fold_text(
             f"{bookie.bookie_id}, {reading_text}{reason_clause}{unknown_clause}", width, "  ", "    "
         )
-    return lines + and_more(len(run.report.coverage.bookies.unread) - len(run.unread), " bookies", "  ")
+    return lines + and_more(
+        len(run.report.coverage.bookies.unread) - len(run.unread_bookies), " bookies", "  "
+    )
 
 
 def _skipped_check_lines(run: RunView, width: int) -> list[str]:

@@ -8,7 +8,7 @@ from io import StringIO
 from typing import TypeVar
 
 from auditor.model.amounts import and_more, duration, percent, plural, size
-from auditor.model.space import FULL, DiskTotal, FillForecast, RefusedSpace, SpaceStep, SpaceView
+from auditor.model.space import FULL_DISK_SHARE, DiskTotal, FillForecast, RefusedSpace, SpaceStep, SpaceView
 from auditor.model.states import SpaceClass
 from auditor.reports.layout import NameTable, name_table_lines
 from auditor.reports.plain_text import fold_text, printable
@@ -87,7 +87,7 @@ def forecast_text(forecast: FillForecast) -> str:
     """
     day_text = f"in {duration(forecast.days * 86_400)}" if forecast.days else "now"
     growth_text = f"it grows by {size(round(forecast.rate))} a day ({forecast.runs} runs agree)"
-    return f"a disk reaches {FULL * 100:g} % {day_text} if {growth_text}"
+    return f"a disk reaches {FULL_DISK_SHARE * 100:g} % {day_text} if {growth_text}"
 
 
 def _disk_row(disk: DiskTotal) -> tuple[str, ...]:

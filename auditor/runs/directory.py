@@ -20,7 +20,7 @@ from auditor.model.finding import Severity
 from auditor.model.json_shape import parse_json
 from auditor.model.option_values import NEW, FailOn
 from auditor.model.report import Report
-from auditor.model.run_facts import MANIFEST, REPORT, WHOLE
+from auditor.model.run_facts import DONE_FILE, MANIFEST, REPORT
 from auditor.model.source_scope import DATA_AS_OF
 from auditor.sources.file_systems import require_file, run_files
 from auditor.sources.object_stores import service_text
@@ -296,7 +296,7 @@ class RunDirectory:
         files.create_dir(path, recursive=True)
         # With checksums, as Spark writes them: whoever reads it is held to them.
         pq.write_table(table, f"{path}/part-00000.snappy.parquet", filesystem=files, write_page_checksum=True)
-        files.open_output_stream(f"{path}/{WHOLE}").close()
+        files.open_output_stream(f"{path}/{DONE_FILE}").close()
 
     def remove(self, name: str) -> None:
         """Delete a directory of intermediate results."""
@@ -310,7 +310,7 @@ class RunDirectory:
         tables = [
             file_info.path for file_info in files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         ]
-        markers = files.get_file_info([f"{table}/{WHOLE}" for table in tables]) if tables else []
+        markers = files.get_file_info([f"{table}/{DONE_FILE}" for table in tables]) if tables else []
         write_times = [marker.mtime_ns // 1_000_000 for marker in markers if marker.type == fs.FileType.File]
         return min(write_times, default=None)
 

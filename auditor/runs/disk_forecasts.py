@@ -12,7 +12,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 
-from auditor.model.space import DISK_BYTES, FULL, NO_BOOKIE, DiskTotal, FileSystem, FillForecast
+from auditor.model.space import (
+    DISK_BYTES,
+    FULL_DISK_SHARE,
+    NO_BOOKIE_NAME,
+    DiskTotal,
+    FileSystem,
+    FillForecast,
+)
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import sibling_runs
 
@@ -35,7 +42,7 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
     columns = ["bookie_id", *(byte_count.column for byte_count in DISK_BYTES), *_FILE_SYSTEM, "reason"]
     for batch in run.batches("tables/disks", columns):
         for row in batch.to_pylist():
-            name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE
+            name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE_NAME
             bytes_by_category = bytes.setdefault(name, Counter())
             bytes_by_category.update(
                 {byte_count.name: row[byte_count.column] or 0 for byte_count in DISK_BYTES}
@@ -136,7 +143,7 @@ def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
         / (newest_sighting.seen - oldest_used_sighting.seen)
         * _DAY_MS
     )
-    bytes_left = newest_sighting.free - round((1 - FULL) * newest_sighting.capacity)
+    bytes_left = newest_sighting.free - round((1 - FULL_DISK_SHARE) * newest_sighting.capacity)
     return FillForecast(name, max(bytes_left / bytes_a_day, 0.0), bytes_a_day, runs)
 
 

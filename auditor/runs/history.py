@@ -267,7 +267,7 @@ class RunDifference:
                 _batch_reader(self.old),
                 _batch_reader(self.new),
                 has_metadata_gaps,
-                {*run_facts.not_run, *unseen_checks},
+                {*run_facts.checks_not_run, *unseen_checks},
                 reasons_lost_since_any_run,
             )
         except RunError as error:

@@ -52,7 +52,7 @@ def run_view(run: RunReader) -> RunView:
         path=run.path,
         report=run.report,
         directories=run.table("directories", ["path"]).num_rows,
-        unread=tuple(
+        unread_bookies=tuple(
             UnreadBookie(**row)
             for row in unread_rows.take(unread_order[:MAX_SHOWN_UNREAD_BOOKIES]).to_pylist()
         ),
@@ -80,8 +80,8 @@ def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
     cookies = run.table("cookies", filter=is_of_bookie).to_pylist()
     return BookieView(
         bookie_id=bookie_id,
-        held=bookie_totals[0]["ledgers"] if bookie_totals else None,
-        orphans=bookie_totals[0]["orphans"] if bookie_totals else 0,
+        held_ledgers=bookie_totals[0]["ledgers"] if bookie_totals else None,
+        orphan_ledgers=bookie_totals[0]["orphans"] if bookie_totals else 0,
         cookie=_cookie_view(cookies[0]) if cookies else None,
         registrations=tuple(
             map(_registration_view, run.table("registrations", filter=is_of_bookie).to_pylist())
@@ -171,7 +171,7 @@ def _directory_views(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...
             ledgers=contents_by_directory[row["path"]][0]["ledgers"]
             if row["path"] in contents_by_directory
             else 0,
-            contents=tuple(
+            owner_candidates=tuple(
                 CandidateView(candidate_row["candidate"], candidate_row["named"], candidate_row["exact"])
                 for candidate_row in contents_by_directory.get(row["path"], ())
             ),

@@ -71,9 +71,8 @@ _UNKNOWN_REASONS: dict[str, str] = {
 def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
     """Return one view for all entries with the same bookie, answer and reason, sorted by these three.
 
-    >>> row = {"bookie_id": "b1", "answer": "served", "reason": None}
-    >>> answers_of([row | {"entry_id": 3}, row | {"entry_id": 0}])[0].count
-    2
+    >>> answers_of([{"bookie_id": "b1", "answer": "served", "reason": None, "entry_id": 3}])[0].count
+    1
     """
     id_map: dict[tuple[str, str, str], list[int]] = {}
     for row in rows:
@@ -88,15 +87,16 @@ def with_served_entries(
     replica: ReplicaView, answers: Iterable[AnswerView], reasons: Mapping[str, str]
 ) -> ReplicaView:
     """Return the replica plus its bookie's served entries. ``reasons``: why copies are unknown."""
+    stored_groups = replica.held_entries
     served = [
         groups_of(answer.entries)
         for answer in answers
         if answer.bookie_id == replica.bookie_id and answer.answer is WitnessAnswer.SERVED
     ]
-    stored_groups = coverage.union([groups_of(replica.held), *served]).tobytes() if served else replica.held
+    stored_groups = coverage.union([groups_of(stored_groups), *served]).tobytes() if served else stored_groups
     unknown_reason = _UNKNOWN_REASONS.get(reasons.get(replica.bookie_id, ""))
     is_known, reason = replica.known and unknown_reason is None, unknown_reason or replica.reason
-    return replace(replica, held=stored_groups, known=is_known, reason=reason)
+    return replace(replica, held_entries=stored_groups, known=is_known, reason=reason)
 
 
 def _entry_groups(entries: Iterable[int]) -> bytes:
@@ -222,15 +222,15 @@ def _ledger_view(rows: _LedgerRows, ledger_id: int, scope_id: int) -> LedgerView
         judged_class=verdict_row.get("class"),
         potential_class=verdict_row.get("potential_class"),
         doubts=tuple(judged_row.get("doubts") or ()),
-        attached=tuple((key, _decoded_text(value)) for key, value in row.get("custom_metadata") or ()),
+        custom_metadata=tuple((key, _decoded_text(value)) for key, value in row.get("custom_metadata") or ()),
         replicas=tuple(
             with_served_entries(replica, answers, reasons)
             for replica in _replicas(row, indexes, unequal_copies, rows.bookies)
         ),
         answers=answers,
-        queue=rows.queue_sentences(ledger_id, scope_id),
-        down=rows.down_members(row),
-        reach=reachability_row.get("reach"),
+        queue_texts=rows.queue_sentences(ledger_id, scope_id),
+        down_members=rows.down_members(row),
+        reachability=reachability_row.get("reach"),
         unreached=reachability_row.get("entries", 0),
         availability_unknown=rows.availability_unknown,
         in_logs=_log_entries_views(rows_of("log_entries")),

@@ -20,11 +20,11 @@ import pyarrow.dataset as ds
 from auditor.errors import RunUsageError
 from auditor.model.ledger_id import LedgerId
 from auditor.model.space import (
-    NO_APPLICATION,
-    NO_BOOKIE,
-    NO_LEDGER,
-    NOT_LISTED,
-    OTHER_NAMES,
+    NO_APPLICATION_NAME,
+    NO_BOOKIE_NAME,
+    NO_LEDGER_NAME,
+    OTHER_APPLICATIONS_NAME,
+    UNLISTED_LEDGERS_NAME,
     SpaceBy,
     SpaceGauges,
     SpaceTotal,
@@ -64,7 +64,7 @@ def _application_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
 
 def _label_name(application: bytes | None, component: bytes | None) -> str:
     if not application:
-        return NO_APPLICATION
+        return NO_APPLICATION_NAME
     label_texts = (
         label_part.decode("utf-8", "backslashreplace")
         for label_part in (application, component)
@@ -173,7 +173,7 @@ def _sums_by_bookie(run: RunReader) -> _SumsByName:
         byte_sums.add(batch)
     sums_by_bookie: _SumsByName = {}
     for row in byte_sums.table().to_pylist():
-        name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE
+        name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE_NAME
         sums_by_bookie.setdefault(name, Counter())[row["class"]] += row["bytes"]
     return sums_by_bookie
 
@@ -222,7 +222,7 @@ def _trim_totals(totals: list[SpaceTotal], remaining_bytes: Counter[str], max_to
 
 def _ledger_name(scope_id: int | None, ledger_id: int | None) -> str:
     if ledger_id is None:
-        return NO_LEDGER
+        return NO_LEDGER_NAME
     return LedgerId(ledger_id, scope_id).qualified_name if scope_id else str(ledger_id)
 
 
@@ -250,8 +250,10 @@ def _sums_by_label(run: RunReader, grouping: SpaceBy) -> _SumsByName:
         grouped_bytes = GroupedBytes(["of_none", "label", "class"])
         grouped_bytes.add(byte_sums.append_column("of_none", byte_sums["ledger_id"].is_null()))
         for row in grouped_bytes.table().to_pylist():
-            name = NO_LEDGER if row["of_none"] else row["label"] or NOT_LISTED
-            name = name if name in sums_by_label or len(sums_by_label) < MAX_NAMES else OTHER_NAMES
+            name = NO_LEDGER_NAME if row["of_none"] else row["label"] or UNLISTED_LEDGERS_NAME
+            name = (
+                name if name in sums_by_label or len(sums_by_label) < MAX_NAMES else OTHER_APPLICATIONS_NAME
+            )
             sums_by_label.setdefault(name, Counter())[row["class"]] += row["bytes"]
     return sums_by_label
 

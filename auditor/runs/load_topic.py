@@ -16,7 +16,7 @@ _COLUMNS = (
     "place", "entries", "size", "offload", "borrowed", "mark_delete_ledger_id", "mark_delete_entry_id",
     "state", "damage",
 )  # fmt: skip
-_LEDGER_COLUMNS = ("ledger_id", "standing", "fault", "state", "entries", "size", "offload", "borrowed")
+_COPIED_COLUMNS = ("ledger_id", "fault", "state", "entries", "size", "offload")
 _KIND_TEXTS = {NodeKind.TOPIC: "data", NodeKind.CURSOR: "cursor", NodeKind.SCHEMA: "schema"}
 
 
@@ -171,10 +171,12 @@ def _topic_ledger(
     reachability_by_ledger: dict[int, str],
     cursors: list[TopicCursor],
 ) -> TopicLedger:
-    ledger_id, is_in_namespace = row["ledger_id"], {name: row[name] for name in _LEDGER_COLUMNS}
+    ledger_id = row["ledger_id"]
     return TopicLedger(
-        **is_in_namespace,
-        klass=class_by_ledger.get(ledger_id),
+        **{name: row[name] for name in _COPIED_COLUMNS},
+        ownership_status=row["standing"],
+        is_borrowed=row["borrowed"],
+        replication_class=class_by_ledger.get(ledger_id),
         backlog=backlog_of(ledger_id, cursors),
-        reach=reachability_by_ledger.get(ledger_id),
+        reachability=reachability_by_ledger.get(ledger_id),
     )

@@ -23,7 +23,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence
 from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed, Permission, Refused
-from auditor.model.space import NO_BOOKIE, RefusedSpace, SpaceStep
+from auditor.model.space import NO_BOOKIE_NAME, RefusedSpace, SpaceStep
 from auditor.model.states import SpaceClass
 from auditor.runs.owners import UNOWNED_CHECK
 from auditor.runs.reader import RunReader
@@ -275,7 +275,7 @@ def _over_replicated_bytes(run: RunReader, bytes_by_bookie: Mapping[str, Mapping
         "(gcOverreplicatedLedgerWaitTime); compaction then frees their bytes"
     )
     for name, bytes_by_class in bytes_by_bookie.items():
-        if (freed_bytes := bytes_by_class.get(SpaceClass.OVER_REPLICATED, 0)) and name != NO_BOOKIE:
+        if (freed_bytes := bytes_by_class.get(SpaceClass.OVER_REPLICATED, 0)) and name != NO_BOOKIE_NAME:
             yield _make_step(
                 permit(run, ActionKind.COLLECT, [bookie(name)]),
                 name,

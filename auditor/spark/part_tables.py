@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from auditor.model.columns import LEDGER
-from auditor.model.run_facts import WHOLE
+from auditor.model.run_facts import DONE_FILE
 from auditor.spark.concurrency import max_slots
 from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSession, StructType
 
@@ -116,7 +116,7 @@ class PartTable:
             empty_batch = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(self.schema))
             _write_part(file_system, f"{table_path}/part-00000.snappy.parquet", iter([empty_batch]), metadata)
         file_system.delete_dir(temporary_directory)
-        file_system.open_output_stream(f"{table_path}/{WHOLE}").close()
+        file_system.open_output_stream(f"{table_path}/{DONE_FILE}").close()
 
     def with_parts(self, parts: Iterable[tuple[Reader, Any]], cost: ReadCost) -> PartTable:
         """Return the table with more parts of the same columns. Their estimated ``cost`` is added."""

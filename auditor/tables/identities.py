@@ -173,7 +173,7 @@ def facts_by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, BookieFacts]:
             address=None if row["host"] is None else (row["host"], row["port"]),
             hosts=tuple(row["hosts"] or ()),
             cookie=row["cookie"],
-            disks=tuple(row["disks"] or ()),
+            disk_ids=tuple(row["disks"] or ()),
         )
         for row in rows
     }
@@ -195,8 +195,14 @@ def compare_contents(
         gone_id, live_id = row["gone"], row["bookie_id"]
         expected_counts[gone_id] = row["due"]
         if live_id is not None:
-            content_counts = {name: row[name] for name in ("due", "shared", "together", "held", "exact")}
-            id_pairs[gone_id, live_id] = Contents(**content_counts, whole=live_id in fully_read_bookies)
+            id_pairs[gone_id, live_id] = Contents(
+                expected_ledgers=row["due"],
+                shared_ledgers=row["shared"],
+                same_ensemble_ledgers=row["together"],
+                held_ledgers=row["held"],
+                matching_ledgers=row["exact"],
+                is_fully_read=live_id in fully_read_bookies,
+            )
     return ContentComparison(expected_counts, id_pairs, fully_read_bookies)
 
 

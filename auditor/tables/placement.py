@@ -103,7 +103,7 @@ class PlacementJudge:
         view = ServerView.from_locations(
             locations, settings.policy, names, writable_bookies, registered_bookies
         )
-        depths = sorted({depth_of(view.paths[name]) for name in view.known})
+        depths = sorted({depth_of(view.paths[name]) for name in view.choosable_bookies})
         has_mixed_depths = settings.policy is Policy.RACK and len(depths) > 1
         views = [
             ServerView.from_locations(
@@ -121,7 +121,7 @@ class PlacementJudge:
             [locations.path(name) for name in names],
             [locations.domain(name, location_level) for name in names],
             domain_codes(locations, location_level, names),
-            np.array([name in view.known for name in names], np.bool_),
+            np.array([name in view.choosable_bookies for name in names], np.bool_),
         )
 
 
@@ -249,7 +249,7 @@ class _Verdicts:
             is_unsafe_write_set = in_one_domain | regions_hold_acks(
                 domain_codes, quorum, ack_quorum, judge.settings.min_regions
             )
-        is_reported = np.where(is_broken[:, None], judgements[0].broken, is_unsafe_write_set)
+        is_reported = np.where(is_broken[:, None], judgements[0].broken_windows, is_unsafe_write_set)
         first_write_sets = is_reported.argmax(axis=1)
         all_writable_judgement = judge_ensembles(
             ensembles, quorum, judge.all_writable_view, judge.settings, judges_locations_only=True

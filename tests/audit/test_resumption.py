@@ -10,7 +10,7 @@ import pytest
 
 from auditor.audit.run_store import resumption_of
 from auditor.model.options import AuditOptions
-from auditor.model.run_facts import MANIFEST, WHOLE
+from auditor.model.run_facts import DONE_FILE, MANIFEST
 from auditor.runs.directory import RunDirectory
 
 LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
@@ -24,7 +24,7 @@ def broken_off(below: Path, **ages_s: float) -> RunDirectory:
     now = time.time()
     for name, age in ages_s.items():
         (below / "run" / "tables" / name).mkdir(parents=True)
-        mark = below / "run" / "tables" / name / WHOLE
+        mark = below / "run" / "tables" / name / DONE_FILE
         mark.touch()
         os.utime(mark, (now - age, now - age))
     (below / "run" / "tables" / "half").mkdir(parents=True)
@@ -39,7 +39,7 @@ def test_what_is_fresh_is_taken_and_said_to_be(tmp_path: Path) -> None:
     assert abs(found.oldest_table_time / 1000 - (time.time() - 800)) < 60
     [note] = found.notes
     assert note.startswith("this run was resumed: it reuses the tables of an interrupted run, from 20")
-    assert run.exists(f"tables/ledgers/{WHOLE}")
+    assert run.exists(f"tables/ledgers/{DONE_FILE}")
     assert run.read_json(MANIFEST) == {"identity": IDENTITY, "scan_time": 5}
 
 
@@ -60,7 +60,7 @@ def test_what_is_saved_does_not_change(tmp_path: Path) -> None:
     run = broken_off(tmp_path, ledgers=90_000)
     found = resumption_of(run, SAVED, AuditOptions())
     assert found.oldest_table_time is not None
-    assert run.exists(f"tables/ledgers/{WHOLE}")
+    assert run.exists(f"tables/ledgers/{DONE_FILE}")
 
 
 def test_a_run_that_got_nowhere_has_nothing_to_take(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from auditor.cli import INTERRUPTED_EXIT_CODE, main
 from auditor.cli.verbosity import GATEWAY_MESSAGES
 from auditor.errors import DiskFullError, FileSystemError, RunError, SparkError, UsageError
 from auditor.model.options import AuditOptions
-from auditor.model.run_facts import MANIFEST, WHOLE
+from auditor.model.run_facts import DONE_FILE, MANIFEST
 from auditor.runs.directory import RunDirectory
 from auditor.spark.session import _scratch_parent, check_master
 from auditor.spark.tasks import DISK_FULL_ERRNOS, HADOOP_AWS, translate_run_errors
@@ -255,7 +255,7 @@ def test_the_package_for_s3_is_of_the_hadoop_that_pyspark_has() -> None:
 def broken_off(name: str, metadata: str, age_s: float, **options: Any) -> Path:
     run = Path("runs") / name
     (run / "tables" / "ledgers").mkdir(parents=True)
-    mark = run / "tables" / "ledgers" / WHOLE
+    mark = run / "tables" / "ledgers" / DONE_FILE
     mark.touch()
     os.utime(mark, (time.time() - age_s, time.time() - age_s))
     identity = run_identity("audit", metadata, ["/bookies"], AuditOptions(**options))

@@ -78,7 +78,7 @@ def test_the_first_screen_fits_a_terminal_and_has_what_to_act_on(runs: Runs, wid
         urgent = [each for each in report.run.tally if each["urgency"] != Urgency.REST]
         shown = " ".join(lines)
         assert {each["id"] for each in urgent if f"{each['id']} " not in shown} == set(), name
-        said = [each["text"] for each in report.run.remarks if RemarkKind(each["kind"]).acts]
+        said = [each["text"] for each in report.run.remarks if RemarkKind(each["kind"]).asks_for_action]
         assert [text for text in said if len(text) > 69 and "/" not in text] == [], "a line beside its label"
         acted_on = lines[lines.index("") :]
         assert any(line.startswith("first action ") for line in acted_on)

@@ -58,12 +58,12 @@ def _changes(of: Audited) -> dict[str, str]:
 def test_a_check_that_did_not_run_is_neither_clean_nor_fixed(run: Any) -> None:
     whole = run("a")
     assert {row.id for row in whole.seen()} >= {"entry-lost", "below-write-quorum"}
-    assert whole.report.run.not_run == ()
+    assert whole.report.run.checks_not_run == ()
     part = run("b", skip_checks="entry-lost")
     assert not part.of("entry-lost")
     assert part.of("below-write-quorum") == whole.of("below-write-quorum")
     report = part.report
-    assert report.run.not_run == ("entry-lost",)
+    assert report.run.checks_not_run == ("entry-lost",)
     assert "entry-lost" in (report.run.blind or ())
     assert not report.complete
     assert exit_code(report, Severity.CRITICAL) == 3
@@ -92,8 +92,8 @@ def test_a_constant_that_is_less_careful_refuses_as_well(run: Any, tmp_path: Pat
     file = tmp_path / "checks.toml"
     file.write_text("[constants]\nleast_orphans = 1000\nstuck_hours = 48\n")
     made = run("a", check_settings=str(file))
-    assert made.report.run.not_run == ()
-    assert made.report.run.unheld == ("metadata-suspect",)
+    assert made.report.run.checks_not_run == ()
+    assert made.report.run.checks_with_missing_holds == ("metadata-suspect",)
     values = {each["name"]: (each["value"], each["default"]) for each in made.report.run.checks["constants"]}
     assert (values["least_orphans"], values["stuck_hours"]) == ((1000, 100), (48, 24))
     assert isinstance(permit(open_run(made.out), ActionKind.START, [bookie(A)]), Refused)
@@ -103,7 +103,7 @@ def test_a_constant_that_is_less_careful_refuses_as_well(run: Any, tmp_path: Pat
 def test_only_chosen_checks_run(run: Any) -> None:
     made = run("a", checks="below-write-quorum")
     assert {row.id for row in made.seen()} == {"below-write-quorum"}
-    assert len(made.report.run.not_run) > 90
+    assert len(made.report.run.checks_not_run) > 90
 
 
 def test_another_configuration_does_not_go_on_with_a_run(tmp_path: Path) -> None:

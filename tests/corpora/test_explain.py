@@ -67,7 +67,7 @@ def test_every_ledger_of_the_corpus_can_be_drawn(audited: Audited) -> None:
         first = render(view).splitlines()[0]
         assert first.startswith(f"ledger {row['ledger_id']}: ")
         # By its copies it may be healthy; nobody is told so while a member is down.
-        assert ("healthy" in first) == (view.judged_class == "healthy" and not view.down)
+        assert ("healthy" in first) == (view.judged_class == "healthy" and not view.down_members)
         assert view.judged_class == "healthy" or str(view.judged_class) in first
         assert all(len(line) <= 80 for line in render(view).splitlines())
 
@@ -115,7 +115,11 @@ def test_commands_of_a_bookie_name_the_entries_that_its_findings_have(audited: A
     named = 0
     for row in audited.table("bookies"):
         for problem in run.bookie(row["bookie_id"]).problems:
-            runs, _ = entry_runs_of_class(problem.first, MAX_ENTRY_RUNS) if problem.first else ([], 0)
+            runs, _ = (
+                entry_runs_of_class(problem.first_ledger_finding, MAX_ENTRY_RUNS)
+                if problem.first_ledger_finding
+                else ([], 0)
+            )
             told = explained(audited, row["bookie_id"]).stdout if runs else ""
             assert all(f" -fe {first} -le {last}\n" in told for first, last in runs)
             named += len(runs)
@@ -191,7 +195,7 @@ def test_a_bookie_has_the_directories_in_its_place_and_those_with_its_data(
             "bk-b.rack1/ledgers1",
         ]
         assert [each.owner for each in a.directories] == [*["bk-a.rack1"] * 2, "bk-b.rack1", "bk-a.rack1"]
-        assert a.directories[2].contents[0].bookie_id == "bk-b.rack1"
+        assert a.directories[2].owner_candidates[0].bookie_id == "bk-b.rack1"
         assert b.directories[0] == a.directories[2]
 
 

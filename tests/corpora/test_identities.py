@@ -209,7 +209,7 @@ def test_no_identity_is_told_twice(world: Identities, audited: Audited) -> None:
 def test_either_id_of_a_bookie_is_told_with_the_other(world: Identities, audited: Audited) -> None:
     run = open_run(audited.out)
     for old, (new, _) in world.aliases.items():
-        assert [each.bookie_id for each in bookie_view(run, old).aliases if each.same] == [new]
-        assert [each.bookie_id for each in bookie_view(run, new).aliases if each.same] == [old]
-    assert [each.same for each in bookie_view(run, "bk-4").aliases] == [False]
+        assert [each.bookie_id for each in bookie_view(run, old).aliases if each.is_same_bookie] == [new]
+        assert [each.bookie_id for each in bookie_view(run, new).aliases if each.is_same_bookie] == [old]
+    assert [each.is_same_bookie for each in bookie_view(run, "bk-4").aliases] == [False]
     assert bookie_view(run, A).aliases == ()

@@ -68,7 +68,9 @@ def test_killed_bookies_whose_entries_are_all_in_their_journals_are_healthy(
         assert own["mark_file_id"] < row["index_time"] == own["modified"] < own["read_at"]
     assert not any("journal" in note for note in map(sentence_of, found.report.run.remarks))
     ledger = open_run(tmp_path / "run").ledger(11)
-    assert {(each.state, entries(each.held)) for each in ledger.replicas} == {("ok", frozenset(range(1025)))}
+    assert {(each.state, entries(each.held_entries)) for each in ledger.replicas} == {
+        ("ok", frozenset(range(1025)))
+    }
 
 
 def test_a_mark_that_was_written_late_dates_nothing_where_the_journal_is_gone_and_a_newer_index_confirms(

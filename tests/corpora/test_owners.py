@@ -228,12 +228,12 @@ def test_a_topic_is_drawn_with_its_ledgers_and_how_far_it_was_read(owned: Asked)
     known = KNOWN["topics"]["persistent://fleet/telemetry/door"]["internal_info"]["ledgers"]
     assert [ledger.ledger_id for ledger in view.ledgers] == [ledger["ledgerId"] for ledger in known]
     assert [ledger.fault for ledger in view.ledgers if ledger.ledger_id == 126] == ["owner-dangling"]
-    closed = {ledger.klass for ledger in view.ledgers if ledger.state == "CLOSED"}
+    closed = {ledger.replication_class for ledger in view.ledgers if ledger.state == "CLOSED"}
     assert closed == {"healthy"}
-    assert [ledger.klass for ledger in view.ledgers if ledger.ledger_id == 126] == [None]
+    assert [ledger.replication_class for ledger in view.ledgers if ledger.ledger_id == 126] == [None]
     assert {cursor.name for cursor in view.cursors} == {"audit", "main"}
     # Both cursors had ledgers of their own when the broker was halted: what they passed since is there.
-    assert {ledger.backlog for ledger in view.ledgers} == {Backlog.UNKNOWN}
+    assert {ledger.backlog for ledger in view.ledgers} == {Backlog.POSITION_UNKNOWN}
     shown = bkaudit("explain", "topic", "fleet/telemetry/door", "--run", str(owned.out))
     assert shown.exit_code == 0, shown.output
     assert "owner-dangling" in shown.output

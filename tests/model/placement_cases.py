@@ -90,7 +90,7 @@ def verdicts_of(cluster: Cluster, ensembles: Sequence[tuple[tuple[int, ...], int
     for (size, quorum), rows in shapes.items():
         batch = np.array([ensembles[row][0] for row in rows], np.int32).reshape(len(rows), size)
         found = judge_ensembles(batch, quorum, coded, settings)
-        assert not size or ((found.adherence == Adherence.FAIL) == found.broken.any(axis=1)).all()
+        assert not size or ((found.adherence == Adherence.FAIL) == found.broken_windows.any(axis=1)).all()
         answers |= {row: WORDS[Adherence(each)] for row, each in zip(rows, found.adherence, strict=True)}
     return [answers[number] for number in range(len(ensembles))]
 

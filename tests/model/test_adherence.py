@@ -206,7 +206,7 @@ def test_of_mixed_depths_those_that_joined_first_evict_the_others() -> None:
     where = Locations({str(bookie): Location(path) for bookie, path in locations.items()})
     names = ["1", "2", "3", "4"]
     views = [ServerView.from_locations(where, Policy.RACK, names, names, names, depth) for depth in (2, 1)]
-    assert [sorted(view.known) for view in views] == [["1", "2", "3"], ["4"]]
+    assert [sorted(view.choosable_bookies) for view in views] == [["1", "2", "3"], ["4"]]
 
 
 @given(st.lists(st.integers(-1, 3), min_size=1, max_size=6))

@@ -98,7 +98,7 @@ def test_a_cookie_that_carries_another_id_is_a_hint() -> None:
 
 
 def test_disks_that_all_carry_another_id_are_a_hint() -> None:
-    ids = {"bk-new": BookieFacts(disks=("bk-old", "bk-old")), "bk-old": DOWN}
+    ids = {"bk-new": BookieFacts(disk_ids=("bk-old", "bk-old")), "bk-old": DOWN}
     assert rules(ids) == [("bk-new", "bk-old", Rule.DISKS_NAME, False)]
 
 
@@ -186,7 +186,7 @@ def test_two_that_are_both_alive_are_two(second: BookieFacts) -> None:
         {"bk1:3181": at("10.0.0.1"), "BK1:3181": second},
         {"bk1:3181": at("10.0.0.1"), "bk1.dc1:3181": second},
         {"bk1:3181": replace(at("10.0.0.1"), cookie=cookie("bk2:3181")), "bk2:3181": second},
-        {"bk1:3181": replace(at("10.0.0.1"), disks=("bk2:3181",)), "bk2:3181": second},
+        {"bk1:3181": replace(at("10.0.0.1"), disk_ids=("bk2:3181",)), "bk2:3181": second},
     ):
         assert rules(ids) == []
 
@@ -219,22 +219,26 @@ def test_a_name_of_two_ips_or_an_ip_of_two_names_shows_nothing(moved: tuple[str,
 
 def test_a_swapped_disk_renames_nobody() -> None:
     assert (
-        rules({"bk-a": BookieFacts(disks=("bk-a", "bk-b")), "bk-b": BookieFacts(disks=("bk-b", "bk-a"))})
+        rules(
+            {"bk-a": BookieFacts(disk_ids=("bk-a", "bk-b")), "bk-b": BookieFacts(disk_ids=("bk-b", "bk-a"))}
+        )
         == []
     )
 
 
 def test_swapped_places_rename_nobody() -> None:
-    assert rules({"bk-a": BookieFacts(disks=("bk-b", "bk-b")), "bk-b": BookieFacts(disks=("bk-a",))}) == []
+    assert (
+        rules({"bk-a": BookieFacts(disk_ids=("bk-b", "bk-b")), "bk-b": BookieFacts(disk_ids=("bk-a",))}) == []
+    )
 
 
 def test_a_disk_that_lies_in_several_places_renames_nobody() -> None:
-    ids = {"bk-a": BookieFacts(disks=("bk-c",)), "bk-b": BookieFacts(disks=("bk-c",)), "bk-c": DOWN}
+    ids = {"bk-a": BookieFacts(disk_ids=("bk-c",)), "bk-b": BookieFacts(disk_ids=("bk-c",)), "bk-c": DOWN}
     assert rules(ids) == []
 
 
 def test_an_id_that_only_a_cookie_or_a_disk_knows_is_no_alias() -> None:
-    assert rules({"bk-a": BookieFacts(cookie=cookie("bk-x"), disks=("bk-y",))}) == []
+    assert rules({"bk-a": BookieFacts(cookie=cookie("bk-x"), disk_ids=("bk-y",))}) == []
 
 
 def test_hints_on_addresses_do_not_add_up() -> None:
@@ -249,7 +253,9 @@ AT_ITS_ADDRESS = {OLD: DOWN, NEW: at("10.0.0.1")}
 
 
 def compared(contents: Contents) -> ContentComparison:
-    return ContentComparison({OLD: contents.due}, {(OLD, NEW): contents}, {NEW} if contents.whole else set())
+    return ContentComparison(
+        {OLD: contents.expected_ledgers}, {(OLD, NEW): contents}, {NEW} if contents.is_fully_read else set()
+    )
 
 
 def said(
@@ -261,14 +267,23 @@ def said(
 
 def test_ledgers_join_where_nothing_else_does() -> None:
     ids = {OLD: DOWN, NEW: at("elsewhere")}
-    assert said(ids, compared(Contents(40, held=30, exact=21))) == ([Rule.SAME_LEDGERS], ((OLD, NEW),))
+    assert said(ids, compared(Contents(40, held_ledgers=30, matching_ledgers=21))) == (
+        [Rule.SAME_LEDGERS],
+        ((OLD, NEW),),
+    )
 
 
 @pytest.mark.parametrize(
     "contents",
     [
-        pytest.param(Contents(4, held=4, exact=4), id="few ledgers may be copies that someone is making"),
-        pytest.param(Contents(40, held=40, exact=20), id="half of them a dead bookie's successor has too"),
+        pytest.param(
+            Contents(4, held_ledgers=4, matching_ledgers=4),
+            id="few ledgers may be copies that someone is making",
+        ),
+        pytest.param(
+            Contents(40, held_ledgers=40, matching_ledgers=20),
+            id="half of them a dead bookie's successor has too",
+        ),
     ],
 )
 def test_ledgers_that_are_few_or_not_the_most_join_nothing(contents: Contents) -> None:
@@ -278,23 +293,27 @@ def test_ledgers_that_are_few_or_not_the_most_join_nothing(contents: Contents) -
 def test_ledgers_join_whatever_the_cookies_directories_are() -> None:
     # The disks were mounted elsewhere when the bookie got its new id.
     ids = {OLD: BookieFacts(cookie=cookie(OLD, "/a")), NEW: at("10.0.0.1", cookie=cookie(NEW, "/b"))}
-    rules_, groups = said(ids, compared(Contents(9, held=9, exact=9)))
+    rules_, groups = said(ids, compared(Contents(9, held_ledgers=9, matching_ledgers=9)))
     assert (rules_, groups) == ([Rule.SAME_LEDGERS], ((OLD, NEW),))
 
 
 @pytest.mark.parametrize(
     "contents",
     [
-        pytest.param(Contents(1, whole=True), id="a machine that was set up anew at an old address"),
-        pytest.param(Contents(9, shared=8, whole=True), id="nothing of the one ledger that is not of both"),
+        pytest.param(Contents(1, is_fully_read=True), id="a machine that was set up anew at an old address"),
         pytest.param(
-            Contents(9, shared=5, together=5), id="both wrote the same ensembles, so both were there"
+            Contents(9, shared_ledgers=8, is_fully_read=True),
+            id="nothing of the one ledger that is not of both",
+        ),
+        pytest.param(
+            Contents(9, shared_ledgers=5, same_ensemble_ledgers=5),
+            id="both wrote the same ensembles, so both were there",
         ),
     ],
 )
 def test_ledgers_tell_two_bookies_apart_whatever_else_is_alike(contents: Contents) -> None:
     ids = dict(AT_ITS_ADDRESS)
-    ids[NEW] = replace(ids[NEW], cookie=cookie(OLD), disks=(OLD,))
+    ids[NEW] = replace(ids[NEW], cookie=cookie(OLD), disk_ids=(OLD,))
     edges = alias_edges(ids, compared(contents))
     assert {edge.rule for edge in edges} == {Rule.ENDPOINT_IS_ID, Rule.COOKIE_NAMES, Rule.DISKS_NAME}
     assert all(edge.apart and not edge.joins and edge.against for edge in edges)
@@ -305,9 +324,12 @@ def test_ledgers_tell_two_bookies_apart_whatever_else_is_alike(contents: Content
     "contents",
     [
         pytest.param(Contents(9), id="an index that was not read whole"),
-        pytest.param(Contents(9, held=1, whole=True), id="one ledger of it is there"),
-        pytest.param(Contents(9, shared=9, whole=True), id="every ledger names both, and no ensemble does"),
-        pytest.param(Contents(8, shared=4, together=4), id="half of the ensembles"),
+        pytest.param(Contents(9, held_ledgers=1, is_fully_read=True), id="one ledger of it is there"),
+        pytest.param(
+            Contents(9, shared_ledgers=9, is_fully_read=True),
+            id="every ledger names both, and no ensemble does",
+        ),
+        pytest.param(Contents(8, shared_ledgers=4, same_ensemble_ledgers=4), id="half of the ensembles"),
     ],
 )
 def test_ledgers_that_tell_nothing_leave_an_address_as_it_is(contents: Contents) -> None:
@@ -316,7 +338,10 @@ def test_ledgers_that_tell_nothing_leave_an_address_as_it_is(contents: Contents)
 
 def test_nothing_of_an_id_that_nobody_shares_is_on_a_disk() -> None:
     for whole, groups in ((set(), ((OLD, NEW),)), ({NEW}, ())):
-        assert aliases(alias_edges(AT_ITS_ADDRESS, ContentComparison({OLD: 3}, whole=whole))) == groups
+        assert (
+            aliases(alias_edges(AT_ITS_ADDRESS, ContentComparison({OLD: 3}, fully_read_bookies=whole)))
+            == groups
+        )
 
 
 # Identities.
@@ -425,7 +450,7 @@ def test_ten_thousand_bookies_take_no_time() -> None:
     for number in range(5_000):
         name, ip = f"bk.pod{number}.example", f"10.0.{number // 250}.{number % 250}"
         ids[f"{name}:3181"] = at(ip, cookie=cookie(f"{name}:3181"))
-        ids[f"{ip}:3181"] = BookieFacts(cookie=cookie(f"{ip}:3181"), disks=("bk:3181",))
+        ids[f"{ip}:3181"] = BookieFacts(cookie=cookie(f"{ip}:3181"), disk_ids=("bk:3181",))
         ids[f"bk:{number + 1}"] = at("10.255.0.1", 3181)
     began = time.process_time()
     groups = joined(ids)

@@ -145,7 +145,9 @@ def test_a_ledger_is_found_by_scope_and_id(run: Path) -> None:
         "healthy",
         "entry-lost",
     )
-    seen = [[(one.state, one.known, one.held) for one in view.replicas] for view in (stock, scoped, gone)]
+    seen = [
+        [(one.state, one.known, one.held_entries) for one in view.replicas] for view in (stock, scoped, gone)
+    ]
     # What a bookie does not serve is not held there; what one in limbo has not yet, it may still get.
     assert seen == [[("limbo", False, pack({0}))], [("not-indexed", False, b"")], [("ok", True, pack({0}))]]
     assert gone.status == "gone"
@@ -173,7 +175,7 @@ def test_what_the_application_attached_is_part_of_a_ledger(tmp_path: Path) -> No
         "custom_metadata": custom,
     }
     run = made_run(tmp_path / "run", ledgers=[row])
-    assert run.ledger(7).attached == (("application", "pulsar"), ("raw", "ff00"))
+    assert run.ledger(7).custom_metadata == (("application", "pulsar"), ("raw", "ff00"))
 
 
 # This run has no ledger to draw on a page; that of tests/corpora/test_forms.py has.

@@ -36,7 +36,7 @@ DISK = DirectoryView(
     layout=5,
     index_time=1_795_237_660_000,
     ledgers=1200,
-    contents=(CandidateView("bk-b:3181", 1199, 1150), CandidateView("bk-a:3181", 800, 12)),
+    owner_candidates=(CandidateView("bk-b:3181", 1199, 1150), CandidateView("bk-a:3181", 800, 12)),
 )
 BOOKIE = BookieView(
     bookie_id="bk-a:3181",
@@ -49,8 +49,8 @@ BOOKIE = BookieView(
     ledgers=12345,
     depending=12000,
     replicas=11000,
-    held=11111,
-    orphans=2,
+    held_ledgers=11111,
+    orphan_ledgers=2,
     cookie=CookieView(5, "bk-a:3181", "/data/journal", ("/data/ledgers0", "/data/ledgers1"), (), "a77a8e0d"),
     registrations=(RegistrationView("writable", (("bookie", "10.0.0.1", 3181, "bookie-rpc"),)),),
     directories=(DISK,),
@@ -63,7 +63,9 @@ BOOKIE = BookieView(
             ("bk-a:3181 holds what 7 ledgers ask of x",),
             (ChangeStatus("worse", 1_795_000_000_000, "being renamed"),),
         ),
-        ProblemView("orphan-ledger", Severity.NOTE, 5, 0, ("one", "two", "three"), first=ORPHAN),
+        ProblemView(
+            "orphan-ledger", Severity.NOTE, 5, 0, ("one", "two", "three"), first_ledger_finding=ORPHAN
+        ),
     ),
 )
 TOLD = """\
@@ -219,7 +221,9 @@ def test_what_cannot_be_read_says_why() -> None:
         ),
         directories=(
             replace(DISK, cookie_bookie_id=None, damage="byte 1: no digit"),
-            replace(DISK, cookie_bookie_id=None, place=None, owner=None, index_time=None, contents=()),
+            replace(
+                DISK, cookie_bookie_id=None, place=None, owner=None, index_time=None, owner_candidates=()
+            ),
         ),
     )
     text = render(broken)

@@ -44,13 +44,16 @@ LEDGER = LedgerView(
     ),
     judged_class="below-ack-quorum",
     potential_class="entry-lost",
-    attached=(("application", "pulsar"), ("pulsar/managed-ledger", "public/default/persistent/orders")),
+    custom_metadata=(
+        ("application", "pulsar"),
+        ("pulsar/managed-ledger", "public/default/persistent/orders"),
+    ),
     replicas=(
         replica("bk-a:3181", groups(HEAD, BODY, (11, 11, 1, 0)), groups(HEAD, BODY)),
         replica("bk-b:3181", groups((0, 9, 2, 3)), groups((0, 9, 2, 3), (20, 20, 3, 0))),
         replica("bk-c:3181", groups((1, 4, 2, 3)), b"", known=False, state="unread", reason="not mounted"),
         replica("bk-d:3181", groups((7, 10, 2, 3)), b"", state="absent"),
-        replica("bk-e:3181", b"", groups((3, 3, 2, 0)), member=False),
+        replica("bk-e:3181", b"", groups((3, 3, 2, 0)), is_member=False),
     ),
 )
 
@@ -126,7 +129,7 @@ def test_very_many_bookies_and_segments_are_bounded() -> None:
 
 
 def test_a_ledger_that_is_gone_shows_what_bookies_hold() -> None:
-    view = LedgerView(7, replicas=(replica("bk-a:3181", b"", groups((0, 0, 5, 0)), member=False),))
+    view = LedgerView(7, replicas=(replica("bk-a:3181", b"", groups((0, 0, 5, 0)), is_member=False),))
     drawn = ledger.render(view)
     assert drawn.startswith("ledger 7: not in the metadata; bookies hold it")
     assert "bk-a:3181  +++++" in drawn
@@ -144,7 +147,12 @@ def test_an_empty_ledger_and_a_damaged_one_are_told_in_words() -> None:
 
 def test_a_cut_index_is_held_as_far_as_it_goes() -> None:
     cut = replica(
-        "bk-a:3181", groups((0, 0, 12, 0)), groups((0, 0, 5, 0)), known=False, state="cut", reason="at slot 5"
+        "bk-a:3181",
+        groups((0, 0, 12, 0)),
+        groups((0, 0, 5, 0)),
+        known=False,
+        state="cut",
+        reason="at slot 5",
     )
     drawn = ledger.render(replace(LEDGER, replicas=(cut,)))
     assert "bk-a:3181  #####???????" in drawn
@@ -159,7 +167,9 @@ def test_a_ledger_of_another_scope_has_its_qualified_name() -> None:
 
 
 def test_of_what_was_attached_a_bounded_part_is_shown_and_all_of_it_is_visible() -> None:
-    view = replace(LEDGER, attached=(("k\x1b[31m\n", "v" * 500), *(("key", str(n)) for n in range(30))))
+    view = replace(
+        LEDGER, custom_metadata=(("k\x1b[31m\n", "v" * 500), *(("key", str(n)) for n in range(30)))
+    )
     lines = [line for line in ledger.render(view).splitlines() if line.startswith("  attached")]
     assert lines[0].startswith("  attached  k?[31m? = vvv")
     assert all(len(line) <= 80 and line.isprintable() for line in lines)

@@ -26,15 +26,15 @@ SPACE = SpaceView(
     disks=(DiskTotal(LONG, 10**9, 10**9, 10**9, 10**9, (ROOM,)),),
 )
 LEDGER = TopicLedger(
-    2**62, "dangling", None, "below-write-quorum", "CLOSED", 10**9, 10**12, "s3", True, Backlog.NEEDED
+    2**62, "dangling", None, "below-write-quorum", "CLOSED", 10**9, 10**12, "s3", True, Backlog.IN_BACKLOG
 )
 TOPIC = TopicView(
     f"shop/orders/{'returns-' * 8}",
     f"/managed-ledgers/shop/orders/persistent/{'returns-' * 8}",
-    [replace(LEDGER, reach="unavailable")],
+    [replace(LEDGER, reachability="unavailable")],
     [TopicCursor("audit-of-" + "subscriptions" * 4, (2**62, 7), 2**61, None)],
     [OtherReference("schema", 2**60, "of " + "a long name " * 6, "owned", None)],
-    unlisted="the znode of the subscriptions could not be read: no permission",
+    unlisted_reason="the znode of the subscriptions could not be read: no permission",
 )
 LEAKS = [
     Leak(2**62, "confirmed", f"topic {LONG}", "/managed-ledgers/x", 1, 10**12, 10**9, "CLOSED", LONG, None)

@@ -54,14 +54,21 @@ def test_the_first_screen_has_the_line_and_status_counts_unavailable_ledgers() -
 def test_a_topic_counts_its_unavailable_ledgers() -> None:
     def ledger(number: int, klass: str, reach: str | None) -> TopicLedger:
         usual = {
-            "standing": "owned",
+            "ownership_status": "owned",
             "fault": None,
             "state": "CLOSED",
             "entries": 1,
             "size": 9,
             "offload": None,
         }
-        return TopicLedger(number, klass=klass, reach=reach, borrowed=False, backlog=Backlog.READ, **usual)  # type: ignore[arg-type]
+        return TopicLedger(
+            number,
+            replication_class=klass,
+            reachability=reach,
+            is_borrowed=False,
+            backlog=Backlog.PASSED_BY_ALL,
+            **usual,  # type: ignore[arg-type]
+        )
 
     ledgers = [
         ledger(1, "healthy", "unavailable"),

@@ -31,7 +31,7 @@ RUN = RunView(
     "runs/20261121T050749Z",
     report(),
     directories=6,
-    unread=(UnreadBookie("bk-c:3181", "unread", "no source covers this bookie", 20),),
+    unread_bookies=(UnreadBookie("bk-c:3181", "unread", "no source covers this bookie", 20),),
     fail_on=Severity.ERROR,
     statuses={LOST.fingerprint: ChangeStatus("same", 1_795_000_000_000)},
     storages={"bk-a:3181": "idx", "bk-b:3181": "rocksdb"},
@@ -169,7 +169,7 @@ def test_every_line_but_commands_keeps_its_width(width: int) -> None:
     )
     odd = report([tally("ghost-bookie", "error", 1, "suspect")], (evil,), gaps=["台" * 200] * 20)
     unread = tuple(UnreadBookie("b" * 99, "partial", "台" * 50, 3) for _ in range(10))
-    told = render(replace(RUN, path="/runs/" + "r" * 200, report=odd, unread=unread), width)
+    told = render(replace(RUN, path="/runs/" + "r" * 200, report=odd, unread_bookies=unread), width)
     assert told.replace("\n", "").isprintable()
     lines = [line for line in told.splitlines() if "bookkeeper shell" not in line and "bkaudit" not in line]
     assert all(columns_of(line) <= width for line in lines)

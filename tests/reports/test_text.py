@@ -295,7 +295,7 @@ def test_remarks_that_change_nothing_of_what_to_do_wait_for_explain_run() -> Non
         first_screen.render(report([], remarks=[each], suppressions=[], changes=None), RUN) for each in every
     ]
     shown = {each["kind"] for each, text in zip(every, screen, strict=True) if f"of {each['kind']}" in text}
-    assert shown == {kind for kind in RemarkKind if kind.acts}
+    assert shown == {kind for kind in RemarkKind if kind.asks_for_action}
     told = explained.render(RunView(RUN, report(remarks=every), 0), 80)
     assert all(f"  notice: of {kind}\n    why\n" in told for kind in RemarkKind)
 

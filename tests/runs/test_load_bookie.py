@@ -44,15 +44,20 @@ def run_with_findings(below: Path) -> Run:
 def test_findings_that_name_a_bookie_are_told_by_check_with_a_ledger_to_look_at(tmp_path: Path) -> None:
     run = run_with_findings(tmp_path)
     [orphan, surplus] = _problem_views(run, "bk-b:3181")
-    assert (orphan.id, orphan.severity, orphan.count, orphan.unsure) == ("orphan-ledger", Severity.NOTE, 5, 4)
+    assert (orphan.id, orphan.severity, orphan.count, orphan.unconfirmed_count) == (
+        "orphan-ledger",
+        Severity.NOTE,
+        5,
+        4,
+    )
     assert orphan.messages == ("ledger 0", "ledger 1", "ledger 2")
     assert orphan.statuses == (None, None, None)
-    assert orphan.first is not None
-    assert (orphan.first.scope_id, orphan.first.ledger_id) == (0, 0)
+    assert orphan.first_ledger_finding is not None
+    assert (orphan.first_ledger_finding.scope_id, orphan.first_ledger_finding.ledger_id) == (0, 0)
     assert (surplus.id, surplus.count) == ("surplus-entries", 1)
     [lost] = _problem_views(run, "bk-a:3181")
-    assert lost.first is not None
-    assert (lost.id, lost.first.ledger_id) == ("entry-lost", 42)
+    assert lost.first_ledger_finding is not None
+    assert (lost.id, lost.first_ledger_finding.ledger_id) == ("entry-lost", 42)
 
 
 def test_the_first_of_them_say_since_when(tmp_path: Path) -> None:

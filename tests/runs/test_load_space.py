@@ -23,7 +23,14 @@ from auditor.errors import RunUsageError
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed
-from auditor.model.space import NO_APPLICATION, NO_BOOKIE, NO_LEDGER, NOT_LISTED, SpaceBy, SpaceStep
+from auditor.model.space import (
+    NO_APPLICATION_NAME,
+    NO_BOOKIE_NAME,
+    NO_LEDGER_NAME,
+    UNLISTED_LEDGERS_NAME,
+    SpaceBy,
+    SpaceStep,
+)
 from auditor.runs import load_space
 from auditor.runs.load_space import space_view
 from auditor.runs.reader import RunReader
@@ -82,16 +89,27 @@ LEDGERS = [
     {"status": "gap", "low": 1, "high": 2},
 ]
 BY_HAND: dict[SpaceBy, dict[str, int]] = {
-    "bookie": {"bk1:3181": 6030, NO_BOOKIE: 70},
+    "bookie": {"bk1:3181": 6030, NO_BOOKIE_NAME: 70},
     "ledger": {
         "7": 3146,
-        NO_LEDGER: 1024,
+        NO_LEDGER_NAME: 1024,
         "9": 1000,
         "8": 900,
         "00000000000000010000000000000009": 30,
     },
-    "application": {"pulsar/managed-ledger": 3146, NO_APPLICATION: 1030, NO_LEDGER: 1024, NOT_LISTED: 900},
-    "age": {"1 to 7 days": 3146, "1 to 3 years": 1000, NO_LEDGER: 1024, NOT_LISTED: 900, "unknown": 30},
+    "application": {
+        "pulsar/managed-ledger": 3146,
+        NO_APPLICATION_NAME: 1030,
+        NO_LEDGER_NAME: 1024,
+        UNLISTED_LEDGERS_NAME: 900,
+    },
+    "age": {
+        "1 to 7 days": 3146,
+        "1 to 3 years": 1000,
+        NO_LEDGER_NAME: 1024,
+        UNLISTED_LEDGERS_NAME: 900,
+        "unknown": 30,
+    },
 }
 
 
@@ -196,7 +214,7 @@ def test_what_lies_beside_the_logs_is_added_up_and_a_file_system_counts_once(tmp
 
 def test_those_that_are_not_named_are_one_sum(run: RunReader) -> None:
     view = space_view(run, "ledger", max_totals=2)
-    assert [total.name for total in view.totals] == ["7", NO_LEDGER]
+    assert [total.name for total in view.totals] == ["7", NO_LEDGER_NAME]
     assert (view.others, view.others_count) == ({"orphan": 900, "over-replicated": 1000, "live": 30}, 3)
     assert view.bytes == 6100
 
@@ -212,7 +230,7 @@ def test_applications_beyond_the_number_that_is_told_apart_are_one(
 
 def test_ages_come_in_their_order(run: RunReader) -> None:
     names = [total.name for total in space_view(run, "age").totals]
-    assert names == ["1 to 7 days", "1 to 3 years", NO_LEDGER, NOT_LISTED, "unknown"]
+    assert names == ["1 to 7 days", "1 to 3 years", NO_LEDGER_NAME, UNLISTED_LEDGERS_NAME, "unknown"]
 
 
 def test_steps_are_the_largest_first_with_command_and_risk(run: RunReader) -> None:

@@ -57,35 +57,39 @@ def run(tmp_path: Path) -> RunReader:
 
 def test_ledgers_come_in_the_order_of_the_list_with_their_class(run: RunReader) -> None:
     view = topic_view(run, "shop/orders/returns")
-    assert [(ledger.ledger_id, ledger.klass, ledger.fault) for ledger in view.ledgers] == [
+    assert [(ledger.ledger_id, ledger.replication_class, ledger.fault) for ledger in view.ledgers] == [
         (5, "entry-lost", None),
         (7, None, "owner-dangling"),
         (9, None, None),
     ]
-    assert [(other.kind, other.ledger_id) for other in view.others] == [("schema", 30)]
+    assert [(other.kind, other.ledger_id) for other in view.other_references] == [("schema", 30)]
     assert view.path == PATH
 
 
 def test_a_cursor_that_cannot_be_read_leaves_open_what_it_needs(run: RunReader) -> None:
     view = topic_view(run, "persistent://shop/orders/returns")
-    assert [(each.name, each.position, each.unread) for each in view.cursors] == [
+    assert [(each.name, each.position, each.unread_reason) for each in view.cursors] == [
         ("fast", (7, 3), None),
         ("faster", (9, -1), None),
         ("spoiled", None, "cut at byte 3"),
     ]
-    assert [ledger.backlog for ledger in view.ledgers] == [Backlog.UNKNOWN, Backlog.NEEDED, Backlog.NEEDED]
+    assert [ledger.backlog for ledger in view.ledgers] == [
+        Backlog.POSITION_UNKNOWN,
+        Backlog.IN_BACKLOG,
+        Backlog.IN_BACKLOG,
+    ]
 
 
 @pytest.mark.parametrize(
     ("cursors", "backlog"),
     [
-        ([], Backlog.NOBODY),
-        ([TopicCursor("a", (6, 0), None, None)], Backlog.READ),
-        ([TopicCursor("a", (6, 0), 40, "owned")], Backlog.READ),  # what its own ledger has is newer
-        ([TopicCursor("a", (5, 9), None, None)], Backlog.NEEDED),
-        ([TopicCursor("a", (5, 9), 40, "owned")], Backlog.UNKNOWN),
-        ([TopicCursor("a", None, None, None)], Backlog.UNKNOWN),
-        ([TopicCursor("a", (6, 0), None, None), TopicCursor("b", (1, 0), None, None)], Backlog.NEEDED),
+        ([], Backlog.NO_SUBSCRIPTION),
+        ([TopicCursor("a", (6, 0), None, None)], Backlog.PASSED_BY_ALL),
+        ([TopicCursor("a", (6, 0), 40, "owned")], Backlog.PASSED_BY_ALL),  # what its own ledger has is newer
+        ([TopicCursor("a", (5, 9), None, None)], Backlog.IN_BACKLOG),
+        ([TopicCursor("a", (5, 9), 40, "owned")], Backlog.POSITION_UNKNOWN),
+        ([TopicCursor("a", None, None, None)], Backlog.POSITION_UNKNOWN),
+        ([TopicCursor("a", (6, 0), None, None), TopicCursor("b", (1, 0), None, None)], Backlog.IN_BACKLOG),
     ],
 )
 def test_a_ledger_is_needed_by_whoever_has_not_passed_it(
@@ -114,14 +118,14 @@ def unread(tmp_path: Path, *owners: tuple[str, str], rows: list[Row] | None = No
 @pytest.mark.parametrize("rows", [[], [cursor("fast", None, (7, 3))], [row(30, "schema", path="/schemas/x")]])
 def test_a_list_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, rows: list[Row]) -> None:
     view = unread(tmp_path, ("unreadable", f"/root{PATH}"), rows=rows)
-    assert (view.path, view.unread) == (f"/root{PATH}", "cut at byte 3")
+    assert (view.path, view.unread_reason) == (f"/root{PATH}", "cut at byte 3")
     assert "its list could not be read: cut at byte 3" in topic_text(view)
     assert "no ledger is listed" not in topic_text(view)
 
 
 def test_subscriptions_that_could_not_be_listed_may_need_every_ledger(tmp_path: Path) -> None:
     view = unread(tmp_path, ("gap", PATH), rows=[row(5, place=0)])
-    assert [ledger.backlog for ledger in view.ledgers] == [Backlog.UNKNOWN]
+    assert [ledger.backlog for ledger in view.ledgers] == [Backlog.POSITION_UNKNOWN]
     assert "its subscriptions could not be listed: cut at byte 3" in topic_text(view)
     assert "no subscription" not in topic_text(view)
 
@@ -129,16 +133,16 @@ def test_subscriptions_that_could_not_be_listed_may_need_every_ledger(tmp_path: 
 def test_subscriptions_and_schemas_that_cannot_be_read_have_their_names(tmp_path: Path) -> None:
     below = f"{PATH}/a%2Fb"
     view = unread(tmp_path, ("unreadable", below), ("unreadable", "/schemas/shop/orders/returns"))
-    assert (view.path, view.unread) == (PATH, None)
-    assert [(each.name, each.unread) for each in view.cursors] == [("a/b", "cut at byte 3")]
-    assert [(each.kind, each.ledger_id, each.detail) for each in view.others] == [
+    assert (view.path, view.unread_reason) == (PATH, None)
+    assert [(each.name, each.unread_reason) for each in view.cursors] == [("a/b", "cut at byte 3")]
+    assert [(each.kind, each.ledger_id, each.detail) for each in view.other_references] == [
         ("schema", None, "cut at byte 3")
     ]
 
 
 def test_a_topic_of_which_nothing_but_its_schema_is_left_is_known(tmp_path: Path) -> None:
     view = unread(tmp_path, ("unreadable", "/schemas/shop/orders/returns"))
-    assert (view.path, len(view.others)) == ("/schemas/shop/orders/returns", 1)
+    assert (view.path, len(view.other_references)) == ("/schemas/shop/orders/returns", 1)
 
 
 def test_a_name_that_the_run_does_not_know_is_answered_with_one_like_it(run: RunReader) -> None:

@@ -50,8 +50,8 @@ def out(tmp_path: Path) -> Path:
 
 def test_the_most_needed_of_the_unread_bookies_are_named(out: Path) -> None:
     view = run_view(open_run(out))
-    assert len(view.unread) == MAX_SHOWN_UNREAD_BOOKIES
-    assert view.unread[:3] == (
+    assert len(view.unread_bookies) == MAX_SHOWN_UNREAD_BOOKIES
+    assert view.unread_bookies[:3] == (
         UnreadBookie("bk-049:3181", "unread", "gone", 49),
         UnreadBookie("bk-099:3181", "unread", "gone", 49),
         UnreadBookie("bk-048:3181", "unread", "gone", 48),

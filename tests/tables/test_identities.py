@@ -122,8 +122,8 @@ def test_ledgers_on_a_live_bookie_are_counted_by_what_they_hold(spark: SparkSess
     assert found == ContentComparison(
         {OLD: 4},
         {
-            (OLD, NEW): Contents(4, held=2, exact=1, whole=True),
-            (OLD, OTHER): Contents(4, shared=4, together=4, whole=True),
+            (OLD, NEW): Contents(4, held_ledgers=2, matching_ledgers=1, is_fully_read=True),
+            (OLD, OTHER): Contents(4, shared_ledgers=4, same_ensemble_ledgers=4, is_fully_read=True),
         },
         {NEW, OTHER},
     )
@@ -134,7 +134,9 @@ def test_a_member_of_another_segment_may_be_the_id_under_its_new_name(spark: Spa
     # What a member holds is its own: that it holds the other's entries says nothing.
     held = [{"ledger_id": 1, "bookie_id": NEW, "held": DUE}]
     found = shared(spark, ledgers, held)
-    assert found.pairs[OLD, NEW] == Contents(2, shared=2, together=1, whole=True)
+    assert found.contents_by_pair[OLD, NEW] == Contents(
+        2, shared_ledgers=2, same_ensemble_ledgers=1, is_fully_read=True
+    )
 
 
 def test_an_id_that_shares_nothing_is_due_its_ledgers(spark: SparkSession) -> None:

@@ -15,8 +15,8 @@ of the groups and of the runs in one window.
               |--- window ---|                     |       one interval
     steps     |--|---|-|-----|                             constant value in each step
 
-Most results repeat one run of the window and stay one group, however long the interval. If no single group
-can repeat the runs (every third entry together with every fifth, say), a limited number is written out.
+Most results repeat one run of the window and stay one group, however long the interval. If one group cannot
+repeat the runs (as for every third entry and every fifth), a limited number of runs is written out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from auditor.codecs.availability.maximal import MAX_RUN_ENTRIES
 from auditor.errors import CoverageLimitError
 
 MAX_RUNS = 2**21
-"""Largest number of runs in one comparison (200 MB, one second); two per set and interval do not count."""
+"""Largest number of runs in one comparison (200 MB, one second); two per set and interval are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +116,14 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int)
     rows, low, window_end = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
     first, size, period = batch.first[rows], batch.size[rows], np.maximum(batch.period[rows], 1)
     is_repeated = batch.last[rows] > first
-    lowest_repeat = np.where(is_repeated, (low - first) // period, 0)
-    count = np.where(is_repeated, (window_end - 1 - first) // period - lowest_repeat, 0) + 1
+    first_repeat = np.where(is_repeated, (low - first) // period, 0)
+    count = np.where(is_repeated, (window_end - 1 - first) // period - first_repeat, 0) + 1
     new_runs = np.maximum(count - 2, 0)
     if float(new_runs.sum(dtype=np.float64)) > limit:
         raise CoverageLimitError(f"more than {MAX_RUNS} runs to compare one by one")
     row = np.repeat(np.arange(len(count)), count)
     repeat_number = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    start = first[row] + (lowest_repeat[row] + repeat_number) * period[row]
+    start = first[row] + (first_repeat[row] + repeat_number) * period[row]
     end = np.minimum(start + size[row], window_end[row])
     start = np.maximum(start, low[row])
     is_nonempty = start < end
@@ -169,14 +169,14 @@ def unroll(steps: Steps, is_selected: NDArray[np.bool_]) -> GroupBatch:
 
     # A run that ends with the window goes on where the next repetition begins with one.
     head_rows = np.flatnonzero(np.append(True, interval[1:] != interval[:-1])[: len(interval)])
-    tail_index = np.append(head_rows[1:], len(interval))[: len(head_rows)] - 1
+    tail_rows = np.append(head_rows[1:], len(interval))[: len(head_rows)] - 1
     head_interval = interval[head_rows]
     is_wrapping = (
-        (tail_index > head_rows)
+        (tail_rows > head_rows)
         & (start[head_rows] == steps.low[head_interval])
-        & (end[tail_index] == (steps.low + steps.window)[head_interval])
+        & (end[tail_rows] == (steps.low + steps.window)[head_interval])
     )
-    merged_heads, merged_tails = head_rows[is_wrapping], tail_index[is_wrapping]
+    merged_heads, merged_tails = head_rows[is_wrapping], tail_rows[is_wrapping]
     parts.append(_part_of_single_runs(start[merged_heads], end[merged_heads]))
     end[merged_tails] += end[merged_heads] - start[merged_heads]
     is_kept = np.ones(len(start), np.bool_)
@@ -227,7 +227,7 @@ def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _PartC
     """Return every repetition of every run within its interval, which ends at ``high``."""
     repeat_counts = (high - 1 - start) // window + 1
     if float(repeat_counts.sum(dtype=np.float64)) > MAX_RUNS:
-        raise CoverageLimitError(f"a result of more than {MAX_RUNS} runs that fold into no fewer groups")
+        raise CoverageLimitError(f"a result of more than {MAX_RUNS} runs that no groups can express")
     row = np.repeat(np.arange(len(repeat_counts)), repeat_counts)
     repeat_number = np.arange(len(row)) - np.repeat(np.cumsum(repeat_counts) - repeat_counts, repeat_counts)
     id_shift = repeat_number * window[row]

@@ -1,10 +1,10 @@
 """The canonical form of a set of entries: the greedy fold of BP-34, for many sets at once.
 
-A set is first split into its maximal runs of consecutive entries. A run joins the group before it if all runs
-have the same size, in two cases. If the group has one run so far, the distance of the two runs
-becomes the period. If the group has several runs, the distance to its last run must be the period. Otherwise
-the run opens a new group. So the proposal's two examples become one group and four groups. Equal sets have
-equal bytes, however they were built.
+A set is first split into its maximal runs of consecutive entries. A run joins the group before it under two
+conditions. (1) All runs of the group have the size of this run. (2) If the group has several runs, the
+distance from its last run to this run is the period. If the group has one run so far, this distance becomes
+the period. Any other run opens a new group. By these rules the proposal's two examples become one group and
+four groups. Equal sets have equal bytes, whatever groups they were made from.
 
 A group's numbers are int32. A run longer than 2^31 - 1 is cut into pieces of that size and a rest. Only these
 pieces become groups that touch. Two runs do not join if their distance is above 2^31 - 1, or is at most their
@@ -13,7 +13,7 @@ size.
 The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) should do the same, but never
 does. It writes one group per run.
 
-`auditor.codecs.availability.maximal` explains how this works without a loop over runs.
+`auditor.codecs.availability.maximal` explains how sets are folded without a loop over runs.
 
 `IncrementalFold` folds one set that arrives in ascending pieces, so that it needs memory only for groups. A
 new piece can change only the last group. If the last group is a single run that the new piece makes longer,
@@ -72,7 +72,7 @@ def fold(batch: GroupBatch) -> GroupBatch:
     previous_distance = np.where(has_several_runs, period, run_distance)
     is_opener[1:, 0] = ~can_join[1:, 0] | (run_distance[1:] != previous_distance[:-1])
     is_opener[:, 1] = has_several_runs & (run_distance != period)
-    # Flat places of the two columns: the row is `places >> 1`, and `places & 1` says that it is the group's
+    # Flat indexes of the two columns: the row is `index >> 1`, and `index & 1` says that it is the group's
     # second run.
     opener_cells = np.flatnonzero(is_opener)
     run_counts = np.where(has_several_runs, (last - first) // np.maximum(period, 1), 0) + 1
@@ -122,21 +122,21 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
     return batch if int(batch.size.max()) <= MAX_RUN_ENTRIES else fold(batch)
 
 
-def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatch:
+def fold_slots(index_slots: NDArray[np.int64], ledger_bounds: NDArray[np.int64]) -> GroupBatch:
     """Fold the slots of ledger index files: slot e of a ledger is not 0 if the bookie holds entry e.
 
-    Ledger i owns ``slots[bounds[i]:bounds[i + 1]]``. Byte order does not matter, because a slot only counts
-    as zero or not.
+    Ledger i owns ``index_slots[ledger_bounds[i]:ledger_bounds[i + 1]]``. Byte order does not matter, because
+    the function only asks whether a slot is zero.
 
     >>> fold_slots(np.array([0, 1028, 1061, 0, 1094, 1123]), np.array([0, 6])).last.tolist()
     [4]
     """
-    bounds = np.asarray(bounds, np.int64)
-    first_bound, last_bound = int(bounds[0]), int(bounds[-1])
-    is_held = np.zeros(last_bound - first_bound + 2, np.bool_)
-    np.not_equal(slots[first_bound:last_bound], 0, out=is_held[1:-1])
-    bounds = bounds - first_bound
-    set_starts = set_heads(bounds)
+    ledger_bounds = np.asarray(ledger_bounds, np.int64)
+    first_slot, end_slot = int(ledger_bounds[0]), int(ledger_bounds[-1])
+    is_held = np.zeros(end_slot - first_slot + 2, np.bool_)
+    np.not_equal(index_slots[first_slot:end_slot], 0, out=is_held[1:-1])
+    ledger_bounds = ledger_bounds - first_slot
+    set_starts = set_heads(ledger_bounds)
     starts_inside_runs = set_starts[is_held[set_starts] & is_held[set_starts + 1]]
     run_edges = np.flatnonzero(is_held[1:] != is_held[:-1])
     if len(starts_inside_runs):
@@ -145,8 +145,8 @@ def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatc
             np.concatenate((run_edges, starts_inside_runs, starts_inside_runs)), kind="stable"
         )
     start, end = np.ascontiguousarray(run_edges[0::2]), run_edges[1::2]
-    batch = _fold_maximal_runs(start, end - start, np.searchsorted(start, bounds))
-    id_origins = np.repeat(bounds[:-1], np.diff(batch.offsets))
+    batch = _fold_maximal_runs(start, end - start, np.searchsorted(start, ledger_bounds))
+    id_origins = np.repeat(ledger_bounds[:-1], np.diff(batch.offsets))
     return GroupBatch(
         batch.first - id_origins, batch.last - id_origins, batch.size, batch.period, batch.offsets
     )
@@ -169,7 +169,7 @@ def _groups(
     the first run of each group.
     """
     first_run_items = np.ones_like(size) if is_by_run else size
-    # Groups of more than one run: more places lie up to the next opener than the first run takes.
+    # A group has more than one run if more items come before the next opener than the first run has.
     ends = np.append(positions[1:], len(starts))
     repeating_rows = np.flatnonzero(ends - positions > first_run_items)
     first_run_items = first_run_items[repeating_rows]

@@ -137,10 +137,10 @@ class GroupBatch:
         return [group_bytes[start:end] for start, end in pairwise(ends)]
 
     def merge(self, output_sets: NDArray[np.int64], set_count: int) -> GroupBatch:
-        """Merge sets: input set i becomes part of output set ``set_of[i]``, whose groups are sorted by entry.
+        """Merge sets: input set i becomes a part of output set ``output_sets[i]``.
 
-        This makes one set of all segments of a ledger that name one bookie.
-        `auditor.codecs.availability.fold.fold` then joins the groups of the set.
+        The groups of each output set are sorted by first entry. Callers merge the sets of all segments of a
+        ledger that name one bookie. `auditor.codecs.availability.fold.fold` then joins the groups of the set.
 
         >>> GroupBatch.from_tuples([[(5, 5, 2, 0)], [(0, 0, 3, 0)]]).merge(np.array([1, 1]), 2).first.tolist()
         [0, 5]

@@ -1,8 +1,9 @@
 """Maximal runs, which never touch one another, and the runs that open a group in the canonical form.
 
-The striping of segments, or a server's unfolded groups, may be cut anywhere. Before sets are folded, runs
-that touch become one run. Runs longer than 2^31 - 1 are cut into pieces of that size and a rest. The cost
-depends on the number of groups, not of runs. Only the first and last run of a group can touch another group.
+Groups from the striping of segments, or from a server that does not fold, may end anywhere in a run. Before
+sets are folded, runs that touch become one run. Runs longer than 2^31 - 1 are cut into pieces of that size
+and a rest. The cost depends on the number of groups, not of runs. Only the first and last run of a group can
+touch another group.
 
 `opening_runs` finds the runs that open a group in a long row of entry ids. Folding needs nothing else. A run
 of consecutive ids *continues* if its size, and its distance from the run before, equal those of the run
@@ -59,15 +60,15 @@ def set_heads(offsets: Longs) -> Longs:
 
 def _without_solid_groups(batch: GroupBatch) -> GroupBatch:
     """Replace each group whose runs touch each other by one run."""
-    is_solid = (batch.last > batch.first) & (batch.period == batch.size)
-    if not is_solid.any():
+    has_touching_runs = (batch.last > batch.first) & (batch.period == batch.size)
+    if not has_touching_runs.any():
         return batch
-    length = batch.last - batch.first + batch.size
+    run_length = batch.last - batch.first + batch.size
     return GroupBatch(
         batch.first,
-        np.where(is_solid, batch.first, batch.last),
-        np.where(is_solid, length, batch.size),
-        np.where(is_solid, 0, batch.period),
+        np.where(has_touching_runs, batch.first, batch.last),
+        np.where(has_touching_runs, run_length, batch.size),
+        np.where(has_touching_runs, 0, batch.period),
         batch.offsets,
     )
 
@@ -90,8 +91,8 @@ def _split_groups(batch: GroupBatch, touches_previous: NDArray[np.bool_]) -> Gro
     has_head = has_several_runs & touches_previous
     has_tail = has_several_runs & np.append(touches_previous[1:], False)
     # A group of two runs that both touch something is all head and tail.
-    is_bodiless = has_head & has_tail & (batch.last - batch.first == batch.period)
-    part_counts = 1 + has_head + has_tail - is_bodiless
+    has_no_middle_run = has_head & has_tail & (batch.last - batch.first == batch.period)
+    part_counts = 1 + has_head + has_tail - has_no_middle_run
     source_rows, part_numbers, offsets = _repeat_rows(part_counts, batch.offsets)
     first, last, size, period = (
         column[source_rows] for column in (batch.first, batch.last, batch.size, batch.period)
@@ -183,8 +184,8 @@ def openers(entries: Longs, set_starts: Longs) -> Iterator[Openers]:
     """
     run_starts = np.zeros(1, np.int64)  # where the last three runs begin; the very last may not be over
     newest_opener = -1  # where the last group opens that was found
-    length = min(BLOCK_ENTRIES, len(entries))
-    distances, begins_buffer = np.empty(length, np.int64), np.empty(length, np.bool_)
+    buffer_length = min(BLOCK_ENTRIES, len(entries))
+    distances, run_start_buffer = np.empty(buffer_length, np.int64), np.empty(buffer_length, np.bool_)
     for block_start in range(1, len(entries), BLOCK_ENTRIES):
         block_end = min(block_start + BLOCK_ENTRIES, len(entries))
         next_run_starts = _run_starts_after(entries, set_starts, run_starts, block_end)
@@ -196,7 +197,7 @@ def openers(entries: Longs, set_starts: Longs) -> Iterator[Openers]:
             entries[block_start - 1 : block_end - 1],
             out=distances[: block_end - block_start],
         )
-        is_run_start = np.not_equal(distance, 1, out=begins_buffer[: block_end - block_start])
+        is_run_start = np.not_equal(distance, 1, out=run_start_buffer[: block_end - block_start])
         is_run_start[_heads_between(set_starts, block_start, block_end) - block_start] = True
         starts = np.concatenate((run_starts - block_start, np.flatnonzero(is_run_start)))
         starts += block_start
@@ -222,22 +223,22 @@ def opening_runs(
     """
     distance = first[1:] - first[:-1]
     # Of each run but the very first: whether it can follow the one before at all, and whether it continues.
-    can_join = size[1:] == size[:-1]
+    can_be_second_run = size[1:] == size[:-1]
     if len(distance) and int(distance.max()) > MAX_RUN_ENTRIES:
-        can_join &= distance <= MAX_RUN_ENTRIES
-    can_join[set_starts[set_starts > 0] - 1] = False
-    continues_pattern = np.zeros_like(can_join)
+        can_be_second_run &= distance <= MAX_RUN_ENTRIES
+    can_be_second_run[set_starts[set_starts > 0] - 1] = False
+    continues_pattern = np.zeros_like(can_be_second_run)
     np.equal(distance[1:], distance[:-1], out=continues_pattern[1:])
-    continues_pattern &= can_join
+    continues_pattern &= can_be_second_run
     # A second run comes right behind one that opens a group, so not behind one that continues.
-    can_join[1:] &= ~continues_pattern[:-1]
-    can_join &= ~continues_pattern
+    can_be_second_run[1:] &= ~continues_pattern[:-1]
+    can_be_second_run &= ~continues_pattern
     if settled_runs:
-        can_join[: settled_runs - 1] = False
-        can_join[settled_runs - 1 : settled_runs] &= may_join
+        can_be_second_run[: settled_runs - 1] = False
+        can_be_second_run[settled_runs - 1 : settled_runs] &= may_join
     opens_group = np.ones(len(first), np.bool_)
     np.logical_not(continues_pattern, out=opens_group[1:])
-    opens_group[every_other_of_chain(np.flatnonzero(can_join)) + 1] = False
+    opens_group[every_other_of_chain(np.flatnonzero(can_be_second_run)) + 1] = False
     opens_group[:settled_runs] = False
     return np.flatnonzero(opens_group)
 
@@ -258,10 +259,10 @@ def every_other_of_chain(numbers: Longs) -> Longs:
 def _openers_among(
     entries: Longs, set_starts: Longs, starts: Longs, settled_runs: int, newest_opener: int
 ) -> Openers:
-    """Return the openers among the runs that begin at ``starts``. The last item only ends the run before it.
+    """Return the openers among the runs that begin at ``starts``; the last item is the end of the last run.
 
-    The first ``settled_runs`` runs are decided already. ``newest_opener`` is where the last known group
-    opens, or -1.
+    The first ``settled_runs`` runs are decided already. ``newest_opener`` is the position at which the last
+    known group opens, or -1 if there is none.
     """
     size, starts = starts[1:] - starts[:-1], starts[:-1]
     first = entries[starts]
@@ -277,7 +278,10 @@ def _openers_among(
 
 
 def _run_starts_after(entries: Longs, set_starts: Longs, run_starts: Longs, block_end: int) -> Longs | None:
-    """Return ``run_starts`` moved on to ``block_end``; None if runs change before that, or a set begins."""
+    """Return the starts of the last runs before ``block_end``, if all runs up to there repeat ``run_starts``.
+
+    Returns None if a run differs, or if a set begins before ``block_end``.
+    """
     starts, last = run_starts.tolist(), block_end - 1
     open_run = starts[-1]
     # Ids ascend: where the last is as far from the first as their places are, none is missing in between.

@@ -3,7 +3,7 @@
     entry e lies on ensemble indexes (e + w) mod E for w = 0 .. Qw - 1     E ensemble size, Qw write quorum
 
 so index b holds e when (e - o) mod E < Qw, with o = (b - Qw + 1) mod E. The modulus is of the absolute entry
-id, in every segment (``RoundRobinDistributionSchedule.getEntriesStripedToTheBookie``). The entries of one
+id, not of its distance from the segment's start (``RoundRobinDistributionSchedule``). The entries of one
 segment give at most three groups: the rest of a run at its start, full runs, and a part of a run at its end.
 
 A bookie has a position in the ensemble of each segment that names it. The entries of all its positions in a
@@ -42,8 +42,8 @@ def stripe(
     """
     start, end, member, ensemble, quorum = np.broadcast_arrays(
         *(
-            np.atleast_1d(np.asarray(argument, np.int64))
-            for argument in (first_entry, last_entry, index, ensemble_size, write_quorum)
+            np.atleast_1d(np.asarray(input_array, np.int64))
+            for input_array in (first_entry, last_entry, index, ensemble_size, write_quorum)
         )
     )
     # Everything is counted from the segment's first entry, so that ids near 2^63 do not overflow.
@@ -78,7 +78,7 @@ def stripe(
 
 
 def _select_runs(positions: Longs, head_runs: Longs, full_runs: Longs, tail_runs: Longs) -> Longs:
-    """Return head, body and tail of each row, in that order, at ``positions``."""
+    """Return the items at ``positions`` of the three arrays, taken row by row: head, full runs, tail."""
     return np.stack((head_runs, full_runs, tail_runs), axis=1).ravel()[positions]
 
 
@@ -89,8 +89,8 @@ class EnsemblePositions:
     ledger: Longs  # row of the ledger in its batch
     member: Longs  # number that stands for the bookie
     first: Longs  # first entry of the segment
-    last: Longs  # last entry that is judged; below ``first`` where nothing is
-    index: Longs  # place in the ensemble
+    last: Longs  # last entry that is judged; below ``first`` if no entry is judged
+    index: Longs  # position in the ensemble
     ensemble_size: Longs
     write_quorum: Longs
 
@@ -187,11 +187,11 @@ def entries_short_of_copies(
         entry_residue < ensemble
     )
     is_run_start = is_short & ~np.take_along_axis(is_short, (entry_residue - 1) % ensemble, axis=1)
-    length = is_short.sum(axis=1)
+    short_run_length = is_short.sum(axis=1)
     # One run of residues is what a member of a write quorum of its length would hold.
-    last_member = (is_run_start.argmax(axis=1) + length - 1) % ensemble_size
-    end = np.where(length > 0, last, first - 1)
-    sets = stripe(first, end, last_member, ensemble_size, np.maximum(length, 1))
+    last_member = (is_run_start.argmax(axis=1) + short_run_length - 1) % ensemble_size
+    end = np.where(short_run_length > 0, last, first - 1)
+    sets = stripe(first, end, last_member, ensemble_size, np.maximum(short_run_length, 1))
     return sets, is_run_start.sum(axis=1) <= 1
 
 

@@ -76,11 +76,11 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
         "ends before it starts": last < first,
         "holds nothing": size < 1,
         "passes the largest entry id": last > _MAX_LONG - (np.maximum(size, 1) - 1),
-        "spans more than there are ids": is_repeated & (span < 0),
+        "spans more ids than there are": is_repeated & (span < 0),
         "has a period without a second run": ~is_repeated & (period != 0),
         "repeats sooner than its runs end": is_repeated & (period < size),
         "does not end on a run": is_repeated & (span % np.maximum(period, 1) != 0),
-        "begins before the last one ended": is_out_of_order,
+        "begins before the group before it ends": is_out_of_order,
         "begins below entry 0": first < 0,
     }
     is_broken = np.logical_or.reduce(list(fault_masks.values()))

@@ -3,7 +3,7 @@
 A collector reads the entries of a log that has no ledgers map. Compaction reads the entries of every log that
 it rewrites. The rules are those of ``DefaultEntryLogger.scanEntryLog`` and, for logs of the direct logger, of
 ``LogReaderScan.scan``. Neither checks whether a record is plausible. So one wrong size can hide later
-records. The bookie deletes the log once no ledger that the scan found needs the log (bookkeeper #2264,
+records. The bookie deletes the log once all ledgers that the scan found are deleted (bookkeeper #2264,
 #2373). The two scans treat wrong values as follows:
 
     value read             default logger                     direct logger

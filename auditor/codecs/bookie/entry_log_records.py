@@ -21,11 +21,11 @@ returns. The server reads the map that the header names. If it finds the map wro
 strict as `auditor.codecs.bookie.entry_log`. Three cases mislead it:
 
 - A ledgers map offset a little below 0, if the reader's buffer is larger than the header
-  (readBufferSizeBytes: 512 by default, 4096 in Pulsar). The read there fails after the reader has noted the
-  offset as its buffer's place (``BufferedReadChannel``). The scan that follows mistakes the buffer, which
-  has the start of the file, for earlier bytes. It begins inside a record and makes up ledgers. A log
-  whose ledgers all do not exist is deleted. With any other wrong offset, the server refuses the map and reads
-  the entries.
+  (readBufferSizeBytes: 512 by default, 4096 in Pulsar). The read there fails after the reader has stored the
+  offset as the position of its buffer (``BufferedReadChannel``). The buffer has the start of the file, but
+  the scan that follows takes it for the bytes at that position. So the scan begins inside a record, and finds
+  ledgers that do not exist. The server deletes a log of which no ledger exists. With any other wrong offset,
+  the server refuses the map and reads the entries.
 - A readable map that belongs to another log: the server does not even check where the map lies.
 - For the direct logger (``LogMetadata.read``), a map without any readable record: its offset is at or after
   the end of the file, or points to a size of 0 or below. The server finds no ledgers in the log, and deletes
@@ -196,15 +196,15 @@ class EntryLogRecords(LengthPrefixed):
             yield records
             return
         is_no_entry, fault = _classify_records(records, block, record_starts)
-        sound_count = len(sizes) if fault is None else fault[0]
-        records = LogEntries(*(column[:sound_count] for column in records))
-        if sound_count:
+        sound_record_count = len(sizes) if fault is None else fault[0]
+        records = LogEntries(*(column[:sound_record_count] for column in records))
+        if sound_record_count:
             self._count_padding(records)
-            entry_rows = np.flatnonzero(~is_no_entry[:sound_count])
+            entry_rows = np.flatnonzero(~is_no_entry[:sound_record_count])
             self.other_bytes += int(records.sizes.sum() - records.sizes[entry_rows].sum())
             yield LogEntries(*(column[entry_rows] for column in records))
         if fault is not None:
-            raise DecodeError(_FORMAT_NAME, block_offset + int(record_starts[sound_count]), fault[1])
+            raise DecodeError(_FORMAT_NAME, block_offset + int(record_starts[sound_record_count]), fault[1])
 
     def _count_padding(self, records: LogEntries) -> None:
         """Count the padding between records, and add the four bytes of each size to ``records.sizes``."""
@@ -221,7 +221,10 @@ _RecordFault = tuple[int, str]
 def _classify_records(
     records: LogEntries, block: bytes, record_starts: Longs
 ) -> tuple[NDArray[np.bool_], _RecordFault | None]:
-    """Return which records are not entries, and the first impossible record. Set the ids of BP-35 entries."""
+    """Return which records are not entries, and the first impossible record (None if there is none).
+
+    The function also corrects the ids of BP-35 entries in ``records``.
+    """
     _, sizes, scopes, ledgers, entries = records
     is_no_entry = ledgers == NO_ENTRY
     is_v2 = ledgers < NO_ENTRY

@@ -6,8 +6,8 @@
 
 If the TLS handshake alone does not satisfy a bookie (a login is due, or the role in the certificate is not
 authorised), it answers the same START_TLS a second time. That answer is inside TLS and has EIO (`AuthHandler`
-and `BookieRequestProcessor.onStartTLSComplete` of the server). So the client matches an answer by operation
-and number.
+and `BookieRequestProcessor.onStartTLSComplete` of the server). So the client needs operation and transaction
+number to find the request of an answer.
 """
 
 from __future__ import annotations

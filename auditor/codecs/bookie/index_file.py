@@ -50,11 +50,11 @@ class IndexHeader:
 def check_headers(
     header_bytes: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> dict[int, DecodeError]:
-    """Check the headers of many index files at once. Return the errors of the damaged files by number.
+    """Check the headers of many index files at once. Return the error of each damaged file, by file number.
 
-    File i starts at ``octets[starts[i]]`` and has ``lengths[i]`` bytes. The buffer must have 1024 bytes for
-    each file; bytes after the end of a shorter file may have any value. An error has the offset of the wrong
-    field.
+    File i starts at ``header_bytes[starts[i]]`` and has ``lengths[i]`` bytes. The buffer must have 1024 bytes
+    for each file; bytes after the end of a shorter file may have any value. An error has the offset of the
+    wrong field.
 
     >>> damaged = check_headers(np.zeros(1024, np.uint8), np.array([0]), np.array([2048]))
     >>> {row: str(error) for row, error in damaged.items()}

@@ -152,7 +152,7 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
 
 
 def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | DecodeError]:
-    """Yield the leaf pages below ``root`` in key order. An error takes the place of leaves not found.
+    """Yield the leaf pages below ``root`` in key order, and an error in place of leaves that were not found.
 
     Each page is visited once, so the walk ends even if pages of the file point at one another.
     """
@@ -193,7 +193,9 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
     counts = page_heads["count"].astype(np.int64)
     is_valid_leaf = (page_heads["kind"] == LEAF_PAGE) & (PAGE_HEADER.size + 16 * counts <= end - offsets)
     damaged = {
-        int(leaf): DecodeError(FORMAT_NAME, int(offsets[leaf]), "no leaf page, or no room for its elements")
+        int(leaf): DecodeError(
+            FORMAT_NAME, int(offsets[leaf]), "not a leaf page, or too short for its elements"
+        )
         for leaf in np.flatnonzero(~is_valid_leaf)
     }
     counts[~is_valid_leaf] = 0
@@ -287,7 +289,7 @@ def _children(data: memoryview, branch: PageSpan) -> list[int | DecodeError]:
     faulty_rows = np.flatnonzero((key_starts != expected_key_starts) | (ends > branch.end))
     if count == 0 or faulty_rows.size:
         offset = elements_start + 16 * int(faulty_rows[0]) if count else branch.start + 10
-        return [DecodeError(FORMAT_NAME, offset, "a branch page whose keys do not follow one another")]
+        return [DecodeError(FORMAT_NAME, offset, "a branch page with a gap between its keys")]
     pages: list[int | DecodeError] = branch_elements["page"].tolist()
     return pages
 

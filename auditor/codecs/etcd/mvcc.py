@@ -106,7 +106,7 @@ def revisions(data: memoryview, leaf_elements: Elements) -> Revisions:
 
 
 def key_spans(data: memoryview, leaf_elements: Elements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where each changed key begins and ends in the file; -1 if the value does not start with it."""
+    """Return where each changed key begins and ends in the file; -1 if its record begins in another way."""
     octets = np.frombuffer(data, np.uint8)
     value_size = leaf_elements.value_end - leaf_elements.value_at
 

@@ -9,9 +9,9 @@ r"""Protobuf's text format, to the extent that BookKeeper uses it: metadata of f
 
 The server writes one field per line. It reads a wider form (Google's parser, in 4.17.2), and so does this
 module: comments, ``<>`` for ``{}``, either quote, a comma or semicolon after a field, hexadecimal and octal
-numbers, a colon before a message, lists of repeated fields, strings in pieces, numbered enums. If a scalar is
-given twice, the last one counts. Unknown fields are damage. The library's own parser is slow and reports no
-offset.
+numbers, a colon before a message, lists of repeated fields, strings in parts, numbers of enum values. If a
+scalar is given twice, the last one counts. Unknown fields are damage. The library's own parser is slow and
+reports no offset.
 """
 
 from __future__ import annotations

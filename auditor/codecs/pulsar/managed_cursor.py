@@ -5,9 +5,9 @@
     entry     PulsarPositionInfo, never compressed; the last entry of the ledger counts
 
 A cursor with a ledger of its own writes its position to this ledger, and the position in its znode is older.
-Without such a ledger, ``cursorsLedgerId`` is -1, and the znode has everything. Holes in the acknowledged
-range are only counted. An entry has them as ranges or as bits (managedLedgerPersistIndividualAckAsLongArray),
-the znode as ranges.
+Without such a ledger, ``cursorsLedgerId`` is -1, and the znode has everything. This module only counts the
+ranges that were acknowledged after the position. An entry has these ranges as such, or as bits
+(managedLedgerPersistIndividualAckAsLongArray); the znode has them as ranges.
 """
 
 from __future__ import annotations

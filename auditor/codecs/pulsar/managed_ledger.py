@@ -3,7 +3,7 @@
     PulsarManagedLedgerInfo (schemas/pulsar_managed_ledger.proto), plain or compressed; no bytes at all: a
     topic whose first ledger is not listed yet
 
-The open ledger is the last one. It has neither entries nor size, and its time is 0 or absent.
+The open ledger is the last one. Its item has no number of entries and no size, and its time is 0 or absent.
 
 Values of managed ledgers, and of cursors, may be compressed in this form (``MetaStoreImpl``):
 
@@ -47,7 +47,7 @@ class UnpackedMessage(NamedTuple):
 
     message: bytes
     compression: str
-    begins: int
+    message_start: int
 
 
 def unpack(data: bytes, format_name: str) -> UnpackedMessage:
@@ -66,14 +66,14 @@ def unpack(data: bytes, format_name: str) -> UnpackedMessage:
         return UnpackedMessage(data, UNCOMPRESSED, 0)
     if len(data) < _HEAD_BYTES:
         raise DecodeError(format_name, len(data), "the head of a compressed value is cut")
-    begins = _HEAD_BYTES + int.from_bytes(data[len(MAGIC) : _HEAD_BYTES], "big", signed=True)
-    if not _HEAD_BYTES <= begins <= len(data):
+    message_start = _HEAD_BYTES + int.from_bytes(data[len(MAGIC) : _HEAD_BYTES], "big", signed=True)
+    if not _HEAD_BYTES <= message_start <= len(data):
         raise DecodeError(
             format_name,
             len(MAGIC),
-            f"{begins - _HEAD_BYTES} bytes of metadata, {len(data) - _HEAD_BYTES} present",
+            f"{message_start - _HEAD_BYTES} bytes of metadata, {len(data) - _HEAD_BYTES} present",
         )
-    metadata = proto_wire.parse(PulsarCompressedMetadata, data, format_name, _HEAD_BYTES, begins)
+    metadata = proto_wire.parse(PulsarCompressedMetadata, data, format_name, _HEAD_BYTES, message_start)
     compression = COMPRESSIONS.get(metadata.compressionType)
     size = metadata.uncompressedSize
     if compression is None:
@@ -81,7 +81,9 @@ def unpack(data: bytes, format_name: str) -> UnpackedMessage:
     if not 0 <= size <= proto_wire.MAX_MESSAGE_BYTES:
         raise DecodeError(format_name, _HEAD_BYTES, f"an impossible uncompressed size of {size} bytes")
     return UnpackedMessage(
-        _unpack(data[begins:], compression, size, format_name, begins), compression, begins
+        _unpack(data[message_start:], compression, size, format_name, message_start),
+        compression,
+        message_start,
     )
 
 
@@ -94,17 +96,19 @@ def parse(
         DecodeError: The value is damaged. The offset is that of the damage, or that of a compressed message
             with damage inside.
     """
-    message, compression, begins = unpack(data, format_name)
+    message, compression, message_start = unpack(data, format_name)
     try:
         return proto_wire.parse(message_type, message, format_name), compression
     except DecodeError as damage:
-        if not begins:
+        if not message_start:
             raise
         reason = f"{damage.reason}, at byte {damage.offset} of the {compression} output"
-        raise DecodeError(format_name, begins, reason) from damage
+        raise DecodeError(format_name, message_start, reason) from damage
 
 
-def _unpack(compressed_bytes: bytes, compression: str, size: int, format_name: str, begins: int) -> bytes:
+def _unpack(
+    compressed_bytes: bytes, compression: str, size: int, format_name: str, message_start: int
+) -> bytes:
     if compression == "NONE":
         return compressed_bytes
     try:
@@ -114,10 +118,10 @@ def _unpack(compressed_bytes: bytes, compression: str, size: int, format_name: s
         else:
             message = _unpack_block(compressed_bytes, compression, size + 1)
     except (cramjam.DecompressionError, zlib.error, ValueError, OSError) as error:
-        raise DecodeError(format_name, begins, f"{compression} cannot be unpacked: {error}") from error
+        raise DecodeError(format_name, message_start, f"{compression} cannot be unpacked: {error}") from error
     if len(message) != size:
         raise DecodeError(
-            format_name, begins, f"{compression} unpacks to {len(message)} bytes, {size} declared"
+            format_name, message_start, f"{compression} unpacks to {len(message)} bytes, {size} declared"
         )
     return message
 
@@ -206,7 +210,7 @@ def decode(data: bytes) -> ManagedLedger:
     message, compression = parse(PulsarManagedLedgerInfo, data, FORMAT_NAME)
     end_position = message.terminatedPosition if message.HasField("terminatedPosition") else None
     return ManagedLedger(
-        tuple(_ledger(info) for info in message.ledgerInfo),
+        tuple(_ledger(message_info) for message_info in message.ledgerInfo),
         Position(end_position.ledgerId, end_position.entryId) if end_position is not None else None,
         {text(ledger_property.key): text(ledger_property.value) for ledger_property in message.properties},
         compression,
@@ -222,14 +226,14 @@ def text(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
 
 
-def _ledger(info: PulsarLedgerInfo) -> ListedLedger:
+def _ledger(message_info: PulsarLedgerInfo) -> ListedLedger:
     return ListedLedger(
-        info.ledgerId,
-        info.entries if info.HasField("entries") else None,
-        info.size if info.HasField("size") else None,
+        message_info.ledgerId,
+        message_info.entries if message_info.HasField("entries") else None,
+        message_info.size if message_info.HasField("size") else None,
         # The open ledger has 0, or nothing: neither is a time.
-        info.timestamp or None,
-        _offload(info.offloadContext) if info.HasField("offloadContext") else None,
+        message_info.timestamp or None,
+        _offload(message_info.offloadContext) if message_info.HasField("offloadContext") else None,
     )
 
 

@@ -134,7 +134,9 @@ def batches(data: bytes, format_name: str, log_number: int) -> RecordSpan | None
         sequence, count = _BATCH_HEADER.unpack_from(payload)
         if end_sequence is not None and sequence != end_sequence:
             raise DecodeError(
-                format_name, offset, f"writes are missing: {end_sequence} is followed by {sequence}"
+                format_name,
+                offset,
+                f"writes are missing: sequence number {end_sequence} is followed by {sequence}",
             )
         first_sequence = sequence if first_sequence is None else first_sequence
         end_sequence = sequence + count

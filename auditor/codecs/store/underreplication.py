@@ -30,7 +30,7 @@ from auditor.codecs.protobuf.pb.underreplication_pb2 import (
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The mark of an underreplicated ledger, its bookies that lack copies, and the time of the last marking.
+    """The mark of an underreplicated ledger: the bookies whose copies are missing, and the time of marking.
 
     A mark without replicas asks for a better placement, not for copies.
     """

@@ -124,7 +124,9 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
             # A crash cuts the last record only; with others behind it the file is damaged.
             if not _is_all_zero(data[end + 1 :]):
                 raise DecodeError(
-                    FORMAT_NAME, offset, "a record whose checksum or end mark is wrong, and others after it"
+                    FORMAT_NAME,
+                    offset,
+                    "a record with a wrong checksum or end mark, and other records after it",
                 )
             yield CutTail(offset, "the last record's checksum or end mark is wrong")
             return

@@ -201,15 +201,15 @@ SQUARE_KIND_LABELS = {
 def bookie_values(figures: Figures) -> dict[str, Any]:
     """Return the worst bookies as rows with bars in per mille, and all bookies as paths of a map."""
     rows = figures.bookies[:MAX_BOOKIE_ROWS]
-    highest_count = max((max(bookie.missing, bookie.too_much) for bookie in rows), default=0) or 1
+    highest_count = max((max(bookie.missing, bookie.unexpected_ledgers) for bookie in rows), default=0) or 1
     return {
         "bookies": [
             {
                 "figure": bookie,
                 "kind": kind_of(bookie),
-                "bar": _stack_widths((bookie.whole, bookie.missing, bookie.unknown)),
+                "bar": _stack_widths((bookie.whole_replicas, bookie.missing, bookie.unknown)),
                 "left": _scale_to_bar(bookie.missing, highest_count),
-                "right": _scale_to_bar(bookie.too_much, highest_count),
+                "right": _scale_to_bar(bookie.unexpected_ledgers, highest_count),
             }
             for bookie in rows
         ],
@@ -229,7 +229,7 @@ def kind_of(bookie: BookieFigure) -> str:
         return "missing"
     if bookie.unknown or bookie.read != BookieRead.READ:
         return "unknown"
-    if bookie.too_much:
+    if bookie.unexpected_ledgers:
         return "surplus"
     return "whole" if bookie.replicas else "idle"
 

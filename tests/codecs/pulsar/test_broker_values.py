@@ -188,7 +188,7 @@ def test_a_compressed_value_that_is_cut_is_damaged(run: str) -> None:
 def test_another_size_or_compression_than_the_brokers_is_refused(run: str, size: int) -> None:
     for _, data in decoded(run):
         if data.startswith(MAGIC):
-            packed = data[unpack(data, "value").begins :]
+            packed = data[unpack(data, "value").message_start :]
             for number in (*COMPRESSIONS, len(COMPRESSIONS), 255):
                 if number:
                     with pytest.raises(DecodeError) as damage:

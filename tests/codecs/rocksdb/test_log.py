@@ -212,7 +212,10 @@ def test_batches_go_on_where_the_last_one_ended() -> None:
 
 @pytest.mark.parametrize(
     ("second", "words"),
-    [(batch(11, 1), "writes are missing: 10 is followed by 11"), (b"short", "a write batch of 5 bytes")],
+    [
+        (batch(11, 1), "writes are missing: sequence number 10 is followed by 11"),
+        (b"short", "a write batch of 5 bytes"),
+    ],
 )
 def test_a_batch_that_does_not_follow_is_found(second: bytes, words: str) -> None:
     first = log([batch(7, 3)])

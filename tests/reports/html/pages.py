@@ -134,7 +134,7 @@ def small() -> str:
     of = replace(of, run=replace(of.run, causes=[CAUSE]))
     hostile = replace(
         LEDGER,
-        attached=((MARKUP, LOUD),),
+        custom_metadata=((MARKUP, LOUD),),
         replicas=(*LEDGER.replicas, ReplicaView(MARKUP, True, b"", b"", False, LOUD, LOUD)),
     )
     drawn = replace(LEDGER, ledger_id=7)
@@ -247,6 +247,6 @@ def _long_ledger(number: int, long: str) -> LedgerView:
         segments=tuple(Segment(first, (long,)) for first in range(last)),
         rules=(long * 5,) * 9,
         damage=long * 5,
-        attached=((long * 5, long * 5),) * 9,
+        custom_metadata=((long * 5, long * 5),) * 9,
         replicas=tuple(ReplicaView(f"{row}{long}", True, whole, half, True, "ok", long) for row in range(40)),
     )
