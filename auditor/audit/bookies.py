@@ -42,9 +42,9 @@ class ClusterBookies:
     bookie id. ``registered`` has the mode (writable, readonly or both) of each bookie at the first scan.
 
     ``collected`` are the collections among the sources. ``all_attribution`` has the owner of each directory,
-    on disk and in collections. ``directory_owners`` has the owners of index directories on disk, and
-    separately of collected pieces of indexes. ``tail_parts`` are the parts of journals to read, each from the
-    journal's last mark (lastMark) on.
+    on disk and in collections. ``directory_owners`` has the owners of index directories on disk and,
+    separately, the owners of the indexes in collections. ``tail_parts`` are the parts of journals to read,
+    each from the journal's last mark (lastMark) on.
     """
 
     sources: tuple[str, ...]

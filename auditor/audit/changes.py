@@ -1,7 +1,8 @@
 """Comparison of an audit with earlier runs, and with the suppressions file.
 
-    previous   the newest earlier run. Changes are relative to this run. Findings of both runs are confirmed.
-    hour_ago   the newest run that ended an hour or more before the first scan. Garbage was collected since.
+    previous   the newest earlier run. Changes are relative to it. A finding that both runs have is confirmed.
+    hour_ago   the newest run that ended an hour or more before the first scan. Since that run, bookies have
+               collected garbage.
 
 A resumed run keeps the two runs that its first attempt chose. If suppressed findings explain why replicas
 are undecided, the replicas stay undecided in the report, but do not lead to exit code 3.
@@ -119,7 +120,7 @@ class RunChanges:
         return [tallies[key] for key in ordered_keys]
 
     def counts_of_this_run(self) -> list[FindingCount]:
-        """Return the counts of findings that this run has. Findings of the earlier run alone are left out."""
+        """Return the counts of this run's findings. Findings that only the earlier run has are left out."""
         return [count for count in self.counts if count.change in FOUND]
 
     def remarks(self) -> list[Remark]:
@@ -257,7 +258,7 @@ def _day(ms: int) -> date:
 
 @dataclass(frozen=True)
 class RunsBefore:
-    """The earlier runs of the same cluster that an audit uses. A resumed run keeps those that it chose."""
+    """The earlier runs that an audit uses. A resumed run uses those that its first attempt chose."""
 
     previous: PreviousRun
     run_hour_ago: RunSummary | None
@@ -269,18 +270,18 @@ class RunsBefore:
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/orphans")
 
     def recent_ledgers(self, cache: TableCache, min_scan_time: int, scan_time: int) -> DataFrame | None:
-        """Return the ledgers of the newest run with a scan in this range of times (ms), or None."""
+        """Return the ledgers of the newest run that was scanned in this range of times (ms), or None."""
         newest_run = self._newest_run_with("tables/ledgers", scan_time)
         is_recent = newest_run is not None and newest_run.scan_time >= min_scan_time
         run = _first_choice(cache.run_store, "ledgers_before", newest_run if is_recent else None)
         return None if run is None else scan_ids(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def newest_run_with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run with a table ledgers and a scan until ``scan_time`` (ms), or None."""
+        """Return the newest run with a table ledgers that was scanned by ``scan_time`` (ms), or None."""
         return _first_choice(run_store, "ledgers_of", self._newest_run_with("tables/ledgers", scan_time))
 
     def newest_run_with(self, run_store: RunStore, name: str, scan_time: int) -> RunSummary | None:
-        """Return the newest run with a table ``name`` and a scan until ``scan_time`` (ms), or None."""
+        """Return the newest run with a table ``name`` that was scanned by ``scan_time`` (ms), or None."""
         return _first_choice(run_store, f"{name}_before", self._newest_run_with(f"tables/{name}", scan_time))
 
     def table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
@@ -289,11 +290,11 @@ class RunsBefore:
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/{name}")
 
     def newest_run_with_owners(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run that read owners and has a scan until ``scan_time`` (ms), or None."""
+        """Return the newest run that read owners and was scanned by ``scan_time`` (ms), or None."""
         return _first_choice(run_store, "owners_before", self._newest_run_with("tables/ownership", scan_time))
 
     def has_later_run(self, current_time: int) -> bool:
-        """Return whether a run ended after ``current_time`` (ms). Its holds are not carried over."""
+        """Return whether another run ended after ``current_time`` (ms), so that its holds are not known."""
         return bool(self.siblings.notes_on_later_runs(current_time))
 
     def _newest_run_with(self, table: str, scan_time: int) -> RunSummary | None:
@@ -353,7 +354,10 @@ EXPLAINING_CHECKS = frozenset(
     }
     | {id for id, group in GROUP_OF.items() if group == "metadata"}
 )
-"""Checks that explain why replicas or ledgers are undecided. If it is suppressed, the gap is accepted."""
+"""Checks that explain why replicas or ledgers are undecided.
+
+If a finding of one of these checks is suppressed, the replicas that it explains count as accepted gaps.
+"""
 
 NO_ACCEPTED_GAPS: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 

@@ -37,7 +37,7 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
 
 
 def _missing_by_directory(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
-    """Return the number of findings of missing copies, by bookie and by number of the ledger's directory."""
+    """Return the number of findings of missing copies, by bookie and by number of its ledger directory."""
 
     @asks_tables(*(id.replace("-", "_") for id in COPY_CHECKS))
     def counts(tables: Tables) -> DataFrame:

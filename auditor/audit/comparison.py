@@ -10,8 +10,8 @@ written to the index. No bookie is asked which ledgers it has: the protocol has 
 
 Witness reads come last. On a live cluster, the audit asks bookies for entries before it reports the entries
 as lost. `auditor.tables.rejudgement` chooses the reads and applies the answers. The table ``witness`` has
-every answer. The audit asks a bookie only in three cases: a copy is missing, a ledger is in limbo or
-misplaced, or an answer lists more entries than the bookie's disk has.
+every answer. The audit asks a bookie only in three cases: (1) a copy is missing, (2) a ledger is in limbo or
+misplaced, or (3) an answer lists more entries than the bookie's disk has.
 """
 
 from collections.abc import Mapping, Sequence

@@ -73,7 +73,7 @@ def write_identities(cache: TableCache, bookies: DataFrame, ledgers: DataFrame, 
     """Write the tables ``identities`` and ``identity_edges``: the bookie ids that belong to one bookie.
 
     The driver reads the tables bookies, registrations, cookies and directories, which have a few rows per
-    bookie. It also collects the pairs of bookies that share ledgers, which are as few.
+    bookie. If a bookie id has disappeared, the driver also reads the pairs of bookies that share ledgers.
     """
     names = ("bookies", "registrations", "cookies", "directories")
     rows = facts(*(cache.run.read(f"tables/{name}").to_pylist() for name in names))
@@ -385,7 +385,7 @@ def _cluster_facts(
 def _tables_without_rows(
     cache: TableCache, frames: Mapping[str, DataFrame], bookies: list[dict[str, Any]]
 ) -> frozenset[str]:
-    """Return the names of tables without rows, and of roster lists without rows.
+    """Return the names of tables without rows, and of lists of the `Roster` without rows.
 
     ``bookies`` are the rows of the table ``bookies``.
     """

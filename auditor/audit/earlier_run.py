@@ -17,10 +17,10 @@ For later runs, a run writes these facts to its manifest:
                  "ledgers": {"scope", "history": [...], "notes": [...], "files": {name: size}}}
 
 ``began`` is the start of the run's index scan, in ms. ``directories`` are the index directories of the
-bookie. ``files`` are the files of the table, which later show whether one is lost or truncated. ``ledgers``
-exists if the ledgers were read from a running etcd. ``scope`` is the root of the cluster in etcd. ``history``
-is a `History` with the revision of the table. ``notes`` say why this run reused no ledgers. The number of
-bookies and tasks limits the size of these facts.
+bookie. ``files`` are the files of the table. Their sizes show later whether a file is lost or truncated.
+``ledgers`` exists if the ledgers were read from a running etcd. ``scope`` is the root of the cluster in etcd.
+``history`` is a `History` with the revision of the table. ``notes`` say why this run reused no ledgers. The
+number of bookies and tasks limits the size of these facts.
 """
 
 import hashlib
@@ -85,7 +85,7 @@ def save_ledger_facts(
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
-    """Return facts that must not change if rows of a bookie are reused. ``index_time`` may become later."""
+    """Return facts that must be unchanged to reuse rows of a bookie. Only ``index_time`` may be later."""
     return {
         "index_time": bookie.index_time,
         "directories": [asdict(directory) for directory in bookie.index_directories],

@@ -63,8 +63,8 @@ class Indexes:
     ``gap_by_bookie`` has the reason for each bookie with data that could not be listed. ``old_sources`` has
     the reason for each bookie whose data is older than the metadata (`auditor.audit.source_age`).
     ``reuse_count`` counts the indexes taken from an earlier run, and ``earlier_notes`` say why others were
-    not taken. ``index_option`` is the time of all indexes by ``--index-time``. ``read_end`` is the end of the
-    reading.
+    not taken. ``index_option`` is the time that ``--index-time`` gives to all indexes, or None.
+    ``read_end`` is the end of the reading.
     """
 
     bookies: ClusterBookies
@@ -133,10 +133,10 @@ class Indexes:
     def _latest_time(self) -> int:
         """Upper bound of all times in a bookie's data, in ms.
 
-        No file can be newer than the end of the reading. The audit takes at most `MAX_AUDIT_MS` after the
-        first metadata scan, whose time is by the clock of a running store. For a running store, both bounds
-        hold. For saved data, the later one counts: files may be newer than the metadata, and the clock of
-        this machine may be behind the clock of the cluster.
+        There are two bounds: the end of the reading, by the clock of this machine, and `MAX_AUDIT_MS` after
+        the first metadata scan. With a running store, the earlier bound counts. With saved metadata, the
+        later bound counts, because files may be newer than the metadata, and this machine's clock may be
+        behind the cluster's clock.
         """
         latest_audit_end = self.scan_time + MAX_AUDIT_MS
         return min(self.read_end, latest_audit_end) if self.live else max(self.read_end, latest_audit_end)
@@ -154,8 +154,8 @@ class Indexes:
     def dated_replicas(self) -> DataFrame:
         """Return one row for each replica. Only rows that can show the age of an orphan have file times.
 
-        These are the rows of collections. If the store is saved, and an index may be newer than the metadata
-        scan, these are all rows.
+        The rows of collections always have file times. All other rows have them only if the metadata is saved
+        and an index may be newer than the metadata scan.
         """
         replicas = self.rows.where(F.col("state").isin(*OF_REPLICAS))
         if self.combined_pieces is not None:
@@ -365,8 +365,8 @@ def index_cost(parts: Iterable[index_parts.IndexPart], replicas: int) -> ReadCos
 def _find_overlapping_bookies(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[str]:
     """Return the bookies where a ledger may have more than one row.
 
-    The index of such a bookie came in several pieces, or one of its databases has a ledger that belongs to
-    another of its databases.
+    The index of such a bookie was read from several sources, or one of its databases has a ledger that
+    belongs to another of its databases.
     """
     has_split_databases = any(
         directory.storage == index_parts.ROCKSDB and directory.directory_count > 1

@@ -232,9 +232,10 @@ def index_date(
 
     All changes of the bookie up to that time are in the data. None if the time is unknown.
 
-    If the journal of a running bookie was read, it is the time of that read. If the journal of a stopped
-    bookie or of a saved copy was read, it is the last write to the journal or its mark. A bookie that stopped
-    cleanly had all entries in its index when it wrote its last mark, so the time of that mark counts.
+    If the journal of a running bookie was read, the result is the time of that read. If the journal of a
+    stopped bookie or of a saved copy was read, the result is the last write to the journal or its mark. A
+    bookie that stopped cleanly had all entries in its index when it wrote its last mark, so the time of that
+    mark counts.
 
     Otherwise the position of the mark gives the time (`auditor.sources.bookies.mark_times`). The time at
     which the mark was written is too late: a flush may take minutes, and entries that arrive meanwhile may be

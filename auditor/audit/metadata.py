@@ -286,7 +286,7 @@ class ClusterMetadata:
         return not self.gaps() and not is_new
 
     def gaps(self) -> list[tuple[str, str]]:
-        """Return the paths of the cluster itself that could not be read, each with its reason."""
+        """Return the paths of records about the cluster itself that could not be read, with reasons."""
         first_nodes = self.first.nodes
         incomplete_lists = [(self.source.store.root, first_nodes.cut)] if first_nodes.cut else []
         return sorted({*first_nodes.gaps, *self.second.nodes.gaps, *incomplete_lists})

@@ -80,8 +80,8 @@ class Owners:
     """The owners that an audit read. ``rows`` is the table of all stores, or None if there are no owners.
 
     ``is_own`` is whether the owners come from the metadata store itself, because ``--owners`` named no store.
-    ``notes`` say why owners were not read. ``matches`` has the names of this run and of the earlier run that
-    stand for the same store.
+    ``notes`` say why owners were not read. ``matches`` has the name of each store in this run, and its name
+    in the earlier run.
     """
 
     stores: tuple[OwnersUri, ...]
@@ -334,7 +334,11 @@ def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
 
 
 def _find_neighbour_store(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str, ...]]:
-    """Return the owner store next to BookKeeper's root, or nothing. Notes name applications not searched."""
+    """Return the owner store next to BookKeeper's root, and notes.
+
+    The first tuple is empty if there is no such store. The notes name applications that could not be
+    searched.
+    """
     notes: tuple[str, ...] = ()
     for name, application in APPLICATIONS.items():
         try:
@@ -362,8 +366,8 @@ def _zxid(first_scan: FirstScan) -> int | None:
 def _are_read_apart(source: MetadataSource, owners: Owners) -> bool:
     """Return whether owners and ledgers were read from live stores without a common order of changes.
 
-    Clocks must then show which read came first. That is the case for two different running stores. It is also
-    the case for Oxia, because each shard has its own versions.
+    Clocks must then show which read came first. Two different running stores have no common order. Oxia has
+    no common order either, because each shard has its own versions.
     """
     return source.live and (not owners.is_own or source.uri.scheme == OXIA)
 

@@ -78,7 +78,7 @@ def with_repair_state(
 ) -> Roster:
     """Return the roster with the state of AutoRecovery, and the number of ledgers that wait for it.
 
-    Marks that were made since ``previous_run`` are counted. It is None if there is no earlier run.
+    Marks that were made since ``previous_run`` are counted. ``previous_run`` is None if there is none.
     """
     cluster, bookies = roster.cluster, roster.bookies
     knows_registrations = _knows_registrations(roster)

@@ -232,7 +232,7 @@ def _possible_cut_remarks(first_scan: FirstScan, tally: list[Tally]) -> list[Rem
     if not dependent_count:
         return []
     finding_text = plural(dependent_count, "finding depends", "findings depend")
-    text = f"the dump may be cut: {finding_text} on records that are missing"
+    text = f"the dump may be cut: {finding_text} on records that the dump lacks"
     return [remark(RemarkKind.END_UNKNOWN, text, "make the dump with bkaudit dump, which writes an end mark")]
 
 
@@ -296,14 +296,14 @@ def _count_operations(
 
 
 class Holes(NamedTuple):
-    """A bounded sample of unreadable metadata, and the ledger ids that it leaves in doubt."""
+    """A bounded sample of unreadable metadata, and the ledger ids in doubt because of unread metadata."""
 
     gaps: list[str]
     in_doubt: InDoubt | None
 
 
 def find_holes(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> Holes:
-    """Return the metadata that could not be read. It may have objects that the audit does not know."""
+    """Return the metadata that could not be read. Unread metadata may have objects unknown to the audit."""
     ids_in_doubt = count_ids_in_doubt(doubtful_ids) if metadata.source.cache.count("doubtful_ids") else None
     return Holes(_sample_gaps(metadata), ids_in_doubt)
 

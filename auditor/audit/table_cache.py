@@ -128,7 +128,7 @@ class TableCache:
         """Return the number of rows of a table, from its files.
 
         Raises:
-            KeyError: the run has not written or found the table. The number of rows is unknown.
+            KeyError: the run has neither written nor found the table, so that its number of rows is unknown.
         """
         if name not in self.frames:
             raise KeyError(name)
@@ -184,10 +184,10 @@ SCRATCH_DIRECTORY = "scratch"
 def semi_join_scratch(
     cache: TableCache, key_table: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
 ) -> DataFrame:
-    """Return the rows of ``table`` whose ledger id is in the table ``key_table``.
+    """Return at least the rows of ``table`` whose ledger id is in the table ``key_table``.
 
-    The result may have further rows. Both tables must be written. ``rows`` are all rows of ``table``.
-    ``columns`` are the columns to keep, or None for all.
+    If the key table is large, the result has all rows. Both tables must be written. ``rows`` are all rows of
+    ``table``. ``columns`` are the columns to keep, or None for all.
     """
     name = f"{table}_of_{key_table}"
     table_files, key_files = cache.files(table), cache.files(key_table)

@@ -34,7 +34,7 @@ from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import instance_id, registrations, store_cookies
 
 MAX_JOURNALS_NAMED = 5
-"""Largest number of bookies with incomplete journals to name. All are counted."""
+"""Largest number of bookies with incomplete journals to name. Those that are not named are counted too."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class JournalListing:
     """Listings of a bookie's journal directories.
 
     ``reason`` is why an audit cannot read the journals completely. It is None if the listings show no
-    problem. ``last_write`` is the last write to the journal file of the mark or a newer one, in ms. It is
-    None if there is no such file. ``older_files`` are the paths of older files, and ``older_bytes`` is their
-    total size.
+    problem. ``last_write`` is the time of the last write, in ms, to the journal file that the mark names or
+    to a newer file. It is None if there is no such file. ``older_files`` are the paths of files that are
+    older than the mark, and ``older_bytes`` is their total size.
     """
 
     reason: str | None
@@ -137,15 +137,18 @@ def _journal_remedy(incomplete_bookies: list[str]) -> str | None:
 
 
 MAX_NAMED = 20
-"""Largest number of bookies and paths to name. All are counted."""
+"""Largest number of bookies and paths to name. Those that are not named are counted too."""
 
 MAX_FILES_TRIED = 200
-"""Largest number of files in an index directory to open as a trial. Few directories mix permissions."""
+"""Largest number of files in an index directory to open as a trial.
+
+In nearly all directories, all files have the same permissions.
+"""
 
 MAX_INDEX_LAG_S = 86_400.0
 """Largest time in seconds that an index may be older than the metadata without a warning: one day.
 
-If ledgers changed after the index was written, their missing entries are not confirmed.
+If a ledger changed after the index was written, a finding of its missing entries stays unconfirmed.
 """
 
 
@@ -195,7 +198,7 @@ def _bookie_lines(
     bookies.complete_bookies = {id for id, bookie in found_bookies.items() if bookie.read == BookieRead.READ}
     if bookie_sources.directories or bookie_sources.collections:
         yield from _coverage_lines(found_bookies, expected_ids, nodes is not None, bookie_sources.rpc)
-        no_disk_line = BOOKIES.ok("rights", "collections are read, and no disk of a bookie")
+        no_disk_line = BOOKIES.ok("rights", "no source is a directory: no access to disks is needed")
         yield _rights_line(index_directories) if bookie_sources.directories else no_disk_line
         indexed_bookies = {id: bookie for id, bookie in found_bookies.items() if bookie.index_directories}
         listings = {id: list_bookie_journals(bookie) for id, bookie in indexed_bookies.items()}
