@@ -282,5 +282,5 @@ class Audit:
                     is_small_audit=partial(is_small, uri, self.options),
                     user_session=spark,
                 )
-                with query_plans(session) as plans, background_thread(session) as second_thread:
-                    yield TableCache(Execution(session, plans, second_thread), run_store, progress)
+                with query_plans(session) as plans, background_thread(session) as query_thread:
+                    yield TableCache(Execution(session, plans, query_thread), run_store, progress)

@@ -92,12 +92,12 @@ class Witness:
             remarks.append(remark(RemarkKind.WITNESS_BOUND, text))
         unanswered_rows = [row for row in counts_by_bookie if row["unknown"]]
         if unanswered_rows:
-            entries = plural(sum(row["unknown"] for row in unanswered_rows), "entry")
+            entry_text = plural(sum(row["unknown"] for row in unanswered_rows), "entry")
             text = (
-                f"no answer from {plural(len(unanswered_rows), 'bookie')} about {entries}: these entries "
+                f"no answer from {plural(len(unanswered_rows), 'bookie')} about {entry_text}: these entries "
                 "stay suspect"
             )
-            examples = [
+            bookie_texts = [
                 f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})"
                 for row in unanswered_rows[:MAX_BOOKIES_NAMED]
             ]
@@ -105,7 +105,7 @@ class Witness:
                 remark(
                     RemarkKind.WITNESS_SILENT,
                     text,
-                    *examples,
+                    *bookie_texts,
                     *and_more(len(unanswered_rows) - MAX_BOOKIES_NAMED),
                 )
             )
@@ -115,12 +115,12 @@ class Witness:
                 f"{plural(len(refusing_rows), 'bookie')} refused reads: only index and journal show which "
                 "entries they have"
             )
-            examples = [f"{row['bookie_id']} ({row['reason']})" for row in refusing_rows[:MAX_BOOKIES_NAMED]]
+            refusals = [f"{row['bookie_id']} ({row['reason']})" for row in refusing_rows[:MAX_BOOKIES_NAMED]]
             remarks.append(
                 remark(
                     RemarkKind.WITNESS_SILENT,
                     text,
-                    *examples,
+                    *refusals,
                     *and_more(len(refusing_rows) - MAX_BOOKIES_NAMED),
                 )
             )
@@ -290,15 +290,17 @@ def query_bookies(
     listing_bookies = [name for name in bookies_with_source if name not in indexes.database_bookies]
 
     def answers() -> DataFrame:
-        pairs = every_replica(ledgers.where("undecidable = false"), unseen_bookies)
+        replicas = every_replica(ledgers.where("undecidable = false"), unseen_bookies)
         if listing_bookies:
             unequal_rows = _find_unequal_rows(cache, indexes, BookieTrust(frozenset(bookies.foreign_bookies)))
             asked_again_rows = cache.execution.frame(unequal_rows).where(
                 F.col("bookie_id").isin(listing_bookies)
             )
-            pairs = pairs.unionByName(asked_again_rows.select(*REPLICA))
+            replicas = replicas.unionByName(asked_again_rows.select(*REPLICA))
         return rpc_availability(
-            pairs, endpoints(registration_rows, [*unseen_bookies, *bookies_with_source]), rpc_limits(options)
+            replicas,
+            endpoints(registration_rows, [*unseen_bookies, *bookies_with_source]),
+            rpc_limits(options),
         )
 
     rows = cache.write_table("answers", answers)
@@ -327,8 +329,8 @@ def compare_sides(
         frozenset(name for name, state in states.items() if state.read_state != BookieRead.READ),
     )
     cache.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replicas)
-    find_pairs = partial(_find_unequal_rows, cache, indexes, bookie_trust, answers is not None, has_gone)
-    unequal = cache.broadcast("unequal", cache.write_table("unequal", find_pairs))
+    find_rows = partial(_find_unequal_rows, cache, indexes, bookie_trust, answers is not None, has_gone)
+    unequal = cache.broadcast("unequal", cache.write_table("unequal", find_rows))
     ledgers = semi_join_scratch(cache, "unequal", "ledgers", first.ledgers, COLUMNS_OF_LEDGERS)
     rows = semi_join_scratch(cache, "unequal", "availability", indexes.rows)
     return UnequalPairs(unequal, states, ledgers, indexes.with_rows(rows))

@@ -80,8 +80,8 @@ def save_ledger_facts(
 
     ``history`` is None if it is unknown. ``notes`` say why no ledgers were reused.
     """
-    history_point = None if history is None else list(history)
-    _save_facts(run_store, "ledgers", {"scope": store_root, "history": history_point, "notes": list(notes)})
+    history_fields = None if history is None else list(history)
+    _save_facts(run_store, "ledgers", {"scope": store_root, "history": history_fields, "notes": list(notes)})
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
@@ -151,8 +151,8 @@ class _File(NamedTuple):
     highest_id: str | None
 
     def may_contain(self, bookie_id: str) -> bool:
-        lowest, highest = self.lowest_id, self.highest_id
-        return lowest is None or highest is None or lowest <= bookie_id <= highest
+        first_id, last_id = self.lowest_id, self.highest_id
+        return first_id is None or last_id is None or first_id <= bookie_id <= last_id
 
 
 class IndexPlan(NamedTuple):
@@ -253,8 +253,8 @@ def earlier_ledgers(table: str, facts: Any, store_root: str, history: History) -
         RunError: no row can be reused. The message says why.
     """
     try:
-        cluster, revision, log_lead = facts["history"]
-        earlier_history = History(int(cluster), int(revision), (int(log_lead[0]), int(log_lead[1])))
+        cluster, revision, log_leads = facts["history"]
+        earlier_history = History(int(cluster), int(revision), (int(log_leads[0]), int(log_leads[1])))
         has_same_root, files = facts["scope"] == store_root, dict(facts["files"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         reason = (

@@ -187,8 +187,8 @@ def _loss_remarks(
     ``has_sources`` is whether bookie sources were given. Without them every copy is unknown, and every ledger
     would be a possible loss. Remarks about possible losses are therefore left out.
     """
-    levels = near_loss(run, locations, repair.down)
-    texts = [*near_loss_sentences(levels), *(possible_loss_sentences(levels) if has_sources else [])]
+    losses = near_loss(run, locations, repair.down)
+    texts = [*near_loss_sentences(losses), *(possible_loss_sentences(losses) if has_sources else [])]
     remarks = [remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *texts)] if texts else []
     if repair.single_copy:
         remarks.append(remark(RemarkKind.ONE_REACHABLE, single_copy_text(repair)))
@@ -240,6 +240,7 @@ def _count_large_tables(
     tables: Tables, metadata: ClusterMetadata, indexes: Indexes, answers: BookieAnswers | None
 ) -> dict[str, tuple[int, ...]]:
     """Return the counts of large tables that a report contains, by query name."""
+
     decided_sql = "count_if(class = potential_class and class != 'undecided')"
     queries: dict[str, tuple[DataFrame, Sequence[str]]] = {
         "verdicts": (tables.verdicts, ("count(*)", decided_sql)),
@@ -265,11 +266,9 @@ def _count_coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Co
     rows = tables.bookies.where("named or found").orderBy("bookie_id").collect()
     unread_bookies = tuple(row["bookie_id"] for row in rows if row["read"] != BookieRead.READ)
     replica_count = sum(row["replicas"] for row in rows)
-    [unknown_count] = counts["judged"]
+    [unknown_count], [unjudged_count] = counts["judged"], counts["open"]
     ledger_count, decided_count = counts["verdicts"]
-    [unjudged_count] = counts["open"]
-    # Ledgers without entries are not judged. No copy of them is missing or unknown, so they are in
-    # decided_count.
+    # Ledgers without entries are not judged. decided_count has them, because none of their copies is unknown.
     return Coverage(
         DecidedCount(ledger_count, decided_count - unjudged_count, unjudged_count),
         BookiesRead(len(rows), len(rows) - len(unread_bookies), unread_bookies),
@@ -281,11 +280,11 @@ def _count_operations(
     metadata: ClusterMetadata, indexes: Indexes, counts: Mapping[str, tuple[int, ...]], witness_reads: int
 ) -> dict[str, int]:
     """Return the number of read operations on the sources, by kind."""
-    scans = [counts[name] for name in ("ledgers", "ledgers_again") if name in counts]
+    ledger_scan_counts = [counts[name] for name in ("ledgers", "ledgers_again") if name in counts]
     reused_count, _ = counts.get("ledgers_again", (0, 0))
     operations = {
         **metadata.source.store.operations(),
-        "ledger records read by tasks": sum(read_count for _, read_count in scans),
+        "ledger records read by tasks": sum(read_count for _, read_count in ledger_scan_counts),
         "ledgers unchanged, not read again": reused_count,
         "marks and locks read by tasks": sum(counts["marks"]),
         "indexes read": sum(counts["availability"]) - indexes.reuse_count["reused"],
@@ -317,9 +316,7 @@ def _sample_gaps(metadata: ClusterMetadata) -> list[str]:
     ]
     rows = []
     for name, column, gap_state, table in gap_sources:
-        if table is None:
-            continue
-        if gap_state in metadata.source.cache.distinct_values(name, column):
+        if table is not None and gap_state in metadata.source.cache.distinct_values(name, column):
             gaps = table.where(F.col(column) == gap_state).select("path", "damage")
             rows += gaps.limit(MAX_GAPS_SHOWN).collect()
     gaps_with_reasons = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}
@@ -335,26 +332,22 @@ def count_impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
     distinct_ledgers = finding_ledgers.distinct()
     # Two znodes may name the same ledger id, and a damaged record may have any length.
     length_rows = ledgers.where("length > 0").join(finding_ledgers.select(*LEDGER), [*LEDGER], "left_semi")
-    lengths = length_rows.groupBy(*LEDGER).agg(F.max("length").alias("length"))
+    lengths_by_ledger = length_rows.groupBy(*LEDGER).agg(F.max("length").alias("length"))
     bytes = F.coalesce(F.sum(F.col("length").cast("decimal(20,0)")), F.lit(0))
     rows = (
-        distinct_ledgers.join(lengths, [*LEDGER], "left")
+        distinct_ledgers.join(lengths_by_ledger, [*LEDGER], "left")
         .groupBy("severity")
         .agg(F.count("*").alias("ledgers"), bytes.alias("bytes"))
         .collect()
     )
-    impacts = [
-        Impact(severity=row["severity"], ledgers=row["ledgers"], bytes=int(row["bytes"])) for row in rows
-    ]
-    return sorted(impacts, key=lambda row: Severity(row["severity"]).rank)
+    rows.sort(key=lambda row: Severity(row["severity"]).rank)
+    return [Impact(severity=row["severity"], ledgers=row["ledgers"], bytes=int(row["bytes"])) for row in rows]
 
 
 def _sample_findings(findings: DataFrame, max_samples: int) -> tuple[Finding, ...]:
     """Return the first ``max_samples`` findings of each check id."""
-    row_rank = F.row_number().over(F.Window.partitionBy("id").orderBy(*report_order()))
-    rows = (
-        findings.withColumn("place", row_rank).where(F.col("place") <= max_samples).orderBy(*report_order())
-    )
+    rank = F.row_number().over(F.Window.partitionBy("id").orderBy(*report_order()))
+    rows = findings.withColumn("place", rank).where(F.col("place") <= max_samples).orderBy(*report_order())
     return tuple(finding_of(row.asDict(recursive=True)) for row in rows.collect())
 
 

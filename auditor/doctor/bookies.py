@@ -140,10 +140,7 @@ MAX_NAMED = 20
 """Largest number of bookies and paths to name. Those that are not named are counted too."""
 
 MAX_FILES_TRIED = 200
-"""Largest number of files in an index directory to open as a trial.
-
-In nearly all directories, all files have the same permissions.
-"""
+"""Largest number of files in an index directory to open as a trial of its permissions."""
 
 MAX_INDEX_LAG_S = 86_400.0
 """Largest time in seconds that an index may be older than the metadata without a warning: one day.
