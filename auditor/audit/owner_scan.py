@@ -210,9 +210,11 @@ def _with_current_stores(previous_ownership: DataFrame | None, owners: Owners) -
     renamed_stores = {name: store for name, store in store_by_name.items() if name != store}
     if not renamed_stores:
         return previous_ownership
-    name_pairs = [F.lit(part) for store_pair in renamed_stores.items() for part in store_pair]
+    store_name_parts = [
+        F.lit(store_name) for store_pair in renamed_stores.items() for store_name in store_pair
+    ]
     return previous_ownership.withColumn(
-        "store", F.coalesce(F.create_map(*name_pairs)[F.col("store")], F.col("store"))
+        "store", F.coalesce(F.create_map(*store_name_parts)[F.col("store")], F.col("store"))
     )
 
 
@@ -229,7 +231,7 @@ def write_ownership(
     if rows is None:
         return None
     grace_ms = round(options.owner_grace * 1000)
-    run_before_grace = earlier_run.newest_run_with_owners(
+    earlier_owner_run = earlier_run.newest_run_with_owners(
         cache.run_store, source.scan_time - max(grace_ms, ROLLOVER_MS)
     )
     newest_rows = _with_current_stores(earlier_run.table(cache, "ownership", source.scan_time), owners)
@@ -244,8 +246,8 @@ def write_ownership(
 
     def table() -> DataFrame:
         earlier_ownership = (
-            cache.spark.read.parquet(f"{run_before_grace.path}/tables/ownership")
-            if run_before_grace
+            cache.spark.read.parquet(f"{earlier_owner_run.path}/tables/ownership")
+            if earlier_owner_run
             else None
         )
         scan_tables = (metadata.first.ledgers, rows, difference.moved, difference.doubtful_ids)

@@ -240,7 +240,6 @@ def _count_large_tables(
     tables: Tables, metadata: ClusterMetadata, indexes: Indexes, answers: BookieAnswers | None
 ) -> dict[str, tuple[int, ...]]:
     """Return the counts of large tables that a report contains, by query name."""
-
     decided_sql = "count_if(class = potential_class and class != 'undecided')"
     queries: dict[str, tuple[DataFrame, Sequence[str]]] = {
         "verdicts": (tables.verdicts, ("count(*)", decided_sql)),

@@ -140,10 +140,10 @@ class TableCache:
         The column must have few distinct values.
         """
         schema = pa.schema([(column, pa.string()), ("number", pa.int64())])
-        counts = self.execution.count_rows(
+        row_counts = self.execution.count_rows(
             schema, self.files(name), partial(count_values, column=column, schema=schema), ("number",)
         )
-        return frozenset(counts[column].to_pylist())
+        return frozenset(row_counts[column].to_pylist())
 
     def spark_path(self, directory: str) -> str:
         """Return the path of a table for Spark. ``directory`` is its path in the run directory."""
@@ -165,8 +165,8 @@ class TableCache:
 def count_values(table_files: TableFiles, column: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the number of rows for each value of a text column. The result has the columns of ``schema``."""
     for rows in table_files.row_groups((column,), (column,), _MAX_BATCH_ROWS):
-        counts = rows[column].cast(pa.string()).value_counts()
-        yield pa.RecordBatch.from_arrays([counts.field(0), counts.field(1)], schema=schema)
+        row_counts = rows[column].cast(pa.string()).value_counts()
+        yield pa.RecordBatch.from_arrays([row_counts.field(0), row_counts.field(1)], schema=schema)
 
 
 _MAX_BATCH_ROWS = 1 << 18
