@@ -89,11 +89,8 @@ class Indexes:
 
         False if index files are truncated, indexes overlap, or journals have entries after the marks.
         """
-        return (
-            not self.shapes.bookies_with_cut_files
-            and not self.overlapping_bookies
-            and self.journal_tails.rows is None
-        )
+        has_partial_rows = self.shapes.bookies_with_cut_files or self.overlapping_bookies
+        return not has_partial_rows and self.journal_tails.rows is None
 
     @property
     def database_bookies(self) -> list[str]:
@@ -109,9 +106,8 @@ class Indexes:
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None, None
-        return journal_scan.tail_state(
-            bookie, self.journal_tails.tail_by_bookie.get(bookie_id), self._is_running(bookie_id)
-        )
+        tail = self.journal_tails.tail_by_bookie.get(bookie_id)
+        return journal_scan.tail_state(bookie, tail, self._is_running(bookie_id))
 
     def dated_index(self, bookie_id: str) -> DatedIndex | None:
         """Return a time up to which the bookie's data is certainly complete, and its basis, or None."""
@@ -221,15 +217,14 @@ def read_indexes(
     run_shapes, overlapping_ids = _count_shapes(counts), _find_overlapping_bookies(bookies, counts)
     piece_rows = replicas_in_pieces(rows, run_shapes, overlapping_ids) if overlapping_ids else None
     combined_rows = None if piece_rows is None else combine_index_pieces(piece_rows)
+    rows_by_state = union_by_state(rows, run_shapes, combined_rows, overlapping_ids)
     index_time = options.index_time
     return Indexes(
         bookies,
         rows,
         counts,
         run_shapes,
-        journal_scan.without_journal_ledgers(
-            union_by_state(rows, run_shapes, combined_rows, overlapping_ids), tails_of_journals
-        ),
+        journal_scan.without_journal_ledgers(rows_by_state, tails_of_journals),
         overlapping_ids,
         combined_rows,
         tails_of_journals,
