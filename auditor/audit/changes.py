@@ -1,7 +1,8 @@
 """Comparison of an audit with earlier runs, and with the suppressions file.
 
     previous   the newest earlier run. Changes are relative to it. A finding that both runs have is confirmed.
-    hour_ago   the newest run that ended an hour or more before the first scan
+    hour_ago   the newest run that ended an hour or more before the first scan. Bookies have collected garbage
+               since that run.
 
 A resumed run keeps the two runs that its first attempt chose. If suppressed findings explain why replicas
 are undecided, the replicas stay undecided in the report, but do not lead to exit code 3.

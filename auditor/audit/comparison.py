@@ -252,7 +252,7 @@ def _find_askable_bookies(first_scan: FirstScan, bookies: ClusterBookies, option
     """
     if options.witness != "yes" or not first_scan.source.live or not bookies.sources:
         return []
-    return sorted((bookies.registered.keys() & bookies.members.keys()) - set(bookies.foreign_bookies))
+    return sorted((bookies.registered_modes.keys() & bookies.members.keys()) - set(bookies.foreign_bookies))
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ def query_bookies(
     answer, including the entries in the bookie's write cache.
     """
     bookies, ledgers = indexes.bookies, first.ledgers
-    if not bookies.rpc:
+    if not bookies.has_rpc_source:
         return None
     registration_rows = registrations(first.nodes)
     registered_members = sorted(registered_modes(registration_rows).keys() & bookies.members.keys())
@@ -328,7 +328,7 @@ def compare_sides(
         ),
         frozenset(name for name, state in states.items() if state.read_state != BookieRead.READ),
     )
-    cache.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replicas)
+    cache.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replica_count)
     find_rows = partial(_find_unequal_rows, cache, indexes, bookie_trust, answers is not None, has_gone)
     unequal = cache.broadcast("unequal", cache.write_table("unequal", find_rows))
     ledgers = semi_join_scratch(cache, "unequal", "ledgers", first.ledgers, COLUMNS_OF_LEDGERS)
@@ -383,7 +383,7 @@ def _find_unequal_rows(
         evidence_files.append(AccountFiles(Account.TAIL, table_files("journal_tails"), tail_reader))
     if has_missing_logs:
         evidence_files.append(AccountFiles(Account.MISSING_LOGS, table_files("gone_entries"), gone_replicas))
-    return find_unequal(cache.execution, evidence_files, bookie_trust, indexes.bookies.replicas)
+    return find_unequal(cache.execution, evidence_files, bookie_trust, indexes.bookies.replica_count)
 
 
 def bookies_taking_reads(

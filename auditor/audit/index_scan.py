@@ -195,7 +195,7 @@ class Indexes:
         ]
 
     def _is_running(self, bookie_id: str) -> bool:
-        return self.live and bookie_id in self.bookies.registered
+        return self.live and bookie_id in self.bookies.registered_modes
 
 
 def read_indexes(
@@ -324,7 +324,7 @@ def _availability_table(
     cache: TableCache, bookies: ClusterBookies, part_count: int, plan: IndexPlan
 ) -> PartTable:
     all_parts = [*plan.parts, *(reusable_part.part for reusable_part in plan.reusable_parts)]
-    cost = index_cost(all_parts, bookies.replicas)
+    cost = index_cost(all_parts, bookies.replica_count)
     table = PartTable.from_parts(cache.spark, SCHEMA, read_part, plan.parts, cost)
     table = table.with_parts(((read_reusable_part, part) for part in plan.reusable_parts), ReadCost())
     collections, owners = bookies.collected.readable_collections, bookies.directory_owners.owner_of_piece
