@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 class ClusterBookies:
     """The bookies of a cluster, and the places of their data.
 
-    ``sources`` are the ``--bookies`` sources. ``has_rpc_source`` is whether one of them is ``rpc:``, so that the audit
-    may send requests to bookies. ``members`` are the bookies in ensembles: rows of the table ``members`` by
-    bookie id. ``registered_modes`` has the mode (writable, readonly or both) of each bookie at the first scan.
+    ``sources`` are the ``--bookies`` sources. ``has_rpc_source`` is whether one of them is ``rpc:``, so that
+    the audit may send requests to bookies. ``members`` are the bookies in ensembles: rows of the table
+    ``members`` by bookie id. ``registered_modes`` has the mode (writable, readonly or both) of each bookie at
+    the first scan.
 
     ``collected`` are the collections among the sources. ``all_attribution`` has the owner of each directory,
     on disk and in collections. ``directory_owners`` has the owners of index directories on disk and,
