@@ -125,7 +125,7 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
     remarks = [
         remark(
             RemarkKind.SPACE if classified_byte_count == byte_count else RemarkKind.SPACE_UNREAD,
-            f"entry logs: {plural(file_count, 'file', 'files')}, {classified_text} in the table space",
+            f"entry logs: {plural(file_count, 'file', 'files')}, {classified_text} classified (table space)",
             "each byte is in one class",
             f"{verified_maps:,} of {plural(map_count, 'ledgers map')} compared with the log's entries",
             f"{compared_pairs:,} of {pair_count:,} pairs of ledger and log compared with an entry in the log",
