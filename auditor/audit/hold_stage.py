@@ -119,36 +119,29 @@ def write_holds(
 
     def derive_rows() -> DataFrame:
         has_dangling = bool(finding_counts["owner-dangling"])
-        unlocated_ledger_count = unlocated_ledgers(findings, tables).count() if has_dangling else 0
-        hold_rows_of_facts = _rows_of_facts(
-            cache, tables, is_anything_missing, run_scope.owners_read, unlocated_ledger_count
-        )
-        hold_frames = [arrow_frame(cache.spark, pa.Table.from_pylist(hold_rows_of_facts, _NEW_HOLD_SCHEMA))]
-        hold_frames += holds_of_findings(findings, changes.changes, tables, finding_counts)
+        unlocated_count = unlocated_ledgers(findings, tables).count() if has_dangling else 0
+        fact_rows = _rows_of_facts(cache, tables, is_anything_missing, run_scope.owners_read, unlocated_count)
+        frames = [arrow_frame(cache.spark, pa.Table.from_pylist(fact_rows, _NEW_HOLD_SCHEMA))]
+        frames += holds_of_findings(findings, changes.changes, tables, finding_counts)
         if (unreachable_ledger_holds := unreachable_ledgers(tables)) is not None:
-            hold_frames.append(unreachable_ledger_holds)
-        unseen_finding_rows: list[Any] = []
+            frames.append(unreachable_ledger_holds)
+        unseen_rows: list[Any] = []
         unread_records = None if earlier_holds is None else holders_of_unread_records(tables)
         doubted_bookies = pairs_with_unreadable_cookie(tables.roster.every_cookie)
         if earlier_holds is not None:
             doubted_bookies |= doubted_by_answers(tables, earlier_holds) | doubted_by_foresight(
                 tables, unread_records or ()
             )
-            unseen_finding_rows = (
-                unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
-            )
-        weak_ledger_bookie_rows = (
-            [] if earlier_holds is None else collect_query(holders_of_weak_ledgers, tables)
-        )
-        bookies_at_risk = frozenset(row["bookie_id"] for row in weak_ledger_bookie_rows)
-        seen_run_parts = SeenParts(
+            unseen_rows = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
+        weak_holder_rows = [] if earlier_holds is None else collect_query(holders_of_weak_ledgers, tables)
+        bookies_at_risk = frozenset(row["bookie_id"] for row in weak_holder_rows)
+        seen_parts = SeenParts(
             is_metadata_whole=run_scope.metadata_whole,
             are_registrations_whole=tables.cluster.bookies_listed,
             read_bookies=read_bookies(tables) - bookies_with_unread_index(tables),
-            needed_bookies=needed_bookies(hold_rows_of_facts) | bookies_at_risk,
+            needed_bookies=needed_bookies(fact_rows) | bookies_at_risk,
             is_anything_missing=is_anything_missing,
-            unseen_findings=frozenset((row["id"], row["bookie_id"]) for row in unseen_finding_rows)
-            | doubted_bookies,
+            unseen_findings=frozenset((row["id"], row["bookie_id"]) for row in unseen_rows) | doubted_bookies,
             checks_with_findings=frozenset(id for id, count in finding_counts.items() if count),
             unseen_reasons=changes.lost_inputs,
             unseen_carried_reasons=changes.lost_carried,
@@ -157,12 +150,7 @@ def write_holds(
         )
         undecided_rows = None if earlier_holds is None else undecided_ledgers(tables)
         rows = add_carried_holds(
-            union_frames(hold_frames),
-            earlier_holds,
-            changes.changes,
-            seen_run_parts,
-            changes.finished,
-            undecided_rows,
+            union_frames(frames), earlier_holds, changes.changes, seen_parts, changes.finished, undecided_rows
         )
         return rows.orderBy("object", "key", "reason")
 
@@ -184,11 +172,7 @@ def write_holds(
 
 
 def _rows_of_facts(
-    cache: TableCache,
-    tables: Tables,
-    is_anything_missing: bool,
-    owners_read: bool,
-    unlocated_ledger_count: int,
+    cache: TableCache, tables: Tables, is_anything_missing: bool, owners_read: bool, unlocated_count: int
 ) -> list[dict[str, Any]]:
     """Return the holds from facts on bookies, entry logs and sources. An object has at most a few holds."""
 
@@ -207,7 +191,7 @@ def _rows_of_facts(
         *exposure_rows(exposed_bookies),
         *unread_disk_rows(tables, is_anything_missing),
         *unread_log_rows(
-            tables, unlocated_ledger_count, bookies_with_unread_logs(tables) if unlocated_ledger_count else ()
+            tables, unlocated_count, bookies_with_unread_logs(tables) if unlocated_count else ()
         ),
         *damaged_database_rows(collect_rows(damaged_databases)),
         *foreign_copy_rows(collect_rows(foreign_copies)),
