@@ -100,7 +100,7 @@ def _run_tests(arguments: list[str]) -> int:
         pytest_exit_code = _run("pytest", *arguments)
         mypy_exit_code = mypy_run.result()
     if mypy_exit_code:
-        _print_message("mypy failed; see what it said above, beside the tests")
+        _print_message("mypy failed; its messages are above, between those of the tests")
     return mypy_exit_code or pytest_exit_code
 
 

@@ -3,10 +3,10 @@
 `auditor.audit.audit_stages` declares the stages.
 
 The program must know whether an audit is small before it starts Java, because the options of Java depend on
-it. A small audit, of some ten thousand ledgers, runs most Java code a few times, to plan queries. Java's
-second compiler and a garbage collector with its own threads would take a quarter of its processor time
-without gain. For saved metadata, the size of the files shows the size of the audit. For a running store, the
-program needs at most a few hundred reads.
+this. A small audit, of some ten thousand ledgers, runs most Java code only a few times, to plan queries.
+Java's second compiler and a garbage collector with its own threads would then take a quarter of the processor
+time without gain. For saved metadata, the size of the files shows the size of the audit. For a running store,
+the program needs at most a few hundred reads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -182,7 +182,8 @@ class Audit:
     ) -> Report | StoppedRun:
         """Run the stages up to ``stage``. The next run of the same audit continues with the stage after it.
 
-        The result is the report if ``stage`` is the last stage. Otherwise the run has tables and no report.
+        The result is the report if ``stage`` is the last stage. Otherwise it is a `StoppedRun`, because the
+        run has tables and no report.
 
         Raises: the errors of `run`, and UsageError if there is no stage ``stage``.
         """
@@ -281,5 +282,5 @@ class Audit:
                     is_small_audit=partial(is_small, uri, self.options),
                     user_session=spark,
                 )
-                with query_plans(session) as plans, background_thread(session) as second_thread:
-                    yield TableCache(Execution(session, plans, second_thread), run_store, progress)
+                with query_plans(session) as plans, background_thread(session) as query_thread:
+                    yield TableCache(Execution(session, plans, query_thread), run_store, progress)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> dict[str, BookieState]:
     """Return, for each bookie that holds or should hold an entry, how much of its data was read.
 
-    The keys of ``answer_gaps`` are the bookies to which the audit sent requests for all entries. A value is
-    the reason why the bookie's list of entries is incomplete, or None if the list is complete.
+    The keys of ``answer_gaps`` are the bookies that the audit asked for lists of all their entries. A value
+    is the reason why the bookie's list is incomplete, or None if the list is complete.
     """
     bookies = indexes.bookies
     names = sorted({*filter(is_accepted, bookies.members), *bookies.attribution.bookies})

@@ -37,27 +37,28 @@ if TYPE_CHECKING:
 class ClusterBookies:
     """The bookies of a cluster, and the places of their data.
 
-    ``sources`` are the ``--bookies`` sources. ``rpc`` is whether one of them is ``rpc:``, so that the audit
-    may send requests to bookies. ``members`` are the bookies in ensembles: rows of the table ``members`` by
-    bookie id. ``registered`` has the mode (writable, readonly or both) of each bookie at the first scan.
+    ``sources`` are the ``--bookies`` sources. ``has_rpc_source`` is whether one of them is ``rpc:``, so that
+    the audit may send requests to bookies. ``members`` are the bookies in ensembles: rows of the table
+    ``members`` by bookie id. ``registered_modes`` has the mode (writable, readonly or both) of each bookie at
+    the first scan.
 
     ``collected`` are the collections among the sources. ``all_attribution`` has the owner of each directory,
-    on disk and in collections. ``directory_owners`` has the owners of index directories on disk, and
-    separately of collected pieces of indexes. ``tail_parts`` are the parts of journals to read, each from the
-    journal's last mark (lastMark) on.
+    on disk and in collections. ``directory_owners`` has the owners of index directories on disk and,
+    separately, the owners of the indexes in collections. ``tail_parts`` are the parts of journals to read,
+    each from the journal's last mark (lastMark) on.
     """
 
     sources: tuple[str, ...]
-    rpc: bool
+    has_rpc_source: bool
     members: Mapping[str, Mapping[str, Any]]
-    registered: Mapping[str, str]
+    registered_modes: Mapping[str, str]
     collected: CollectedPlaces
     all_attribution: Attribution
     directory_owners: PieceOwnership
     tail_parts: Sequence[TailPart]
 
     @property
-    def replicas(self) -> int:
+    def replica_count(self) -> int:
         """Return the number of replicas, complete or partial, that the metadata puts on bookies."""
         return sum(row["replicas"] for row in self.members.values())
 

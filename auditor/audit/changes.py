@@ -1,7 +1,8 @@
 """Comparison of an audit with earlier runs, and with the suppressions file.
 
-    previous   the newest earlier run. Changes are relative to this run. Findings of both runs are confirmed.
-    hour_ago   the newest run that ended an hour or more before the first scan. Garbage was collected since.
+    previous   the newest earlier run. Changes are relative to it. A finding that both runs have is confirmed.
+    hour_ago   the newest run that ended an hour or more before the first scan. Bookies have collected garbage
+               since that run.
 
 A resumed run keeps the two runs that its first attempt chose. If suppressed findings explain why replicas
 are undecided, the replicas stay undecided in the report, but do not lead to exit code 3.
@@ -106,8 +107,7 @@ class RunChanges:
         tallies: dict[tuple[str, str, str, str], Tally] = {}
         for count in self.counts_of_this_run():
             key = count.urgency, count.severity, count.id, count.confidence
-            new_tally = empty_tally(count.id, count.urgency, count.severity, count.confidence)
-            tally = tallies.setdefault(key, new_tally)
+            tally = tallies.setdefault(key, empty_tally(count.id, *key[:2], count.confidence))
             tally["count"] += count.findings
             if count.suppression is not None:
                 tally["suppressed"] += count.findings
@@ -115,11 +115,10 @@ class RunChanges:
                 tally["new"] += count.findings
             elif self.previous is not None and count.change == Change.WORSE:
                 tally["worse"] += count.findings
-        ordered_keys = sorted(tallies, key=lambda key: (check_order(*key[:3]), key[3]))
-        return [tallies[key] for key in ordered_keys]
+        return [tallies[key] for key in sorted(tallies, key=lambda key: (check_order(*key[:3]), key[3]))]
 
     def counts_of_this_run(self) -> list[FindingCount]:
-        """Return the counts of findings that this run has. Findings of the earlier run alone are left out."""
+        """Return the counts of this run's findings. Findings that only the earlier run has are left out."""
         return [count for count in self.counts if count.change in FOUND]
 
     def remarks(self) -> list[Remark]:
@@ -139,10 +138,10 @@ class RunChanges:
             Suppression(
                 reason=entry.reason,
                 until=entry.until.isoformat(),
-                count=counts[position],
+                count=counts[entry_number],
                 expired=entry.is_expired(_day(self.finished)),
             )
-            for position, entry in enumerate(self.entries, 1)
+            for entry_number, entry in enumerate(self.entries, 1)
         ]
 
 
@@ -170,16 +169,16 @@ def compare_with_previous(
         UsageError: the suppressions file, or a baseline that it names, is invalid.
     """
     finished: int = cache.run_store.pin_fact("finished", finish_time)
-    lost, carried = find_lost_inputs(cache.run, previous.run, run_inputs)
-    run_coverage = _run_coverage(tables, has_unread_metadata, {*checks_not_run, *lost}, carried)
-    day = _day(finished)
+    lost_inputs, lost_carried = find_lost_inputs(cache.run, previous.run, run_inputs)
+    run_coverage = _run_coverage(tables, has_unread_metadata, {*checks_not_run, *lost_inputs}, lost_carried)
+    end_day = _day(finished)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
     digest_frame = digests_by_fingerprint(findings, entries)
     digest_rows = [] if digest_frame is None else digest_frame.collect()
     digests = {row["fingerprint"]: row["digest"] for row in digest_rows}
     baselines = {
         path: cache.spark.read.parquet(f"{_open_baseline(path, options, cluster).path}/{CHANGED}")
-        for path in _baselines(entries, day)
+        for path in _baselines(entries, end_day)
     }
 
     def table() -> DataFrame:
@@ -187,24 +186,24 @@ def compare_with_previous(
         if previous.run is not None:
             earlier_findings = cache.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
         rows = findings_with_changes(findings, earlier_findings, run_coverage, cluster.instance_id, finished)
-        return apply_suppressions(rows, entries, baselines, digests, day).orderBy(*report_order())
+        return apply_suppressions(rows, entries, baselines, digests, end_day).orderBy(*report_order())
 
     rows = cache.write_table("changes", table)
     first_ledger = F.min(F.when(F.col("ledger_id").isNotNull(), F.struct(*LEDGER))).alias("first")
     counts_by_kind = rows.groupBy(*_COUNTED_COLUMNS).agg(F.count("*").alias("count"), first_ledger)
     counted_rows = counts_by_kind.select(*_COUNTED_COLUMNS, "count", "first.*").collect()
-    counts = tuple(FindingCount(*row) for row in counted_rows)
     changes = RunChanges(
-        counts, previous.run, previous.notes, entries, finished, rows, lost_inputs=lost, lost_carried=carried
-    )
+        tuple(FindingCount(*row) for row in counted_rows), previous.run, previous.notes, entries, finished,
+        rows, lost_inputs=lost_inputs, lost_carried=lost_carried,
+    )  # fmt: skip
     if not any(is_unaccepted_loss(tally) for tally in changes.tally()):
         return changes
     refused_counts: dict[int, int] = {}
     if entries:
-        refusal_rows = find_refusals(rows, entries, baselines, digests, day)
+        refusal_rows = find_refusals(rows, entries, baselines, digests, end_day)
         refused_counts = {row["place"]: row["count"] for row in refusal_rows.collect()}
-    sentences = tuple(refusal_sentences(entries, refused_counts, digests, day))[:REFUSALS_SHOWN]
-    return replace(changes, refused_count=sum(refused_counts.values()), refusals=sentences)
+    refusal_lines = tuple(refusal_sentences(entries, refused_counts, digests, end_day))[:REFUSALS_SHOWN]
+    return replace(changes, refused_count=sum(refused_counts.values()), refusals=refusal_lines)
 
 
 def check_suppressions(options: AuditOptions) -> None:
@@ -257,7 +256,7 @@ def _day(ms: int) -> date:
 
 @dataclass(frozen=True)
 class RunsBefore:
-    """The earlier runs of the same cluster that an audit uses. A resumed run keeps those that it chose."""
+    """The earlier runs that an audit uses. A resumed run uses those that its first attempt chose."""
 
     previous: PreviousRun
     run_hour_ago: RunSummary | None
@@ -269,18 +268,18 @@ class RunsBefore:
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/orphans")
 
     def recent_ledgers(self, cache: TableCache, min_scan_time: int, scan_time: int) -> DataFrame | None:
-        """Return the ledgers of the newest run with a scan in this range of times (ms), or None."""
+        """Return the ledgers of the newest run that was scanned in this range of times (ms), or None."""
         newest_run = self._newest_run_with("tables/ledgers", scan_time)
         is_recent = newest_run is not None and newest_run.scan_time >= min_scan_time
         run = _first_choice(cache.run_store, "ledgers_before", newest_run if is_recent else None)
         return None if run is None else scan_ids(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def newest_run_with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run with a table ledgers and a scan until ``scan_time`` (ms), or None."""
+        """Return the newest run with a table ledgers that was scanned by ``scan_time`` (ms), or None."""
         return _first_choice(run_store, "ledgers_of", self._newest_run_with("tables/ledgers", scan_time))
 
     def newest_run_with(self, run_store: RunStore, name: str, scan_time: int) -> RunSummary | None:
-        """Return the newest run with a table ``name`` and a scan until ``scan_time`` (ms), or None."""
+        """Return the newest run with a table ``name`` that was scanned by ``scan_time`` (ms), or None."""
         return _first_choice(run_store, f"{name}_before", self._newest_run_with(f"tables/{name}", scan_time))
 
     def table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
@@ -289,11 +288,11 @@ class RunsBefore:
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/{name}")
 
     def newest_run_with_owners(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run that read owners and has a scan until ``scan_time`` (ms), or None."""
+        """Return the newest run that read owners and was scanned by ``scan_time`` (ms), or None."""
         return _first_choice(run_store, "owners_before", self._newest_run_with("tables/ownership", scan_time))
 
     def has_later_run(self, current_time: int) -> bool:
-        """Return whether a run ended after ``current_time`` (ms). Its holds are not carried over."""
+        """Return whether another run ended after ``current_time`` (ms), so that its holds are not known."""
         return bool(self.siblings.notes_on_later_runs(current_time))
 
     def _newest_run_with(self, table: str, scan_time: int) -> RunSummary | None:
@@ -307,8 +306,8 @@ class RunsBefore:
             return findings
         if suspects_without_lasting_doubt(findings).isEmpty():
             return findings
-        rows = cache.spark.read.parquet(f"{run.path}/findings")
-        earlier_findings = EarlierFindings(rows, run.name, run.finished)
+        earlier_rows = cache.spark.read.parquet(f"{run.path}/findings")
+        earlier_findings = EarlierFindings(earlier_rows, run.name, run.finished)
         grace_ms = round(grace_s * 1000)
         return confirm_by_two_runs(findings, earlier_findings, tables.moved_ledgers, tables.bookies, grace_ms)
 
@@ -350,7 +349,7 @@ EXPLAINING_CHECKS = frozenset(
     }
     | {id for id, group in GROUP_OF.items() if group == "metadata"}
 )
-"""Checks that explain why replicas or ledgers are undecided. If it is suppressed, the gap is accepted."""
+"""Checks that explain why replicas are undecided. A suppressed finding of such a check accepts the gap."""
 
 NO_ACCEPTED_GAPS: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 
@@ -369,11 +368,11 @@ def find_accepted_gaps(changes: RunChanges, tables: Tables) -> AcceptedGaps:
     bookies = sorted({row["bookie_id"] for row in rows})
     ledger_causes = causes.where("ledger_id is not null")
     explained_ledgers = ledger_causes.select(*LEDGER, F.col("bookie_id").alias("on")).distinct()
-    copies = _unknown_copies(tables.judged, bookies, explained_ledgers)
+    unknown_copies = _unknown_copies(tables.judged, bookies, explained_ledgers)
     undecided_ledgers = tables.verdicts.where(
         f"class <> potential_class or class = '{LedgerClass.UNDECIDED}'"
     ).select(*LEDGER, (F.col("class") == LedgerClass.UNDECIDED).alias("unjudged"))
-    accepted_ledgers = copies.groupBy(*LEDGER).agg(F.min("accepted").alias("accepted"))
+    accepted_ledgers = unknown_copies.groupBy(*LEDGER).agg(F.min("accepted").alias("accepted"))
     named_ledgers = explained_ledgers.select(*LEDGER).distinct().withColumn("named", F.lit(True))
     [ledgers] = (
         undecided_ledgers.join(accepted_ledgers, [*LEDGER], "left")
@@ -381,7 +380,7 @@ def find_accepted_gaps(changes: RunChanges, tables: Tables) -> AcceptedGaps:
         .agg(F.count_if(F.when(F.col("unjudged"), F.col("named")).otherwise(F.col("accepted"))))
         .collect()
     )
-    [replicas] = copies.agg(F.count_if("accepted")).collect()
+    [replicas] = unknown_copies.agg(F.count_if("accepted")).collect()
     unread_bookies = sorted({row["bookie_id"] for row in rows if row["id"] == UNREAD_CHECK})
     return {"bookies": unread_bookies, "ledgers": ledgers[0], "replicas": replicas[0]}
 
@@ -393,7 +392,7 @@ def _unknown_copies(judged_ledgers: DataFrame, bookies: list[str], explained_led
     explanations = explained_ledgers.groupBy(*LEDGER).agg(
         F.max(F.col("on").isNull()).alias("anywhere"), F.collect_set("on").alias("places")
     )
-    joined_rows = replicas.join(explanations, [*LEDGER], "left")
+    copy_rows = replicas.join(explanations, [*LEDGER], "left")
     is_accepted = F.col("bookie_id").isin(*bookies) if bookies else F.lit(False)
-    is_named = F.col("anywhere") | F.array_contains("places", F.col("bookie_id"))
-    return joined_rows.select(*LEDGER, (is_accepted | F.coalesce(is_named, F.lit(False))).alias("accepted"))
+    is_explained = F.col("anywhere") | F.array_contains("places", F.col("bookie_id"))
+    return copy_rows.select(*LEDGER, (is_accepted | F.coalesce(is_explained, F.lit(False))).alias("accepted"))

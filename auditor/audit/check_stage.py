@@ -37,7 +37,7 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
 
 
 def _missing_by_directory(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
-    """Return the number of findings of missing copies, by bookie and by number of the ledger's directory."""
+    """Return the number of findings of missing copies, by bookie and by number of its ledger directory."""
 
     @asks_tables(*(id.replace("-", "_") for id in COPY_CHECKS))
     def counts(tables: Tables) -> DataFrame:
@@ -46,9 +46,9 @@ def _missing_by_directory(findings: DataFrame, tables: Tables) -> dict[str, dict
         )
         bookies_with_uneven_disks = uneven_directories(tables.roster)
         directory_counts = [
-            F.lit(map_part)
+            F.lit(directory_count_part)
             for name, index_directories in bookies_with_uneven_disks.items()
-            for map_part in (name, len(index_directories))
+            for directory_count_part in (name, len(index_directories))
         ]
         directory_count = (
             F.create_map(*directory_counts)[F.col("bookie_id")] if directory_counts else F.lit(None)
@@ -127,14 +127,14 @@ def confirm_findings(
 
 def _rows_of_checks(cache: TableCache, tables: Tables, checks_not_run: Collection[str]) -> DataFrame:
     """Write the rows of all checks without sorting them. A sort would read the rows twice."""
-    groups: dict[str, list[TableCheck]] = {}
+    check_groups: dict[str, list[TableCheck]] = {}
     for check in queries_with_input(checks.TABLE_CHECKS, tables):
         if check.id not in checks_not_run:
-            groups.setdefault(checks.GROUP_OF[check.id], []).append(check)
+            check_groups.setdefault(checks.GROUP_OF[check.id], []).append(check)
     group_frames = cache.execution.write_groups(
-        groups,
+        check_groups,
         lambda table_checks: confirm(ask_table_checks(table_checks, tables), tables.moved_ledgers),
-        lambda group, make_rows: cache.write_table(group, make_rows, "tables/checks"),
+        lambda check_group, make_rows: cache.write_table(check_group, make_rows, "tables/checks"),
     )
     bookie_checks = [check for check in checks.ROSTER_CHECKS if check.id not in checks_not_run]
     rows = ask_roster_checks(bookie_checks, tables.roster)

@@ -10,8 +10,8 @@ written to the index. No bookie is asked which ledgers it has: the protocol has 
 
 Witness reads come last. On a live cluster, the audit asks bookies for entries before it reports the entries
 as lost. `auditor.tables.rejudgement` chooses the reads and applies the answers. The table ``witness`` has
-every answer. The audit asks a bookie only in three cases: a copy is missing, a ledger is in limbo or
-misplaced, or an answer lists more entries than the bookie's disk has.
+every answer. The audit asks a bookie only in three cases: (1) a copy is missing, (2) a ledger is in limbo or
+misplaced, or (3) an answer lists more entries than the bookie's disk has.
 """
 
 from collections.abc import Mapping, Sequence
@@ -92,12 +92,12 @@ class Witness:
             remarks.append(remark(RemarkKind.ENTRY_READ_LIMIT, text))
         unanswered_rows = [row for row in counts_by_bookie if row["unknown"]]
         if unanswered_rows:
-            entries = plural(sum(row["unknown"] for row in unanswered_rows), "entry")
+            entry_text = plural(sum(row["unknown"] for row in unanswered_rows), "entry")
             text = (
-                f"no answer from {plural(len(unanswered_rows), 'bookie')} about {entries}: these entries "
+                f"no answer from {plural(len(unanswered_rows), 'bookie')} about {entry_text}: these entries "
                 "stay suspect"
             )
-            examples = [
+            bookie_texts = [
                 f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})"
                 for row in unanswered_rows[:MAX_BOOKIES_NAMED]
             ]
@@ -105,7 +105,7 @@ class Witness:
                 remark(
                     RemarkKind.ENTRY_READS_UNANSWERED,
                     text,
-                    *examples,
+                    *bookie_texts,
                     *and_more(len(unanswered_rows) - MAX_BOOKIES_NAMED),
                 )
             )
@@ -115,12 +115,12 @@ class Witness:
                 f"{plural(len(refusing_rows), 'bookie')} refused reads: only index and journal show which "
                 "entries they have"
             )
-            examples = [f"{row['bookie_id']} ({row['reason']})" for row in refusing_rows[:MAX_BOOKIES_NAMED]]
+            refusals = [f"{row['bookie_id']} ({row['reason']})" for row in refusing_rows[:MAX_BOOKIES_NAMED]]
             remarks.append(
                 remark(
                     RemarkKind.ENTRY_READS_UNANSWERED,
                     text,
-                    *examples,
+                    *refusals,
                     *and_more(len(refusing_rows) - MAX_BOOKIES_NAMED),
                 )
             )
@@ -252,7 +252,7 @@ def _find_askable_bookies(first_scan: FirstScan, bookies: ClusterBookies, option
     """
     if options.witness != "yes" or not first_scan.source.live or not bookies.sources:
         return []
-    return sorted((bookies.registered.keys() & bookies.members.keys()) - set(bookies.foreign_bookies))
+    return sorted((bookies.registered_modes.keys() & bookies.members.keys()) - set(bookies.foreign_bookies))
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ def query_bookies(
     answer, including the entries in the bookie's write cache.
     """
     bookies, ledgers = indexes.bookies, first.ledgers
-    if not bookies.rpc:
+    if not bookies.has_rpc_source:
         return None
     registration_rows = registrations(first.nodes)
     registered_members = sorted(registered_modes(registration_rows).keys() & bookies.members.keys())
@@ -290,15 +290,17 @@ def query_bookies(
     listing_bookies = [name for name in bookies_with_source if name not in indexes.database_bookies]
 
     def answers() -> DataFrame:
-        pairs = every_replica(ledgers.where("undecidable = false"), unseen_bookies)
+        replicas = every_replica(ledgers.where("undecidable = false"), unseen_bookies)
         if listing_bookies:
             unequal_rows = _find_unequal_rows(cache, indexes, BookieTrust(frozenset(bookies.foreign_bookies)))
             asked_again_rows = cache.execution.frame(unequal_rows).where(
                 F.col("bookie_id").isin(listing_bookies)
             )
-            pairs = pairs.unionByName(asked_again_rows.select(*REPLICA))
+            replicas = replicas.unionByName(asked_again_rows.select(*REPLICA))
         return rpc_availability(
-            pairs, endpoints(registration_rows, [*unseen_bookies, *bookies_with_source]), rpc_limits(options)
+            replicas,
+            endpoints(registration_rows, [*unseen_bookies, *bookies_with_source]),
+            rpc_limits(options),
         )
 
     rows = cache.write_table("answers", answers)
@@ -326,9 +328,9 @@ def compare_sides(
         ),
         frozenset(name for name, state in states.items() if state.read_state != BookieRead.READ),
     )
-    cache.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replicas)
-    find_pairs = partial(_find_unequal_rows, cache, indexes, bookie_trust, answers is not None, has_gone)
-    unequal = cache.broadcast("unequal", cache.write_table("unequal", find_pairs))
+    cache.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replica_count)
+    find_rows = partial(_find_unequal_rows, cache, indexes, bookie_trust, answers is not None, has_gone)
+    unequal = cache.broadcast("unequal", cache.write_table("unequal", find_rows))
     ledgers = semi_join_scratch(cache, "unequal", "ledgers", first.ledgers, COLUMNS_OF_LEDGERS)
     rows = semi_join_scratch(cache, "unequal", "availability", indexes.rows)
     return UnequalPairs(unequal, states, ledgers, indexes.with_rows(rows))
@@ -381,7 +383,7 @@ def _find_unequal_rows(
         evidence_files.append(AccountFiles(Account.TAIL, table_files("journal_tails"), tail_reader))
     if has_missing_logs:
         evidence_files.append(AccountFiles(Account.MISSING_LOGS, table_files("gone_entries"), gone_replicas))
-    return find_unequal(cache.execution, evidence_files, bookie_trust, indexes.bookies.replicas)
+    return find_unequal(cache.execution, evidence_files, bookie_trust, indexes.bookies.replica_count)
 
 
 def bookies_taking_reads(

@@ -3,8 +3,9 @@
 While a topic is loaded, its compaction cursor stores its position and the id of the compacted ledger in
 entries of the cursor's own ledger. The cursor's znode is older than these entries. With saved metadata, the
 audit reads the newest entry, because the bookies do not change. It takes the id of the compacted ledger from
-the entry, and nothing else. Two conditions must hold, or the compacted ledger stays unknown. All bookies in
-the ensembles of the cursor ledger were read completely, with their journals. No journal has a later entry.
+the entry, and nothing else. The compacted ledger stays unknown unless two conditions are true: (1) All
+bookies in the ensembles of the cursor ledger were read completely, with their journals. (2) No journal has a
+later entry.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ COMPACTION_COLUMNS = "path string, found boolean, compacted bigint"
 class Compaction(NamedTuple):
     """The compacted ledger that the newest entry of a cursor names, and the cursor's path.
 
-    ``compacted_ledger`` is None if the entry has no such ledger.
+    ``compacted_ledger`` is None if the entry names no compacted ledger.
     """
 
     path: str
@@ -86,7 +87,7 @@ def newest_compactions(owners: DataFrame, first_scan: FirstScan, indexes: Indexe
 
 
 def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> DataFrame:
-    """Return the owner rows with the ids of ``compactions``. These rows are no longer stale."""
+    """Return the owner rows. Stale rows get the ledger ids of ``compactions``, and are then not stale."""
     if not compactions:
         return owners
     rows = [(compaction.path, True, compaction.compacted_ledger) for compaction in compactions]
@@ -130,7 +131,7 @@ def _journal_ends(indexes: Indexes, ids: list[int]) -> dict[int, int]:
 
 
 def _last_entry(entry_groups: bytes | None) -> int:
-    """Return the largest entry id of a set. -1 if the set is empty."""
+    """Return the largest entry id in encoded groups of entry ids. -1 if there are none."""
     entry_runs = groups_of(entry_groups)
     return int((entry_runs["last_start"] + entry_runs["size"] - 1).max()) if len(entry_runs) else -1
 

@@ -73,7 +73,7 @@ def write_identities(cache: TableCache, bookies: DataFrame, ledgers: DataFrame, 
     """Write the tables ``identities`` and ``identity_edges``: the bookie ids that belong to one bookie.
 
     The driver reads the tables bookies, registrations, cookies and directories, which have a few rows per
-    bookie. It also collects the pairs of bookies that share ledgers, which are as few.
+    bookie. If a bookie id has disappeared, the driver also reads the pairs of bookies that share ledgers.
     """
     names = ("bookies", "registrations", "cookies", "directories")
     rows = facts(*(cache.run.read(f"tables/{name}").to_pylist() for name in names))
@@ -81,9 +81,9 @@ def write_identities(cache: TableCache, bookies: DataFrame, ledgers: DataFrame, 
     # Most clusters have no bookie id that disappeared. Then no ledger is queried.
     has_vanished_ids = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
     shared_rows = shared_contents(ledgers, unequal, bookies).collect() if has_vanished_ids else []
-    edges = alias_edges(ids, compare_contents([row.asDict() for row in shared_rows], rows))
-    cache.write_rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES)
-    cache.write_rows("identity_edges", edge_rows(edges), EDGES)
+    identity_edges = alias_edges(ids, compare_contents([row.asDict() for row in shared_rows], rows))
+    cache.write_rows("identities", identity_rows(rows, identities(ids, identity_edges)), IDENTITIES)
+    cache.write_rows("identity_edges", edge_rows(identity_edges), EDGES)
 
 
 def derive_tables(
@@ -146,8 +146,8 @@ def derive_tables(
     )
     locks = derive(marks.where("kind = 'lock'"), all_marks)
     reachability = write_reachability(cache, roster)
-    queues = QueueTables(ledgers, ledger_marks, locks, reachability)
-    roster = with_repair_state(cache, metadata, roster, queues, earlier_runs.previous.run)
+    queue_tables = QueueTables(ledgers, ledger_marks, locks, reachability)
+    roster = with_repair_state(cache, metadata, roster, queue_tables, earlier_runs.previous.run)
     over_replicated = find_over_replicated(comparison.judged_ledgers, ledgers, ledger_marks, locks, bookies)
     frames = {
         "ledgers": ledgers,
@@ -226,8 +226,8 @@ def with_declared_tables(cache: TableCache, tables: Tables) -> Tables:
 def _write_verdicts(cache: TableCache, judged: DataFrame) -> DataFrame:
     verdicts_path = f"{SCRATCH_DIRECTORY}/verdicts_of_judged"
     cache.write_table("verdicts_of_judged", lambda: verdicts_of_judged(judged), f"tables/{SCRATCH_DIRECTORY}")
-    files = (cache.files(name) for name in ("ledgers", "judged", verdicts_path))
-    return cache.write_table("verdicts", lambda: verdicts(cache.spark, *files))
+    table_files = (cache.files(name) for name in ("ledgers", "judged", verdicts_path))
+    return cache.write_table("verdicts", lambda: verdicts(cache.spark, *table_files))
 
 
 class OrphanTables(NamedTuple):
@@ -275,7 +275,7 @@ def _write_orphans(
     needs_proof = orphan_count >= _min_orphans_for_proof(settings)
     recent_ids = find_recent_ids(metadata, earlier_runs) if needs_proof else RecentIds()
     owned_ledgers = named_ledgers(ownership) if ownership is not None and orphan_count else None
-    holding_rows = cache.write_table(
+    orphan_count_rows = cache.write_table(
         "holdings",
         lambda: holdings(counts, orphan_rows, earlier_runs.orphans(cache), recent_ids, owned_ledgers),
     )
@@ -286,7 +286,7 @@ def _write_orphans(
         lambda: vanished_ranges(indexes.rows, orphan_rows, recent_ids, settings),
     )
     id_ranges = metadata.issued_id_ranges()
-    undrawn_ids = cache.write_or_empty(
+    unissued_ids = cache.write_or_empty(
         bool(id_ranges) and orphan_count > 0, "undrawn", UNDRAWN,
         lambda: find_undrawn(orphan_rows, metadata.first.ledgers, id_ranges),
     )  # fmt: skip
@@ -294,16 +294,16 @@ def _write_orphans(
     generator_rows = cache.write_or_empty(
         bool(id_ranges), "id_generators", ID_GENERATORS,
         lambda: id_generators(
-            metadata.first.ledgers, undrawn_ids, id_ranges, source.layout, metadata.second.nodes.scan_time
+            metadata.first.ledgers, unissued_ids, id_ranges, source.layout, metadata.second.nodes.scan_time
         ),
     )  # fmt: skip
-    return OrphanTables(orphan_rows, holding_rows, vanished_rows, undrawn_ids, generator_rows)
+    return OrphanTables(orphan_rows, orphan_count_rows, vanished_rows, unissued_ids, generator_rows)
 
 
 def _min_orphans_for_proof(settings: CheckSettings) -> int:
     """Return the smallest number of orphans for which a check needs the recently listed ledgers as proof."""
-    default_limit = CheckSettings().least_unexplained  # for the proof of the metadata's scope
-    return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, default_limit)
+    least_default = CheckSettings().least_unexplained  # for the proof of the metadata's scope
+    return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, least_default)
 
 
 def _write_contents(
@@ -324,17 +324,17 @@ def _write_contents(
     def table() -> DataFrame:
         # A missing entry log does not show to which bookie an index belongs.
         pairs = comparison.unequal_replicas.where("gone is null")
-        lost_replicas = comparison.unequal_replicas.where("gone is not null").select(*REPLICA)
+        replicas_with_lost_entries = comparison.unequal_replicas.where("gone is not null").select(*REPLICA)
         incomplete_replicas = lacking_replicas(comparison.judged_ledgers, bookies).join(
-            lost_replicas, [*REPLICA], "left_anti"
+            replicas_with_lost_entries, [*REPLICA], "left_anti"
         )
         doubted_bookies = {row["bookie_id"] for row in bookies_in_doubt(pairs, incomplete_replicas).collect()}
         bookie_ids = sorted(doubted_bookies | set(indexes.overlapping_bookies))
-        large_tables = LargeTables(
+        pair_tables = LargeTables(
             comparison.ledgers, comparison.indexes.rows, counts, *_split_by_directory_count(rows)
         )
         return contents(
-            indexes.rows, ledgers, pairs, incomplete_replicas, directories, bookies, bookie_ids, large_tables
+            indexes.rows, ledgers, pairs, incomplete_replicas, directories, bookies, bookie_ids, pair_tables
         )
 
     cache.write_table("contents", table)
@@ -385,7 +385,7 @@ def _cluster_facts(
 def _tables_without_rows(
     cache: TableCache, frames: Mapping[str, DataFrame], bookies: list[dict[str, Any]]
 ) -> frozenset[str]:
-    """Return the names of tables without rows, and of roster lists without rows.
+    """Return the names of tables without rows, and of lists of the `Roster` without rows.
 
     ``bookies`` are the rows of the table ``bookies``.
     """

@@ -17,10 +17,10 @@ For later runs, a run writes these facts to its manifest:
                  "ledgers": {"scope", "history": [...], "notes": [...], "files": {name: size}}}
 
 ``began`` is the start of the run's index scan, in ms. ``directories`` are the index directories of the
-bookie. ``files`` are the files of the table, which later show whether one is lost or truncated. ``ledgers``
-exists if the ledgers were read from a running etcd. ``scope`` is the root of the cluster in etcd. ``history``
-is a `History` with the revision of the table. ``notes`` say why this run reused no ledgers. The number of
-bookies and tasks limits the size of these facts.
+bookie. ``files`` are the files of the table. Their sizes show later whether a file is lost or truncated.
+``ledgers`` exists if the ledgers were read from a running etcd. ``scope`` is the root of the cluster in etcd.
+``history`` is a `History` with the revision of the table. ``notes`` say why this run reused no ledgers. The
+number of bookies and tasks limits the size of these facts.
 """
 
 import hashlib
@@ -80,12 +80,12 @@ def save_ledger_facts(
 
     ``history`` is None if it is unknown. ``notes`` say why no ledgers were reused.
     """
-    history_point = None if history is None else list(history)
-    _save_facts(run_store, "ledgers", {"scope": store_root, "history": history_point, "notes": list(notes)})
+    history_fields = None if history is None else list(history)
+    _save_facts(run_store, "ledgers", {"scope": store_root, "history": history_fields, "notes": list(notes)})
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
-    """Return facts that must not change if rows of a bookie are reused. ``index_time`` may become later."""
+    """Return facts that must be unchanged to reuse rows of a bookie. Only ``index_time`` may be later."""
     return {
         "index_time": bookie.index_time,
         "directories": [asdict(directory) for directory in bookie.index_directories],
@@ -151,8 +151,8 @@ class _File(NamedTuple):
     highest_id: str | None
 
     def may_contain(self, bookie_id: str) -> bool:
-        lowest, highest = self.lowest_id, self.highest_id
-        return lowest is None or highest is None or lowest <= bookie_id <= highest
+        first_id, last_id = self.lowest_id, self.highest_id
+        return first_id is None or last_id is None or first_id <= bookie_id <= last_id
 
 
 class IndexPlan(NamedTuple):
@@ -253,8 +253,8 @@ def earlier_ledgers(table: str, facts: Any, store_root: str, history: History) -
         RunError: no row can be reused. The message says why.
     """
     try:
-        cluster, revision, log_lead = facts["history"]
-        earlier_history = History(int(cluster), int(revision), (int(log_lead[0]), int(log_lead[1])))
+        cluster, revision, log_leads = facts["history"]
+        earlier_history = History(int(cluster), int(revision), (int(log_leads[0]), int(log_leads[1])))
         has_same_root, files = facts["scope"] == store_root, dict(facts["files"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         reason = (

@@ -176,7 +176,7 @@ def read_entry_logs(
 
     location_rows = cache.write_table("locations", locations)
     log_rows = cache.write_table("entry_logs", entry_logs)
-    disks = cache.write_table("disks", lambda: directories.disks(spark))
+    disk_file_sizes = cache.write_table("disks", lambda: directories.disks(spark))
     sampled_rows = whole_entries(spark, indexes, directories_by_bookie, options) if options.deep else None
     collected_bookies = sorted(
         {owner.bookie_id for owner in bookies.directory_owners.owner_of_piece.values()}
@@ -195,13 +195,15 @@ def read_entry_logs(
         second_locations = cache.write_table(
             "locations_again", second_part_table.frame, f"tables/{SCRATCH_DIRECTORY}"
         )
-    lost_entries = cache.write_or_empty(
+    gone_entry_rows = cache.write_or_empty(
         bool(bookies_with_missing_logs),
         "gone_entries",
         GONE_ENTRIES,
         lambda: gone_entries(entries_not_in_log, second_locations),
     )
-    return EntryLogScan(log_rows, location_rows, disks, sampled_rows, collected_bookies, lost_entries)
+    return EntryLogScan(
+        log_rows, location_rows, disk_file_sizes, sampled_rows, collected_bookies, gone_entry_rows
+    )
 
 
 class _CurrentDirectories:
@@ -269,12 +271,14 @@ class _CurrentDirectories:
         rows = [row for row, _ in self._current if row.path not in self._bookies.collected.directories]
         owners = {row.path: row.owner for row in rows}
         owner_rows = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
-        sizes = (
+        file_sizes_by_directory = (
             PartTable.from_parts(spark, SIZES, read_sizes, sorted(owners))
             .frame()
             .join(owner_rows, "directory")
         )
-        return self.with_collected_rows(sizes.select(*DISK_ROWS.names), "disks", DISK_SCHEMA, DISK_ROWS)
+        return self.with_collected_rows(
+            file_sizes_by_directory.select(*DISK_ROWS.names), "disks", DISK_SCHEMA, DISK_ROWS
+        )
 
     def with_collected_rows(
         self, disk_locations: DataFrame, table: str, collected_schema: pa.Schema, schema: pa.Schema
@@ -323,5 +327,5 @@ class _CurrentDirectories:
             if table != "entry_logs":
                 yield {"bookie_id": row.owner, "directory": row.path, "reason": reason}
             elif row.role in ROLES_WITH_LOGS:
-                unlisted_log = unlisted_row(row.path, OSError(reason))
-                yield {"bookie_id": row.owner, "logger": self._logger_number(row), **unlisted_log}
+                unlisted_directory_row = unlisted_row(row.path, OSError(reason))
+                yield {"bookie_id": row.owner, "logger": self._logger_number(row), **unlisted_directory_row}

@@ -120,11 +120,11 @@ def write_holds(
     def derive_rows() -> DataFrame:
         has_dangling = bool(finding_counts["owner-dangling"])
         unlocated_count = unlocated_ledgers(findings, tables).count() if has_dangling else 0
-        facts = _rows_of_facts(cache, tables, is_anything_missing, run_scope.owners_read, unlocated_count)
-        frames = [arrow_frame(cache.spark, pa.Table.from_pylist(facts, _NEW_HOLD_SCHEMA))]
+        fact_rows = _rows_of_facts(cache, tables, is_anything_missing, run_scope.owners_read, unlocated_count)
+        frames = [arrow_frame(cache.spark, pa.Table.from_pylist(fact_rows, _NEW_HOLD_SCHEMA))]
         frames += holds_of_findings(findings, changes.changes, tables, finding_counts)
-        if (unreachable_holds := unreachable_ledgers(tables)) is not None:
-            frames.append(unreachable_holds)
+        if (unreachable_ledger_holds := unreachable_ledgers(tables)) is not None:
+            frames.append(unreachable_ledger_holds)
         unseen_rows: list[Any] = []
         unread_records = None if earlier_holds is None else holders_of_unread_records(tables)
         doubted_bookies = pairs_with_unreadable_cookie(tables.roster.all_cookies)
@@ -133,13 +133,13 @@ def write_holds(
                 tables, unread_records or ()
             )
             unseen_rows = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
-        weak_ledger_holders = [] if earlier_holds is None else collect_query(holders_of_weak_ledgers, tables)
-        bookies_at_risk = frozenset(row["bookie_id"] for row in weak_ledger_holders)
-        seen_data = SeenParts(
+        weak_holder_rows = [] if earlier_holds is None else collect_query(holders_of_weak_ledgers, tables)
+        bookies_at_risk = frozenset(row["bookie_id"] for row in weak_holder_rows)
+        seen_parts = SeenParts(
             is_metadata_whole=run_scope.metadata_whole,
             are_registrations_whole=tables.cluster.bookies_listed,
             read_bookies=read_bookies(tables) - bookies_with_unread_index(tables),
-            needed_bookies=needed_bookies(facts) | bookies_at_risk,
+            needed_bookies=needed_bookies(fact_rows) | bookies_at_risk,
             is_anything_missing=is_anything_missing,
             unseen_findings=frozenset((row["id"], row["bookie_id"]) for row in unseen_rows) | doubted_bookies,
             checks_with_findings=frozenset(id for id, count in finding_counts.items() if count),
@@ -150,7 +150,7 @@ def write_holds(
         )
         undecided_rows = None if earlier_holds is None else undecided_ledgers(tables)
         rows = add_carried_holds(
-            union_frames(frames), earlier_holds, changes.changes, seen_data, changes.finished, undecided_rows
+            union_frames(frames), earlier_holds, changes.changes, seen_parts, changes.finished, undecided_rows
         )
         return rows.orderBy("object", "key", "reason")
 
@@ -182,13 +182,13 @@ def _rows_of_facts(
         )
         return [row.asDict() for row in collect_query(ordered_query, tables)]
 
-    exposures = find_exposures(cache.run, tables.cluster.bookies_listed)
+    exposed_bookies = find_exposures(cache.run, tables.cluster.bookies_listed)
     old_sources = [
         OldSource(bookie_source(name), f"{name}: {reason}")
         for name, reason in sorted(tables.cluster.unproved_bookies.items())
     ]
     return [
-        *exposure_rows(exposures),
+        *exposure_rows(exposed_bookies),
         *unread_disk_rows(tables, is_anything_missing),
         *unread_log_rows(
             tables, unlocated_count, bookies_with_unread_logs(tables) if unlocated_count else ()
@@ -213,21 +213,25 @@ def permitted_ledgers(
         holds: The table ``holds``.
     """
     check_ids = {count.id for count in changes.counts_of_this_run()}
-    actions = [(id, kind) for id, kind in LEDGER_ACTIONS if id in check_ids]
+    actions = [(id, action_kind) for id, action_kind in LEDGER_ACTIONS if id in check_ids]
     if not actions:
         return {}
-    kind_names = [F.lit(part) for id, kind in actions for part in (id, str(kind))]
+    kind_by_check_parts = [
+        F.lit(name_part) for id, action_kind in actions for name_part in (id, str(action_kind))
+    ]
     rows = findings.where(F.col("id").isin(*(id for id, _ in actions)) & F.col("ledger_id").isNotNull())
     suppressed_findings = changes.changes.where("suppression is not null").select("fingerprint")
     rows = rows.join(suppressed_findings, "fingerprint", "left_anti").withColumn(
-        "kind", F.create_map(*kind_names)[F.col("id")]
+        "kind", F.create_map(*kind_by_check_parts)[F.col("id")]
     )
-    held_ledgers = holds.where(F.col("object") == HoldObject.LEDGER)
-    held_ledgers = held_ledgers.select(*LEDGER, F.explode("forbids").alias("kind")).distinct()
-    permitted_rows = rows.join(held_ledgers, [*LEDGER, "kind"], "left_anti")
+    forbidden_actions = holds.where(F.col("object") == HoldObject.LEDGER)
+    forbidden_actions = forbidden_actions.select(*LEDGER, F.explode("forbids").alias("kind")).distinct()
+    permitted_rows = rows.join(forbidden_actions, [*LEDGER, "kind"], "left_anti")
     first_ledger = F.min(F.struct(*LEDGER)).alias("first")
-    count_rows = permitted_rows.groupBy("id").agg(F.count("*").alias("count"), first_ledger).collect()
-    return {row["id"]: PermittedLedgers(row["count"], *row["first"]) for row in count_rows}
+    permitted_count_rows = (
+        permitted_rows.groupBy("id").agg(F.count("*").alias("count"), first_ledger).collect()
+    )
+    return {row["id"]: PermittedLedgers(row["count"], *row["first"]) for row in permitted_count_rows}
 
 
 def _list_actions(
@@ -239,7 +243,7 @@ def _list_actions(
     tables: Tables,
 ) -> ActionList:
     """Return the ordered list of actions of the run. The table ``holds`` must be written."""
-    hold_book = HoldBook(
+    action_hold_book = HoldBook(
         cache.run.batches,
         has_holds_table=True,
         oldest_data_time=run_scope.oldest_data_time,
@@ -252,7 +256,7 @@ def _list_actions(
     permitted_by_check = permitted_ledgers(findings, changes, cache.frames["holds"])
     are_bookies_listed = tables.cluster.bookies_listed
     return build_action_list(
-        HoldsOfRun(hold_book),
+        HoldsOfRun(action_hold_book),
         changes.counts_of_this_run(),
         permitted_by_check,
         _writable_bookies(tables),

@@ -63,8 +63,7 @@ class Indexes:
     ``gap_by_bookie`` has the reason for each bookie with data that could not be listed. ``old_sources`` has
     the reason for each bookie whose data is older than the metadata (`auditor.audit.source_age`).
     ``reuse_count`` counts the indexes taken from an earlier run, and ``earlier_notes`` say why others were
-    not taken. ``index_option`` is the time of all indexes by ``--index-time``. ``read_end`` is the end of the
-    reading.
+    not taken. ``index_option`` is the time in ``--index-time``, or None. ``read_end`` is the end of reading.
     """
 
     bookies: ClusterBookies
@@ -129,10 +128,9 @@ class Indexes:
     def _latest_time(self) -> int:
         """Upper bound of all times in a bookie's data, in ms.
 
-        No file can be newer than the end of the reading. The audit takes at most `MAX_AUDIT_MS` after the
-        first metadata scan, whose time is by the clock of a running store. For a running store, both bounds
-        hold. For saved data, the later one counts: files may be newer than the metadata, and the clock of
-        this machine may be behind the clock of the cluster.
+        There are two bounds: the end of the reading, by this machine's clock, and `MAX_AUDIT_MS` after the
+        first metadata scan. With a running store, the earlier bound counts. With saved metadata, the later
+        bound counts: files may be newer than the metadata, and this machine's clock may be slow.
         """
         latest_audit_end = self.scan_time + MAX_AUDIT_MS
         return min(self.read_end, latest_audit_end) if self.live else max(self.read_end, latest_audit_end)
@@ -150,8 +148,8 @@ class Indexes:
     def dated_replicas(self) -> DataFrame:
         """Return one row for each replica. Only rows that can show the age of an orphan have file times.
 
-        These are the rows of collections. If the store is saved, and an index may be newer than the metadata
-        scan, these are all rows.
+        The rows of collections always have file times. All other rows have them only if the metadata is saved
+        and an index may be newer than the metadata scan.
         """
         replicas = self.rows.where(F.col("state").isin(*OF_REPLICAS))
         if self.combined_pieces is not None:
@@ -161,8 +159,8 @@ class Indexes:
         if not self.live and any(time is None or time > self.scan_time for time in times):
             return replicas
         piece_owners = self.bookies.directory_owners.owner_of_piece.values()
-        is_collected = F.col("bookie_id").isin(sorted({owner.bookie_id for owner in piece_owners}))
-        return replicas.withColumn("mtime", F.when(is_collected, F.col("mtime")))
+        is_collected_bookie = F.col("bookie_id").isin(sorted({owner.bookie_id for owner in piece_owners}))
+        return replicas.withColumn("mtime", F.when(is_collected_bookie, F.col("mtime")))
 
     def refused_replays(self) -> dict[str, Refusal]:
         """Return the bookies that would not start because they cannot replay their journals."""
@@ -172,7 +170,7 @@ class Indexes:
     def remarks(self) -> list[Remark]:
         """Return remarks for the report about collections, journals and last marks."""
         collections = self.bookies.collected
-        unmarked_texts = [
+        unmarked_directory_texts = [
             f"{name} ({path})"
             for name, bookie in self.bookies.attribution.bookies.items()
             for path in bookie.journals.directories_without_mark
@@ -184,7 +182,7 @@ class Indexes:
             ),
             *(remark(RemarkKind.COLLECTION_CHOICE, note) for note in collections.notes),
             *journal_scan.unread_remark(self._unread_tails()),
-            *journal_scan.unmarked_remark(unmarked_texts),
+            *journal_scan.unmarked_remark(unmarked_directory_texts),
         ]
 
     def _unread_tails(self) -> list[tuple[str, str | None]]:
@@ -197,7 +195,7 @@ class Indexes:
         ]
 
     def _is_running(self, bookie_id: str) -> bool:
-        return self.live and bookie_id in self.bookies.registered
+        return self.live and bookie_id in self.bookies.registered_modes
 
 
 def read_indexes(
@@ -216,22 +214,21 @@ def read_indexes(
         cache, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.directory_owners
     )
     counts = index_counts(cache.execution, cache.files("availability"))
-    shapes, overlapping_ids = _count_shapes(counts), _find_overlapping_bookies(bookies, counts)
-    piece_rows = (
-        combine_index_pieces(replicas_in_pieces(rows, shapes, overlapping_ids)) if overlapping_ids else None
-    )
-    rows_by_state = union_by_state(rows, shapes, piece_rows, overlapping_ids)
+    run_shapes, overlapping_ids = _count_shapes(counts), _find_overlapping_bookies(bookies, counts)
+    piece_rows = replicas_in_pieces(rows, run_shapes, overlapping_ids) if overlapping_ids else None
+    combined_rows = None if piece_rows is None else combine_index_pieces(piece_rows)
+    rows_by_state = union_by_state(rows, run_shapes, combined_rows, overlapping_ids)
     index_time = options.index_time
     return Indexes(
         bookies,
         rows,
         counts,
-        shapes,
+        run_shapes,
         journal_scan.without_journal_ledgers(rows_by_state, tails_of_journals),
         overlapping_ids,
-        piece_rows,
+        combined_rows,
         tails_of_journals,
-        gap_reasons(rows) if shapes.states & {IndexState.GAP, IndexState.DAMAGED} else {},
+        gap_reasons(rows) if run_shapes.states & {IndexState.GAP, IndexState.DAMAGED} else {},
         _count_reuse(rows) if earlier_run.path is not None else NO_REUSE,
         notes,
         first_scan.source.live,
@@ -327,13 +324,13 @@ def _availability_table(
     cache: TableCache, bookies: ClusterBookies, part_count: int, plan: IndexPlan
 ) -> PartTable:
     all_parts = [*plan.parts, *(reusable_part.part for reusable_part in plan.reusable_parts)]
-    cost = index_cost(all_parts, bookies.replicas)
+    cost = index_cost(all_parts, bookies.replica_count)
     table = PartTable.from_parts(cache.spark, SCHEMA, read_part, plan.parts, cost)
     table = table.with_parts(((read_reusable_part, part) for part in plan.reusable_parts), ReadCost())
     collections, owners = bookies.collected.readable_collections, bookies.directory_owners.owner_of_piece
-    copied_rows = CopiedRows(owners)
-    copied_parts = ((copied_rows.read, part) for part in shares(collections, owners, part_count))
-    return table.with_parts(copied_parts, ReadCost(copied_bytes(collections) * _COPIED_BYTE_SECONDS))
+    collection_reader = CopiedRows(owners)
+    collection_parts = ((collection_reader.read, part) for part in shares(collections, owners, part_count))
+    return table.with_parts(collection_parts, ReadCost(copied_bytes(collections) * _COPIED_BYTE_SECONDS))
 
 
 _INDEX_FILE_SECONDS = 20e-6
@@ -360,8 +357,8 @@ def index_cost(parts: Iterable[index_parts.IndexPart], replicas: int) -> ReadCos
 def _find_overlapping_bookies(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[str]:
     """Return the bookies where a ledger may have more than one row.
 
-    The index of such a bookie came in several pieces, or one of its databases has a ledger that belongs to
-    another of its databases.
+    The index of such a bookie was read from several sources, or one of its databases has a ledger that
+    belongs to another of its databases.
     """
     has_split_databases = any(
         directory.storage == index_parts.ROCKSDB and directory.directory_count > 1
@@ -381,10 +378,10 @@ def _find_overlapping_bookies(bookies: ClusterBookies, counts: Sequence[IndexCou
 
 def _count_shapes(counts: Sequence[IndexCount]) -> IndexShapes:
     """Return the page sizes of the bookies' indexes, and other properties that queries need."""
-    counts_by_shape: Counter[tuple[str, str, int]] = Counter()
+    counts_by_properties: Counter[tuple[str, str, int]] = Counter()
     for count in counts:
-        counts_by_shape[count.bookie_id, count.state, count.length] += count.number
-    return index_shapes((*shape, shape_count) for shape, shape_count in counts_by_shape.items())
+        counts_by_properties[count.bookie_id, count.state, count.length] += count.number
+    return index_shapes((*properties, file_count) for properties, file_count in counts_by_properties.items())
 
 
 REUSE_COUNT_SQL = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")

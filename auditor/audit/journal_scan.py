@@ -158,10 +158,10 @@ def _tail_pairs(cache: TableCache, table: DataFrame, mismatched_bookies: Sequenc
     ledger_rows = table.where("ledger_id is not null").where(
         ~F.col("bookie_id").isin(list(mismatched_bookies))
     )
-    pairs = ledger_rows.select(*REPLICA, "groups")
-    if pairs.isEmpty():
+    tail_replicas = ledger_rows.select(*REPLICA, "groups")
+    if tail_replicas.isEmpty():
         return None
-    return cache.execution.broadcast(pairs, cache.files(TAILS_TABLE), BROADCAST_BYTES)
+    return cache.execution.broadcast(tail_replicas, cache.files(TAILS_TABLE), BROADCAST_BYTES)
 
 
 def _disk_tail(rows: Sequence[dict[str, Any]]) -> Tail:
@@ -192,19 +192,21 @@ def _collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) ->
     tail = _disk_tail(rows)
     if bookie.journals.trouble is not None:
         return tail._replace(reason=bookie.journals.trouble, lost_journals=(), failed_replays=())
-    marks = {(directory.mark_file_id, directory.mark_offset) for directory in bookie.journals.directories}
-    has_same_mark = {(row["mark_file_id"], row["mark_offset"]) for row in rows} == marks
+    current_marks = {
+        (directory.mark_file_id, directory.mark_offset) for directory in bookie.journals.directories
+    }
+    has_same_mark = {(row["mark_file_id"], row["mark_offset"]) for row in rows} == current_marks
     if not has_same_mark:
         return tail._replace(reason=tail.reason or OTHER_MARK_REASON, lost_journals=(), failed_replays=())
     return tail
 
 
 def _gap_reason(row: Mapping[str, Any]) -> str:
-    position_text = "" if row["offset"] is None else f" (at byte {row['offset']})"
+    byte_position_text = "" if row["offset"] is None else f" (at byte {row['offset']})"
     return (
-        f"{row['reason']}{position_text}"
+        f"{row['reason']}{byte_position_text}"
         if row["path"] is None
-        else f"{row['path']}: {row['reason']}{position_text}"
+        else f"{row['path']}: {row['reason']}{byte_position_text}"
     )
 
 
@@ -232,9 +234,10 @@ def index_date(
 
     All changes of the bookie up to that time are in the data. None if the time is unknown.
 
-    If the journal of a running bookie was read, it is the time of that read. If the journal of a stopped
-    bookie or of a saved copy was read, it is the last write to the journal or its mark. A bookie that stopped
-    cleanly had all entries in its index when it wrote its last mark, so the time of that mark counts.
+    If the journal of a running bookie was read, the result is the time of that read. If the journal of a
+    stopped bookie or of a saved copy was read, the result is the last write to the journal or its mark. A
+    bookie that stopped cleanly had all entries in its index when it wrote its last mark, so the time of that
+    mark counts.
 
     Otherwise the position of the mark gives the time (`auditor.sources.bookies.mark_times`). The time at
     which the mark was written is too late: a flush may take minutes, and entries that arrive meanwhile may be
@@ -275,9 +278,11 @@ def refused_replays(tails: Mapping[str, Tail], running_bookies: Collection[str])
         return refusals
     for name, tail in tails.items():
         if tail.lost_journals:
-            has_moved = name in running_bookies and any(journal.newer_files for journal in tail.lost_journals)
+            may_have_moved_mark = name in running_bookies and any(
+                journal.newer_files for journal in tail.lost_journals
+            )
             files = [(journal.path, LastMark(journal.file_id, 0).file_name) for journal in tail.lost_journals]
-            refusals[name] = missing_journals_refusal(files, tail.files > 0 and not has_moved)
+            refusals[name] = missing_journals_refusal(files, tail.files > 0 and not may_have_moved_mark)
         elif tail.failed_replays:
             refusals[name] = failed_replay_refusal(tail.failed_replays, name not in running_bookies)
     return refusals
@@ -309,8 +314,8 @@ def unmarked_remark(directories: Sequence[str]) -> list[Remark]:
     """
     if not directories:
         return []
-    marks = plural(len(directories), "lastMark")
-    text = f"{marks} cannot be read: journals are read from another mark, or in full"
+    unread_marks_text = plural(len(directories), "lastMark")
+    text = f"{unread_marks_text} cannot be read: journals are read from another mark, or in full"
     return [remark(RemarkKind.MARK_UNREADABLE, text, *_first_names(directories))]
 
 

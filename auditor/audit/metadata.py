@@ -155,12 +155,12 @@ def _moved_paths(first_scan: FirstScan, store: WatchableStore) -> tuple[str, ...
     Raises:
         StoreError: the changed paths are unknown. The message says why.
     """
-    ledger_moves = store.changed_ledgers()
-    if ledger_moves.unknown_reason is not None:
-        raise StoreError(ledger_moves.unknown_reason)
+    ledger_changes = store.changed_ledgers()
+    if ledger_changes.unknown_reason is not None:
+        raise StoreError(ledger_changes.unknown_reason)
     if not first_scan.ledgers.where("status = 'gap'").isEmpty():
         raise StoreError("the first scan could not read all ledgers")
-    return ledger_moves.paths
+    return ledger_changes.paths
 
 
 def _moved_rows(first_scan: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -> DataFrame:
@@ -286,7 +286,7 @@ class ClusterMetadata:
         return not self.gaps() and not is_new
 
     def gaps(self) -> list[tuple[str, str]]:
-        """Return the paths of the cluster itself that could not be read, each with its reason."""
+        """Return the paths of records about the cluster itself that could not be read, with reasons."""
         first_nodes = self.first.nodes
         incomplete_lists = [(self.source.store.root, first_nodes.cut)] if first_nodes.cut else []
         return sorted({*first_nodes.gaps, *self.second.nodes.gaps, *incomplete_lists})
@@ -307,8 +307,8 @@ class ClusterMetadata:
                 remark(RemarkKind.SAVED_METADATA, "saved metadata: changes during the audit cannot be seen")
             )
         if restarts := self.first.restarts + self.second.restarts:
-            loss_text = "shards changed" if self.source.uri.scheme == OXIA else "etcd compacted a revision"
-            text = f"{loss_text} during the scan: {restarts} scans restarted"
+            reason_text = "shards changed" if self.source.uri.scheme == OXIA else "etcd compacted a revision"
+            text = f"{reason_text} during the scan: {restarts} scans restarted"
             remarks.append(remark(RemarkKind.SCAN_RESTARTED, text))
         remarks += [remark_with_reason(RemarkKind.SECOND_SCAN_WHOLE, note) for note in self.second.notes]
         store_kind = RemarkKind.SCAN_RESTARTED if self.source.live else RemarkKind.SAVED_FILE_FAULT
@@ -341,8 +341,8 @@ class ClusterMetadata:
         list_paths = [f"{root}/{name}" for name in _BOOKIE_LISTS]
         list_prefixes = tuple(f"{list_path}/" for list_path in list_paths)
         for path, reason in self.gaps():
-            is_in_list = path in (root, *list_paths) or path.startswith(list_prefixes)
-            if is_in_list and self._bookie_at(path) is None:
+            is_in_bookie_list = path in (root, *list_paths) or path.startswith(list_prefixes)
+            if is_in_bookie_list and self._bookie_at(path) is None:
                 return path, reason
         return None
 
@@ -373,20 +373,20 @@ def write_difference(metadata: ClusterMetadata) -> ScanDifference:
     has_misplaced = LedgerStatus.MISPLACED in statuses[0]
     layout_note = metadata.source.layout_note
     wrong_tree_reason = whole_tree_elsewhere(first_scan.ledgers, layout_note) if has_misplaced else None
-    any_id_reason = first_scan.cut or wrong_tree_reason
-    may_miss_ids = first_scan.cut is not None or not frozenset().union(*statuses).isdisjoint(
+    reason_for_all_ids = first_scan.cut or wrong_tree_reason
+    may_lack_ledgers = first_scan.cut is not None or not frozenset().union(*statuses).isdisjoint(
         STATUSES_WITH_OPEN_IDS
     )
-    doubtful = cache.write_or_empty(
-        may_miss_ids,
+    id_rows = cache.write_or_empty(
+        may_lack_ledgers,
         "doubtful_ids",
         DOUBTFUL_IDS,
-        lambda: doubtful_ids(first_scan.ledgers, second_ledgers, any_id_reason),
+        lambda: doubtful_ids(first_scan.ledgers, second_ledgers, reason_for_all_ids),
     )
     if second_ledgers is None:
-        return ScanDifference(None, doubtful, wrong_tree_reason)
-    moves = cache.write_table("moved", lambda: find_moves(first_scan.ledgers, second_ledgers, doubtful))
-    return ScanDifference(moves, doubtful, wrong_tree_reason)
+        return ScanDifference(None, id_rows, wrong_tree_reason)
+    moved = cache.write_table("moved", lambda: find_moves(first_scan.ledgers, second_ledgers, id_rows))
+    return ScanDifference(moved, id_rows, wrong_tree_reason)
 
 
 def write_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:

@@ -198,8 +198,10 @@ def _ledger_table(
         earlier_ledgers = earlier_run.ledgers(store.root, history) if unusable_reason is None else None
     except (RunError, StoreError) as error:
         unusable_reason = str(error)  # if the store does not answer, the scan itself reports that
-    has_note = unusable_reason is not None and earlier_run.path is not None
-    notes = [f"no ledger was reused from run {earlier_run.name}: {unusable_reason}"] if has_note else []
+    has_unusable_run = unusable_reason is not None and earlier_run.path is not None
+    notes = (
+        [f"no ledger was reused from run {earlier_run.name}: {unusable_reason}"] if has_unusable_run else []
+    )
     save_ledger_facts(source.cache.run_store, store.root, history, notes)
     if earlier_ledgers is None:
         return source.table(LedgerSource, nodes)
@@ -244,17 +246,15 @@ def count_ids_in_doubt(doubtful_id_rows: DataFrame) -> InDoubt | None:
     The scan may have missed a ledger with one of these ids. Runs up to two queries.
     """
     doubtful_ranges = unseen_ranges(doubtful_id_rows)
-    range_width = F.col("high").cast(WIDE_NUMBER_TYPE) - F.col("low") + 1
+    id_count = F.col("high").cast(WIDE_NUMBER_TYPE) - F.col("low") + 1
     is_whole_range = (
         F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
     )
-    row = doubtful_ranges.agg(F.sum(range_width).alias("ids"), F.max(is_whole_range).alias("every")).first()
+    row = doubtful_ranges.agg(F.sum(id_count).alias("ids"), F.max(is_whole_range).alias("every")).first()
     if row is None or row["ids"] is None:
         return None
     # The widest ranges have the most ids in doubt, so their reasons are the most important.
-    widest_ranges = (
-        doubtful_ranges.orderBy(range_width.desc(), "why").limit(MAX_REASONS).select("why").collect()
-    )
+    widest_ranges = doubtful_ranges.orderBy(id_count.desc(), "why").limit(MAX_REASONS).select("why").collect()
     return InDoubt(
         ids=None if row["every"] else str(row["ids"]),
         reasons=[range_row["why"] for range_row in widest_ranges],

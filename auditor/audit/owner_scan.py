@@ -80,8 +80,8 @@ class Owners:
     """The owners that an audit read. ``rows`` is the table of all stores, or None if there are no owners.
 
     ``is_own`` is whether the owners come from the metadata store itself, because ``--owners`` named no store.
-    ``notes`` say why owners were not read. ``matches`` has the names of this run and of the earlier run that
-    stand for the same store.
+    ``notes`` say why owners were not read. ``matches`` has the name of each store in this run, and its name
+    in the earlier run.
     """
 
     stores: tuple[OwnersUri, ...]
@@ -210,9 +210,11 @@ def _with_current_stores(previous_ownership: DataFrame | None, owners: Owners) -
     renamed_stores = {name: store for name, store in store_by_name.items() if name != store}
     if not renamed_stores:
         return previous_ownership
-    name_pairs = [F.lit(part) for store_pair in renamed_stores.items() for part in store_pair]
+    store_name_parts = [
+        F.lit(store_name) for store_pair in renamed_stores.items() for store_name in store_pair
+    ]
     return previous_ownership.withColumn(
-        "store", F.coalesce(F.create_map(*name_pairs)[F.col("store")], F.col("store"))
+        "store", F.coalesce(F.create_map(*store_name_parts)[F.col("store")], F.col("store"))
     )
 
 
@@ -229,7 +231,7 @@ def write_ownership(
     if rows is None:
         return None
     grace_ms = round(options.owner_grace * 1000)
-    run_before_grace = earlier_run.newest_run_with_owners(
+    earlier_owner_run = earlier_run.newest_run_with_owners(
         cache.run_store, source.scan_time - max(grace_ms, ROLLOVER_MS)
     )
     newest_rows = _with_current_stores(earlier_run.table(cache, "ownership", source.scan_time), owners)
@@ -244,8 +246,8 @@ def write_ownership(
 
     def table() -> DataFrame:
         earlier_ownership = (
-            cache.spark.read.parquet(f"{run_before_grace.path}/tables/ownership")
-            if run_before_grace
+            cache.spark.read.parquet(f"{earlier_owner_run.path}/tables/ownership")
+            if earlier_owner_run
             else None
         )
         scan_tables = (metadata.first.ledgers, rows, difference.moved, difference.doubtful_ids)
@@ -334,7 +336,11 @@ def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
 
 
 def _find_neighbour_store(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str, ...]]:
-    """Return the owner store next to BookKeeper's root, or nothing. Notes name applications not searched."""
+    """Return the owner store next to BookKeeper's root, and notes.
+
+    The first tuple is empty if there is no such store. The notes name applications that could not be
+    searched.
+    """
     notes: tuple[str, ...] = ()
     for name, application in APPLICATIONS.items():
         try:
@@ -362,8 +368,8 @@ def _zxid(first_scan: FirstScan) -> int | None:
 def _are_read_apart(source: MetadataSource, owners: Owners) -> bool:
     """Return whether owners and ledgers were read from live stores without a common order of changes.
 
-    Clocks must then show which read came first. That is the case for two different running stores. It is also
-    the case for Oxia, because each shard has its own versions.
+    Clocks must then show which read came first. Two different running stores have no common order. Oxia has
+    no common order either, because each shard has its own versions.
     """
     return source.live and (not owners.is_own or source.uri.scheme == OXIA)
 

@@ -136,11 +136,11 @@ def _differences(
     )
     if broker_settings.policy is not bookie_settings.policy:
         yield f"AutoRecovery has policy {bookie_settings.policy}, and brokers have {broker_settings.policy}"
-    values = broker_settings.to_json()
+    broker_values = broker_settings.to_json()
     for name, value in bookie_settings.to_json().items():
-        if value != values[name]:
+        if value != broker_values[name]:
             bookie_text, broker_text = (
-                "not set" if setting is None else setting for setting in (value, values[name])
+                "not set" if setting is None else setting for setting in (value, broker_values[name])
             )
             yield f"{name} is {bookie_text} for AutoRecovery, and {broker_text} for brokers"
     resolver = bookie_properties.get(RESOLVER_KEY, "").strip()
@@ -228,11 +228,13 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
 
 def _hidden_mapping(mapping_source: str) -> Remark:
     """Return the remark for a missing rack mapping below a chroot. ``mapping_source`` names it."""
-    advice = (
+    racks_advice = (
         "if the brokers use another root, save the value of that znode there and pass it "
         "with --racks FILE.json"
     )
-    return remark(RemarkKind.PLACEMENT, "no racks were found", f"{mapping_source} does not exist", advice)
+    return remark(
+        RemarkKind.PLACEMENT, "no racks were found", f"{mapping_source} does not exist", racks_advice
+    )
 
 
 def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions) -> Placement:
@@ -313,8 +315,12 @@ def with_placement(cache: TableCache, tables: Tables) -> Tables:
     names = sorted(row["bookie_id"] for row in roster.bookies)
     mode_by_bookie = {row["bookie_id"]: row["registered"] for row in roster.bookies if row["registered"]}
     writable_bookies = [name for name, mode in mode_by_bookie.items() if mode != "readonly"]
-    judge = PlacementJudge.for_cluster(settings, roster.locations, names, writable_bookies, mode_by_bookie)
-    rows = cache.write_table("placement", lambda: placement(cache.spark, cache.files("ledgers"), judge))
+    placement_judge = PlacementJudge.for_cluster(
+        settings, roster.locations, names, writable_bookies, mode_by_bookie
+    )
+    rows = cache.write_table(
+        "placement", lambda: placement(cache.spark, cache.files("ledgers"), placement_judge)
+    )
     return tables.add(placement=rows)
 
 
@@ -338,11 +344,13 @@ def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Itera
         groups_text = f"{settings.groups.text}, from {settings.origin}"
         yield remark(RemarkKind.PLACEMENT, "isolation groups are in force", groups_text)
     if facts["own_groups"]:
-        own_text = plural(facts["own_groups"], "ledger")
-        groups_remark = f"{own_text} with a placement policy of its own" if facts["own_groups"] == 1 else ""
+        own_policy_text = plural(facts["own_groups"], "ledger")
+        groups_remark = (
+            f"{own_policy_text} with a placement policy of its own" if facts["own_groups"] == 1 else ""
+        )
         yield remark(
             RemarkKind.PLACEMENT,
-            groups_remark or f"{own_text} with placement policies of their own",
+            groups_remark or f"{own_policy_text} with placement policies of their own",
             f"{KEY} in custom metadata",
         )
 

@@ -78,7 +78,7 @@ def with_repair_state(
 ) -> Roster:
     """Return the roster with the state of AutoRecovery, and the number of ledgers that wait for it.
 
-    Marks that were made since ``previous_run`` are counted. It is None if there is no earlier run.
+    Marks that were made since ``previous_run`` are counted. ``previous_run`` is None if there is none.
     """
     cluster, bookies = roster.cluster, roster.bookies
     knows_registrations = _knows_registrations(roster)
@@ -113,12 +113,12 @@ def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations
     cluster = roster.cluster
     if not (knows_registrations and cluster.has_marks and cluster.bookies_listed):
         return {}
-    scans = (metadata.first.nodes, metadata.second.nodes)
+    scanned_nodes = (metadata.first.nodes, metadata.second.nodes)
     # An AutoRecovery process without a bookie votes with an id that has no cookie. Such an id is not down.
     down_bookies = {
         row["bookie_id"] for row in roster.certain_bookies if row["has_cookie"] and not row["registered"]
     }
-    return autorecovery_facts(scans, cluster.scan_time, down_bookies)
+    return autorecovery_facts(scanned_nodes, cluster.scan_time, down_bookies)
 
 
 _Queries = dict[str, tuple[DataFrame, list[str]]]
@@ -135,7 +135,10 @@ def _count_queries(
     queries: _Queries = {
         "queue": (marked_ledgers, ["count(*)", "min(coalesce(ctime, mtime))", new_mark_sql]),
         "locks": (tables.locks, ["count(*)"]),
-        "reach": (tables.reachability, [f"count_if(reach = '{reach}')" for reach in Reach]),
+        "reach": (
+            tables.reachability,
+            [f"count_if(reach = '{reachability_state}')" for reachability_state in Reach],
+        ),
     }
     if down_bookies:
         queries |= _waiting_queries(tables.ledgers, marked_ledgers, down_bookies)
@@ -156,27 +159,30 @@ def _waiting_queries(
     )
     # Marks are few compared with ledgers, so the marks are filtered, and their number is added.
     marked_ids = marked_ledgers.where("ledger_id is not null").select(*ledger_columns)
-    marked_independent = derive(
+    marked_only_ledgers = derive(
         marked_ids.join(depending_ledgers, ledger_columns, "left_anti"), marked_ledgers
     )
-    return {"depending": (depending_ledgers, ["count(*)"]), "marked_only": (marked_independent, ["count(*)"])}
+    return {
+        "depending": (depending_ledgers, ["count(*)"]),
+        "marked_only": (marked_only_ledgers, ["count(*)"]),
+    }
 
 
 def _ensemble_size_query(ledgers: DataFrame, scan_time: int) -> tuple[DataFrame, list[str]]:
     sized_ledgers = ledgers.where(
         F.col("status").isin(*DECODED) & ~F.col("undecidable") & (F.col("ensemble_size") > 0)
     )
-    in_use_sql = f"(state != '{LedgerState.CLOSED}' OR ctime > {scan_time - _MAX_CLOSED_AGE_MS})"
+    size_in_use_sql = f"(state != '{LedgerState.CLOSED}' OR ctime > {scan_time - _MAX_CLOSED_AGE_MS})"
     return sized_ledgers, [
-        f"coalesce(min(CASE WHEN {in_use_sql} THEN ensemble_size END), min(ensemble_size))",
-        f"coalesce(max(CASE WHEN {in_use_sql} THEN ensemble_size END), max(ensemble_size))",
+        f"coalesce(min(CASE WHEN {size_in_use_sql} THEN ensemble_size END), min(ensemble_size))",
+        f"coalesce(max(CASE WHEN {size_in_use_sql} THEN ensemble_size END), max(ensemble_size))",
     ]
 
 
 def _repair_counts(counts: dict[str, tuple[int, ...]]) -> dict[str, Any]:
     queued_count, oldest_mark_time, new_mark_count = counts["queue"]
     [depending_count] = counts.get("depending", (0,))
-    [marked_independent] = counts.get("marked_only", (queued_count if not depending_count else 0,))
+    [marked_only_count] = counts.get("marked_only", (queued_count if not depending_count else 0,))
     smallest_ensemble, largest_ensemble = counts.get("ensembles", (0, 0))
     unavailable_count, unrecoverable_count, single_copy_count = counts["reach"]
     return {
@@ -185,7 +191,7 @@ def _repair_counts(counts: dict[str, tuple[int, ...]]) -> dict[str, Any]:
         "queued_since": new_mark_count,
         "locked": counts["locks"][0],
         "depending": depending_count,
-        "waiting": depending_count + marked_independent,
+        "waiting": depending_count + marked_only_count,
         "smallest_ensemble": smallest_ensemble,
         "largest_ensemble": largest_ensemble,
         "unavailable": unavailable_count,

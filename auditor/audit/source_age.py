@@ -36,9 +36,9 @@ def find_old_sources(first_scan: FirstScan, indexes: Indexes) -> dict[str, str]:
         if collection_time > audit_time + MAX_SOURCE_AGE_MS
     }
     reasons |= {
-        name: f"its collection was made {format_time(made_at)}, {_describe_age(made_at, scan_time)}"
-        for name, made_at in collection_times(indexes.bookies).items()
-        if made_at + MAX_SOURCE_AGE_MS < scan_time
+        name: f"its collection was made {format_time(time)}, {_describe_age(time, scan_time)}"
+        for name, time in collection_times(indexes.bookies).items()
+        if time + MAX_SOURCE_AGE_MS < scan_time
     }
     last_writes = {
         name: last_write
@@ -106,10 +106,10 @@ def _count_later_ledgers(
     if not last_writes:
         return {}
     last_allowed_times = {name: last_write + MAX_SOURCE_AGE_MS for name, last_write in last_writes.items()}
-    limit_entries = [
-        F.lit(map_part) for time_by_bookie in last_allowed_times.items() for map_part in time_by_bookie
+    time_limit_parts = [
+        F.lit(limit_part) for time_by_bookie in last_allowed_times.items() for limit_part in time_by_bookie
     ]
-    replica, time_limit = F.col("replica"), F.create_map(*limit_entries)[F.col("bookie_id")]
+    replica, time_limit = F.col("replica"), F.create_map(*time_limit_parts)[F.col("bookie_id")]
     later_ledgers = (
         first_scan.ledgers.where((F.col("ctime") > min(last_allowed_times.values())) & ~F.col("undecidable"))
         .where(F.col("status") == LedgerStatus.OK)

@@ -132,17 +132,17 @@ def _lost_ledger_faults(metadata: ClusterMetadata, tables: Tables, earlier_runs:
     if earlier_run is None:
         return
     earlier_ledgers = source.cache.spark.read.parquet(f"{earlier_run.path}/tables/ledgers")
-    shrunken_leaf_rows = shrunken_leaves(
+    shrunken_part_rows = shrunken_leaves(
         earlier_ledgers,
         metadata.first.ledgers,
         100 // PROOF_SETTINGS.large_orphan_share_percent,
         PROOF_SETTINGS.least_unexplained,
     )
-    [row] = shrunken_leaf_rows.agg(F.expr("count(*) AS leaves"), F.expr("sum(lost) AS lost")).collect()
+    [row] = shrunken_part_rows.agg(F.expr("count(*) AS leaves"), F.expr("sum(lost) AS lost")).collect()
     if row["leaves"] and not _do_owners_agree(tables):
-        part_text = plural(row["leaves"], "part")
+        tree_part_text = plural(row["leaves"], "part")
         yield (
-            f"{part_text} of the ledger tree lost more than 20 % of their ledgers since the run of "
+            f"{tree_part_text} of the ledger tree lost more than 20 % of their ledgers since the run of "
             f"{format_time(earlier_run.finished)}, {row['lost']:,} in all; owners do not show that "
             "these ledgers were dropped"
         )
@@ -174,13 +174,13 @@ def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
     data_time = _data_time(metadata, metadata.source.scan_time)
     gaps = [(path, reason) for path, reason in metadata.gaps()]
     root = metadata.source.store.root
-    root_faults = [f"{path}: {reason}" for path, reason in gaps if path == root]
+    unreadable_root_texts = [f"{path}: {reason}" for path, reason in gaps if path == root]
     for name, list_names in (("cookies", ("cookies",)), ("registrations", ("available", "bookies"))):
         path_prefixes = tuple(f"{root}/{list_name}" for list_name in list_names)
-        hidden_faults = root_faults + [
+        unreadable_list_texts = unreadable_root_texts + [
             f"{path}: {reason}" for path, reason in gaps if path.startswith(path_prefixes)
         ]
-        yield _listing_scope(name, data_time, hidden_faults[0] if hidden_faults else None)
+        yield _listing_scope(name, data_time, unreadable_list_texts[0] if unreadable_list_texts else None)
     doubtful_count = metadata.source.cache.count("doubtful_ids")
     scope_fault = "a part of the ledgers could not be read" if doubtful_count else None
     yield _listing_scope("ensembles", data_time, scope_fault)

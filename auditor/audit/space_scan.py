@@ -88,11 +88,11 @@ def with_space(
     if (sampled_entries := scan.whole_entries) is not None:
         digest_rows = cache.write_table("digests", lambda: digests(sampled_entries, tables.ledgers))
     scan_time = tables.cluster.scan_time
-    earlier_misplaced = earlier_runs.table(cache, "misplaced", scan_time)
+    earlier_misplaced_rows = earlier_runs.table(cache, "misplaced", scan_time)
     misplaced_rows = cache.write_table(
         "misplaced",
         lambda: misplaced_locations(
-            scan.locations, availability, tables.orphans, digest_rows, scan_time, earlier_misplaced
+            scan.locations, availability, tables.orphans, digest_rows, scan_time, earlier_misplaced_rows
         ),
     )
     written_tables = {
@@ -111,24 +111,24 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
     """Return remarks on the classified bytes, the sampled entries and the unreadable files."""
     counts = _count_bytes(tables.space, scan.entry_logs, scan.locations)
     file_count, byte_count, map_count, verified_maps, cached_logs, unreadable_caches = counts["files"]
-    [classed_bytes], [unread_count], (pair_count, probe_count) = (
+    [classified_byte_count], [unread_count], (pair_count, compared_pairs) = (
         counts["space"],
         counts["unread"],
         counts["pairs"],
     )
-    all_classified_text = f"all of {'its' if file_count == 1 else 'their'} {byte_count:,} bytes are"
+    all_bytes_text = f"all of {'its' if file_count == 1 else 'their'} {byte_count:,} bytes are"
     classified_text = (
-        all_classified_text
-        if classed_bytes == byte_count
-        else f"{byte_count - classed_bytes:,} of {byte_count:,} bytes are NOT"
+        all_bytes_text
+        if classified_byte_count == byte_count
+        else f"{byte_count - classified_byte_count:,} of {byte_count:,} bytes are NOT"
     )
     remarks = [
         remark(
-            RemarkKind.SPACE if classed_bytes == byte_count else RemarkKind.SPACE_UNREAD,
-            f"entry logs: {plural(file_count, 'file', 'files')}, {classified_text} in the table space",
+            RemarkKind.SPACE if classified_byte_count == byte_count else RemarkKind.SPACE_UNREAD,
+            f"entry logs: {plural(file_count, 'file', 'files')}, {classified_text} classified (table space)",
             "each byte is in one class",
             f"{verified_maps:,} of {plural(map_count, 'ledgers map')} compared with the log's entries",
-            f"{probe_count:,} of {pair_count:,} pairs of ledger and log compared with an entry in the log",
+            f"{compared_pairs:,} of {pair_count:,} pairs of ledger and log compared with an entry in the log",
         )
     ]
     if cached_logs:
@@ -150,10 +150,12 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
 def disk_remarks(disks: DataFrame) -> list[Remark]:
     """Return remarks on the files beside the entry logs, and on files that could not be read."""
     aggregate_sqls = [*(f"sum({kind.column})" for kind in DISK_BYTES), "count(reason)", "count(*)"]
-    *sums, unread_count, row_count = aggregate_many({"disks": (disks, aggregate_sqls)})["disks"]
+    *byte_sums, unread_count, row_count = aggregate_many({"disks": (disks, aggregate_sqls)})["disks"]
     if not row_count:
         return []
-    size_texts = [f"{bytes:,} bytes of {kind.label}" for kind, bytes in zip(DISK_BYTES, sums, strict=True)]
+    size_texts = [
+        f"{bytes:,} bytes of {kind.label}" for kind, bytes in zip(DISK_BYTES, byte_sums, strict=True)
+    ]
     remarks = [remark(RemarkKind.SPACE, "other files of the ledger disks (table disks)", *size_texts)]
     if unread_count:
         directories = plural(unread_count, "directory", "directories")
@@ -174,12 +176,15 @@ def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) 
         pairs    number of pairs of ledger and log, and of those pairs for which an entry was compared
     """
     has_map_sql = f"state in ('{EntryLogState.OK}', '{EntryLogState.MAP_WRONG}')"
-    map_sqls = (f"count_if({has_map_sql})", f"count_if({has_map_sql} and counted = '{SCAN_SOURCE}')")
+    ledgers_map_sqls = (f"count_if({has_map_sql})", f"count_if({has_map_sql} and counted = '{SCAN_SOURCE}')")
     cache_sqls = ("count(cache)", f"count_if(cache = '{CacheState.UNREADABLE}')")
     unread_count = entry_logs.where("bytes is null and ledger_id is null")
     return aggregate_many(
         {
-            "files": (drop_repeated_files(entry_logs), ("count(*)", "sum(bytes)", *map_sqls, *cache_sqls)),
+            "files": (
+                drop_repeated_files(entry_logs),
+                ("count(*)", "sum(bytes)", *ledgers_map_sqls, *cache_sqls),
+            ),
             "space": (space, ("sum(bytes)",)),
             "unread": (unread_count, ("count(distinct path)",)),
             "pairs": (locations.where("log_id is not null"), ("count(*)", "count(probe)")),
@@ -292,10 +297,12 @@ def find_recent_ids(metadata: ClusterMetadata, earlier_runs: RunsBefore) -> Rece
     min_time = source.scan_time - (
         PULSAR_GC_INTERVAL_MS if conf_path is None else collector_settings(conf_path).wait_ms
     )
-    id_ranges, issued_ids = metadata.issued_id_ranges(), None
+    id_ranges, issued_id_range = metadata.issued_id_ranges(), None
     if len(id_ranges) == 1 and "idgen" in nodes and source.store.keeps_times and metadata.first.cut is None:
-        issued_ids = ids_issued_since(metadata.first.ledgers, id_ranges[0], nodes["idgen"].ctime, min_time)
-    return RecentIds(earlier_runs.recent_ledgers(source.cache, min_time, source.scan_time), issued_ids)
+        issued_id_range = ids_issued_since(
+            metadata.first.ledgers, id_ranges[0], nodes["idgen"].ctime, min_time
+        )
+    return RecentIds(earlier_runs.recent_ledgers(source.cache, min_time, source.scan_time), issued_id_range)
 
 
 def ids_issued_since(
@@ -321,11 +328,11 @@ def ids_issued_since(
     if row["old"] is None and generator_ctime >= min_time:
         return 0, id_ranges.next
     highest_earlier_id = -1 if row["old"] is None else row["old"]
-    lowest_row = ledgers.agg(
+    lowest_id_row = ledgers.agg(
         F.min(F.when(unscoped_id > highest_earlier_id, unscoped_id)).alias("first")
     ).first()
-    assert lowest_row is not None
-    return None if lowest_row["first"] is None else (lowest_row["first"], id_ranges.next)
+    assert lowest_id_row is not None
+    return None if lowest_id_row["first"] is None else (lowest_id_row["first"], id_ranges.next)
 
 
 def _server_listing(metadata: ClusterMetadata) -> ServerListing:
@@ -336,8 +343,8 @@ def _server_listing(metadata: ClusterMetadata) -> ServerListing:
         return ServerListing()
     listed_places = find_listing_places(ledger_rows, source.layout, source.store.root)
     range_rows = source.cache.write_table("gc_ranges", lambda: ranges(listed_places), "tables/checks")
-    listing_end = summarize_walk(range_rows).first()
-    assert listing_end is not None
+    listing_end_row = summarize_walk(range_rows).first()
+    assert listing_end_row is not None
     return ServerListing(
-        listed_ids(listed_places, range_rows), listing_end["reach"], listing_end["overflows"]
+        listed_ids(listed_places, range_rows), listing_end_row["reach"], listing_end_row["overflows"]
     )

@@ -114,7 +114,7 @@ def read_all_bookies(
 
 
 class EntryLogsRead(NamedTuple):
-    """The scan of entry logs, or None. ``has_gone`` is whether an index points to logs that do not exist."""
+    """The scan of entry logs, None without --entry-logs, and whether an index points to a missing log."""
 
     entry_logs: EntryLogScan | None
     has_gone: bool

@@ -187,8 +187,8 @@ def _loss_remarks(
     ``has_sources`` is whether bookie sources were given. Without them every copy is unknown, and every ledger
     would be a possible loss. Remarks about possible losses are therefore left out.
     """
-    levels = near_loss(run, locations, repair.down)
-    texts = [*near_loss_sentences(levels), *(possible_loss_sentences(levels) if has_sources else [])]
+    losses = near_loss(run, locations, repair.down)
+    texts = [*near_loss_sentences(losses), *(possible_loss_sentences(losses) if has_sources else [])]
     remarks = [remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *texts)] if texts else []
     if repair.single_copy:
         remarks.append(remark(RemarkKind.ONE_REACHABLE_COPY, single_copy_text(repair)))
@@ -232,7 +232,7 @@ def _possible_cut_remarks(first_scan: FirstScan, tally: list[Tally]) -> list[Rem
     if not dependent_count:
         return []
     finding_text = plural(dependent_count, "finding depends", "findings depend")
-    text = f"the dump may be cut: {finding_text} on records that are missing"
+    text = f"the dump may be cut: {finding_text} on records that the dump lacks"
     return [remark(RemarkKind.END_UNKNOWN, text, "make the dump with bkaudit dump, which writes an end mark")]
 
 
@@ -265,11 +265,9 @@ def _count_coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Co
     rows = tables.bookies.where("named or found").orderBy("bookie_id").collect()
     unread_bookies = tuple(row["bookie_id"] for row in rows if row["read"] != BookieRead.READ)
     replica_count = sum(row["replicas"] for row in rows)
-    [unknown_count] = counts["judged"]
+    [unknown_count], [unjudged_count] = counts["judged"], counts["open"]
     ledger_count, decided_count = counts["verdicts"]
-    [unjudged_count] = counts["open"]
-    # Ledgers without entries are not judged. No copy of them is missing or unknown, so they are in
-    # decided_count.
+    # Ledgers without entries are not judged. decided_count has them, because none of their copies is unknown.
     return Coverage(
         DecidedCount(ledger_count, decided_count - unjudged_count, unjudged_count),
         BookiesRead(len(rows), len(rows) - len(unread_bookies), unread_bookies),
@@ -281,11 +279,11 @@ def _count_operations(
     metadata: ClusterMetadata, indexes: Indexes, counts: Mapping[str, tuple[int, ...]], witness_reads: int
 ) -> dict[str, int]:
     """Return the number of read operations on the sources, by kind."""
-    scans = [counts[name] for name in ("ledgers", "ledgers_again") if name in counts]
+    ledger_scan_counts = [counts[name] for name in ("ledgers", "ledgers_again") if name in counts]
     reused_count, _ = counts.get("ledgers_again", (0, 0))
     operations = {
         **metadata.source.store.operations(),
-        "ledger records read by tasks": sum(read_count for _, read_count in scans),
+        "ledger records read by tasks": sum(read_count for _, read_count in ledger_scan_counts),
         "ledgers unchanged, not read again": reused_count,
         "marks and locks read by tasks": sum(counts["marks"]),
         "indexes read": sum(counts["availability"]) - indexes.reuse_count["reused"],
@@ -296,14 +294,14 @@ def _count_operations(
 
 
 class Holes(NamedTuple):
-    """A bounded sample of unreadable metadata, and the ledger ids that it leaves in doubt."""
+    """A bounded sample of unreadable metadata, and the ledger ids in doubt because of unread metadata."""
 
     gaps: list[str]
     in_doubt: InDoubt | None
 
 
 def find_holes(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> Holes:
-    """Return the metadata that could not be read. It may have objects that the audit does not know."""
+    """Return the metadata that could not be read. Unread metadata may have objects unknown to the audit."""
     ids_in_doubt = count_ids_in_doubt(doubtful_ids) if metadata.source.cache.count("doubtful_ids") else None
     return Holes(_sample_gaps(metadata), ids_in_doubt)
 
@@ -317,9 +315,7 @@ def _sample_gaps(metadata: ClusterMetadata) -> list[str]:
     ]
     rows = []
     for name, column, gap_state, table in gap_sources:
-        if table is None:
-            continue
-        if gap_state in metadata.source.cache.distinct_values(name, column):
+        if table is not None and gap_state in metadata.source.cache.distinct_values(name, column):
             gaps = table.where(F.col(column) == gap_state).select("path", "damage")
             rows += gaps.limit(MAX_GAPS_SHOWN).collect()
     gaps_with_reasons = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}
@@ -346,8 +342,8 @@ def count_impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
 
 def _sample_findings(findings: DataFrame, max_samples: int) -> tuple[Finding, ...]:
     """Return the first ``max_samples`` findings of each check id."""
-    row_rank = F.row_number().over(F.Window.partitionBy("id").orderBy(*report_order()))
-    samples = findings.withColumn("place", row_rank).where(F.col("place") <= max_samples)
+    rank = F.row_number().over(F.Window.partitionBy("id").orderBy(*report_order()))
+    samples = findings.withColumn("place", rank).where(F.col("place") <= max_samples)
     rows = samples.orderBy(*report_order())
     return tuple(finding_of(row.asDict(recursive=True)) for row in rows.collect())
 

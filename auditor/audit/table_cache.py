@@ -128,7 +128,7 @@ class TableCache:
         """Return the number of rows of a table, from its files.
 
         Raises:
-            KeyError: the run has not written or found the table. The number of rows is unknown.
+            KeyError: the run has neither written nor found the table, so that its number of rows is unknown.
         """
         if name not in self.frames:
             raise KeyError(name)
@@ -140,10 +140,10 @@ class TableCache:
         The column must have few distinct values.
         """
         schema = pa.schema([(column, pa.string()), ("number", pa.int64())])
-        counts = self.execution.count_rows(
+        row_counts = self.execution.count_rows(
             schema, self.files(name), partial(count_values, column=column, schema=schema), ("number",)
         )
-        return frozenset(counts[column].to_pylist())
+        return frozenset(row_counts[column].to_pylist())
 
     def spark_path(self, directory: str) -> str:
         """Return the path of a table for Spark. ``directory`` is its path in the run directory."""
@@ -165,8 +165,8 @@ class TableCache:
 def count_values(table_files: TableFiles, column: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the number of rows for each value of a text column. The result has the columns of ``schema``."""
     for rows in table_files.row_groups((column,), (column,), _MAX_BATCH_ROWS):
-        counts = rows[column].cast(pa.string()).value_counts()
-        yield pa.RecordBatch.from_arrays([counts.field(0), counts.field(1)], schema=schema)
+        row_counts = rows[column].cast(pa.string()).value_counts()
+        yield pa.RecordBatch.from_arrays([row_counts.field(0), row_counts.field(1)], schema=schema)
 
 
 _MAX_BATCH_ROWS = 1 << 18
@@ -184,10 +184,10 @@ SCRATCH_DIRECTORY = "scratch"
 def semi_join_scratch(
     cache: TableCache, key_table: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
 ) -> DataFrame:
-    """Return the rows of ``table`` whose ledger id is in the table ``key_table``.
+    """Return at least the rows of ``table`` whose ledger id is in the table ``key_table``.
 
-    The result may have further rows. Both tables must be written. ``rows`` are all rows of ``table``.
-    ``columns`` are the columns to keep, or None for all.
+    If the key table is large, the result has all rows. Both tables must be written. ``rows`` are all rows of
+    ``table``. ``columns`` are the columns to keep, or None for all.
     """
     name = f"{table}_of_{key_table}"
     table_files, key_files = cache.files(table), cache.files(key_table)

@@ -40,7 +40,7 @@ def unread_logs(tables: Tables) -> DataFrame | None:
 
 
 def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
-    """Return the rows of `unread_logs`, or None, with further rows for logs with bytes of unknown owner."""
+    """Return `unread_logs` with further rows, for logs with bytes of an unknown owner. May be None."""
     unread_rows = unread_logs(tables)
     if unread_rows is None or "space" not in tables.frames:
         return unread_rows
@@ -77,7 +77,7 @@ _ANSWER_CHECK = "index-incomplete"
 
 
 def doubted_by_answers(tables: Tables, earlier_holds: DataFrame) -> frozenset[tuple[str, str | None]]:
-    """Return the check `_ANSWER_CHECK`, paired with each bookie on which a copy may be present or missing.
+    """Return the check `_ANSWER_CHECK`, paired with each bookie for which an entry's copy is unknown.
 
     Earlier holds of these pairs stay in force, because an answer of the bookie might show the copy. The
     result is empty if the earlier run has no hold of this check.

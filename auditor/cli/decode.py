@@ -130,7 +130,7 @@ def _read_whole(kind: str, file: BinaryIO) -> bytes:
     file_content = file.read(MAX_FILE_BYTES + 1)
     if len(file_content) > MAX_FILE_BYTES:
         raise DecodeError(
-            kind, MAX_FILE_BYTES, f"larger than {MAX_FILE_BYTES} bytes. An audit reads files of this size"
+            kind, MAX_FILE_BYTES, f"larger than {MAX_FILE_BYTES} bytes. Only an audit can read such a file"
         )
     return file_content
 

@@ -53,10 +53,10 @@ def decode_availability(file_content: bytes, java: bool, entries: bool) -> Any:
         entries: Whether to list each entry too.
     """
     if java:
-        java_list = availability.decode(file_content, mode="java")
-        described_groups = {"groups": java_list.groups, "total": java_list.total}
+        java_decoded_list = availability.decode(file_content, mode="java")
+        described_groups = {"groups": java_decoded_list.groups, "total": java_decoded_list.total}
         return (
-            {**described_groups, "entries": java_list.entries(availability.MAX_EXPANDED_RUNS)}
+            {**described_groups, "entries": java_decoded_list.entries(availability.MAX_EXPANDED_RUNS)}
             if entries
             else described_groups
         )
@@ -69,9 +69,9 @@ def decode_index(file_content: bytes, entries: bool) -> Any:
     ``entries``: whether to list each entry too.
     """
     index_header = index_file.decode_header(file_content)
-    slot_count, remaining_bytes = divmod(len(file_content) - index_file.HEADER_BYTES, 8)
-    slots = np.frombuffer(file_content, ">i8", count=slot_count, offset=index_file.HEADER_BYTES)
-    groups = fold_slots(slots, np.array([0, slot_count]))
+    index_slot_count, remaining_bytes = divmod(len(file_content) - index_file.HEADER_BYTES, 8)
+    index_slots = np.frombuffer(file_content, ">i8", count=index_slot_count, offset=index_file.HEADER_BYTES)
+    groups = fold_slots(index_slots, np.array([0, index_slot_count]))
     return {
         "header": index_header,
         "columns_of_groups": GROUP.names,
@@ -98,7 +98,7 @@ def decode_bookie_frame(file_content: bytes, entries: bool) -> Any:
     try:
         answer = bookie_wire.answer(file_content[prefix_bytes:])
         answer_offset += answer.availability_offset
-        held_groups = None if answer.availability is None else availability.decode(answer.availability)
+        listed_groups = None if answer.availability is None else availability.decode(answer.availability)
     except DecodeError as damage_error:
         raise DecodeError(
             damage_error.what, answer_offset + damage_error.offset, damage_error.reason
@@ -107,7 +107,7 @@ def decode_bookie_frame(file_content: bytes, entries: bool) -> Any:
         "txn_id": answer.txn_id,
         "status": bookie_wire.status_text(answer.status),
         "ledger_id": None if answer.ledger_id is None else str(answer.ledger_id),
-        "availability": None if held_groups is None else _describe_groups(held_groups, entries),
+        "availability": None if listed_groups is None else _describe_groups(listed_groups, entries),
     }
 
 
@@ -189,13 +189,13 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
         # Version 1 has no header, so that any bytes look like the start of its first record.
         raise DecodeError("journal", 0, "neither the header of a journal nor a whole record")
     entry_ids = np.concatenate([np.empty(0, np.int64), *(records.entry_ids for records in record_batches)])
-    id_by_kind = {"master_keys": MASTER_KEY, "fences": FENCE, "explicit_lacs": EXPLICIT_LAC}
+    entry_id_by_record_kind = {"master_keys": MASTER_KEY, "fences": FENCE, "explicit_lacs": EXPLICIT_LAC}
     ledger_rows = list(_entry_rows_by_scope([records.entries() for records in record_batches], entries))
     return {
         "version": journal.version,
         "records": len(entry_ids),
         "entries": sum(len(records.entries().entry_ids) for records in record_batches),
-        **{name: int((entry_ids == kind).sum()) for name, kind in id_by_kind.items()},
+        **{name: int((entry_ids == kind).sum()) for name, kind in entry_id_by_record_kind.items()},
         "end": journal.end,
         "cut": journal.cut,
         "ledgers": len(ledger_rows),
@@ -209,10 +209,10 @@ def _entry_rows_by_scope(batches: Sequence[Records], entries: bool) -> Iterator[
     """Yield one row for each pair of scope and ledger id. Two scopes can have the same ledger id."""
     scope_ids = np.concatenate([np.empty(0, np.int64), *(batch.scope_ids for batch in batches)])
     for scope_id in np.unique(scope_ids).tolist():
-        batch_masks = [(batch, batch.scope_ids == scope_id) for batch in batches]
+        masks_by_batch = [(batch, batch.scope_ids == scope_id) for batch in batches]
         ledger_ids, entry_sets = ledger_sets(
-            np.concatenate([batch.ledger_ids[is_in_scope] for batch, is_in_scope in batch_masks]),
-            np.concatenate([batch.entry_ids[is_in_scope] for batch, is_in_scope in batch_masks]),
+            np.concatenate([batch.ledger_ids[is_in_scope] for batch, is_in_scope in masks_by_batch]),
+            np.concatenate([batch.entry_ids[is_in_scope] for batch, is_in_scope in masks_by_batch]),
         )
         for ledger_id, packed_groups in zip(ledger_ids.tolist(), entry_sets.values(), strict=True):
             groups = _describe_groups(np.frombuffer(packed_groups, GROUP), entries)
@@ -249,8 +249,12 @@ def _describe_groups(groups: Any, entries: bool) -> dict[str, Any]:
 def decode_cursor(file_content: bytes) -> Any:
     """Return the content of a cursor's znode. ``compacted_ledger`` is None if there is none."""
     content = managed_cursor.decode(file_content)
-    buckets = {name: str(ledger) for name, ledger in content.buckets.items()}
-    return {**to_json_value(content), "buckets": buckets, "compacted_ledger": content.compacted_ledger}
+    ledger_by_bucket = {name: str(ledger) for name, ledger in content.buckets.items()}
+    return {
+        **to_json_value(content),
+        "buckets": ledger_by_bucket,
+        "compacted_ledger": content.compacted_ledger,
+    }
 
 
 def decode_cursor_position(file_content: bytes) -> Any:

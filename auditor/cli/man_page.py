@@ -12,7 +12,7 @@ import click
 from auditor.cli import COMMAND_HELP_TEXTS, main
 
 EXIT_CODE_TEXTS = {
-    0: "No finding is at or above --fail-on, and everything was checked, or suppressions accept the rest.",
+    0: "No finding is at or above --fail-on. Everything was checked, except parts that suppressions accept.",
     1: "Confirmed findings at or above --fail-on (error by default), or data is lost or about to be "
     "deleted. For decommission: the bookies may not be removed now.",
     2: "Wrong usage.",

@@ -108,7 +108,7 @@ def report(
 
     At a terminal, text is one screen; with --all or a selection, findings come before it. In a pipe, samples
     of the findings come before it, one a line. jsonl, csv, html, sarif and parquet have every finding. If an
-    option is repeated, a finding needs to match one value only. It needs to match every other option too.
+    option is repeated, a finding must match one of its values. It must also match every other option.
     --since-last needs plain or slack.
     """
     forms = forms or (MESSAGE_FORMS[:1] if since_last else ())

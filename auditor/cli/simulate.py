@@ -78,9 +78,10 @@ def simulate(
 ) -> None:
     """Say what a failure would cost: ledgers, entries, bytes and topics that would be lost or endangered.
 
-    RUN is a finished audit, by default the newest run. Without --lose and --any every single failure is
-    listed, with the worst pairs and the balance of bookies. text and json name the first ledgers and owners
-    that a failure concerns; csv, jsonl and parquet list all. Nothing is asked of the cluster.
+    RUN is a finished audit, by default the newest run. Without --lose and --any, the failure of each bookie,
+    rack, zone and region is listed, with the worst pairs and the balance of bookies. text and json name the
+    first ledgers and owners that a failure concerns; csv, jsonl and parquet list all. Nothing is asked of the
+    cluster.
     """
     from auditor.reports import simulation as report
     from auditor.simulate.simulation import answer_any, answer_failure, simulate_all

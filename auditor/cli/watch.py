@@ -87,8 +87,9 @@ def watch(
 
     Each round is a run of its own with a line on standard output. It reuses what has not changed since the
     last complete run (--since last). --format writes reports after each round; without it none are written. A
-    round fails if a store is away. The next round then starts after 30 seconds. After each further failure
-    this pause grows, up to the interval. SIGTERM and SIGINT end the command before the next table of a round.
+    round fails if a store cannot be reached. The next round then starts after 30 seconds. After each further
+    failure this pause grows, up to the interval. SIGTERM and SIGINT end the command before the next table of
+    a round.
 
     Exit codes: 0 a signal ended the command; with --rounds the code of the last round, as for bkaudit audit;
     2 wrong usage; 4 Spark does not start, or has ended.

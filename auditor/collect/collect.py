@@ -354,7 +354,7 @@ def _write_in_driver(target: Collection, table: CollectedTable, progress: Progre
 
 
 def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
-    """Yield each bookie that lacks a directory of its VERSION file, and each path that was not listed."""
+    """Yield each bookie that was not found completely, and each path that was not listed, with reasons."""
     attribution = attribute(places, frozenset(), {}, None)
     cookie_ids = {row.cookie_bookie_id for row in attribution.directories if row.cookie_bookie_id is not None}
     for bookie_id, bookie in attribute(places, cookie_ids, {}, None).bookies.items():
@@ -367,7 +367,7 @@ def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
 def _unread_files(target: Collection, tables: Mapping[str, CollectedFiles]) -> Iterator[str]:
     """Yield the path and the reason of each row about an unreadable file.
 
-    The statistics in Parquet files let it skip most row groups without such a row.
+    The function uses the statistics in Parquet files to skip most row groups that have no such row.
     """
     for name, unread_states in UNREAD_STATES.items():
         row_filter = dataset.field("state").isin(unread_states)

@@ -36,8 +36,9 @@ class GeneratorDifference(NamedTuple):
 def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifference:
     """Compare the next ids of the copy with the ids of ledgers in either store. Runs one query.
 
-    Ids that an application chose itself are ignored. An id counts as issued by a generator in two cases: the
-    source's generator is past it, or its ledger belongs to an application that never chooses ids.
+    Ids that an application chose itself are ignored. An id counts as issued by a generator in two cases:
+    (1) the source's generator is past the id, or (2) the ledger belongs to an application that never chooses
+    ids.
     """
     source_ranges = ids_drawn(source.nodes, source.layout)
     # Read a running copy's generator after its ledgers. It is then past the ids of ledgers created meanwhile.

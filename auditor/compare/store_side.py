@@ -123,7 +123,7 @@ def owner_differences(values: Sides) -> DataFrame:
 def settle_differences(
     differences: DataFrame, item_kind: str, source: DataFrame | None, copy: DataFrame | None
 ) -> DataFrame:
-    """Return ``differences``, undecided where a second read of a running store found another version.
+    """Return ``differences``, each undecided if a second read of a running store found another version.
 
     Args:
         differences: rows of `STORE_DIFFERENCES` from the first read.
@@ -179,7 +179,7 @@ def _add_doubts(rows: DataFrame, store_item: StoreItem) -> DataFrame:
 
 
 def _differing_fields() -> Column:
-    """Return a column with the metadata fields that differ. If none does, it has a note on the bytes."""
+    """Return a column with the metadata fields that differ, or with a note that only the bytes differ."""
 
     def _differing_text(name: str, text: Column, *, sorts_entries: bool = False) -> Column:
         source_column, copy_column = F.col(f"source_{name}"), F.col(f"copy_{name}")

@@ -1,7 +1,7 @@
 """A comparison of two stores, from two URIs to the table of differences.
 
 Both stores are read once, the source first. If there are differences, each running store is read a second
-time. A difference is certain if both reads of a store found the same version, on each side. All other
+time. A difference is certain if, on each side, both reads of the store found the same version. All other
 differences are undecided.
 """
 

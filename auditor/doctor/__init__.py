@@ -45,7 +45,7 @@ def examine(
         starts_spark: whether to start a Spark session with one Python worker too.
 
     Raises:
-        UsageError: a source is invalid. Its URI alone does not show that.
+        UsageError: a source is invalid in a way that `parse_sources` cannot see from its URI.
     """
     options, sources = options or AuditOptions(), sources or PlannedSources()
     lines = list(check_machine(options, starts_spark))

@@ -64,7 +64,7 @@ def access_lines(
         consequence = (
             "copies on the other bookies are unknown"
             if has_rpc_source
-            else "missing entries on the other bookies cannot be confirmed by asking these bookies"
+            else "the audit cannot ask the other bookies about entries that seem to be missing"
         )
         yield BOOKIES.warn("access", f"{text}; {consequence}", None, exit_code)
     else:

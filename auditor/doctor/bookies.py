@@ -34,7 +34,7 @@ from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import instance_id, registrations, store_cookies
 
 MAX_JOURNALS_NAMED = 5
-"""Largest number of bookies with incomplete journals to name. All are counted."""
+"""Largest number of bookies with incomplete journals to name. Those that are not named are counted too."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class JournalListing:
     """Listings of a bookie's journal directories.
 
     ``reason`` is why an audit cannot read the journals completely. It is None if the listings show no
-    problem. ``last_write`` is the last write to the journal file of the mark or a newer one, in ms. It is
-    None if there is no such file. ``older_files`` are the paths of older files, and ``older_bytes`` is their
-    total size.
+    problem. ``last_write`` is the time of the last write, in ms, to the journal file that the mark names or
+    to a newer file. It is None if there is no such file. ``older_files`` are the paths of files that are
+    older than the mark, and ``older_bytes`` is their total size.
     """
 
     reason: str | None
@@ -67,12 +67,12 @@ def list_bookie_journals(bookie: AttributedBookie) -> JournalListing:
             continue
         if mark.file_id > 0 and mark.file_id not in {file_id for file_id, _, _ in files}:
             reasons.append(f"{directory.path}: journal file of lastMark missing: {mark.file_name}")
-        for file_id, path, file_stat in files:
+        for file_id, path, journal_stat in files:
             if file_id < mark.file_id:
                 older_files.append(path)
-                older_bytes += file_stat.st_size
+                older_bytes += journal_stat.st_size
             else:
-                newest_time = max(newest_time, file_stat.st_mtime_ns // 1_000_000)
+                newest_time = max(newest_time, journal_stat.st_mtime_ns // 1_000_000)
     return JournalListing("; ".join(reasons) or None, newest_time or None, tuple(older_files), older_bytes)
 
 
@@ -137,15 +137,15 @@ def _journal_remedy(incomplete_bookies: list[str]) -> str | None:
 
 
 MAX_NAMED = 20
-"""Largest number of bookies and paths to name. All are counted."""
+"""Largest number of bookies and paths to name. Those that are not named are counted too."""
 
 MAX_FILES_TRIED = 200
-"""Largest number of files in an index directory to open as a trial. Few directories mix permissions."""
+"""Largest number of files in an index directory to open as a trial of its permissions."""
 
 MAX_INDEX_LAG_S = 86_400.0
 """Largest time in seconds that an index may be older than the metadata without a warning: one day.
 
-If ledgers changed after the index was written, their missing entries are not confirmed.
+If a ledger changed after the index was written, a finding of its missing entries stays unconfirmed.
 """
 
 
@@ -195,7 +195,7 @@ def _bookie_lines(
     bookies.complete_bookies = {id for id, bookie in found_bookies.items() if bookie.read == BookieRead.READ}
     if bookie_sources.directories or bookie_sources.collections:
         yield from _coverage_lines(found_bookies, expected_ids, nodes is not None, bookie_sources.rpc)
-        no_disk_line = BOOKIES.ok("rights", "collections are read, and no disk of a bookie")
+        no_disk_line = BOOKIES.ok("rights", "no source is a directory: no access to disks is needed")
         yield _rights_line(index_directories) if bookie_sources.directories else no_disk_line
         indexed_bookies = {id: bookie for id, bookie in found_bookies.items() if bookie.index_directories}
         listings = {id: list_bookie_journals(bookie) for id, bookie in indexed_bookies.items()}
@@ -354,15 +354,15 @@ def _index_time_line(
             "there are reported as suspected, not confirmed",
             "copy the disks and journals with their file times; or pass --index-time",
         )
-    known_dates = [index_date for index_date in index_times.values() if index_date is not None]
-    if not known_dates:
+    index_dates = [index_date for index_date in index_times.values() if index_date is not None]
+    if not index_dates:
         return BOOKIES.not_asked("index time", "no index was found")
-    oldest_time = min(known_dates).time_ms
-    text = f"the oldest index was written {age(oldest_time, current_ms)} ({min(known_dates).basis.sentence})"
+    oldest_time = min(index_dates).time_ms
+    text = f"the oldest index was written {age(oldest_time, current_ms)} ({min(index_dates).basis.sentence})"
     scan_time = metadata.scan_time if metadata else None
     if scan_time is None:
         return BOOKIES.ok("index time", text)
-    lag_s, lead_s = (scan_time - oldest_time) / 1000, (max(known_dates).time_ms - scan_time) / 1000
+    lag_s, lead_s = (scan_time - oldest_time) / 1000, (max(index_dates).time_ms - scan_time) / 1000
     if lag_s > MAX_INDEX_LAG_S:
         return BOOKIES.warn(
             "index time",
@@ -389,8 +389,8 @@ def _scratch_line(directories: Sequence[IndexDirectory]) -> Line:
     largest_log_bytes = 0
     for directory in directories:
         for database in ("ledgers", "locations"):
-            logs = Path(directory.path, "current", database).glob("*.log")
-            largest_log_bytes = max(largest_log_bytes, sum(log.stat().st_size for log in logs))
+            log_files = Path(directory.path, "current", database).glob("*.log")
+            largest_log_bytes = max(largest_log_bytes, sum(log_file.stat().st_size for log_file in log_files))
     scratch_path = tempfile.gettempdir()
     free_bytes = shutil.disk_usage(scratch_path).free
     text = f"{scratch_path} has {size(free_bytes)} free; the largest write-ahead log to copy there has "

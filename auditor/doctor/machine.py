@@ -72,15 +72,16 @@ def _spark_line() -> Line:
     spark_home = os.environ.get("SPARK_HOME")
     if spark_home is None:
         return HERE.ok("Spark", f"version {package_version}, as the Python package pyspark")
-    versions = [
-        jar.name.removesuffix(".jar").rpartition("-")[2] for jar in Path(spark_home).glob("jars/spark-core_*")
+    spark_versions = [
+        spark_core_jar.name.removesuffix(".jar").rpartition("-")[2]
+        for spark_core_jar in Path(spark_home).glob("jars/spark-core_*")
     ]
-    if versions == [package_version]:
+    if spark_versions == [package_version]:
         return HERE.ok("Spark", f"version {package_version} in SPARK_HOME={spark_home}")
-    home_content = f"version {versions[0]}" if versions else "no Spark"
+    spark_text = f"version {spark_versions[0]}" if spark_versions else "no Spark"
     return HERE.warn(
         "Spark",
-        f"SPARK_HOME={spark_home} has {home_content}, and the Python package pyspark is {package_version}",
+        f"SPARK_HOME={spark_home} has {spark_text}, and the Python package pyspark is {package_version}",
         "unset SPARK_HOME, or set it to a Spark of the package's version",
     )
 
@@ -97,7 +98,7 @@ def _python_line(master: str) -> Line:
     )
     import_script = "import sys, auditor, pandas, pyarrow; print(*sys.version_info[:2], sep='.')"
     try:
-        outcome = subprocess.run(
+        python_process = subprocess.run(
             [worker_python, "-c", import_script],
             capture_output=True,
             text=True,
@@ -109,10 +110,10 @@ def _python_line(master: str) -> Line:
         if master.startswith("local"):
             return HERE.fail("Python", text, remedy, UNREACHABLE)
         return HERE.warn("Python", f"{text}; executors may have it", remedy)
-    if outcome.returncode:
-        reason = (outcome.stderr.strip().splitlines() or ["no reason given"])[-1]
+    if python_process.returncode:
+        reason = (python_process.stderr.strip().splitlines() or ["no reason given"])[-1]
         return HERE.warn("Python", f"{text}, which does not work here: {reason}", remedy)
-    worker_version = outcome.stdout.strip()
+    worker_version = python_process.stdout.strip()
     if worker_version != ".".join(map(str, sys.version_info[:2])):
         return HERE.fail(
             "Python",
@@ -255,9 +256,9 @@ def _file_system_name(path: Path) -> str:
     """Return the kernel's name of the file system at a path, such as ext4."""
     kind_by_mount = {}
     mounts = Path("/proc/self/mounts")
-    for line in mounts.read_text("utf-8", "replace").splitlines() if mounts.exists() else []:
-        _, mount_point, kind_name, *_ = line.split(" ")
-        kind_by_mount[mount_point.replace("\\040", " ")] = kind_name
+    for mount_line in mounts.read_text("utf-8", "replace").splitlines() if mounts.exists() else []:
+        _, mount_point, file_system_name, *_ = mount_line.split(" ")
+        kind_by_mount[mount_point.replace("\\040", " ")] = file_system_name
     mount_points = [
         str(parent_path) for parent_path in (path, *path.parents) if str(parent_path) in kind_by_mount
     ]

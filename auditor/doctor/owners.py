@@ -63,7 +63,10 @@ def _access_line(store: OwnersUri, options: AuditOptions) -> Line:
 
 
 def _has_owners(store: MetadataStore, tree: str) -> bool:
-    """Return whether the store has the tree ``tree``. A saved store, open at the tree, must have a znode."""
+    """Return whether the store has the tree ``tree``.
+
+    A saved store was opened at the root of the tree. It has the tree if it has any znode.
+    """
     if store.live:
         return isinstance(store, NeighbourStore) and store.has_neighbour(tree)
     parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, 1)

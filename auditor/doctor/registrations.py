@@ -14,7 +14,10 @@ REMEDY_IF_READ = "an audit reports whether the bookie would start, and whether a
 REMEDY_IF_UNREAD = f"pass all its directories with --bookies: {REMEDY_IF_READ}"
 
 _REGISTRATION_PARENTS = ("available", "bookies")
-"""Names below the root with registrations: in ZooKeeper, and in etcd with BookKeeper's own driver."""
+"""Names of the paths below the root that have registrations.
+
+The first is the path in ZooKeeper, the second the path in etcd with BookKeeper's own driver.
+"""
 
 
 def registration_lines(

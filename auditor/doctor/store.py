@@ -85,7 +85,7 @@ def _store_lines(metadata: Metadata, credentials: Credentials, options: AuditOpt
     metadata.nodes = nodes
     metadata.scan_time = nodes.scan_time if options.scan_time is None else parse_moment(options.scan_time)
     read_seconds = time.monotonic() - start_time
-    text = f"{plural(len(nodes.nodes), 'znode or key', 'znodes or keys')} of the cluster itself read in "
+    text = f"read {plural(len(nodes.nodes), 'znode or key', 'znodes or keys')} about the cluster itself in "
     yield STORE.ok("access", f"{text}{duration(read_seconds)}, at {nodes.position}")
     if nodes.gaps:
         path, reason = nodes.gaps[0]

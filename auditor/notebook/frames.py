@@ -97,8 +97,8 @@ class Frames:
     def by_day(self) -> pd.DataFrame:
         """Return the number of this run's findings by the day on which a run first saw them.
 
-        Index: first_seen, a day in UTC, ascending. It cannot be earlier than the first of those runs in this
-        directory that follow one another without a gap. Columns: the severities, with numbers of findings.
+        Index: first_seen, a day in UTC, ascending: the end of the first of the consecutive runs that have the
+        finding. Columns: the severities, with numbers of findings.
         """
         counts = severities_by_day(self._run.directory)
         return _frame_by_day(counts, map(str, Severity), "first_seen")

@@ -58,7 +58,7 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
         "{p}judged j LATERAL VIEW explode(j.missing) exploded AS part",
     ),
     "findings_since": (
-        "a finding in short, with the time of its first run and its suppression",
+        "a finding, with the end of the first run that has it, and its suppression",
         ("findings", "changes"),
         {
             "id": ("f.id", "the check with the finding"),

@@ -153,7 +153,7 @@ def test_the_classes_of_every_file_add_up_to_its_length(spoiled: Corpus, found: 
     assert in_classes == {str(log): log.stat().st_size for log in logs}
     total = sum(log.stat().st_size for log in logs)
     [note] = [note for note in map(sentence_of, found.report.run.remarks) if note.startswith("entry logs: ")]
-    assert note.startswith(f"entry logs: {len(logs)} files, all of their {total:,} bytes are in the table")
+    assert note.startswith(f"entry logs: {len(logs)} files, all of their {total:,} bytes are classified")
 
 
 def test_what_lies_beside_the_logs_is_the_length_of_the_files(spoiled: Corpus, found: Asked) -> None:
