@@ -1,7 +1,7 @@
-"""Definition of a check: one documented question about the tables or the roster.
+"""Definition of a check: one documented question about tables of ledgers or about the list of bookies.
 
-Spark's tables answer questions about ledgers. The roster, which has plain rows in the driver, answers
-questions about bookies. A Spark query would take longer than a look at every bookie of a cluster.
+Spark's tables answer questions about ledgers. The roster answers questions about bookies: it is the list of a
+cluster's bookies, as plain rows in the driver. Reading the whole list is faster than a Spark query.
 """
 
 import inspect
@@ -41,8 +41,8 @@ Way = Literal["records", "copies", "disks", "owners"]
 class Basis(StrEnum):
     """Data that a run must read before the absence of a finding means that the fault is fixed.
 
-    A run that lacks the table ``table`` did not look at the basis. ``table`` is None if ``way`` alone decides
-    that. A check has the ``needs`` of its basis, unless the check declares other needs.
+    ``way`` decides whether a run read the data. If ``table`` is not None, a run without that table did not
+    read the data. A check has the ``needs`` of its basis, unless the check declares other needs.
     """
 
     METADATA = "metadata", "records"
@@ -89,7 +89,7 @@ FINDING_COLUMNS = {
 
 
 URGENCIES_WITH_HOLDS = DATA_LOSS
-"""Urgencies that require a check to declare holds. A hold is an action that the check's findings forbid."""
+"""Urgencies that require a check to declare holds. A hold forbids an action while the finding exists."""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@
     stuck_hours = 48
 
 ``--checks`` replaces ``checks`` of the file, and ``--skip-checks`` replaces ``skip_checks``. A run that skips
-checks is incomplete, because it proves nothing about the faults that these checks find. The gate therefore
-refuses actions that the holds of a skipped check could forbid (`kinds_without_holds`). The gate treats a
-check with a less careful constant than the default like a skipped check.
+checks is incomplete, because it proves nothing about the faults that these checks find. The gate, which
+decides whether bkaudit shows a command that writes, therefore refuses actions that the holds of a skipped
+check could forbid (`kinds_without_holds`). It also refuses them if a constant of the check is less careful
+than its default.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Entries that are missing at the place that an index gives for them."""
+"""Entries that are not at the place in an entry log that an index gives for them."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
@@ -28,8 +28,8 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
     What it finds:
         Needs `--entry-logs`: the audit then checks for every ledger that the logs exist and are long enough.
-        In each batch of 65,536 index entries it looks up one entry of up to 256 ledgers (`--deep`: every
-        sampled entry).
+        In each batch of 65,536 index entries it looks up one entry of each of up to 256 ledgers (`--deep`:
+        every sampled entry).
 
     Why it matters:
         The bookie claims these entries and cannot read them. The audit counts them as missing.
@@ -91,9 +91,10 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
 
 def _faults_per_bookie(tables: Tables) -> DataFrame:
-    """Return one row per bookie: the numbers of ledgers by fault, and whether the bookie ``runs``.
+    """Return one row per bookie, with the number of ledgers that have each fault.
 
-    ``point`` is an example of a location at which the entry log has another entry.
+    ``runs`` tells whether the bookie runs. ``point`` is an example of an offset at which the entry log has
+    another entry.
     """
     count_by_fault = {
         fault_kind: F.count_if(F.col("probe") == fault_kind)

@@ -49,9 +49,9 @@ def id_generator_behind(tables: Tables) -> DataFrame:
 
     Limits:
         Not compared: ledgers in the flat layout, a dump without cversion, a store with unreadable znodes of
-        its own. Nothing is reported if an application surely chooses ids itself. It does if some ids exceed
-        the generator's range. It also does if fewer than 1 in 1,000 of the ids between the generator's next
-        id and the highest id are listed.
+        its own. Nothing is reported if an application surely chooses ids itself: (1) some ids exceed the
+        generator's range, or (2) of the ids between the generator's next id and the highest id, fewer than 1
+        in 1,000 are listed.
     """
     may_be_drawn = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

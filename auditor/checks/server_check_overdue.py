@@ -14,12 +14,12 @@ from auditor.model.repair import waiting_text
     settings=("check_overdue_days",),
 )
 def server_check_overdue(roster: Roster) -> Findings:
-    """No check of the servers themselves has ended for a month.
+    """BookKeeper's auditor has completed none of its own periodic checks for a month.
 
     What it finds:
-        Clusters whose auditor last ended a check (of ledgers, placement or replicas) more than 30 days before
-        the metadata scan. The severity is `note` if no check ever ended, as some operators switch the checks
-        off.
+        Clusters whose auditor last completed a check (of ledgers, placement or replicas) more than 30 days
+        before the metadata scan. The severity is `note` if no check ever ended, as some operators switch the
+        checks off.
 
     Why it matters:
         The weekly check of all ledgers finds unreadable copies. A check that hangs silently stops all

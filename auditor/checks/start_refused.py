@@ -29,8 +29,8 @@ def start_refused(roster: Roster) -> Findings:
     """A bookie would refuse its next start because of its cookies or its journal.
 
     What it finds:
-        The severity is `note` if the cluster does not know the bookie. Not reported if `cookie-missing` or
-        `instance-id-missing` reports the same cause. Causes:
+        Bookies with one of the causes below. The severity is `note` if the cluster does not know the bookie.
+        Not reported if `cookie-missing` or `instance-id-missing` reports the same cause. Causes:
         - Cookies that LegacyCookieValidation rejects, or data without any cookie.
         - `journal-gone`: the file that lastMark points at is missing.
         - `journal-invalid-record`, `journal-unreadable`: a damaged record or file follows lastMark.

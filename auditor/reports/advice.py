@@ -35,7 +35,7 @@ _DOUBT_TEXTS = {
 }
 _LABEL_COLUMNS = 7
 MAX_ENTRY_RUNS = 3
-"""Largest number of times that a command is repeated: once for each run (consecutive entries) of a ledger."""
+"""Largest number of runs (consecutive entries) of a ledger for which a command is repeated."""
 _SENTENCE_BREAK = re.compile(r"(?<=\.) (?=[A-Z])")
 _UNCONFIRMED_SECTIONS = ("Suspect", "Always")
 HOST_PORT_PATTERN = re.compile(r"[^:]+:\d+(:.*)?")
@@ -85,9 +85,10 @@ def placeholders_of(finding: Finding, instance_id: str | None = None) -> dict[st
 
 
 def entry_runs_of_class(finding: Finding, max_entry_runs: int) -> tuple[list[tuple[int, int]], int]:
-    """Return ``max_entry_runs`` runs of the entries that give a ledger its class, and the number of all runs.
+    """Return the first runs of the entries that give a ledger its class, and the number of all runs.
 
-    A run is consecutive entries, as a pair of the first and the last entry id.
+    A run is consecutive entries, as a pair of the first and the last entry id. At most ``max_entry_runs`` are
+    returned.
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[0, 9, 2, 3], [20, 20, 1, 0]], "count": 9}}

@@ -310,7 +310,7 @@ def _copy_load_lines(copy_loads: Sequence[CopyLoad]) -> Iterator[str]:
 
 
 def _remaining_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
-    """Yield what is left after the command has ended: names of the bookies, and data on their disks."""
+    """Yield what remains after the command: records that still name the bookies, and data on their disks."""
     work = rehearsal.together.work
     if work.renamed:
         remaining_text = (

@@ -159,7 +159,7 @@ def _choose_forms(parts: Sequence[_Part], lines_left: int, columns: int) -> list
 
 
 def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
-    """Return forms with fewer and fewer names and the number of further ones. The last form has no name."""
+    """Return forms with fewer and fewer names and the number of names left out. The last form has no name."""
     unbroken_names = [name.replace(" ", "\0") for name in names]
     max_names = min(len(names), _MAX_NAMES)
     return [
