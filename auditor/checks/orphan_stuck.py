@@ -78,7 +78,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         confidence=suspect_if(~is_certain | F.col("attribution_suspect")),
         message=words(
             "{bookie_id} still has {total:ledger|ledgers} that its collector should have deleted: the"
-            " first is known since {since}, and {passes} passes take {time}",
+            " first has been known since {since}, and {passes} passes of the collector take {time}",
             since=utc_text(F.col("since")),
             passes=stuck_passes,
             time=duration(wait_ms / 1000),

@@ -45,8 +45,8 @@ def server_check_overdue(roster: Roster) -> Findings:
     if repair_state.last_check is not None:
         if cluster.scan_time - repair_state.last_check > overdue_ms:
             age_text = age(repair_state.last_check, cluster.scan_time)
-            message = f"the last server-side check ended {age_text}; {waiting_text(repair_state)}"
+            message = f"BookKeeper's auditor last completed a check {age_text}; {waiting_text(repair_state)}"
             yield bookie_finding(None, message, evidence)
     elif repair_state.votes and repair_state.age_ms is not None and repair_state.age_ms > overdue_ms:
-        message = f"no server-side check has ever ended; {waiting_text(repair_state)}"
+        message = f"BookKeeper's auditor has never completed a check; {waiting_text(repair_state)}"
         yield bookie_finding(None, message, evidence, severity=Severity.NOTE)

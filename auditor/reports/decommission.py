@@ -99,7 +99,7 @@ CAUSE_TEXTS = {
         "find out why it runs nowhere else (`bkaudit explain check no-auditor`)",
     ),
     Cause.IDLE_WORKERS: (
-        "the queue does not move: marks are old, and no worker holds one",
+        "the queue does not move: marks are old, and no worker has locked a ledger",
         "find out why the workers stopped: `bkaudit explain check no-replication-workers`",
     ),
     Cause.NO_MARKS: (
@@ -356,9 +356,16 @@ def _command_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         registration.bookie_id for registration in rehearsal.registered if registration.mode is not None
     ]
     if rehearsal.order and rehearsal.together.answer is Answer.NEVER:
-        yield "each in turn: stop it, and wait until its command has ended"
+        yield from fold_text(
+            "for one bookie after the other: stop it, run its command, and wait until the command has ended:",
+            width,
+        )
     elif registered_bookies:
-        yield from fold_text(f"stop {_name_list(registered_bookies)}, then, each in turn:", width)
+        yield from fold_text(
+            f"stop all of these bookies: {_name_list(registered_bookies)}. Then run one command after the "
+            "other:",
+            width,
+        )
     for command in commands[:_MAX_NAMES_SHOWN]:
         yield f"  {printable(command)}"
     yield from and_more(len(commands) - _MAX_NAMES_SHOWN, indent="  ")

@@ -268,7 +268,7 @@ def _stripe_drawing(
     stripes = stripes_of(ledger, rows, width - label, MAX_ROWS)
     edges, columns = stripes.edges, len(stripes.edges) - 1
     if columns < 1:
-        return ["no entry: nothing is expected"]
+        return ["no entry: no bookie should hold one"]
     last_entry = edges[-1] - 1
     end = str(last_entry).rjust(max(columns - 1, len(str(last_entry)) + 1)) if last_entry else ""
     lines = [f"{'':<{label}}0{end}"]
