@@ -16,7 +16,7 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
 
     What it finds:
-        Entries with too few copies. Only copies that are surely absent count as missing. If the ledger is not
+        Only copies that are surely absent count as missing. If the ledger is not
         closed, the check leaves out the last segment, and as many entries before it as the write quorum.
 
     Why it matters:

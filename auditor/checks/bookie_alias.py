@@ -38,13 +38,13 @@ def bookie_alias(roster: Roster) -> Findings:
     """Ledgers name an id that is not registered, and another id is the same bookie.
 
     What it finds:
-        Two ids of one bookie. The severity is `note` if no entry depends on the unregistered id. Two ids
-        count as one bookie for any of these reasons (evidence `edges`):
+        Two ids that have one of these signs of one bookie (evidence `edges`). The severity is `note` if no
+        entry depends on the unregistered id. Signs:
         - One id is registered at the other's address.
         - One id is a host name, and the other is its IP address or another spelling.
         - The disks of a running bookie have the entries that a vanished id should have.
-        - At least two of these hints apply: (1) one id is a short name of the other, (2) a cookie or VERSION
-          of one has the other id, (3) both have the same directories.
+        - Two of these hints: one id is a short name of the other; a cookie or VERSION of one has the other
+          id; both have the same directories.
 
     Why it matters:
         Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case) but

@@ -116,7 +116,7 @@ def kinds_without_holds(ids: Collection[str]) -> dict[ActionKind, tuple[str, ...
     ids_by_kind: dict[ActionKind, tuple[str, ...]] = {}
     for check in ALL:
         if check.id in ids:
-            for action_kind in dict.fromkeys(kind for rule in check.holds for kind in rule.forbids):
+            for action_kind in dict.fromkeys(kind for hold_rule in check.holds for kind in hold_rule.forbids):
                 ids_by_kind[action_kind] = (*ids_by_kind.get(action_kind, ()), check.id)
     return ids_by_kind
 

@@ -100,7 +100,7 @@ def _faults_per_bookie(tables: Tables) -> DataFrame:
         fault_kind: F.count_if(F.col("probe") == fault_kind)
         for fault_kind in ("missing", "misnamed", "past-end", "other")
     }
-    count_names = {fault_kind: fault_kind.replace("-", "_") for fault_kind in count_by_fault}
+    column_by_fault = {fault_kind: fault_kind.replace("-", "_") for fault_kind in count_by_fault}
     wrong_location = F.struct(
         F.expr(LEDGER_NAME).alias("ledger"),
         F.col("probe_entry").alias("entry"),
@@ -109,15 +109,18 @@ def _faults_per_bookie(tables: Tables) -> DataFrame:
         F.col("there_ledger_id").cast("string").alias("there_ledger"),
         F.col("there_entry_id").alias("there_entry"),
     )
-    agreed_replicas = tables.gone_entries.where(F.col("state") == GoneState.AGREED.value)
-    confirmed_replicas = agreed_replicas.select(*REPLICA, F.lit(True).alias("twice"))
+    twice_read_replicas = tables.gone_entries.where(F.col("state") == GoneState.AGREED.value)
+    confirmed_replicas = twice_read_replicas.select(*REPLICA, F.lit(True).alias("twice"))
     # A location with another entry was read once only, so no second reading agrees.
-    is_agreed = F.coalesce("twice", F.lit(False)) & (F.col("probe") != Probe.OTHER.value)
+    is_confirmed_twice = F.coalesce("twice", F.lit(False)) & (F.col("probe") != Probe.OTHER.value)
     rows = with_ledgers(
         tables.misplaced.join(confirmed_replicas, [*REPLICA], "left"),
         "bookie_id",
-        F.min(is_agreed).alias("agreed"),
-        *(fault_count.alias(count_names[fault_kind]) for fault_kind, fault_count in count_by_fault.items()),
+        F.min(is_confirmed_twice).alias("agreed"),
+        *(
+            fault_count.alias(column_by_fault[fault_kind])
+            for fault_kind, fault_count in count_by_fault.items()
+        ),
         F.sum("entries").alias("entries"),
         F.min(F.when(F.col("probe") == Probe.MISNAMED.value, F.col("log_id"))).alias("misnamed_log"),
         F.slice(F.array_sort(F.collect_set("log_id")), 1, 10).alias("log_ids"),

@@ -17,7 +17,7 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
     What it finds:
         Clusters with fewer writable bookies than the largest ensemble size in use. The severity is `warning`
         if enough are writable for the smallest size. Sizes in use are those of ledgers that are open or less
-        than a week old, or if there are none, of all ledgers.
+        than a week old, else of all ledgers.
 
     Why it matters:
         Applications cannot create ledgers with such an ensemble, and their writers stop at the next
