@@ -35,7 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 Way = Literal["records", "copies", "disks", "owners"]
-"""Method by which `auditor.findings.rules` decides whether a run looked at a `Basis`."""
+"""Name of the rule in `auditor.findings.rules` that decides whether a run read the data of a `Basis`."""
 
 
 class Basis(StrEnum):
@@ -88,7 +88,7 @@ FINDING_COLUMNS = {
 }
 
 
-URGENCIES_WITH_HOLDS = DATA_LOSS
+URGENCIES_THAT_FORBID_ACTIONS = DATA_LOSS
 """Urgencies that require a check to declare holds. A hold forbids an action while the finding exists."""
 
 
@@ -109,7 +109,7 @@ class Check:
 
     Raises:
         TypeError: the manual page lacks a section or the risk of a command, or repeats a section. A setting
-            is unknown. A check with an urgency of `URGENCIES_WITH_HOLDS` has no hold.
+            is unknown. A check with an urgency of `URGENCIES_THAT_FORBID_ACTIONS` has no hold.
     """
 
     severity: Severity
@@ -132,7 +132,7 @@ class Check:
             manual.commands(self.sections["Commands"])
         except ValueError as error:
             raise TypeError(f"{self.id}: {error}") from error
-        if self.urgency in URGENCIES_WITH_HOLDS and not self.holds:
+        if self.urgency in URGENCIES_THAT_FORBID_ACTIONS and not self.holds:
             raise TypeError(f"{self.id}: its urgency is {self.urgency}, and it declares no hold")
         if unknown_settings := [name for name in self.settings if name not in constants()]:
             raise TypeError(f"{self.id} uses unknown settings: {', '.join(unknown_settings)}")
