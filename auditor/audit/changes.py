@@ -303,12 +303,9 @@ class RunsBefore:
     def confirm(self, cache: TableCache, findings: DataFrame, tables: Tables, grace_s: float) -> DataFrame:
         """Return the findings, and confirm the findings that the previous run has too."""
         run = self.previous.run
-        if (
-            run is None
-            or tables.moved is None
-            or not _has_table(run, "findings")
-            or suspects_without_lasting_doubt(findings).isEmpty()
-        ):
+        if run is None or tables.moved is None or not _has_table(run, "findings"):
+            return findings
+        if suspects_without_lasting_doubt(findings).isEmpty():
             return findings
         rows = cache.spark.read.parquet(f"{run.path}/findings")
         earlier_findings = EarlierFindings(rows, run.name, run.finished)

@@ -90,11 +90,8 @@ class Indexes:
 
         False if index files are truncated, indexes overlap, or journals have entries after the marks.
         """
-        return (
-            not self.shapes.bookies_with_cut_files
-            and not self.overlapping_bookies
-            and self.journal_tails.rows is None
-        )
+        has_partial_rows = self.shapes.bookies_with_cut_files or self.overlapping_bookies
+        return not has_partial_rows and self.journal_tails.rows is None
 
     @property
     def database_bookies(self) -> list[str]:
@@ -110,9 +107,8 @@ class Indexes:
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None, None
-        return journal_scan.tail_state(
-            bookie, self.journal_tails.tail_by_bookie.get(bookie_id), self._is_running(bookie_id)
-        )
+        tail = self.journal_tails.tail_by_bookie.get(bookie_id)
+        return journal_scan.tail_state(bookie, tail, self._is_running(bookie_id))
 
     def dated_index(self, bookie_id: str) -> DatedIndex | None:
         """Return a time up to which the bookie's data is certainly complete, and its basis, or None."""
@@ -224,15 +220,14 @@ def read_indexes(
     piece_rows = (
         combine_index_pieces(replicas_in_pieces(rows, shapes, overlapping_ids)) if overlapping_ids else None
     )
+    rows_by_state = union_by_state(rows, shapes, piece_rows, overlapping_ids)
     index_time = options.index_time
     return Indexes(
         bookies,
         rows,
         counts,
         shapes,
-        journal_scan.without_journal_ledgers(
-            union_by_state(rows, shapes, piece_rows, overlapping_ids), tails_of_journals
-        ),
+        journal_scan.without_journal_ledgers(rows_by_state, tails_of_journals),
         overlapping_ids,
         piece_rows,
         tails_of_journals,

@@ -125,7 +125,7 @@ def _open_and_lock(path: Path, out: str) -> int:
                 raise LockedError(
                     f"--out {out}: another run of this cluster is already running "
                     f"({_read_holder(descriptor) or path}). Wait until it ends, or end it. If you "
-                    "end it, the same command resumes it later from its finished tables"
+                    "end it, its own command resumes it later from its finished tables"
                 )
             if _is_still_at(descriptor, path):
                 return descriptor

@@ -332,17 +332,12 @@ def count_impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
     A ledger with several findings of one severity counts once.
     """
     finding_ledgers = findings.where("ledger_id is not null").select("severity", *LEDGER)
-    distinct_ledgers = finding_ledgers.distinct()
     # Two znodes may name the same ledger id, and a damaged record may have any length.
     length_rows = ledgers.where("length > 0").join(finding_ledgers.select(*LEDGER), [*LEDGER], "left_semi")
     lengths = length_rows.groupBy(*LEDGER).agg(F.max("length").alias("length"))
-    bytes = F.coalesce(F.sum(F.col("length").cast("decimal(20,0)")), F.lit(0))
-    rows = (
-        distinct_ledgers.join(lengths, [*LEDGER], "left")
-        .groupBy("severity")
-        .agg(F.count("*").alias("ledgers"), bytes.alias("bytes"))
-        .collect()
-    )
+    ledger_lengths = finding_ledgers.distinct().join(lengths, [*LEDGER], "left")
+    total_bytes = F.coalesce(F.sum(F.col("length").cast("decimal(20,0)")), F.lit(0)).alias("bytes")
+    rows = ledger_lengths.groupBy("severity").agg(F.count("*").alias("ledgers"), total_bytes).collect()
     impacts = [
         Impact(severity=row["severity"], ledgers=row["ledgers"], bytes=int(row["bytes"])) for row in rows
     ]
@@ -352,9 +347,8 @@ def count_impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
 def _sample_findings(findings: DataFrame, max_samples: int) -> tuple[Finding, ...]:
     """Return the first ``max_samples`` findings of each check id."""
     row_rank = F.row_number().over(F.Window.partitionBy("id").orderBy(*report_order()))
-    rows = (
-        findings.withColumn("place", row_rank).where(F.col("place") <= max_samples).orderBy(*report_order())
-    )
+    samples = findings.withColumn("place", row_rank).where(F.col("place") <= max_samples)
+    rows = samples.orderBy(*report_order())
     return tuple(finding_of(row.asDict(recursive=True)) for row in rows.collect())
 
 

@@ -118,7 +118,7 @@ class AuditOptions:
     since: Annotated[
         str | None,
         Option(
-            "An earlier run of this cluster, or the word last for the newest run in the parent directory of "
+            "An earlier run of this cluster, or the word last: the newest run in the parent directory of "
             "this run. Data that has not changed since then is taken from that run. The findings are the "
             "same as without it.",
             value="RUN",

@@ -112,22 +112,7 @@ def _lost_bookie_steps(situation: Situation, sorted_findings: FindingsByAction) 
             ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, title, problem_text, "audit again", plan_findings
         )
     else:
-        if confirmed_groups := {
-            bookie: group for bookie, group in groups_of_unmarked_ledgers.items() if group.are_confirmed
-        }:
-            yield from _mark_ledgers_again(situation, confirmed_groups)
-        for bookie, group in groups_of_unmarked_ledgers.items():
-            if not group.are_confirmed:
-                reason_text, way_out = REFUSAL_TEXTS[RefusalReason.UNSURE]
-                title = f"mark the ledgers of {bookie}"
-                yield refuse(
-                    ActionKind.RECOVER,
-                    RefusalReason.UNSURE,
-                    title,
-                    reason_text,
-                    way_out,
-                    group.plan_findings(),
-                )
+        yield from _mark_unmarked_ledgers(situation, groups_of_unmarked_ledgers)
         marks_by_bookie = situation.count_marks_by_bookie(
             [bookie for bookie in lost_bookies if bookie not in groups_of_unmarked_ledgers]
         )
@@ -146,6 +131,17 @@ def _lost_bookie_steps(situation: Situation, sorted_findings: FindingsByAction) 
                 ledgers,
                 max(ledger_count, len(ledgers)),
             )
+
+
+def _mark_unmarked_ledgers(situation: Situation, groups: Mapping[str, FindingGroups]) -> Steps:
+    """Yield the step that marks ledgers of confirmed findings, and refusals for unconfirmed findings."""
+    if confirmed_groups := {bookie: group for bookie, group in groups.items() if group.are_confirmed}:
+        yield from _mark_ledgers_again(situation, confirmed_groups)
+    reason_text, way_out = REFUSAL_TEXTS[RefusalReason.UNSURE]
+    for bookie, group in groups.items():
+        if not group.are_confirmed:
+            title, findings = f"mark the ledgers of {bookie}", group.plan_findings()
+            yield refuse(ActionKind.RECOVER, RefusalReason.UNSURE, title, reason_text, way_out, findings)
 
 
 def _drop_starting_bookies(
@@ -272,21 +268,20 @@ def _recover_all_ledgers(
     """
     rehearsal, trial_sums = rehearse_by_ledger(situation.run, lost_bookies)
     blocked_ledger_ids = trial_sums.blocked_ids_of_store()
-    joint_trial = rehearsal.together
+    work = rehearsal.together.work
     names = first_names(lost_bookies, _MAX_NAMES_SHOWN)
-    for blocker in joint_trial.blockers:
+    for blocker in rehearsal.together.blockers:
         if blocker.cause in LEDGER_CAUSES:
             yield _refuse_blocked(situation, lost_bookies, blocker, findings)
-    if joint_trial.work.open_ends:
+    if work.open_ends:
         yield refuse(
             ActionKind.RECOVER, RefusalReason.LIVE_WRITER,
-            f"copy {plural(joint_trial.work.open_ends, 'ledger')} from {names} that are not closed",
+            f"copy {plural(work.open_ends, 'ledger')} from {names} that are not closed",
             "recover closes these ledgers while their writers use them; -sk skips open ledgers, but not "
             "ledgers in recovery",
-            "let the applications close the ledgers, and plan again", findings, (),
-            joint_trial.work.open_ends,
+            "let the applications close the ledgers, and plan again", findings, (), work.open_ends,
         )  # fmt: skip
-    if not joint_trial.work.ledgers - joint_trial.work.open_ends:
+    if not work.ledgers - work.open_ends:
         return
     # One command copies all ledgers of a bookie, those too that must not be copied.
     if (held_ledger_ids := _find_held_ledgers(situation, lost_bookies)) or _has_no_digest(
@@ -314,7 +309,7 @@ def _recover_all_ledgers(
         urgency=urgency, bookie_id=lost_bookies[0] if len(lost_bookies) == 1 else None,
         effect_text=f"no ensemble of a closed ledger names {names} any more, if other bookies have copies. "
         f"AutoRecovery does not do this: {causes_text}",
-        bytes=joint_trial.work.copied_bytes,
+        bytes=work.copied_bytes,
         risk_text="danger; the command takes no lock, closes ledgers in recovery, and copies "
         "at full speed without -rate",
         undo_text="none is needed: only entries with another copy are deleted",
@@ -327,7 +322,7 @@ def _recover_all_ledgers(
             ),
         ],
         ledgers=[row.as_planned_ledger() for row in rows],
-        ledger_count=_count_ledgers(rows, joint_trial.work.ledgers),
+        ledger_count=_count_ledgers(rows, work.ledgers),
         expiry_time=situation.facts.scan_time + EXPIRY_MS,
         required_conditions=[Condition(Fact.REGISTERED, bookie, "no") for bookie in lost_bookies],
         done_conditions=[Condition(Fact.NAMES, bookie, "no") for bookie in lost_bookies],

@@ -105,7 +105,7 @@ def _refuse_copies_outside(groups: FindingGroups, outside_copies: Mapping[int, S
     )
     first_ledger = min(outside_copies)
     reason_text = (
-        f"every bookie of their ensembles lacks entries, and the last copy is on {names}, which is in "
+        f"every bookie of their ensembles lacks entries; the last copy is on {names}, which is in "
         "none of these ensembles"
     )
     way_out = (

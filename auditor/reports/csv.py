@@ -114,7 +114,7 @@ MAX_BATCH_ROWS = 20_000
 """Number of rows in a Parquet row group. As many rows are in memory at once."""
 
 
-def write_parquet(
+def write_findings_parquet(
     findings: Iterable[Finding], output_stream: BinaryIO, change_statuses: StatusLookup = no_change_status
 ) -> None:
     """Write all findings to ``output_stream`` as a Parquet file, one row group at a time.

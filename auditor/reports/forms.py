@@ -43,7 +43,7 @@ class Form:
 def _text_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import first_screen, text
 
-    for line in text.pipe_lines(run.report, text.sampled_findings(run.report, run.statuses())):
+    for line in text.pipe_lines(run.report, text.make_findings_lookup(run.report, run.statuses())):
         yield f"{line}\n"
     yield f"\n{first_screen.render(run.report, run.path, text.UNLIMITED_WIDTH)}\n"
 
@@ -96,7 +96,7 @@ def _slack_parts(run: ReportSource) -> Iterable[str]:
 def _write_parquet_form(run: ReportSource, output_stream: BinaryIO) -> None:
     from auditor.reports import csv
 
-    csv.write_parquet(run.findings, output_stream, run.statuses_in_order())
+    csv.write_findings_parquet(run.findings, output_stream, run.statuses_in_order())
 
 
 def json_line(finding: Finding) -> str:

@@ -42,7 +42,7 @@ FindingsOfRank = Callable[[Rank], Iterable[FindingStatus]]
 """Function that returns the findings with a given urgency and severity, each with its change status."""
 
 
-def sampled_findings(report: Report, change_statuses: StatusLookup = no_change_status) -> FindingsOfRank:
+def make_findings_lookup(report: Report, change_statuses: StatusLookup = no_change_status) -> FindingsOfRank:
     """Return a function that returns the report's findings with a given urgency and severity."""
     return lambda requested_rank: (
         (finding, change_statuses(finding.fingerprint))
@@ -72,7 +72,7 @@ def render(
         change_statuses: Function that returns the change status of the finding with a fingerprint.
     """
     width = max(MIN_WIDTH, min(width, MAX_WIDTH))
-    sections = list(terminal_sections(report, sampled_findings(report, change_statuses), run, width))
+    sections = list(terminal_sections(report, make_findings_lookup(report, change_statuses), run, width))
     return "\n\n".join([*sections, first_screen.render(report, run, width)])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, starmap
 
 import numpy as np
 
@@ -314,14 +314,7 @@ def answer_failure(
             *make_bounds(failure_sums[:, 0]),
         ),
         writes=_write_answers(placed_run, windows, lost_bookie_names),
-        ledgers=tuple(
-            ConcernedLedger(
-                str(scope_id), str(ledger_id), FATE_TEXT_BY_LOSS[is_lost, unrecoverable], entries, loss_matrix
-            )
-            for scope_id, ledger_id, is_lost, entries, loss_matrix, unrecoverable in affected_rows[
-                :MAX_LEDGERS_SHOWN
-            ].tolist()
-        ),
+        ledgers=tuple(starmap(_concerned_ledger, affected_rows[:MAX_LEDGERS_SHOWN].tolist())),
         ledgers_concerned=len(affected_rows),
         namespaces=None if namespaces is None else tuple(namespaces[:MAX_LEDGERS_SHOWN]),
         topics=None if topics is None else tuple(topics[:MAX_LEDGERS_SHOWN]),
@@ -329,6 +322,14 @@ def answer_failure(
         namespaces_concerned=len(namespaces or ()),
     )
     return FailureAnswer(simulation, affected_rows, namespaces, topics)
+
+
+def _concerned_ledger(
+    scope_id: int, ledger_id: int, is_lost: int, entry_count: int, byte_count: int, is_unrecoverable: int
+) -> ConcernedLedger:
+    """Return a ledger from its row of `affected_ledgers`."""
+    fate = FATE_TEXT_BY_LOSS[is_lost, is_unrecoverable]
+    return ConcernedLedger(str(scope_id), str(ledger_id), fate, entry_count, byte_count)
 
 
 def _write_answers(

@@ -136,9 +136,9 @@ def _expected_groups(rows: pa.Table, include_all_members: bool) -> ReplicaBatch:
         _long_column(rows["ledger_id"])[expected_rows],
         _long_column(rows["scope_id"])[expected_rows],
         np.full(len(expected_rows), NO_ANSWER_TIME),
-        bookies.take(is_expected),
-        groups.take(is_expected),
-        states.take(expected_rows),
+        bookies.take_rows(is_expected),
+        groups.take_rows(is_expected),
+        states.take_rows(expected_rows),
     )
 
 
@@ -176,7 +176,7 @@ def _replicas(
     is_selected_row: NDArray[np.bool_],
 ) -> ReplicaBatch:
     ids, scopes = _long_column(rows["ledger_id"]), _long_column(rows["scope_id"])
-    return ReplicaBatch(ids, scopes, answer_time, bookies, groups, states).take(is_selected_row)
+    return ReplicaBatch(ids, scopes, answer_time, bookies, groups, states).take_rows(is_selected_row)
 
 
 def _is_one_of(column: CodedColumn, values: Collection[str]) -> NDArray[np.bool_]:

@@ -81,7 +81,7 @@ class CodedColumn(NamedTuple):
         ]
         return cls(np.concatenate(codes).astype(np.int32), chunks[0].dictionary.cast(pa.binary()))
 
-    def take(self, rows: Longs | NDArray[np.bool_]) -> CodedColumn:
+    def take_rows(self, rows: Longs | NDArray[np.bool_]) -> CodedColumn:
         """Return the column with only the given rows."""
         return CodedColumn(self.codes[rows], self.values)
 
@@ -104,9 +104,9 @@ class ReplicaBatch(NamedTuple):
     groups: CodedColumn
     states: CodedColumn
 
-    def take(self, rows: Longs | NDArray[np.bool_]) -> ReplicaBatch:
+    def take_rows(self, rows: Longs | NDArray[np.bool_]) -> ReplicaBatch:
         """Return the batch with only the given rows."""
-        taken_columns = (column.take(rows) for column in (self.bookies, self.groups, self.states))
+        taken_columns = (column.take_rows(rows) for column in (self.bookies, self.groups, self.states))
         return ReplicaBatch(self.ledgers[rows], self.scopes[rows], self.answered[rows], *taken_columns)
 
 
@@ -116,7 +116,7 @@ def to_blocks(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.Reco
     sorted_positions = np.argsort(bucket_column, kind="stable")
     counts = np.bincount(bucket_column, minlength=buckets)
     ends = np.cumsum(counts)
-    ordered_replicas = replicas.take(sorted_positions)
+    ordered_replicas = replicas.take_rows(sorted_positions)
     bucket_numbers = np.flatnonzero(counts).tolist()
     blocks = [
         _block(ordered_replicas, slice(ends[bucket_number] - counts[bucket_number], ends[bucket_number]))

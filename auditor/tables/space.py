@@ -62,8 +62,8 @@ SPACE = schema_of(
     (
         "current",
         pa.bool_(),
-        "true: garbage collection skips the log, because it has no ledgers map, and is the newest "
-        "of its directory or the bookie writes a log for each ledger",
+        "true: garbage collection skips the log. It has no ledgers map, and either it is its "
+        "directory's newest or each ledger has its own log",
     ),
     (
         "unflushed",

@@ -150,11 +150,11 @@ def unequal_rows(
         expected=np.where(has_expected_entries, pairs.expected, -1),
         tail=np.where(has_tail, pairs.tail, -1),
         missing_logs=np.where(pairs.indexed >= 0, pairs.missing_logs, -1),
-    ).take(has_expected_entries | has_tail | (pairs.indexed >= 0) | (pairs.answer >= 0))
+    ).take_rows(has_expected_entries | has_tail | (pairs.indexed >= 0) | (pairs.answer >= 0))
     comparison = _Comparison(replicas, trust)
     needs_union = comparison.have_several_accounts(pairs)
-    yield from comparison.compare_one_account(pairs.take(~needs_union))
-    yield from comparison.compare_several_accounts(pairs.take(needs_union))
+    yield from comparison.compare_one_account(pairs.take_rows(~needs_union))
+    yield from comparison.compare_several_accounts(pairs.take_rows(needs_union))
 
 
 class _Pairs(NamedTuple):
@@ -166,7 +166,7 @@ class _Pairs(NamedTuple):
     tail: Longs
     missing_logs: Longs
 
-    def take(self, rows: slice | NDArray[np.bool_]) -> _Pairs:
+    def take_rows(self, rows: slice | NDArray[np.bool_]) -> _Pairs:
         return _Pairs(*(combination_rows[rows] for combination_rows in self))
 
 
@@ -298,7 +298,7 @@ class _Comparison:
         """Return the rows of pairs with several accounts of held entries. These are united one by one."""
         replicas = self._replicas
         for batch_slice in byte_slices(self._group_bytes(*pairs), _ROWS_PER_BATCH):
-            batch_pairs = pairs.take(batch_slice)
+            batch_pairs = pairs.take_rows(batch_slice)
             account_rows = np.max(np.stack(batch_pairs), axis=0)
             columns = self._key_columns(account_rows)
             columns["expected"] = replicas.groups.column(batch_pairs.expected, pa.binary())

@@ -264,7 +264,7 @@ def test_all_is_refused_for_forms_that_list_samples_or_counts(
 
 def test_hostile_names_break_no_line(run: Path) -> None:
     hostile = replace(LOST, message="a\nb\x1b[31m\u2028c", bookie_id="bk\r\n:3181", missing=())
-    [line] = text.pipe_lines(report(), text.sampled_findings(report(findings=(hostile,))))
+    [line] = text.pipe_lines(report(), text.make_findings_lookup(report(findings=(hostile,))))
     assert line.isprintable()
 
 

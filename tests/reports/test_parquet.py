@@ -20,7 +20,7 @@ from tests.reports.samples import LOST, UNREAD
 def test_a_finding_is_read_back_as_it_was() -> None:
     out = io.BytesIO()
     change_status = ChangeStatus("new", 1_795_237_669_000, "known")
-    csv.write_parquet([LOST, UNREAD], out, {LOST.fingerprint: change_status}.get)
+    csv.write_findings_parquet([LOST, UNREAD], out, {LOST.fingerprint: change_status}.get)
     lost, unread = pq.read_table(out).to_pylist()
     assert lost["ledger_id"] == 9223372036854770002
     assert lost["missing"][0]["groups"][1] == {
@@ -37,7 +37,7 @@ def test_a_finding_is_read_back_as_it_was() -> None:
 
 def test_no_text_keeps_a_finding_from_being_written() -> None:
     out = io.BytesIO()
-    csv.write_parquet([HOSTILE], out)
+    csv.write_findings_parquet([HOSTILE], out)
     [row] = pq.read_table(out).to_pylist()
     assert row["bookie_id"] == HOSTILE.bookie_id
     assert json.loads(row["evidence"]) == HOSTILE.evidence
@@ -54,7 +54,7 @@ def test_findings_are_written_as_they_come(monkeypatch: pytest.MonkeyPatch) -> N
                 before.append(out.tell())
             yield replace(LOST, ledger_id=number)
 
-    csv.write_parquet(many(), out)
+    csv.write_findings_parquet(many(), out)
     assert before == sorted(before)
     assert before[5] > before[1]
     assert pq.ParquetFile(out).metadata.num_row_groups == 10
@@ -62,5 +62,5 @@ def test_findings_are_written_as_they_come(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_nothing_found_is_a_table_without_rows() -> None:
     out = io.BytesIO()
-    csv.write_parquet([], out)
+    csv.write_findings_parquet([], out)
     assert pq.read_table(out).num_rows == 0

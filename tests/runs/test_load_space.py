@@ -185,10 +185,10 @@ def test_what_lies_beside_the_logs_is_added_up_and_a_file_system_counts_once(tmp
     assert (other.name, other.fullest, other.unread) == ("bk2:3181", None, 1)
     lines = bkaudit(path).output.splitlines()
     assert (
-        "bk1:3181         5.0 kB    90 B     700 B    16 B   30.0 kB of 1.0 MB (3.0 %), the fullest of 2"
+        "bk1:3181          5.0 kB    90 B     700 B    16 B   30.0 kB of 1.0 MB (3.0 %), the fullest of 2"
         in lines
     )
-    assert "bk2:3181         -         -        -        -      not seen" in lines
+    assert "bk2:3181          -         -        -        -      not seen" in lines
     shown = json.loads(bkaudit(path, "--format", "json").output)
     assert shown["disks"][0]["file_systems"][0] == disk_of(2, 30_000)
     assert space_view(run, "ledger").disks == ()

@@ -76,13 +76,7 @@ def sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
         fields.segments.numbers[SegmentField.FIRST],
         fields.segments.blobs[SegmentField.MEMBER],
     )
-    codes, bookies = _number_blobs(fields.octets, members)
-    _exclude_owners(
-        is_sound,
-        owners[members.owners],
-        ~_test_values(bookies, lambda name: is_text(name) and is_accepted(name.decode()))[codes],
-    )
-    _exclude_owners(is_sound, owners, _find_repeats(members.owners, codes, len(first_entries)))
+    codes, bookies = _read_members(fields, is_sound)
     _check_segments(fields, is_sound)
 
     custom_owners = fields.ledgers.blobs[LedgerField.CUSTOM].owners
@@ -116,6 +110,20 @@ def sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
             fields.octets, values.starts[is_kept_custom], values.ends[is_kept_custom]
         ).cast(pa.binary()),
     )
+
+
+def _read_members(fields: LedgerFields, is_sound: Bools) -> tuple[Longs, list[bytes]]:
+    """Return the members of all segments as indexes into a list of bookie ids, and the list.
+
+    Set ``is_sound`` to false for ledgers with an invalid bookie id, or a bookie twice in a segment.
+    """
+    owners = fields.ledgers.blobs[LedgerField.SEGMENT].owners
+    members = fields.segments.blobs[SegmentField.MEMBER]
+    codes, bookies = _number_blobs(fields.octets, members)
+    is_valid_bookie = _test_values(bookies, lambda name: is_text(name) and is_accepted(name.decode()))
+    _exclude_owners(is_sound, owners[members.owners], ~is_valid_bookie[codes])
+    _exclude_owners(is_sound, owners, _find_repeats(members.owners, codes, len(owners)))
+    return codes, bookies
 
 
 def _check_segments(fields: LedgerFields, is_sound: Bools) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from auditor.checks import BY_ID
 from auditor.checks.needs import AvailableInputs
+from auditor.model.action_facts import Action
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
 from auditor.model.report import Report
@@ -55,18 +56,7 @@ def report_values(report: Report, notes: Sequence[str], run_name: str) -> dict[s
             "metadata_uri": shorten(report.cluster.metadata_uri, _MAX_TEXT_CHARACTERS),
             "layout": report.cluster.layout,
         },
-        "actions": [
-            {
-                "text": shorten(action["text"], _MAX_TEXT_CHARACTERS) + unconfirmed_note(action),
-                "checks": action["checks"],
-                "severity": action["severity"],
-                "count": action["count"],
-                "command": shorten(
-                    explain_command(action["checks"][0], action, run_name), _MAX_TEXT_CHARACTERS
-                ),
-            }
-            for action in run.actions or ()
-        ],
+        "actions": [_action_values(action, run_name) for action in run.actions or ()],
         "forbidden": [
             {
                 "text": shorten(forbidden_sentence(forbidden_action), _MAX_TEXT_CHARACTERS),
@@ -104,6 +94,18 @@ def report_values(report: Report, notes: Sequence[str], run_name: str) -> dict[s
         "positions": _limited_texts(dict.fromkeys(run.positions)),
         "sources": _limited_texts(run.bookie_sources),
         "operations": sorted(run.operations.items()),
+    }
+
+
+def _action_values(action: Action, run_name: str) -> dict[str, Any]:
+    """Return an action as texts and numbers, with the command that explains it."""
+    command = explain_command(action["checks"][0], action, run_name)
+    return {
+        "text": shorten(action["text"], _MAX_TEXT_CHARACTERS) + unconfirmed_note(action),
+        "checks": action["checks"],
+        "severity": action["severity"],
+        "count": action["count"],
+        "command": shorten(command, _MAX_TEXT_CHARACTERS),
     }
 
 

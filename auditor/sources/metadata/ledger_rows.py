@@ -157,8 +157,8 @@ LEDGERS = schema_of(
     (
         "reused",
         pa.bool_(),
-        "true: an earlier scan read the same version, and the row is copied from it (from the run of "
-        "--since, or in a second scan from the first scan)",
+        "true: the row is copied from an earlier scan that read the same version: from the run of "
+        "--since, or in a second scan from the first scan",
     ),
 )
 _SECOND_SCAN_COLUMNS = (
