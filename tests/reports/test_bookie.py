@@ -268,7 +268,7 @@ def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_ma
 
 
 @pytest.mark.parametrize(
-    ("tail", "said"), [("read", "complete: the entries"), ("stopped", "not needed"), (None, "not checked")]
+    ("tail", "said"), [("read", "complete: the bookie counts"), ("stopped", "not needed"), (None, "not checked")]
 )
 def test_how_the_journal_is_known_is_said_in_a_word(tail: str | None, said: str) -> None:
     view = replace(BOOKIE, tail=tail, journals=(JournalView("/j", None, None, None, 0, 0, 0),))
