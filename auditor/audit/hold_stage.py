@@ -52,7 +52,7 @@ from auditor.audit.unread_parts import (
     holders_of_unread_records,
     unread_log_holds,
 )
-from auditor.checks.check import URGENCIES_WITH_HOLDS
+from auditor.checks.check import URGENCIES_THAT_FORBID_ACTIONS
 from auditor.checks.configuration import kinds_without_holds
 from auditor.model.action_facts import HoldFacts
 from auditor.model.columns import LEDGER
@@ -155,7 +155,7 @@ def write_holds(
         return rows.orderBy("object", "key", "reason")
 
     holds = cache.write_table("holds", derive_rows)
-    is_urgent = F.col("urgency").isin(*map(str, URGENCIES_WITH_HOLDS)) & ~F.col("accepted")
+    is_urgent = F.col("urgency").isin(*map(str, URGENCIES_THAT_FORBID_ACTIONS)) & ~F.col("accepted")
     [row] = holds.agg(F.count("*"), F.count_if(is_urgent), F.count_if("carried")).collect()
     has_earlier_holds = (
         earlier_holds is not None

@@ -33,8 +33,9 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     """A live bookie holds the ledgers of an id that is gone, and will delete them.
 
     What it finds:
-        The id is not registered, and no disk carries it. For ledgers of that id, the bookie has exactly the
-        entries that the id should have, or `bookie-alias` finds that the id is the bookie's old one.
+        A bookie id that is not registered and that no disk carries. For its ledgers, a live bookie has
+        exactly the entries that the id should have, or `bookie-alias` finds that it is the live bookie's old
+        id.
 
     Why it matters:
         Within a day the bookie's garbage collector deletes closed ledgers whose ensembles do not name the
@@ -91,7 +92,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
 
 def _copies_of_unregistered(tables: Tables) -> DataFrame:
-    """Return surplus copies on live bookies. ``alias`` is the vanished id that should have them."""
+    """Return surplus copies on live bookies. ``alias`` is the vanished id that should have the copies."""
 
     from auditor.tables.gc_foresight import other_ids
 

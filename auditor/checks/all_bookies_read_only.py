@@ -15,7 +15,7 @@ def all_bookies_read_only(roster: Roster) -> Findings:
     """Every registered bookie is read-only.
 
     What it finds:
-        At least one bookie is registered.
+        Clusters with registered bookies, none of them writable.
 
     Why it matters:
         Nobody can create a ledger, replace a failed bookie or copy anything.

@@ -16,8 +16,8 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
 
     What it finds:
-        Only copies that are surely absent count as missing. If the ledger is not closed, the check leaves out
-        the last segment, and as many entries before it as the write quorum.
+        Only copies that are surely absent count as missing. If the ledger is not
+        closed, the check leaves out the last segment, and as many entries before it as the write quorum.
 
     Why it matters:
         The next failure may take the last copy. Recovery may treat the entry as never written.

@@ -15,7 +15,7 @@ def below_write_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its write quorum.
 
     What it finds:
-        The entry with the fewest copies still has as many as the ack quorum.
+        Ledgers whose entry with the fewest copies has at least as many as the ack quorum.
 
     Why it matters:
         The ledger survives fewer failures than intended.

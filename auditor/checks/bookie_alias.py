@@ -38,13 +38,13 @@ def bookie_alias(roster: Roster) -> Findings:
     """Ledgers name an id that is not registered, and another id is the same bookie.
 
     What it finds:
-        The severity is `note` if no entry depends on the unregistered id. Two ids count as one bookie for any
-        of these reasons (evidence `edges`):
+        Two ids that have one of these signs of one bookie (evidence `edges`). The severity is `note` if no
+        entry depends on the unregistered id. Signs:
         - One id is registered at the other's address.
         - One id is a host name, and the other is its IP address or another spelling.
         - The disks of a running bookie have the entries that a vanished id should have.
-        - Two of these hints apply: one id is a short name of the other, a cookie or VERSION has the other id,
-          both have the same directories.
+        - Two of these hints: one id is a short name of the other; a cookie or VERSION of one has the other
+          id; both have the same directories.
 
     Why it matters:
         Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case) but
@@ -77,7 +77,7 @@ def bookie_alias(roster: Roster) -> Findings:
 
     Limits:
         Two ids are not reported if they have only one hint, or if most of their ensembles contain both. An
-        unregistered id is not reported if the registered bookie has no entry of its ledgers. DNS is not
+        unregistered id is not reported if the registered bookie has no entry of that id's ledgers. DNS is not
         asked.
     """
     identity_by_bookie = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}

@@ -15,7 +15,7 @@ def bookie_down(roster: Roster) -> Findings:
     """A bookie that ledgers name has a cookie and is not registered.
 
     What it finds:
-        A registration that is not ephemeral does not count.
+        Bookies with a cookie and ledgers, but no ephemeral registration.
 
     Why it matters:
         The bookie's copies are unreachable until it returns or is decommissioned.

@@ -138,7 +138,7 @@ def other_entries_findings(tables: Tables, column: str, description_text: str) -
 
     Args:
         tables: the tables of the run.
-        column: the column of ``judged``.
+        column: the column of ``judged`` that lists the entries.
         description_text: the words after "entries of 5 ledgers" in the message.
     """
 
@@ -206,8 +206,8 @@ def closed_logs(tables: Tables) -> DataFrame:
 
     Returns:
         ``bytes`` is the size of the log, ``entries`` the bytes of entries, and ``remain`` the bytes that
-        collection keeps. ``keeps`` has the ledgers that keep the log, the largest first. ``unflushed`` is the
-        column of the table space.
+        garbage collection keeps. ``keeps`` has the ledgers that keep the log, the largest first.
+        ``unflushed`` is the column of the table space.
     """
     ledger_name = F.expr(LEDGER_NAME)
     has_ledger_id = F.col("ledger_id").isNotNull()

@@ -26,8 +26,8 @@ def bookie_unread(roster: Roster) -> Findings:
         Always unknown: nobody read the copies.
 
     What to do:
-        Pass every index directory of the bookie. Check the paths, the mounts, and the rights of the audit's
-        user. If executors do not share the disks, run `bkaudit collect` on the bookie.
+        Pass every index directory of the bookie. Check the paths, the mounts, and the rights of the user who
+        runs the audit. If executors do not share the disks, run `bkaudit collect` on the bookie.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.

@@ -1,7 +1,7 @@
-"""Definition of a check: one documented question about the tables or the roster.
+"""Definition of a check: one documented question about tables of ledgers or about the list of bookies.
 
-Spark's tables answer questions about ledgers. The roster, which has plain rows in the driver, answers
-questions about bookies. A Spark query would take longer than a look at every bookie of a cluster.
+Spark's tables answer questions about ledgers. The roster answers questions about bookies: it is the list of a
+cluster's bookies, as plain rows in the driver. Reading the whole list is faster than a Spark query.
 """
 
 import inspect
@@ -35,14 +35,14 @@ __all__ = [
 ]  # fmt: skip
 
 Way = Literal["records", "copies", "disks", "owners"]
-"""Method by which `auditor.findings.rules` decides whether a run looked at a `Basis`."""
+"""Name of the rule in `auditor.findings.rules` that decides whether a run read the data of a `Basis`."""
 
 
 class Basis(StrEnum):
     """Data that a run must read before the absence of a finding means that the fault is fixed.
 
-    A run that lacks the table ``table`` did not look at the basis. ``table`` is None if ``way`` alone decides
-    that. A check has the ``needs`` of its basis, unless the check declares other needs.
+    ``way`` decides whether a run read the data. If ``table`` is not None, a run without that table did not
+    read the data. A check has the ``needs`` of its basis, unless the check declares other needs.
     """
 
     METADATA = "metadata", "records"
@@ -88,8 +88,8 @@ FINDING_COLUMNS = {
 }
 
 
-URGENCIES_WITH_HOLDS = DATA_LOSS
-"""Urgencies that require a check to declare holds. A hold is an action that the check's findings forbid."""
+URGENCIES_THAT_FORBID_ACTIONS = DATA_LOSS
+"""Urgencies that require a check to declare holds. A hold forbids an action while the finding exists."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Check:
 
     Raises:
         TypeError: the manual page lacks a section or the risk of a command, or repeats a section. A setting
-            is unknown. A check with an urgency of `URGENCIES_WITH_HOLDS` has no hold.
+            is unknown. A check with an urgency of `URGENCIES_THAT_FORBID_ACTIONS` has no hold.
     """
 
     severity: Severity
@@ -132,7 +132,7 @@ class Check:
             manual.commands(self.sections["Commands"])
         except ValueError as error:
             raise TypeError(f"{self.id}: {error}") from error
-        if self.urgency in URGENCIES_WITH_HOLDS and not self.holds:
+        if self.urgency in URGENCIES_THAT_FORBID_ACTIONS and not self.holds:
             raise TypeError(f"{self.id}: its urgency is {self.urgency}, and it declares no hold")
         if unknown_settings := [name for name in self.settings if name not in constants()]:
             raise TypeError(f"{self.id} uses unknown settings: {', '.join(unknown_settings)}")

@@ -6,9 +6,10 @@
     stuck_hours = 48
 
 ``--checks`` replaces ``checks`` of the file, and ``--skip-checks`` replaces ``skip_checks``. A run that skips
-checks is incomplete, because it proves nothing about the faults that these checks find. The gate therefore
-refuses actions that the holds of a skipped check could forbid (`kinds_without_holds`). The gate treats a
-check with a less careful constant than the default like a skipped check.
+checks is incomplete, because it proves nothing about the faults that these checks find. The gate, which
+decides whether bkaudit shows a command that writes, therefore refuses actions that the holds of a skipped
+check could forbid (`kinds_without_holds`). It also refuses them if a constant of the check is less careful
+than its default.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def kinds_without_holds(ids: Collection[str]) -> dict[ActionKind, tuple[str, ...
     ids_by_kind: dict[ActionKind, tuple[str, ...]] = {}
     for check in ALL:
         if check.id in ids:
-            for action_kind in dict.fromkeys(kind for rule in check.holds for kind in rule.forbids):
+            for action_kind in dict.fromkeys(kind for hold_rule in check.holds for kind in hold_rule.forbids):
                 ids_by_kind[action_kind] = (*ids_by_kind.get(action_kind, ()), check.id)
     return ids_by_kind
 

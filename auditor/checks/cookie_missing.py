@@ -26,7 +26,7 @@ def cookie_missing(roster: Roster) -> Findings:
     """A bookie is registered, but the store has no cookie of it.
 
     What it finds:
-        A registration that is not ephemeral does not count.
+        Bookies with an ephemeral registration and no cookie.
 
     Why it matters:
         The bookie refuses its next start. Somebody may have decommissioned it while it ran.

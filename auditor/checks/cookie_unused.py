@@ -9,7 +9,7 @@ def cookie_unused(roster: Roster) -> Findings:
     """The store has a cookie of a bookie that is not registered and that no ledger names.
 
     What it finds:
-        A ledger names the bookies in its ensembles.
+        Cookies whose bookie is not registered and is in no ensemble.
 
     Why it matters:
         While the cookie exists, a bookie with this id cannot start on empty disks.

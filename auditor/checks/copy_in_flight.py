@@ -10,7 +10,7 @@ def copy_in_flight(tables: Tables) -> DataFrame:
     """A bookie holds entries of a marked or locked ledger, but no ensemble of the ledger names the bookie.
 
     What it finds:
-        Replication copies entries first and rewrites the ensemble afterwards.
+        Copies that replication probably makes now: it rewrites the ensemble after the copy.
 
     Why it matters:
         A copy that stays after the mark is gone only takes space.

@@ -30,8 +30,8 @@ def dirset_mismatch(roster: Roster) -> Findings:
     """The cookie of a bookie in the store has other directories than the cookies on its disks.
 
     What it finds:
-        The severity is `warning` if one of the two lists has all directories of the other
-        (allowStorageExpansion accepts that).
+        Lists of directories that differ. The severity is `warning` if one list has all directories of the
+        other (allowStorageExpansion accepts that).
 
     Why it matters:
         The bookie refuses to start until store and disks agree. Lists of journal directories must be exactly

@@ -34,8 +34,8 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
     """The VERSION files of one bookie name different directories.
 
     What it finds:
-        VERSION files do not count if their directory was given for another bookie than the one that they
-        name.
+        VERSION files with different lists of directories. A file does not count if its directory was given
+        for another bookie than the file names.
 
     Why it matters:
         One disk is an old copy, or missed a change of the configuration. The bookie refuses to start.

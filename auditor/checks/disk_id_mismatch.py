@@ -30,8 +30,8 @@ def disk_id_mismatch(roster: Roster) -> Findings:
     """A directory that was given for one bookie carries the cookie of another bookie.
 
     What it finds:
-        The audit takes the data for that of the bookie in VERSION, if the cluster knows this bookie. Not
-        reported if `bookie-alias` finds that both ids are one bookie.
+        Directories whose VERSION names another bookie. If the cluster knows that bookie, the audit assigns
+        the data to it. Not reported if `bookie-alias` finds that both ids are one bookie.
 
     Why it matters:
         Somebody swapped, cloned or misplaced disks, or changed the bookie's id. The bookie refuses to

@@ -37,8 +37,9 @@ def disk_version_missing(roster: Roster) -> Findings:
     """A directory in a bookie's cookies has no VERSION file.
 
     What it finds:
-        The severity is `warning` if nobody can need data on the disk, because all of these hold:
-        - No ledger or mark has the bookie's id.
+        Listed directories without VERSION. The severity is `warning` if nobody can need data on the disk,
+        because all of these conditions hold:
+        - No ledger or under-replication mark has the bookie's id.
         - Every entry has all copies on other bookies.
         - No bookie holds orphans.
 
@@ -89,7 +90,10 @@ def disk_version_missing(roster: Roster) -> Findings:
 
 
 def _is_unused_bookie(bookie: Row | None) -> bool:
-    """Return whether no ensemble and no mark names a bookie. False if the data may not be its own."""
+    """Return whether no ensemble and no under-replication mark names the bookie.
+
+    Return False if data on the bookie's disks may belong to another bookie or cluster.
+    """
     if bookie is None or bookie["suspect"] or bookie["foreign_instance"]:
         return False
     return not (bookie["named"] or bookie["marked"])

@@ -12,7 +12,7 @@ _ADDRESS_PATTERN = re.compile(r"[^:]+:[0-9]{1,5}")
 
 @roster_check(Severity.NOTE, rests_on=Basis.METADATA)
 def endpoint_drift(roster: Roster) -> Findings:
-    """The id of a bookie looks like an address, but the bookie is at another one.
+    """The id of a bookie looks like an address, but the bookie is at another address.
 
     What it finds:
         Ids of the form host:port whose bookie-rpc endpoint is another address. The severity is `warning` if

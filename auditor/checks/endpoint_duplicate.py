@@ -9,7 +9,8 @@ def endpoint_duplicate(roster: Roster) -> Findings:
     """Two registered bookies have one address.
 
     What it finds:
-        The address is the endpoint, or the id if `--bookie-conf` has bookieAddressResolverEnabled=false.
+        Bookies with equal addresses. An address is the bookie's endpoint, or its id if `--bookie-conf` has
+        bookieAddressResolverEnabled=false.
 
     Why it matters:
         One process gets the entries of both bookies. Somebody copied a configuration, or the bookie has a

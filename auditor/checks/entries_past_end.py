@@ -54,7 +54,7 @@ def entries_past_end(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Entries behind a missing entry count as `surplus-entries`. A takeover that lost entries by bookkeeper
+        Entries after a missing entry count as `surplus-entries`. A takeover that lost entries by bookkeeper
         #2908 is only a `note` as well.
     """
     rows = filter_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)

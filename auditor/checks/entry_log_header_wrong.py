@@ -36,7 +36,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         Needs `--entry-logs`: the audit then compares every ledgers map with its log's length. It reads one
         log in 64 (`--deep`: every log), and each log that the next garbage collection deletes, entry by
         entry. Faults:
-        - The map lacks a ledger, has one too many, or has a wrong number of its bytes.
+        - The map lacks a ledger, has a ledger too many, or has a wrong number of bytes for a ledger.
         - The offset of the map hides ledgers: it is a little below 0 (`header-astray`), or past the end of a
           log of DirectEntryLogger.
         - The garbage collector's `metadata-cache` differs from the log, or lacks a needed ledger.

@@ -1,4 +1,4 @@
-"""Entries that are missing at the place that an index gives for them."""
+"""Entries that are not at the place in an entry log that an index gives for them."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
@@ -28,8 +28,8 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
     What it finds:
         Needs `--entry-logs`: the audit then checks for every ledger that the logs exist and are long enough.
-        In each batch of 65,536 index entries it looks up one entry of up to 256 ledgers (`--deep`: every
-        sampled entry).
+        In each batch of 65,536 index entries it looks up one entry of each of up to 256 ledgers (`--deep`:
+        every sampled entry).
 
     Why it matters:
         The bookie claims these entries and cannot read them. The audit counts them as missing.
@@ -91,15 +91,16 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
 
 def _faults_per_bookie(tables: Tables) -> DataFrame:
-    """Return one row per bookie: the numbers of ledgers by fault, and whether the bookie ``runs``.
+    """Return one row per bookie, with the number of ledgers that have each fault.
 
-    ``point`` is an example of a location at which the entry log has another entry.
+    ``runs`` tells whether the bookie runs. ``point`` is an example of an offset at which the entry log has
+    another entry.
     """
     count_by_fault = {
         fault_kind: F.count_if(F.col("probe") == fault_kind)
         for fault_kind in ("missing", "misnamed", "past-end", "other")
     }
-    count_names = {fault_kind: fault_kind.replace("-", "_") for fault_kind in count_by_fault}
+    column_by_fault = {fault_kind: fault_kind.replace("-", "_") for fault_kind in count_by_fault}
     wrong_location = F.struct(
         F.expr(LEDGER_NAME).alias("ledger"),
         F.col("probe_entry").alias("entry"),
@@ -108,15 +109,18 @@ def _faults_per_bookie(tables: Tables) -> DataFrame:
         F.col("there_ledger_id").cast("string").alias("there_ledger"),
         F.col("there_entry_id").alias("there_entry"),
     )
-    agreed_replicas = tables.gone_entries.where(F.col("state") == GoneState.AGREED.value)
-    confirmed_replicas = agreed_replicas.select(*REPLICA, F.lit(True).alias("twice"))
+    twice_read_replicas = tables.gone_entries.where(F.col("state") == GoneState.AGREED.value)
+    confirmed_replicas = twice_read_replicas.select(*REPLICA, F.lit(True).alias("twice"))
     # A location with another entry was read once only, so no second reading agrees.
-    is_agreed = F.coalesce("twice", F.lit(False)) & (F.col("probe") != Probe.OTHER.value)
+    is_confirmed_twice = F.coalesce("twice", F.lit(False)) & (F.col("probe") != Probe.OTHER.value)
     rows = with_ledgers(
         tables.misplaced.join(confirmed_replicas, [*REPLICA], "left"),
         "bookie_id",
-        F.min(is_agreed).alias("agreed"),
-        *(fault_count.alias(count_names[fault_kind]) for fault_kind, fault_count in count_by_fault.items()),
+        F.min(is_confirmed_twice).alias("agreed"),
+        *(
+            fault_count.alias(column_by_fault[fault_kind])
+            for fault_kind, fault_count in count_by_fault.items()
+        ),
         F.sum("entries").alias("entries"),
         F.min(F.when(F.col("probe") == Probe.MISNAMED.value, F.col("log_id"))).alias("misnamed_log"),
         F.slice(F.array_sort(F.collect_set("log_id")), 1, 10).alias("log_ids"),

@@ -144,7 +144,10 @@ def utc_text(time_ms: Column) -> Column:
 
 
 def group_list(groups: Column, max_groups: int | None = MAX_SHOWN_GROUPS) -> Column:
-    """Return the first ``max_groups`` packed groups as arrays [first_start, last_start, size, period]."""
+    """Return the first ``max_groups`` packed groups of entries as arrays.
+
+    An array has the first start, the last start, the size and the period of a group.
+    """
 
     def read_number(offset: Column, first_byte: int, byte_count: int) -> Column:
         # conv() reads an unsigned number; no value here is negative.
@@ -170,7 +173,7 @@ def group_list(groups: Column, max_groups: int | None = MAX_SHOWN_GROUPS) -> Col
 
 
 def _cast(value: Column | str, name: str, sql_type: str) -> Column:
-    """Return a value as a column of a SQL type. SQL needs one call to Java, a composed column thousands."""
+    """Return a value as a column of a SQL type. A SQL text needs one call to Java, a column thousands."""
     if isinstance(value, str):
         return F.expr(f"cast({value} AS {sql_type}) AS {name}")
     return value.cast(sql_type).alias(name)

@@ -16,21 +16,21 @@ from auditor.tables import Tables, cached_query
 
 @cached_query
 def distrusted_bookies(tables: Tables) -> DataFrame:
-    """Return the bookies whose data suggests that the metadata is wrong, with the rules that are true.
+    """Return the bookies whose data suggests that the metadata is wrong, with the rules that apply.
 
     Returns:
-        One row per bookie. ``rules`` has the names of the rules that are true. ``sure`` is true if a rule is
-        true even without the orphans ``in_doubt``, whose metadata the scan of the store may have missed.
-        These columns count orphans or ranges:
+        One row per bookie. ``rules`` has the names of the rules of `metadata-suspect` that apply to the
+        bookie. ``in_doubt`` counts orphans whose metadata the scan of the store may have missed. ``sure`` is
+        true if a rule applies even without these. Other columns count orphans or ranges:
 
         - ``recent``: orphans that were in the metadata within the collectors' last interval. They do not
           count for the rules `orphan-share` and `vanished-ranges`.
         - ``lasting``: orphans that an earlier run had already. On a live store, `orphan-share` and
           `vanished-ranges` are sure only with enough lasting orphans.
-        - ``unexplained``: the only orphans that count for `large-orphan-share` and `store-empty`. These two
-          rules are never sure.
-        - ``vanished``: ranges of ids in which no ledger is left. ``low`` and ``high`` are the lowest and the
-          highest id of such ranges in ``vanished_scope``, the scope with most ranges.
+        - ``unexplained``: orphans that are neither recent, nor newer than the scan, nor dropped by their
+          owner. Only they count for `large-orphan-share` and `store-empty`, two rules that are never sure.
+        - ``vanished``: ranges of ids in which no ledger is left. ``vanished_scope`` is the ledger id scope
+          with most of these ranges. ``low`` and ``high`` are the lowest and the highest id of its ranges.
         - ``undrawn``: orphans with ids that the store's id generator has not given out. ``lowest`` and
           ``highest`` are the limits of these ids.
     """
@@ -91,7 +91,7 @@ def _rule_names(
     is_bare: bool,
     has_no_ledger: bool | None = None,
 ) -> str:
-    """Return SQL for the names of the rules that are true of a bookie.
+    """Return SQL for the names of the rules that apply to a bookie.
 
     Args:
         settings: the constants of the checks.

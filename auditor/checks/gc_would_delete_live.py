@@ -122,7 +122,7 @@ _CAUSE_TEXTS = {
     GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",
     GcCause.OVERFLOWS: "the server's listing of ledger ids overflows",
     GcCause.IN_NO_ENSEMBLE: "no ensemble contains the bookie, which has the last copy",
-    "log-delete": "an entry log is deleted that has entries which the bookie's index lacks",
+    "log-delete": "garbage collection deletes an entry log with entries that the bookie's index lacks",
     "log-minor": "minor compaction rewrites their entry log, and drops entries that the bookie's index lacks",
     "log-major": "major compaction rewrites their entry log, and drops entries that the bookie's index lacks",
     "unseen-delete": "a damaged record hides their entries, so their entry log is deleted",

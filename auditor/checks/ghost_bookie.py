@@ -14,7 +14,7 @@ def ghost_bookie(roster: Roster) -> Findings:
     """Ledgers name a bookie that has no cookie and is not registered.
 
     What it finds:
-        The severity is `note` if the bookie should have no entry of these ledgers.
+        Bookie ids that occur only in ensembles. The severity is `note` if the bookie should have no entry.
 
     Why it matters:
         The bookie was removed before its ledgers were copied, or has another id now.

@@ -49,14 +49,14 @@ def id_generator_behind(tables: Tables) -> DataFrame:
 
     Limits:
         Not compared: ledgers in the flat layout, a dump without cversion, a store with unreadable znodes of
-        its own. Nothing is reported if an application surely chooses ids itself. It does if some ids exceed
-        the generator's range. It also does if fewer than 1 in 1,000 of the ids between the generator's next
-        id and the highest id are listed.
+        its own. Nothing is reported if an application surely chooses ids itself. Signs of that: some ids
+        exceed the generator's range, or fewer than 1 in 1,000 ids between its next id and the highest id are
+        listed.
     """
-    may_be_drawn = (F.col("chosen") == 0) & (
+    may_be_generated = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1
     )
-    highest_listed = (F.col("drawn") > 0) | ((F.col("listed") > 0) & may_be_drawn)
+    highest_listed = (F.col("drawn") > 0) | ((F.col("listed") > 0) & may_be_generated)
     rows = tables.id_generators.where(highest_listed | (F.col("held") > 0))
     is_in_use = F.array_compact(
         F.array(

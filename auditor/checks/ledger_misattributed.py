@@ -15,7 +15,7 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
     """A ledger was made for one owner, and the record of another owner names it.
 
     What it finds:
-        The ledger's custom metadata names another owner. Shadow topics do not count.
+        Ledgers whose custom metadata names another owner than the record does. Shadow topics do not count.
 
     Why it matters:
         When one of the two owners is deleted, its application deletes the ledger too.

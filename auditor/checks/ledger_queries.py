@@ -139,7 +139,10 @@ def marks_of_deleted_ledgers(tables: Tables) -> DataFrame:
 
 
 def judged_with_class(tables: Tables) -> DataFrame:
-    """Return the rows of the table judged with the ledger's ``class`` and ``potential_class``."""
+    """Return the rows of the table judged with two more columns of their ledger.
+
+    ``class`` is the ledger's class. ``potential_class`` is its class if all unknown copies are missing.
+    """
     verdicts = tables.verdicts.select(*LEDGER, "class", "potential_class")
     return tables.judged.join(verdicts, [*LEDGER])
 
@@ -198,8 +201,8 @@ def _copies_left_count() -> Column:
 def _entries_of_class(ledger_class: str) -> Column:
     """Return a text such as "2 of 10 entries have no copy left (write quorum 3)".
 
-    A ledger that is not closed has no "of 10". If an entry log still has lost entries, the text is "no index
-    has 2 of 10 entries (write quorum 3)".
+    The text about a ledger that is not closed leaves out "of 10". If an entry log still has lost entries, the
+    text is "no index has 2 of 10 entries (write quorum 3)".
     """
     count_of_all_text = words("{class_entries.count} of {last_entry_id + 1} entries")
     entry_count_text = F.when(F.col("state") == LedgerState.CLOSED, count_of_all_text).otherwise(

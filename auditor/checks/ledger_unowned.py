@@ -21,8 +21,8 @@ def ledger_unowned(tables: Tables) -> DataFrame:
 
     How sure:
         Suspect in the first run, and if `owners-suspect` is found. Confirmed if all of these hold:
-        - An earlier run, older by `--owner-grace` and 4 hours (a ledger rollover), found the ledger too.
-        - `--owner-grace` is at least 4 hours.
+        - A run at least `--owner-grace` earlier found the ledger too.
+        - `--owner-grace` is at least 4 hours (a ledger rollover).
         - Owners and ledgers come from one store, or were read in an order that proves absence.
 
     What to do:

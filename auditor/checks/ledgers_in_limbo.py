@@ -29,8 +29,8 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
     """A bookie has ledgers in limbo, and refuses to read them.
 
     What it finds:
-        After the loss of a disk, a bookie with dataIntegrityChecking sets its open ledgers to the
-        state limbo. These copies count as unknown.
+        Ledgers in the state limbo, into which a bookie with dataIntegrityChecking puts its open ledgers after
+        the loss of a disk. These copies count as unknown.
 
     Why it matters:
         Replication cannot use these copies ("unknown ledger state").

@@ -36,8 +36,8 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
     """A bookie has ledgers in one of its directories, but looks for them in another.
 
     What it finds:
-        DbLedgerStorage looks for ledger ID only in directory number ID modulo the number of directories.
-        Copies in another directory count as unknown.
+        Ledgers in a wrong directory: DbLedgerStorage looks for ledger ID only in directory number ID modulo
+        the number of directories. These copies count as unknown.
 
     Why it matters:
         The bookie answers that it does not have the ledger, and a recovery may cut off the ledger's end.

@@ -53,8 +53,8 @@ def location_depths_mixed(roster: Roster) -> Findings:
     ]
     yield bookie_finding(
         None,
-        f"locations have {len(bookies_by_depth)} depths, and a server leaves out bookies of other depths "
-        "than the first: "
+        f"locations have {len(bookies_by_depth)} different depths: a server takes "
+        "the depth of the first bookie that it adds, and leaves out bookies of other depths: "
         f"{'; or '.join(group_texts)}",
         {
             "depths": [

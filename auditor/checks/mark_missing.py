@@ -17,7 +17,7 @@ def mark_missing(tables: Tables) -> DataFrame:
     """Ledgers depend on an unregistered bookie and are not marked for replication.
 
     What it finds:
-        A segment without entries does not count. Etcd has no marks, so nothing is reported there.
+        Unmarked ledgers with entries on the bookie. Etcd has no marks, so nothing is reported there.
 
     Why it matters:
         Replication copies only marked ledgers.

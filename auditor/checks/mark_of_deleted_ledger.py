@@ -11,7 +11,8 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have no metadata.
 
     What it finds:
-        Not reported if a damaged or unread part of the ledger tree could hold their metadata.
+        Marks of ledgers that the ledger tree lacks. Not reported if a damaged or unread part of the tree
+        could hold their metadata.
 
     Why it matters:
         These ledgers count as under-replicated until a worker removes the marks.

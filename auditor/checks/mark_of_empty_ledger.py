@@ -17,7 +17,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     """Closed ledgers without entries have been marked as under-replicated for a day.
 
     What it finds:
-        Only marks without a worker's lock count.
+        Old marks of closed, empty ledgers that no worker has locked.
 
     Why it matters:
         Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble, so

@@ -11,7 +11,7 @@ def mark_stale(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have all their copies.
 
     What it finds:
-        The bookies in the marks came back or left the ensembles (table `stale_marks`).
+        Marks whose bookies came back or left the ensembles (table `stale_marks`).
 
     Why it matters:
         The number of marks no longer says how many ledgers need replication.

@@ -19,7 +19,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
     """A ledger has been marked as under-replicated for a day, and nobody works on it.
 
     What it finds:
-        Only marks without a worker's lock count. The severity is `error` if the ledger's only bookie is not
+        Marks that no worker has locked. The severity is `error` if the ledger's only bookie is not
         registered, because no worker can copy the ledger.
 
     Why it matters:

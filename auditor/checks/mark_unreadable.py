@@ -13,7 +13,7 @@ from auditor.model.columns import LEDGER
     do_now="inspect the marks that cannot be read",
 )
 def mark_unreadable(tables: Tables) -> DataFrame:
-    """A mark or lock cannot be read, or is at a path where no worker looks.
+    """An under-replication mark or lock cannot be read, or is at a path where no worker looks.
 
     What it finds:
         Znodes below underreplication that do not parse, and marks whose path is not that of their ledger id.

@@ -70,8 +70,8 @@ class AvailableInputs:
     A field is None if a run of an earlier version does not record it.
 
     Attributes:
-        hidden_place: Reason why a place with cookies or registrations could not be read. None if all were
-            read (`auditor.model.report.BookiesListed`).
+        hidden_place: Reason why a part of the store with cookies or registrations was not read. None if all
+            were read (`auditor.model.report.BookiesListed`).
         unclear_bookies: Bookies with a cookie or registration that could not be read.
         has_bookie_sources: Whether ``--bookies`` named a source.
         directory_count: Number of bookie directories found.
@@ -257,7 +257,7 @@ def _unmet_option_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, Missing
 
 
 def _unmet_partial_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingInput]]:
-    """Yield needs that are not met for some bookies, some ids or some places of the metadata."""
+    """Yield needs that are not met for some bookies, some ledger ids or some parts of the metadata."""
     if inputs.unread_bookies and (inputs.read_bookie_count or inputs.directory_count):
         unread_count = len(inputs.unread_bookies)
         affected_part = (

@@ -15,7 +15,7 @@ def no_auditor(roster: Roster) -> Findings:
     """No auditor is elected, or the elected auditor is on a bookie that is down.
 
     What it finds:
-        Only clusters with several bookies and with ledgers are checked.
+        Clusters with several bookies and with ledgers, but without a live auditor.
 
     Why it matters:
         Without an auditor nobody marks the ledgers of a lost bookie, and no worker runs.

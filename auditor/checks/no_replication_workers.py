@@ -18,8 +18,8 @@ def no_replication_workers(tables: Tables) -> DataFrame:
     """Marked ledgers wait for a day or more, and no worker works on any ledger.
 
     What it finds:
-        No ledger is locked, while replication is switched on. Stale marks and marks of deleted or empty
-        ledgers do not count.
+        Clusters in which replication is switched on, but no ledger is locked. Stale marks and marks of
+        deleted or empty ledgers do not count.
 
     Why it matters:
         Probably nothing is copied.

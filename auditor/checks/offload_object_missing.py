@@ -26,7 +26,8 @@ def offload_object_missing(tables: Tables) -> DataFrame:
     """A topic's ledger list says that a ledger is offloaded, but the bucket lacks its data or its index.
 
     What it finds:
-        The severity is `critical` if Pulsar has deleted BookKeeper's copy, so nobody has the entries.
+        Missing objects with data or an index. The severity is `critical` if Pulsar has deleted BookKeeper's
+        copy, so nobody has the entries.
 
     Why it matters:
         Readers of the bucket's copy fail.

@@ -17,7 +17,7 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
     """Ledgers depend on a bookie that is not registered.
 
     What it finds:
-        A ledger counts only if the bookie should have an entry of it.
+        Ledgers of which the bookie should have an entry.
 
     Why it matters:
         Readers cannot reach these copies. If the bookie's disks were not read, the copies are unknown.

@@ -24,9 +24,9 @@ def orphan_stuck(tables: Tables) -> DataFrame:
     """A running bookie keeps ledgers that it should have deleted: its garbage collection has stopped.
 
     What it finds:
-        Registered bookies with ledgers that were garbage in an earlier run too, more than two gcWaitTime of
-        `--bookie-conf` ago (without that file, an hour ago). The evidence `causes` has the server's reasons
-        to delete or keep these ledgers (table gc_foresight).
+        Registered bookies with ledgers that were garbage in an earlier run too, more than twice the
+        gcWaitTime of `--bookie-conf` ago (without that file, an hour ago). The evidence `causes` has the
+        server's reasons to delete or keep these ledgers (table gc_foresight).
 
     Why it matters:
         The disks fill up. The garbage collector's thread died, cannot list the metadata, or waits for a
@@ -78,7 +78,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         confidence=suspect_if(~is_certain | F.col("attribution_suspect")),
         message=words(
             "{bookie_id} still has {total:ledger|ledgers} that its collector should have deleted: the"
-            " first is known since {since}, and {passes} passes take {time}",
+            " first has been known since {since}, and {passes} passes of the collector take {time}",
             since=utc_text(F.col("since")),
             passes=stuck_passes,
             time=duration(wait_ms / 1000),

@@ -67,7 +67,7 @@ def owner_dangling(tables: Tables) -> DataFrame:
         ledger, its absence is noticed only with saved metadata and the bookies' directories.
     """
     is_offloaded = F.col("offload") == "complete"
-    place_text = words(" (place {place + 1} of {list_size} in its list)")
+    list_position_text = words(" (place {place + 1} of {list_size} in its list)")
     copy_text = F.when(is_offloaded, "; its copy in the object store is complete")
     return finding_rows(
         ownership_with_fault(tables, "owner-dangling"),
@@ -77,7 +77,7 @@ def owner_dangling(tables: Tables) -> DataFrame:
         message=words(
             "ledger {ledger} is not in the store, but {owner_name} names it{place}{copy}{doubt}",
             owner_name=owner_name(),
-            place=if_known(place_text),
+            place=if_known(list_position_text),
             copy=if_known(copy_text),
             doubt=if_known(words("; not sure: {why}")),
         ),

@@ -29,14 +29,14 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
     """A topic's ledger list has another number of entries or bytes than the closed ledger.
 
     What it finds:
-        The last entry or the length differs.
+        Ledgers whose last entry or length differs in the list.
 
     Why it matters:
         If the topic's list has too many entries, readers fail past the ledger's end. If it has too few,
         readers miss the rest.
 
     How sure:
-        Confirmed: both are written once, when the ledger is closed.
+        Confirmed: both records are written once, when the ledger is closed.
 
     What to do:
         First stop garbage collection on all bookies with entries of the ledger. Find out whether the topic's

@@ -24,8 +24,8 @@ def owners_suspect(roster: Roster) -> Findings:
     """It is not proved that every store of owners was read.
 
     What it finds:
-        The severity is `warning` if there are `ledger-unowned` findings. Every store counts as read only if
-        all of these hold:
+        Audits that may have missed a store. The severity is `warning` if there are `ledger-unowned` findings.
+        Every store counts as read only if all of these conditions hold:
         - `--owners-complete` has exactly the stores that were read, and no store under two names.
         - At least 99 % of the claims in custom metadata are in namespaces that a store has.
         - Of the ledgers that had an owner in an earlier run and still exist, at most 1 % lost this owner.

@@ -23,9 +23,9 @@ def placement_at_risk(tables: Tables) -> DataFrame:
     """One rack, zone or region has all copies of an entry, and the server's placement class accepts it.
 
     What it finds:
-        A write quorum of two or more bookies is in one rack, zone or region. The server accepts this in three
-        cases: for regions, if a vanished bookie counts as a zone of its own, and if the policy requires only
-        1 rack. With reppRegionsToWrite, an ack quorum in fewer regions than reppMinimumRegionsForDurability
+        A write quorum of two or more bookies is in one rack, zone or region. The server accepts this (1) for
+        regions, (2) if a vanished bookie counts as a zone of its own, and (3) if the policy requires only 1
+        rack. With reppRegionsToWrite, an ack quorum in fewer regions than reppMinimumRegionsForDurability
         counts too.
 
     Why it matters:

@@ -54,12 +54,12 @@ def placement_violated(tables: Tables) -> DataFrame:
     settings = tables.cluster.placement
     if settings is None:
         return finding_rows(tables.bookies.limit(0), message="no policy is known", evidence="bookie_id")
-    shape_findings = _shape_findings(tables, settings)
+    ensemble_shape_findings = _ensemble_shape_findings(tables, settings)
     if "placement" not in tables.frames:
-        return shape_findings
+        return ensemble_shape_findings
     placement_findings = _placement_findings(tables, rule_sentence(settings))
     return (
-        placement_findings.unionByName(shape_findings)
+        placement_findings.unionByName(ensemble_shape_findings)
         if settings.policy is Policy.ZONE
         else placement_findings
     )
@@ -86,7 +86,7 @@ def _placement_findings(tables: Tables, policy_text: str) -> DataFrame:
     )
 
 
-def _shape_findings(tables: Tables, settings: PlacementSettings) -> DataFrame:
+def _ensemble_shape_findings(tables: Tables, settings: PlacementSettings) -> DataFrame:
     """Return at most one finding, for all ensemble sizes and quorums that the zone policy refuses.
 
     `auditor.model.adherence.refuses_shape` has the rule.
@@ -95,30 +95,30 @@ def _shape_findings(tables: Tables, settings: PlacementSettings) -> DataFrame:
     # Other policies refuse no shape.
     is_zone_policy_sql = "true" if settings.policy is Policy.ZONE else "false"
     refusal_sql = f"ensemble_size % write_quorum != 0 OR write_quorum <= {settings.min_zones}"
-    shape_counts = (
+    ensemble_shape_counts = (
         tables.ledgers.where(is_zone_policy_sql)
         .where("ledger_id IS NOT NULL AND NOT undecidable AND write_quorum > 0")
         .where(refusal_sql)
         .groupBy("ensemble_size", "write_quorum")
         .agg(F.count("*").alias("ledgers"))
     )
-    shape_totals = shape_counts.agg(
+    ensemble_shape_totals = ensemble_shape_counts.agg(
         F.expr("array_sort(collect_list(struct(ensemble_size, write_quorum, ledgers)))").alias("shapes"),
         F.sum("ledgers").alias("ledgers"),
     )
-    shape_texts = F.expr(
+    ensemble_shape_texts = F.expr(
         "transform(shapes, each -> concat('E', each.ensemble_size, ' Qw', each.write_quorum, ' (', "
         "each.ledgers, ')'))"
     )
     return finding_rows(
-        shape_totals.where("ledgers > 0"),
+        ensemble_shape_totals.where("ledgers > 0"),
         message=words(
             "the placement policy ({rule}) accepts no ensemble of {ledgers:ledger|ledgers}, wherever bookies "
             "are: it requires a write quorum larger than {least} that divides the ensemble size; these have "
             "{named:,}",
             rule=policy_text,
             least=settings.min_zones,
-            named=shape_texts,
+            named=ensemble_shape_texts,
         ),
         evidence=f"ledgers, shapes, '{policy_text}' AS rule",
     )

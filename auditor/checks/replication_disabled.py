@@ -17,8 +17,8 @@ def replication_disabled(roster: Roster) -> Findings:
     """Replication is switched off for the whole cluster.
 
     What it finds:
-        The znode `underreplication/disable` exists, which `autorecovery -d` makes. The severity is `error` if
-        ledgers wait for replication and the znode is more than a day old, or of unknown age.
+        Clusters with the znode `underreplication/disable`, which `autorecovery -d` makes. The severity is
+        `error` if ledgers wait for replication and the znode is more than a day old, or of unknown age.
 
     Why it matters:
         Nothing is marked or copied, even if a bookie is lost.

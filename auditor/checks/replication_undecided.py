@@ -59,8 +59,8 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
 def _unread_journal_reasons(tables: Tables) -> DataFrame:
     """Return one row with a map from bookies to reasons why their journals do not complete their indexes."""
-    unread_tails = tables.bookies.where("tail = 'unread'").select("bookie_id", "tail_reason")
-    return unread_tails.agg(F.map_from_entries(F.collect_list(F.struct("*"))).alias("tails"))
+    unread_journal_tails = tables.bookies.where("tail = 'unread'").select("bookie_id", "tail_reason")
+    return unread_journal_tails.agg(F.map_from_entries(F.collect_list(F.struct("*"))).alias("tails"))
 
 
 def _depends_on_journal(copy: Column) -> Column:

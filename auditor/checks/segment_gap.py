@@ -16,7 +16,7 @@ def segment_gap(tables: Tables) -> DataFrame:
     """The first segment of a ledger does not start at entry 0.
 
     What it finds:
-        No ensemble is known for the first entries.
+        Ledgers whose metadata names no ensemble for the first entries.
 
     Why it matters:
         Readers cannot find these entries. The metadata was edited or cut.

@@ -14,12 +14,12 @@ from auditor.model.repair import waiting_text
     settings=("check_overdue_days",),
 )
 def server_check_overdue(roster: Roster) -> Findings:
-    """No check of the servers themselves has ended for a month.
+    """BookKeeper's auditor has completed none of its own periodic checks for a month.
 
     What it finds:
-        Clusters whose auditor last ended a check (of ledgers, placement or replicas) more than 30 days before
-        the metadata scan. The severity is `note` if no check ever ended, as some operators switch the checks
-        off.
+        Clusters whose auditor last completed a check (of ledgers, placement or replicas) more than 30 days
+        before the metadata scan. The severity is `note` if no check ever ended, as some operators switch the
+        checks off.
 
     Why it matters:
         The weekly check of all ledgers finds unreadable copies. A check that hangs silently stops all
@@ -45,8 +45,8 @@ def server_check_overdue(roster: Roster) -> Findings:
     if repair_state.last_check is not None:
         if cluster.scan_time - repair_state.last_check > overdue_ms:
             age_text = age(repair_state.last_check, cluster.scan_time)
-            message = f"the last server-side check ended {age_text}; {waiting_text(repair_state)}"
+            message = f"BookKeeper's auditor last completed a check {age_text}; {waiting_text(repair_state)}"
             yield bookie_finding(None, message, evidence)
     elif repair_state.votes and repair_state.age_ms is not None and repair_state.age_ms > overdue_ms:
-        message = f"no server-side check has ever ended; {waiting_text(repair_state)}"
+        message = f"BookKeeper's auditor has never completed a check; {waiting_text(repair_state)}"
         yield bookie_finding(None, message, evidence, severity=Severity.NOTE)

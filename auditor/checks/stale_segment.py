@@ -9,7 +9,7 @@ def stale_segment(tables: Tables) -> DataFrame:
     """A bookie of one ensemble of a ledger holds entries of a segment with another ensemble.
 
     What it finds:
-        Column `stale` of the table `judged` has the entries.
+        Entries in column `stale` of the table `judged`.
 
     Why it matters:
         BookKeeper frees the entries' space only when the ledger is deleted.

@@ -29,8 +29,8 @@ def start_refused(roster: Roster) -> Findings:
     """A bookie would refuse its next start because of its cookies or its journal.
 
     What it finds:
-        The severity is `note` if the cluster does not know the bookie. Not reported if `cookie-missing` or
-        `instance-id-missing` reports the same cause. Causes:
+        Bookies with a cause below. The severity is `note` if the cluster does not know the bookie. Not
+        reported if `cookie-missing` or `instance-id-missing` reports the same cause. Causes:
         - Cookies that LegacyCookieValidation rejects, or data without any cookie.
         - `journal-gone`: the file that lastMark points at is missing.
         - `journal-invalid-record`, `journal-unreadable`: a damaged record or file follows lastMark.
@@ -98,18 +98,20 @@ def start_refused(roster: Roster) -> Findings:
         )
 
 
-def _way_out_text(start: Row) -> str:
-    return "" if start["way_out"] is None else f"; {start['way_out']}"
+def _way_out_text(start_forecast: Row) -> str:
+    return "" if start_forecast["way_out"] is None else f"; {start_forecast['way_out']}"
 
 
-def _configuration_text(start: Row) -> str:
+def _configuration_text(start_forecast: Row) -> str:
     """Return the source of the bookie's configuration. Empty if it was read from the cookies."""
-    return " (directories and id of --bookie-conf)" if start["source"] == Source.CONFIGURATION else ""
+    return (
+        " (directories and id of --bookie-conf)" if start_forecast["source"] == Source.CONFIGURATION else ""
+    )
 
 
-def _is_upgrade(start: Row, bookie: Row) -> bool:
+def _is_upgrade(start_forecast: Row, bookie: Row) -> bool:
     """Return whether the bookie runs, and only a later server release would refuse to start."""
-    return start["fault"] == Fault.INDEX_NOT_IN_COOKIE and bookie["registered"] is not None
+    return start_forecast["fault"] == Fault.INDEX_NOT_IN_COOKIE and bookie["registered"] is not None
 
 
 def _is_known(bookie: Row) -> bool:
@@ -117,8 +119,11 @@ def _is_known(bookie: Row) -> bool:
     return bookie["named"] or bookie["has_cookie"] or bookie["registered"] is not None
 
 
-def _is_reported_elsewhere(start: Row, bookie: Row, roster: Roster) -> bool:
+def _is_reported_elsewhere(start_forecast: Row, bookie: Row, roster: Roster) -> bool:
     """Return whether `cookie-missing` or `instance-id-missing` already reports the cause."""
-    if start["fault"] == "not-in-store":
+    if start_forecast["fault"] == "not-in-store":
         return bookie["registered"] is not None and not bookie["has_cookie"]
-    return roster.cluster.instance_id_missing and start["fault"] in ("store-instance", "version-instance")
+    return roster.cluster.instance_id_missing and start_forecast["fault"] in (
+        "store-instance",
+        "version-instance",
+    )

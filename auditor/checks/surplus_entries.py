@@ -9,7 +9,7 @@ def surplus_entries(tables: Tables) -> DataFrame:
     """A bookie holds entries that are past the end of the ledger or are striped to other bookies.
 
     What it finds:
-        Column `surplus` of the table `judged` has the entries, except those of `entries-past-end`.
+        Entries in column `surplus` of the table `judged`, except those of `entries-past-end`.
 
     Why it matters:
         Mostly harmless: recovery cut off unacknowledged writes, or replication copied whole ranges.

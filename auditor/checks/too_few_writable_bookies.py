@@ -15,9 +15,9 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
     """Fewer bookies are writable than an ensemble needs.
 
     What it finds:
-        The severity is `warning` if enough bookies are writable for the smallest ensemble size in use. The
-        check takes ensemble sizes from ledgers that are open or less than a week old. If there are none, it
-        takes them from all ledgers.
+        Clusters with fewer writable bookies than the largest ensemble size in use. The severity is `warning`
+        if enough are writable for the smallest size. Sizes in use are those of ledgers that are open or less
+        than a week old, else of all ledgers.
 
     Why it matters:
         Applications cannot create ledgers with such an ensemble, and their writers stop at the next

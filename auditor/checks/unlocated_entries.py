@@ -22,10 +22,10 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
     """Add ``in_entry_logs`` and ``entry_logs_total`` to rows about a ledger.
 
     Returns:
-        ``in_entry_logs`` is an array with one struct for each entry log with needed entries that the index
-        of its bookie lacks. Logs with the most lost entries come first. The column is null if the run
-        read no such log, for example without ``--entry-logs``. Logs whose entries were not read, such as
-        those of a collection by ``bkaudit collect``, are only in the table log_entries.
+        ``in_entry_logs`` is an array with one struct for each entry log with needed entries that the index of
+        its bookie lacks. Logs with the most lost entries come first. The column is null if the run read no
+        such log, for example without ``--entry-logs``. Logs whose entries were not read, such as logs in the
+        tables of ``bkaudit collect``, are only in the table log_entries.
     """
     if "log_entries" not in tables.frames:
         null_column = F.lit(None)
@@ -75,8 +75,8 @@ def in_entry_logs(is_lost_entry_log: Column) -> Column:
     """Return the part of a message that names the entry logs of `with_entry_logs`; empty if there are none.
 
     Args:
-        is_lost_entry_log: Whether the row is about entries that no index has. Only logs with such entries are
-            named.
+        is_lost_entry_log: Whether the row is about entries that no index has. If so, only logs with
+            such entries are named.
     """
     lost_entry_count = F.col("class_entries.count")
 

@@ -35,7 +35,7 @@ _DOUBT_TEXTS = {
 }
 _LABEL_COLUMNS = 7
 MAX_ENTRY_RUNS = 3
-"""Largest number of times that a command is repeated: once for each run (consecutive entries) of a ledger."""
+"""Largest number of runs (consecutive entries) of a ledger for which a command is repeated."""
 _SENTENCE_BREAK = re.compile(r"(?<=\.) (?=[A-Z])")
 _UNCONFIRMED_SECTIONS = ("Suspect", "Always")
 HOST_PORT_PATTERN = re.compile(r"[^:]+:\d+(:.*)?")
@@ -85,9 +85,10 @@ def placeholders_of(finding: Finding, instance_id: str | None = None) -> dict[st
 
 
 def entry_runs_of_class(finding: Finding, max_entry_runs: int) -> tuple[list[tuple[int, int]], int]:
-    """Return ``max_entry_runs`` runs of the entries that give a ledger its class, and the number of all runs.
+    """Return the first runs of the entries that give a ledger its class, and the number of all runs.
 
-    A run is consecutive entries, as a pair of the first and the last entry id.
+    A run is consecutive entries, as a pair of the first and the last entry id. At most ``max_entry_runs`` are
+    returned.
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[0, 9, 2, 3], [20, 20, 1, 0]], "count": 9}}
@@ -187,13 +188,13 @@ def _command_lines(
     width: int,
     indent: str,
     finding: Finding | None,
-    permission: Allowed | None,
+    command_permission: Allowed | None,
 ) -> list[str]:
     """Return the lines of a command, with its effect and risk below.
 
     A command on a range of entries is repeated for each run of the entries that give the ledger its class.
     """
-    if permission is None and kind_of_command(command.text) is not None:
+    if command_permission is None and kind_of_command(command.text) is not None:
         placeholders = {}
     lines = []
     command_indent = indent + " " * (_LABEL_COLUMNS + 4)
@@ -202,10 +203,12 @@ def _command_lines(
     runs, total = entry_runs_of_class(finding, MAX_ENTRY_RUNS) if finding and needs_entry_runs else ([], 0)
     for first, last in runs:
         run_values = {**placeholders, "FIRST": str(first), "LAST": str(last)}
-        lines.append(indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), run_values, permission))
+        lines.append(
+            indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), run_values, command_permission)
+        )
     if not runs:
         lines.append(
-            indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), placeholders, permission)
+            indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), placeholders, command_permission)
         )
     if total > len(runs):
         lines += fold_text(
@@ -268,12 +271,14 @@ def advice_lines(
         for finding_entry, confidence_text in zip(group_findings, confidence_texts, strict=True):
             lines += _finding_lines(finding_entry, "" if is_same_confidence else confidence_text, width)
         if check is not None:
-            first = group_findings[0].finding
+            first_finding = group_findings[0].finding
             lines += _labelled_lines("sure", confidence_texts[0], width, "  ") if is_same_confidence else []
             lines += _labelled_lines("why", check.sections["Why it matters"], width, "  ")
-            placeholders = placeholders_of(first, instance_id)
-            bookie_storages = storages_of(first, storages)
-            lines += advice(check, placeholders, width, "  ", first.scope_id, first, bookie_storages, run)
+            placeholders = placeholders_of(first_finding, instance_id)
+            bookie_storages = storages_of(first_finding, storages)
+            lines += advice(
+                check, placeholders, width, "  ", first_finding.scope_id, first_finding, bookie_storages, run
+            )
     return lines
 
 
@@ -285,7 +290,7 @@ def check_page_lines(
     count: int,
     unconfirmed_count: int,
     storage: str | None,
-    first: Finding | None,
+    ledger_finding: Finding | None,
     run: HeldRun | None = None,
 ) -> list[str]:
     """Return lines on a check's findings about one bookie: their importance, confidence, and what to do.
@@ -298,8 +303,8 @@ def check_page_lines(
         count: Number of findings.
         unconfirmed_count: Number of findings that are not confirmed.
         storage: Index storage of the bookie. None: unknown.
-        first: The first finding about a ledger, for which commands are filled in. None if no finding is about
-            a ledger.
+        ledger_finding: The first finding about a ledger, for which commands are filled in. None if no finding
+            is about a ledger.
         run: The run whose holds apply (`advice`).
     """
     confidence_text = _check_sentences(check)[0]
@@ -313,10 +318,11 @@ def check_page_lines(
         )
         # A NUL keeps the command in one line, to be copied.
         confidence_text = f"{confirmed_text}; bkaudit\0explain\0check\0{check.id}"
+    scope_id = ledger_finding.scope_id if ledger_finding else 0
     return [
         *_labelled_lines("why", check.sections["Why it matters"], width, indent),
         *_labelled_lines("sure", confidence_text, width, indent),
-        *advice(check, placeholders, width, indent, first.scope_id if first else 0, first, {storage}, run),
+        *advice(check, placeholders, width, indent, scope_id, ledger_finding, {storage}, run),
     ]
 
 

@@ -1,6 +1,6 @@
 """Blind spots of a run: checks that had no input or did not run, with the reason.
 
-A check without findings says nothing about objects for which it had no input.
+If a check had no input for an object, the absence of findings proves nothing about that object.
 """
 
 from collections.abc import Mapping

@@ -23,7 +23,7 @@ from auditor.reports.plain_text import fold_text
 
 _LABEL_COLUMNS = 12
 _TAIL_TEXTS: dict[str, str] = {
-    TailRead.READ: "complete: the entries in them count as held",
+    TailRead.READ: "complete: the bookie counts as having the entries in them",
     TailRead.STOPPED: "not needed: the bookie shut down cleanly, and its index is complete",
     TailRead.UNREAD: "incomplete",
 }
@@ -93,7 +93,7 @@ def _alias_lines(alias: AliasView, width: int) -> list[str]:
 
 
 def _registration_lines(registration: RegistrationView, width: int) -> list[str]:
-    not_ephemeral_clause = ", not ephemeral: it proves no live bookie"
+    not_ephemeral_clause = ", not ephemeral: it does not prove that the bookie is alive"
     lines = _labelled_lines(
         "registered",
         registration.mode + (not_ephemeral_clause if registration.ephemeral is False else ""),

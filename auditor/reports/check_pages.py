@@ -79,7 +79,7 @@ _COMMON_COMMAND_ITEMS = (
 )
 """Commands of many checks, without a note of the check. The pages of checks omit them too."""
 _CONFIRMED_START = re.compile(r"Confirmed(?:[:,]| by) (?:[^.]|\.(?! |$))*\.(?: (?=Suspect)|$)")
-"""Start of a section "How sure" that names no condition. Documents omit it and keep the exceptions."""
+"""Beginning of a section "How sure" that names no condition. Documents omit it and keep the exceptions."""
 _SECTION_LABELS = {"Why it matters": "Why", "How sure": "Sure", "What to do": "Do"}
 """Short labels of sections, as at a terminal."""
 _SHELL_PREFIX = "bookkeeper shell "
@@ -125,7 +125,7 @@ def _setting_sentence(name: str, constant: Constant) -> str:
 
 
 _LESS_CAREFUL_SIDES = {StricterSide.LOWER: "higher", StricterSide.HIGHER: "lower"}
-"""Side of the default on which a constant finds fewer dangers, by its careful side, which finds more."""
+"""Direction of change in which a check finds fewer dangers, by the stricter direction of the constant."""
 
 
 def command_lines(command: Command, width: int, indent: str) -> list[str]:
@@ -180,7 +180,7 @@ def _shared_command_item(command: Command) -> str:
 
 
 def _risk_text(risk_level: str, text: str) -> str:
-    """Return the risk that ends a command's line. If its level is none, return only the advice, if any."""
+    """Return the risk that ends a command's line. For a risk of level none, return only the text after it."""
     if risk_level == "none":
         text = text.partition(". ")[2]
     return f" *{text}*" if text else ""

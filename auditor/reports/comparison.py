@@ -18,7 +18,7 @@ MAX_DIFFERENCES_SHOWN = 10
 
 CHANGE_TITLES = {
     CopyState.MISSING: "missing: in the source, not in the copy",
-    CopyState.DIFFERENT: "different: in both, and not the same",
+    CopyState.DIFFERENT: "different: in both, with different contents",
     CopyState.EXTRA: "extra: only in the copy",
     CopyState.UNDECIDED: "undecided: not read, or changed meanwhile",
 }

@@ -10,7 +10,7 @@ from auditor.model.run_facts import InDoubt, Reuse, Tally
 
 _NAMES_SHOWN = 5
 MAX_ACCEPTED_COLUMNS = 60
-"""Largest width of the list of accepted findings by severity in a verdict. A longer list becomes a number."""
+"""Largest width in columns of a verdict's list of accepted findings. A longer list becomes one number."""
 _COUNT_KEYS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = (
     "count",
     "new",
@@ -246,7 +246,7 @@ def changed_constants(report: Report) -> list[str]:
 
 
 def doubtful_ids_line(doubt: InDoubt) -> str:
-    """Return how many ledger ids may exist unseen, and the part of the store that may hide most of them.
+    """Return how many ledger ids the scan may have missed, and the part of the store that hides most.
 
     >>> doubtful_ids_line({"ids": "10000", "reasons": ["/ledgers/00/0000: its children could not be listed"]})
     '10,000 ids: /ledgers/00/0000: its children could not be listed'

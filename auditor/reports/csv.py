@@ -2,7 +2,7 @@
 
 CSV quotes every text and no number. Ids and messages contain names from the cluster's metadata, which a
 spreadsheet could take for formulas. A cell with such a name gets an apostrophe in front. Parquet has the
-columns of the jsonl report: ids are numbers, groups are lists of structs, evidence is JSON.
+columns of the jsonl report: ids are numbers, groups of entries are lists of structs, evidence is JSON.
 """
 
 import csv

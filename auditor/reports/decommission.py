@@ -99,7 +99,7 @@ CAUSE_TEXTS = {
         "find out why it runs nowhere else (`bkaudit explain check no-auditor`)",
     ),
     Cause.IDLE_WORKERS: (
-        "the queue does not move: marks are old, and no worker holds one",
+        "the queue does not move: marks are old, and no worker has locked a ledger",
         "find out why the workers stopped: `bkaudit explain check no-replication-workers`",
     ),
     Cause.NO_MARKS: (
@@ -157,9 +157,9 @@ def _verdict_sentence(rehearsal: Rehearsal) -> str:
     joint_trial = rehearsal.together
     reason_text = ""
     if joint_trial.holds and rehearsal.answer is not Answer.NOW:
-        first_hold = joint_trial.holds[0]
-        message = first_hold.message.removeprefix(f"{first_hold.key}: ")
-        reason_text = f" {message[:1].upper()}{message[1:]} ({first_hold.reason})."
+        first_action_hold = joint_trial.holds[0]
+        message = first_action_hold.message.removeprefix(f"{first_action_hold.key}: ")
+        reason_text = f" {message[:1].upper()}{message[1:]} ({first_action_hold.reason})."
     elif joint_trial.blockers:
         reason_text = f" {_blocker_text(joint_trial.blockers[0])}."
     names = _name_list(rehearsal.bookies)
@@ -170,14 +170,16 @@ def _verdict_sentence(rehearsal: Rehearsal) -> str:
 
 def _hold_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     """Yield the most important holds, the condition that lifts each, and commands that show the rest."""
-    holds = rehearsal.together.holds
-    for number, hold in enumerate(holds[:MAX_HOLDS_SHOWN]):
-        unconfirmed_clause = "" if hold.certain else ", unconfirmed"
+    action_holds = rehearsal.together.holds
+    for number, action_hold in enumerate(action_holds[:MAX_HOLDS_SHOWN]):
+        unconfirmed_clause = "" if action_hold.certain else ", unconfirmed"
         yield from labelled_lines(
-            "" if number else "holds", f"{hold.message} ({hold.reason}{unconfirmed_clause})", width
+            "" if number else "holds",
+            f"{action_hold.message} ({action_hold.reason}{unconfirmed_clause})",
+            width,
         )
-        yield from labelled_lines("", f"lifted when {hold.lifted_when}", width)
-    if (hidden_count := len(holds) - MAX_HOLDS_SHOWN) > 0:
+        yield from labelled_lines("", f"lifted when {action_hold.lifted_when}", width)
+    if (hidden_count := len(action_holds) - MAX_HOLDS_SHOWN) > 0:
         names = rehearsal.bookies[:_MAX_NAMES_SHOWN]
         yield from labelled_lines("", f"{hidden_count:,} more:", width)
         for name in names:
@@ -227,7 +229,8 @@ def _single_trial_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         )
     else:
         answer_texts = (
-            f"{trial.bookies[0]} alone: {ANSWER_TEXTS[trial.answer]}" for trial in rehearsal.alone
+            f"{bookie_trial.bookies[0]} alone: {ANSWER_TEXTS[bookie_trial.answer]}"
+            for bookie_trial in rehearsal.alone
         )
         yield from fold_text("; ".join(answer_texts), width)
     yield ""
@@ -235,14 +238,14 @@ def _single_trial_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
 
 def _work_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     joint_trial = rehearsal.together
-    work, spare_counts = joint_trial.work, joint_trial.candidates
-    moved_ledgers_text = f"{plural(work.ledgers, 'ledger')}, {plural(work.fragments, 'segment')}"
-    yield from labelled_lines("moves", moved_ledgers_text if work.ledgers else "nothing", width)
-    if work.ledgers:
-        yield from labelled_lines("copies", _copies_text(work), width)
-    if work.open_ends:
+    copy_work, spare_counts = joint_trial.work, joint_trial.candidates
+    moved_ledgers_text = f"{plural(copy_work.ledgers, 'ledger')}, {plural(copy_work.fragments, 'segment')}"
+    yield from labelled_lines("moves", moved_ledgers_text if copy_work.ledgers else "nothing", width)
+    if copy_work.ledgers:
+        yield from labelled_lines("copies", _copies_text(copy_work), width)
+    if copy_work.open_ends:
         ledgers_text = (
-            f"{plural(work.open_ends, 'ledger')} not closed: a worker waits 30 s, fences and "
+            f"{plural(copy_work.open_ends, 'ledger')} not closed: a worker waits 30 s, fences and "
             "closes each ledger despite its writer, and copies the last entries too"
         )
         yield from labelled_lines("open", ledgers_text, width)
@@ -267,12 +270,13 @@ def _work_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     yield from labelled_lines("time", _time_text(rehearsal), width)
 
 
-def _copies_text(work: Work) -> str:
+def _copies_text(copy_work: Work) -> str:
+    copied_bytes_text = size(copy_work.copied_bytes)
     copies_text = (
-        f"striping needs {work.needed:,}, the server makes {work.copied:,} ({size(work.copied_bytes)}"
+        f"striping needs {copy_work.needed:,}, the server makes {copy_work.copied:,} ({copied_bytes_text}"
     )
-    copies_text += f", and {work.unsized:,} of unknown size)" if work.unsized else ")"
-    if work.copied > work.needed:
+    copies_text += f", and {copy_work.unsized:,} of unknown size)" if copy_work.unsized else ")"
+    if copy_work.copied > copy_work.needed:
         copies_text += ": if E > Qw, it also copies the entries in between to each new bookie"
     return copies_text
 
@@ -310,15 +314,17 @@ def _copy_load_lines(copy_loads: Sequence[CopyLoad]) -> Iterator[str]:
 
 
 def _remaining_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
-    """Yield what is left after the command has ended: names of the bookies, and data on their disks."""
-    work = rehearsal.together.work
-    if work.renamed:
+    """Yield what remains after the command: records that still name the bookies, and data on their disks."""
+    copy_work = rehearsal.together.work
+    if copy_work.renamed:
         remaining_text = (
-            f"{plural(work.renamed, 'ledger')} without an entry there: the command does not wait for these, "
-            "and workers replace the bookie in their ensembles later"
+            f"{plural(copy_work.renamed, 'ledger')} without an entry there: the command does not wait for "
+            "these, and workers replace the bookie in their ensembles later"
         )
-        if work.renamed_stuck:
-            stuck_text = plural(work.renamed_stuck, "has no spare and keeps it", "have no spare and keep it")
+        if copy_work.renamed_stuck:
+            stuck_text = plural(
+                copy_work.renamed_stuck, "has no spare and keeps it", "have no spare and keep it"
+            )
             remaining_text += f"; {stuck_text}"
         yield from labelled_lines("named by", remaining_text, width)
     if rehearsal.mapping_origin:
@@ -356,9 +362,16 @@ def _command_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         registration.bookie_id for registration in rehearsal.registered if registration.mode is not None
     ]
     if rehearsal.order and rehearsal.together.answer is Answer.NEVER:
-        yield "each in turn: stop it, and wait until its command has ended"
+        yield from fold_text(
+            "for one bookie after the other: stop it, run its command, and wait until the command has ended:",
+            width,
+        )
     elif registered_bookies:
-        yield from fold_text(f"stop {_name_list(registered_bookies)}, then, each in turn:", width)
+        yield from fold_text(
+            f"stop all of these bookies: {_name_list(registered_bookies)}. Then run one command after the "
+            "other:",
+            width,
+        )
     for command in commands[:_MAX_NAMES_SHOWN]:
         yield f"  {printable(command)}"
     yield from and_more(len(commands) - _MAX_NAMES_SHOWN, indent="  ")

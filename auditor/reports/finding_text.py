@@ -18,7 +18,7 @@ MAX_BOOKIES_SHOWN = 5
 """Largest number of bookies with missing entries that the text of one finding names."""
 
 MAX_LISTED_RUNS = 2
-"""Largest number of runs of entries that a text lists one by one. Of more runs it has only the period."""
+"""Largest number of runs of entries that a text lists one by one. Of more runs it shows the period."""
 
 MAX_GROUPS_SHOWN = 8
 """Largest number of groups that the text of a set of entries shows. The jsonl report has all groups."""
@@ -27,7 +27,7 @@ MAX_GROUPS_SHOWN = 8
 def finding_line(finding: Finding, change_status: ChangeStatus | None = None) -> str:
     """Return a finding as one line for a pipe: SEVERITY check OBJECT: message [confidence, ...].
 
-    ``change_status`` is the finding's change since the run before. None: the run recorded none.
+    ``change_status`` is the finding's change since the run before. None: the run did not record it.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> found = Finding("stray-file", Severity.NOTE, Confidence.SUSPECT, bookie_id="bk1:3181", message="x")

@@ -132,26 +132,26 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
         for part, form in zip([*head, *body], forms, strict=True)
     ]
     above_lines, below_lines = chain(*part_lines[: len(head)]), chain(*part_lines[len(head) :])
-    nothing_lines = [] if report.run.tally else ["nothing found"]
-    return "\n".join([*above_lines, "", *nothing_lines, *below_lines, "", *last_lines]).removeprefix("\n")
+    no_finding_lines = [] if report.run.tally else ["nothing found"]
+    return "\n".join([*above_lines, "", *no_finding_lines, *below_lines, "", *last_lines]).removeprefix("\n")
 
 
 def _choose_forms(parts: Sequence[_Part], lines_left: int, columns: int) -> list[Form | None]:
     """Return a form for each part, as full as ``lines_left`` lines allow. None leaves the part out."""
     line_counts = [[len(part.lines(form, columns)) for form in part.forms] for part in parts]
-    turns = [(part.turn, number, False) for number, part in enumerate(parts)]
-    turns += [(part.fuller_turn, number, True) for number, part in enumerate(parts)]
+    line_turns = [(part.turn, number, False) for number, part in enumerate(parts)]
+    line_turns += [(part.fuller_turn, number, True) for number, part in enumerate(parts)]
     choices: list[int | None] = [None] * len(parts)
-    for turn, number, is_full_turn in sorted(turns):
-        form_lines, choice = line_counts[number], choices[number]
-        used_lines = 0 if choice is None else form_lines[choice]
-        limit = used_lines + lines_left if is_full_turn else form_lines[-1]
-        if (is_full_turn and choice is None) or (
-            limit - used_lines > lines_left and turn != _Turn.REQUIRED_ROWS
+    for line_turn, number, is_full_turn in sorted(line_turns):
+        form_lines, form_choice = line_counts[number], choices[number]
+        used_lines = 0 if form_choice is None else form_lines[form_choice]
+        max_part_lines = used_lines + lines_left if is_full_turn else form_lines[-1]
+        if (is_full_turn and form_choice is None) or (
+            max_part_lines - used_lines > lines_left and line_turn != _Turn.REQUIRED_ROWS
         ):
             continue
         form_number = next(
-            (form for form, size in enumerate(form_lines) if size <= limit), len(form_lines) - 1
+            (form for form, size in enumerate(form_lines) if size <= max_part_lines), len(form_lines) - 1
         )
         choices[number] = form_number
         lines_left -= form_lines[form_number] - used_lines
@@ -159,7 +159,7 @@ def _choose_forms(parts: Sequence[_Part], lines_left: int, columns: int) -> list
 
 
 def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
-    """Return forms with fewer and fewer names and the number of further ones. The last form has no name."""
+    """Return forms with fewer and fewer names and the number of names left out. The last form has no name."""
     unbroken_names = [name.replace(" ", "\0") for name in names]
     max_names = min(len(names), _MAX_NAMES)
     return [

@@ -236,8 +236,8 @@ def _ledger_class_text(ledger: LedgerView) -> str:
         copies_text = "all copies on disk" if has_all_copies else "no missing copy known"
     match ledger.reachability:
         case Reach.UNAVAILABLE:
-            unreached_text = plural(ledger.unreached, "entry", "entries")
-            return f"unavailable, no registered bookie can serve {unreached_text}; {copies_text}"
+            unreachable_text = plural(ledger.unreached, "entry", "entries")
+            return f"unavailable, no registered bookie can serve {unreachable_text}; {copies_text}"
         case Reach.UNRECOVERABLE:
             return f"cannot be closed, too few members are registered; {copies_text}"
         case Reach.SINGLE_COPY:
@@ -269,7 +269,7 @@ def _stripe_drawing(
     stripes = stripes_of(ledger, rows, width - label, MAX_ROWS)
     edges, columns = stripes.edges, len(stripes.edges) - 1
     if columns < 1:
-        return ["no entry: nothing is expected"]
+        return ["no entry: no bookie should hold one"]
     last_entry = edges[-1] - 1
     end = str(last_entry).rjust(max(columns - 1, len(str(last_entry)) + 1)) if last_entry else ""
     lines = [f"{'':<{label}}0{end}"]
@@ -315,9 +315,9 @@ def replica_texts(
     view, fact_texts = replica.view, []
     if len(replica.missing):
         # The writer of a ledger that is not closed may still be sending them.
-        lacks_text = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "so far lacks"
+        lacks_label = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "so far lacks"
         fact_texts.append(
-            f"{lacks_text if view.known else 'unknown:'} {shorten_text(_entries_text(replica.missing), 240)}"
+            f"{lacks_label if view.known else 'unknown:'} {shorten_text(_entries_text(replica.missing), 240)}"
         )
     if len(replica.surplus):
         fact_texts.append(f"holds unexpected entries: {shorten_text(_entries_text(replica.surplus), 240)}")

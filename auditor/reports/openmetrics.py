@@ -3,8 +3,8 @@
 The text is valid both as OpenMetrics and in the older text format of Prometheus. It has only gauges, has no
 timestamps, and ends with ``# EOF``. Every sample has a label for its cluster, so that one directory can have
 files of several clusters. The number of samples grows with the numbers of checks, bookies and namespaces, but
-not with the number of ledgers. Bookies above a limit share one sample, and so do namespaces. The sum over all
-samples is therefore the sum of the cluster.
+not with the number of ledgers. All bookies beyond a limit share one sample, and so do all namespaces beyond a
+limit. The sum over all samples is therefore the sum of the cluster.
 """
 
 from collections import Counter
@@ -115,7 +115,7 @@ METRIC_LABELS = {
     **{name: ("namespace",) for name in METRICS if name.startswith("bkaudit_namespace_")},
     "bkaudit_namespace_findings": ("namespace", "severity"),
 }
-"""Labels of each metric in addition to ``cluster``. A metric with no other label is not a key."""
+"""Labels of each metric in addition to ``cluster``. Metrics without further labels are left out."""
 
 
 END_LINE = "# EOF\n"

@@ -105,8 +105,8 @@ def condition_text(condition: Condition) -> str:
     >>> condition_text(Condition(Fact.REGISTERED, "bk-1:3181", "no"))
     'bk-1:3181 is not registered'
     """
-    yes_sentence, no_sentence = _CONDITION_SENTENCES[condition.fact]
-    sentence = no_sentence if condition.value in ("no", "none", "off", "gone") else yes_sentence
+    true_sentence, false_sentence = _CONDITION_SENTENCES[condition.fact]
+    sentence = false_sentence if condition.value in ("no", "none", "off", "gone") else true_sentence
     return printable(sentence.format(of=condition.of, value=condition.value))
 
 
@@ -188,8 +188,8 @@ def _ledgers_text(step: PlanStep) -> str:
     ledgers_text = ", ".join(ledger.ledger_id for ledger in step.ledgers[:_MAX_ROWS_SHOWN])
     hidden_count = step.ledger_count - min(len(step.ledgers), _MAX_ROWS_SHOWN)
     listed_clause = f", {len(step.ledgers):,} of them listed" if len(step.ledgers) < step.ledger_count else ""
-    each_prefix = "each of " if _has_command_per_ledger(step) and step.ledger_count > 1 else ""
-    return f"{each_prefix}{ledgers_text}" + (
+    each_ledger_prefix = "each of " if _has_command_per_ledger(step) and step.ledger_count > 1 else ""
+    return f"{each_ledger_prefix}{ledgers_text}" + (
         f" and {hidden_count:,} more{listed_clause}" if hidden_count else ""
     )
 

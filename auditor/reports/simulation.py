@@ -165,7 +165,7 @@ def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
 
 
 def _distance_parts(level: LevelLoss) -> Iterator[PagePart]:
-    """Yield the numbers of ledgers by how many racks (or other domains) must fail until an entry is lost."""
+    """Yield numbers of ledgers, by the number of racks (or other domains) whose failure loses an entry."""
     counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
     texts = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
     if lost_ledgers := level.distance.get(0):
@@ -263,7 +263,7 @@ def _amount_text(amount: Amount) -> str:
 
 
 def _write_parts(answers: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
-    """Yield the kinds of ensembles whose writes fail or are unknown, then those whose writes go on."""
+    """Yield kinds of ensembles: those whose writes fail or may fail, then those whose writes go on."""
     sentences = [
         f"{answer.answer} for {_shape_text(answer)}: {answer.why}"
         for answer in answers
@@ -340,9 +340,9 @@ def _copyset_parts(copysets: Copysets) -> Iterator[PagePart]:
     partners = plural(most, "partner")
     width = partners if least == most else f"{least:,} to {partners}, {copysets.scatter_mean:.1f} on average"
     yield LabelledText("scatter width", f"a bookie has {width}")
-    for failed, chance in copysets.chance.items():
-        if failed <= copysets.bookies:
-            yield LabelledText("", f"{failed} random bookies lose an entry with probability {chance:.2g}")
+    for bookies, chance in copysets.chance.items():
+        if bookies <= copysets.bookies:
+            yield LabelledText("", f"{bookies} random bookies lose an entry with probability {chance:.2g}")
     if copysets.mttdl_years is not None:
         assumption = (
             f"a bookie fails every {copysets.mttf_days:g} days and is replaced in {copysets.mttr_hours:g} h"
@@ -388,9 +388,9 @@ def _disk_parts(disks: Sequence[DiskLoad], command: str) -> Iterator[PagePart]:
     for disk_load in disks[:MAX_ROWS]:
         ratio = f"{disk_load.bytes / mean_bytes:.2f}x" if mean_bytes else "-"
         entries = "not known" if disk_load.entries is None else f"{disk_load.entries:,}"
-        used_text = "not seen" if disk_load.used is None else f"{disk_load.used:.0%}"
+        used_share = "not seen" if disk_load.used is None else f"{disk_load.used:.0%}"
         name = f"{disk_load.bookie} {disk_load.directory}"
-        rows.append((name, size(disk_load.bytes), ratio, entries, f"{disk_load.ledgers:,}", used_text))
+        rows.append((name, size(disk_load.bytes), ratio, entries, f"{disk_load.ledgers:,}", used_share))
     yield NameTable(("disk has", "bytes", "of mean", "entries", "ledgers", "used"), rows)
     yield from _more_rows(len(disks) - MAX_ROWS, "more disk", f"{command} --format json")
 

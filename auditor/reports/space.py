@@ -162,7 +162,7 @@ def _group_by_bookie(steps: tuple[_BookieStep, ...]) -> dict[str, list[_BookieSt
 def to_csv(space_view: SpaceView) -> str:
     """Return one CSV row for each bookie, ledger, application or age, with one column for each class.
 
-    If the view has only the largest of them, the last row has the sum of all others.
+    If the view has only the largest of these, the last row has the sum of all others.
     """
     csv_buffer = StringIO()
     writer = csv.writer(csv_buffer, lineterminator="\n")

@@ -44,10 +44,10 @@ FindingsOfRank = Callable[[Rank], Iterable[FindingStatus]]
 
 def make_findings_lookup(report: Report, change_statuses: StatusLookup = no_change_status) -> FindingsOfRank:
     """Return a function that returns the report's findings with a given urgency and severity."""
-    return lambda wanted_rank: (
+    return lambda requested_rank: (
         (finding, change_statuses(finding.fingerprint))
         for finding in report.findings
-        if (finding.urgency, finding.severity) == wanted_rank
+        if (finding.urgency, finding.severity) == requested_rank
     )
 
 
@@ -55,7 +55,9 @@ def _listed_ranks(report: Report) -> list[Rank]:
     """Return the pairs of urgency and severity of the report's findings, the least urgent first."""
     ranks = {(check_count.urgency, check_count.severity) for check_count in count_by_check(report)}
     ranks |= {(finding.urgency, finding.severity) for finding in report.findings}
-    return sorted(ranks, key=lambda wanted_rank: (wanted_rank[0].rank, wanted_rank[1].rank), reverse=True)
+    return sorted(
+        ranks, key=lambda requested_rank: (requested_rank[0].rank, requested_rank[1].rank), reverse=True
+    )
 
 
 def render(
@@ -94,10 +96,10 @@ def terminal_sections(
             section of the cause has only their number.
     """
     grouped_cause_numbers = set() if shows_explained else {cause["number"] for cause in causes_of(report)}
-    for wanted_rank in _listed_ranks(report):
+    for requested_rank in _listed_ranks(report):
         shown_findings = (
             finding_entry
-            for finding_entry in _hide_new_in_first_run(report, findings(wanted_rank))
+            for finding_entry in _hide_new_in_first_run(report, findings(requested_rank))
             if _is_shown(finding_entry, show_suppressed, grouped_cause_numbers)
         )
         for _, findings_of_check in groupby(shown_findings, key=lambda finding_entry: finding_entry[0].id):
@@ -116,8 +118,8 @@ def pipe_lines(
     The parameters are those of `terminal_sections`.
     """
     grouped_cause_numbers = set() if shows_explained else {cause["number"] for cause in causes_of(report)}
-    for wanted_rank in _listed_ranks(report):
-        for finding, change_status in _hide_new_in_first_run(report, findings(wanted_rank)):
+    for requested_rank in _listed_ranks(report):
+        for finding, change_status in _hide_new_in_first_run(report, findings(requested_rank)):
             if _is_shown((finding, change_status), show_suppressed, grouped_cause_numbers):
                 yield finding_line(finding, change_status)
     if grouped_cause_numbers:

@@ -155,7 +155,8 @@ def test_one_bookie_without_a_location_evicts_those_of_regions(spark: SparkSessi
     [found] = find("location-depths-mixed", asked)
     assert (found.where, found.severity) == ((None, None), "error")
     assert found.message == (
-        "locations have 2 depths, and a server leaves out bookies of other depths than the first: "
+        "locations have 2 different depths: a server takes the depth of the first bookie that it adds, "
+        "and leaves out bookies of other depths: "
         "b3 in /default-rack; or b1 in /e/r1, b2 in /e/r2"
     )
     assert found.evidence == {

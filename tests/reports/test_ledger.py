@@ -137,7 +137,7 @@ def test_a_ledger_that_is_gone_shows_what_bookies_hold() -> None:
 
 def test_an_empty_ledger_and_a_damaged_one_are_told_in_words() -> None:
     empty = replace(LEDGER, last_entry_id=-1, replicas=(replica("bk-a:3181", b"", b""),))
-    assert "no entry: nothing is expected" in ledger.render(empty)
+    assert "no entry: no bookie should hold one" in ledger.render(empty)
     damaged = LedgerView(
         8, status="unreadable", path="/ledgers/00/0000/L0008", damage="no header (at byte 0)"
     )

@@ -182,7 +182,7 @@ def _drawing_items(
 
 @cache
 def _environment() -> Environment:
-    """Return the jinja2 environment, which escapes texts in every template, whatever the template's name."""
+    """Return the jinja2 environment, which escapes texts in every template."""
     environment = Environment(
         loader=FunctionLoader(_read_asset),
         autoescape=True,

@@ -315,7 +315,7 @@ def _cell_paths(cells: Sequence[Cell]) -> dict[str, str]:
 def _segment_path(ledger: LedgerView, column_edges: Sequence[int]) -> str:
     """Return an SVG path with a line at the start of each segment but the first.
 
-    The path is empty if so many lines would hide the cells.
+    The path is empty if the lines would be so many that they hide the cells.
     """
     segment_columns = {
         bisect_right(column_edges, segment.first_entry_id) - 1
@@ -334,4 +334,4 @@ def _replica_text(ledger: LedgerView, replica: Replica) -> str:
         sentence_parts.insert(
             0, f"has all {plural(coverage.count(replica.expected), 'entry')} that it should hold"
         )
-    return "; ".join(sentence_parts) or "nothing is expected of it"
+    return "; ".join(sentence_parts) or "it should hold no entry"

@@ -191,9 +191,9 @@ _SQUARE_PITCH = 12
 SQUARE_KIND_LABELS = {
     "missing": "lacking entries",
     "unknown": "partly unknown",
-    "surplus": "whole, with surplus entries",
+    "surplus": "complete, with surplus entries",
     "whole": "whole",
-    "idle": "with nothing expected",
+    "idle": "with no expected entry",
 }
 """Labels of the kinds of squares on the map, the worst first. A bookie has the first kind that applies."""
 
