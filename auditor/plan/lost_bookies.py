@@ -301,8 +301,8 @@ def _recover_all_ledgers(
         step_permission, title, findings,
         procedures.COPY_ALL_LEDGERS.filled(step_permission, {"BOOKIE": ",".join(lost_bookies)}),
         urgency=urgency, bookie_id=lost_bookies[0] if len(lost_bookies) == 1 else None,
-        effect_text=f"no ensemble of a closed ledger names {bookies_text} any more, if other bookies have copies. "
-        f"AutoRecovery does not do this: {causes_text}",
+        effect_text=f"no ensemble of a closed ledger names {bookies_text} any more, if other bookies "
+        f"have copies. AutoRecovery does not do this: {causes_text}",
         bytes=work.copied_bytes,
         risk_text="danger; the command takes no lock, closes ledgers in recovery, and copies "
         "at full speed without -rate",

@@ -220,7 +220,10 @@ class RunReader:
     @cached_property
     def holds(self) -> HoldBook:
         """Return the holds of this run, which forbid actions. `auditor.actions.gate.permit` queries them."""
-        hold_facts, kinds_without_hold_checks = self.report.run.holds, self.report.run.checks_with_missing_holds
+        hold_facts, kinds_without_hold_checks = (
+            self.report.run.holds,
+            self.report.run.checks_with_missing_holds,
+        )
         checks_by_kind: Mapping[ActionKind, Sequence[str]] = {}
         if kinds_without_hold_checks:
             from auditor.checks.configuration import kinds_without_holds  # which loads every check
