@@ -231,7 +231,7 @@ def test_what_cannot_be_read_says_why() -> None:
     assert "its service info cannot be read: byte 0: no such" in text
     assert "            no endpoint" in text
     assert (
-        "registered  writable, not ephemeral: it does not prove that\n              the bookie is alive"
+        "registered  writable, not ephemeral: it does not prove that\n"
         in text
     )
     assert "registered  readonly\n" in text
