@@ -362,7 +362,7 @@ def copy_each_ledger(
         **ledger_placeholder_values([planned_ledger.ledger_id for planned_ledger in ledgers]),
     }
     unlocked_conditions = [Condition(Fact.LOCKED, "", "no")] if plan_facts.facts.keeps_marks else []
-    purpose_text = f"before {stopping_bookie} stops" if stopping_bookie else "which lacks entries"
+    purpose_text = f"before {stopping_bookie} stops" if stopping_bookie else f"because {bookie} lacks entries"
     yield make_step(
         step_permission, f"{title.format(plural(ledger_count, 'ledger'))}, {purpose_text}", findings,
         procedures.COPY_LEDGER.filled(step_permission, placeholder_values),
