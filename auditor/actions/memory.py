@@ -234,7 +234,6 @@ def _has_hold_ended(seen_parts: SeenParts) -> Column:
         else _is_value_among(seen_parts.bookies_with_unread_records) | ~is_bookie_read
     )
     rests_on_bytes = F.col("reason") == FactReason.UNINDEXED_BYTES
-    rests_on_unread_disk = F.col("reason") == FactReason.UNREAD_DISK
     is_all_data_present = F.lit(seen_parts.is_metadata_whole and not seen_parts.is_anything_missing)
     is_fact_gone = (
         F.when(rests_on_bytes & _is_value_among(seen_parts.unread_log_keys), False)
@@ -243,7 +242,7 @@ def _has_hold_ended(seen_parts: SeenParts) -> Column:
             (F.col("reason") == FactReason.COPIES_ON_DOWN_BOOKIES) & F.col("unread_record").isNotNull(), False
         )
         .when((F.col("reason") == FactReason.NO_MEMBER_REGISTERED) & F.col("unread_record"), False)
-        .when(rests_on_unread_disk, is_bookie_read | is_all_data_present)
+        .when(F.col("reason") == FactReason.UNREAD_DISK, is_bookie_read | is_all_data_present)
         .when(rests_on_registrations & is_hold_on_bookie & may_have_unread_record, False)
         .when(
             rests_on_registrations, F.lit(seen_parts.are_registrations_whole and seen_parts.is_metadata_whole)

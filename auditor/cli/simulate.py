@@ -179,7 +179,7 @@ def decommission(
     Exit codes: 0 they may go now; 1 they may not go yet, or not at all; 2 wrong usage; 3 the run knows no
     obstacle, but some of its inputs are missing.
     """
-    from auditor.decommission.blocked_tables import blocked_table
+    from auditor.decommission.ledger_blockers import blocked_table
     from auditor.decommission.rehearse import rehearse_by_ledger
     from auditor.reports import decommission as report
     from auditor.runs.damage import opened_run

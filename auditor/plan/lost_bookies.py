@@ -289,9 +289,8 @@ def _recover_all_ledgers(
         read_ledgers_of_bookies(plan_facts.run, lost_bookies, MAX_LEDGERS, excluded_ids=blocked_ledger_ids)
     )
     title = f"copy the ledgers of {bookies_text} to other bookies, without AutoRecovery"
-    ledger_ids = [row.ledger_id for row in rows]
     step_permission, refused_steps = permit_each_ledger(
-        plan_facts.run, ActionKind.RECOVER, title, findings, lost_bookies, ledger_ids
+        plan_facts.run, ActionKind.RECOVER, title, findings, lost_bookies, [row.ledger_id for row in rows]
     )
     yield from refused_steps
     if step_permission is None or refused_steps:

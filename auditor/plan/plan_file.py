@@ -25,7 +25,7 @@ from typing import Any
 import tomli_w
 
 from auditor.errors import UsageError, path_error
-from auditor.model.amounts import format_time
+from auditor.model.amounts import format_time, plural
 from auditor.model.finding import Urgency
 from auditor.model.holds import ActionKind
 from auditor.model.json_shape import EPOCH, read_value
@@ -190,7 +190,7 @@ def read_plan(path: str) -> RepairPlan:
         if len(step.ledgers) > step.ledger_count or (step.ledger_count and not step.ledgers):
             raise UsageError(
                 f"{path}: steps.{step_index}.ledger_count: {step.ledger_count}, but "
-                f"{len(step.ledgers)} ledgers are listed"
+                f"the step lists {plural(len(step.ledgers), 'ledger')}"
             )
     return replace(plan, steps=tuple(steps))
 

@@ -341,10 +341,8 @@ def windows_of(ledgers: pa.RecordBatch, bookie_numbering: BookieNumbers) -> Wind
         ensembles = segments.members[
             segments.ensemble_starts[segments_of_shape, None] + np.arange(ensemble_size)
         ]
-        first_entries, last_entries = (
-            segments.first_entries[segments_of_shape, None],
-            last_entries_of_segments[segments_of_shape, None],
-        )
+        first_entries = segments.first_entries[segments_of_shape, None]
+        last_entries = last_entries_of_segments[segments_of_shape, None]
         entries = (
             count_in_class(first_entries, last_entries, entry_residues, ensemble_size)
             if write_quorum < ensemble_size
@@ -356,14 +354,10 @@ def windows_of(ledgers: pa.RecordBatch, bookie_numbering: BookieNumbers) -> Wind
         bookie_rows = np.full((len(segment_numbers), max_write_quorum), NO_BOOKIE, np.int32)
         bookie_rows[:, :write_quorum] = ensembles[:, ensemble_positions][segment_numbers, entry_residue]
         segment_rows = segments_of_shape[segment_numbers]
-        window_column_parts.append(
-            (
-                segment_rows,
-                bookie_rows,
-                entries[segment_numbers, entry_residue],
-                entry_residue if write_quorum < ensemble_size else np.full(len(segment_numbers), -1),
-            )
-        )
+        entries = entries[segment_numbers, entry_residue]
+        if write_quorum >= ensemble_size:
+            entry_residue = np.full(len(segment_numbers), -1)
+        window_column_parts.append((segment_rows, bookie_rows, entries, entry_residue))
     segment_rows, bookie_rows, entries, entry_residue = (
         np.concatenate(column) for column in zip(*window_column_parts, strict=True)
     )

@@ -396,7 +396,9 @@ def test_from_a_run_to_a_ticket(tmp_path: Path) -> None:
         assert len(line) <= 80 or "bookkeeper shell" in line
     assert bkaudit("show", plan).stdout == made.stdout
     ticket = bkaudit("show", plan, "--format", "markdown").stdout
-    assert "- [ ] **3. recover**: copy 1 ledger from c:1 to other bookies, because c:1 lacks entries" in ticket
+    assert (
+        "- [ ] **3. recover**: copy 1 ledger from c:1 to other bookies, because c:1 lacks entries" in ticket
+    )
     assert "`bookkeeper shell recover -l 7 c:1`" in ticket
     value = json.loads(bkaudit("show", plan, "--format", "json").stdout)
     jsonschema.validate(value, plan_schema())

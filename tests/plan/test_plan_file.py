@@ -165,7 +165,7 @@ def test_people_can_read_it() -> None:
     [
         ('"recover"', '"recovr"', "steps.0.kind: 'recovr' is not one of recover, stop"),
         ("ledger_count = 1", 'ledger_count = "1"', "steps.0.ledger_count is not a number: '1'"),
-        ("ledger_count = 1", "ledger_count = 0", "steps.0.ledger_count: 0, and 1 are listed"),
+        ("ledger_count = 1", "ledger_count = 0", "steps.0.ledger_count: 0, but the step lists 1 ledger"),
         ("ledger_count = 1", "ledger_count = 1\nledgrs = []", "steps.0.ledgrs: no such key"),
         ("complete = true", "", "complete: is missing"),
         ("complete = true", "complete = 1", "complete is not true or false: 1"),

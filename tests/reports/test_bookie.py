@@ -230,10 +230,7 @@ def test_what_cannot_be_read_says_why() -> None:
     assert "cookie      in the store, cannot be read: byte 3: no" in text
     assert "its service info cannot be read: byte 0: no such" in text
     assert "            no endpoint" in text
-    assert (
-        "registered  writable, not ephemeral: it does not prove that\n"
-        in text
-    )
+    assert "registered  writable, not ephemeral: it does not prove that\n" in text
     assert "registered  readonly\n" in text
     assert "ledger; no VERSION: byte 1: no digit" in text
     assert "its path belongs to no bookie\n    attributed to no bookie" in text
