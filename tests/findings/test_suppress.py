@@ -54,7 +54,7 @@ fingerprint = "a2b8aa759ab37bdf"
     [
         ("x = 1", "x: no such table; there are [[suppress]] and [[baseline]]"),
         ("[suppress]\nid = 'entry-lost'", "suppress: not a list; write [[suppress]] before each entry"),
-        ("suppress = 3", "suppress: write [[suppress]]"),
+        ("suppress = 3", "suppress: not a list; write [[suppress]]"),
         ("[[suppress]]\n" + REST, "suppress entry 1: the entry would suppress every finding; add one of id"),
         ("[[suppress]]\nledger_id = 1\nuntil = 2026-01-01", "suppress entry 1: reason: missing"),
         ("[[suppress]]\nledger_id = 1\nreason = 'r'", "suppress entry 1: until: missing"),

@@ -238,8 +238,8 @@ def test_steps_are_the_largest_first_with_command_and_risk(run: RunReader) -> No
     url = "http://bk1:8080/api/v1/bookie/gc"
     assert [(step.bytes, step.command) for step in steps] == [
         (1200, f"""curl -X PUT -d '{{"forceMajor": true, "forceMinor": true}}' {url}"""),
-        (1000, f"curl -X PUT {url}"),
         (1000, None),
+        (1000, f"curl -X PUT {url}"),
         (800, f"""curl -X PUT -d '{{"forceMajor": false, "forceMinor": true}}' {url}"""),
     ]
     # forceMajor collects garbage first.
