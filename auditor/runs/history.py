@@ -278,8 +278,8 @@ class RunDifference:
         old, new = self.old.report, self.new.report
         if not same_cluster(old.cluster, new.cluster):
             yield (
-                f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: a finding "
-                "shown as new is in the second, one shown as fixed is in the first and was not repaired"
+                f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: findings "
+                "shown as new are those of the second. Findings shown as fixed are those of the first"
             )
         elif old.run.finished > new.run.finished:
             yield "the first run is the newer one: findings shown as fixed are new, and the reverse"

@@ -111,8 +111,8 @@ JUDGED = schema_of(
     (
         "lagging",
         _ENTRIES_TYPE,
-        "entries of the open last segment that an ack quorum has, but that another bookie of "
-        "the ensemble lacks, although it was read",
+        "entries of the open last segment that an ack quorum has. Another bookie of the ensemble "
+        "was read and lacks them",
     ),
     (
         "stale",
