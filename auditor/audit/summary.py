@@ -232,7 +232,7 @@ def _possible_cut_remarks(first_scan: FirstScan, tally: list[Tally]) -> list[Rem
     if not dependent_count:
         return []
     finding_text = plural(dependent_count, "finding depends", "findings depend")
-    text = f"the dump may be cut: {finding_text} on records that the dump lacks"
+    text = f"the dump may be cut: {finding_text} on records not in it"
     return [remark(RemarkKind.END_UNKNOWN, text, "make the dump with bkaudit dump, which writes an end mark")]
 
 
