@@ -81,8 +81,8 @@ class RunFigures(RunReader):
 
         if "ledgers" not in self.table_names():
             return ()
-        _, locations = load_placement(self)
-        return near_loss(self.directory, locations)
+        _, bookie_locations = load_placement(self)
+        return near_loss(self.directory, bookie_locations)
 
     def owners(self, level: Level = "namespace") -> list[OwnerTotal]:
         """Return the totals of the ledgers of every tenant, namespace or topic, the worst findings first.
