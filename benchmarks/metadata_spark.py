@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from auditor.codecs.availability.striping import EnsemblePositions, fold_positions
+from auditor.codecs.availability.striping import EnsemblePositions, fold_ensemble_positions
 from auditor.codecs.byte_column import binary_array
 from auditor.spark.session import build_session
 from benchmarks.measure import Line, alternate
@@ -139,7 +139,7 @@ def _expected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ledger = np.repeat(np.arange(count), ENSEMBLE)
         member_index = np.tile(np.arange(ENSEMBLE), count)
         zero_column = np.zeros_like(ledger)
-        replicas = fold_positions(
+        replicas = fold_ensemble_positions(
             EnsemblePositions(
                 ledger=ledger,
                 member=member_index,

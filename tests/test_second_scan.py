@@ -20,7 +20,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
-from auditor.sources.metadata.spark_source import LedgerAgainSource
+from auditor.sources.metadata.spark_source import LedgerRereadSource
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.batches import as_frame
 from auditor.spark.execution import Execution
@@ -57,7 +57,7 @@ def stood_still(second: SecondScan) -> int:
 def hold(first: FirstScan, second: SecondScan) -> set[int]:
     """The second scan has the rows, the columns and the types of a full one; which ledgers it has."""
     assert second.ledgers is not None
-    full = as_frame(first.source.cache.spark, first.source.table(LedgerAgainSource, second.nodes))
+    full = as_frame(first.source.cache.spark, first.source.table(LedgerRereadSource, second.nodes))
     assert second.ledgers.dtypes == full.dtypes
     assert said(second.ledgers) == said(full)
     return {row["ledger_id"] for row in second.ledgers.select("ledger_id").collect()}

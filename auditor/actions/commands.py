@@ -136,7 +136,7 @@ def permit_command(
             objects, because the command is then shown as a template.
 
     Raises:
-        RunError: the table holds is broken.
+        RunError: the run's table ``holds`` is broken.
     """
     writing_command = _find_writing_command(command)
     if writing_command is None:

@@ -48,9 +48,9 @@ from auditor.tables import Tables
 
 Row = dict[str, Any]
 
-_REMOVING_KINDS = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
+_COPY_REMOVING_KINDS = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
 """Kinds of action after which nobody can ever read the copies on a bookie again."""
-_INTERRUPTING_KINDS = (ActionKind.STOP, ActionKind.REBUILD_INDEX)
+_READ_STOPPING_KINDS = (ActionKind.STOP, ActionKind.REBUILD_INDEX)
 """Kinds of action during which nobody can read the copies on a bookie.
 
 A hold on a last copy forbids them if other copies were written and are gone. It does not forbid them if the
@@ -82,16 +82,16 @@ def _hold_row(
     }
 
 
-def exposure_rows(exposures: Sequence[BookieExposure]) -> Iterator[Row]:
+def exposure_rows(bookie_exposures: Sequence[BookieExposure]) -> Iterator[Row]:
     """Yield holds on bookies with the last known or last served copy of an entry, or with open ledgers."""
-    for exposure in exposures:
-        bookie_id = exposure.bookie_id
-        if ledger_count := exposure.last_known_possible:
-            is_certain = exposure.last_known > 0
-            ledgers_text = plural(exposure.last_known if is_certain else ledger_count, "ledger")
+    for bookie_exposure in bookie_exposures:
+        bookie_id = bookie_exposure.bookie_id
+        if ledger_count := bookie_exposure.last_known_possible:
+            is_certain = bookie_exposure.last_known > 0
+            ledgers_text = plural(bookie_exposure.last_known if is_certain else ledger_count, "ledger")
             verb = "has" if is_certain else "may have"
             message = f"{bookie_id} {verb} the last known copy of entries of {ledgers_text}"
-            forbidden_kinds = _forbidden_kinds(exposure.last_known_degraded)
+            forbidden_kinds = _forbidden_kinds(bookie_exposure.last_known_degraded)
             yield _hold_row(
                 bookie_id,
                 FactReason.LAST_KNOWN_COPY,
@@ -100,12 +100,12 @@ def exposure_rows(exposures: Sequence[BookieExposure]) -> Iterator[Row]:
                 is_certain=is_certain,
                 count=ledger_count,
             )
-        if ledger_count := exposure.last_served_possible:
-            is_certain = exposure.last_served > 0
-            ledgers_text = plural(exposure.last_served if is_certain else ledger_count, "ledger")
+        if ledger_count := bookie_exposure.last_served_possible:
+            is_certain = bookie_exposure.last_served > 0
+            ledgers_text = plural(bookie_exposure.last_served if is_certain else ledger_count, "ledger")
             verb = "is" if is_certain else "may be"
             message = f"{bookie_id} {verb} the only registered bookie with entries of {ledgers_text}"
-            forbidden_kinds = _forbidden_kinds(exposure.last_served_degraded)
+            forbidden_kinds = _forbidden_kinds(bookie_exposure.last_served_degraded)
             yield _hold_row(
                 bookie_id,
                 FactReason.LAST_SERVED_COPY,
@@ -114,7 +114,7 @@ def exposure_rows(exposures: Sequence[BookieExposure]) -> Iterator[Row]:
                 is_certain=is_certain,
                 count=ledger_count,
             )
-        if ledger_count := exposure.open_ledgers:
+        if ledger_count := bookie_exposure.open_ledgers:
             message = (
                 f"{bookie_id} has {plural(ledger_count, 'open ledger')}: recovery would fence their writers"
             )
@@ -123,7 +123,7 @@ def exposure_rows(exposures: Sequence[BookieExposure]) -> Iterator[Row]:
 
 
 def _forbidden_kinds(degraded_count: int) -> tuple[ActionKind, ...]:
-    return (*_REMOVING_KINDS, *_INTERRUPTING_KINDS) if degraded_count else _REMOVING_KINDS
+    return (*_COPY_REMOVING_KINDS, *_READ_STOPPING_KINDS) if degraded_count else _COPY_REMOVING_KINDS
 
 
 def unread_disk_rows(tables: Tables, is_data_missing: bool) -> Iterator[Row]:
@@ -243,8 +243,8 @@ def copies_past_end(tables: Tables) -> DataFrame:
     Entries behind the end are harmless if a second writer took over the ledger and closed it: the first
     writer got no acknowledgement of them. Ledgers for which this explanation fits do not count.
     """
-    unexplained_copies = tables.judged.where("not coalesce(past_end_by_takeover, false)")
-    copy_rows = unexplained_copies.select(F.explode("past_end.bookie_id").alias("bookie_id"))
+    ledgers_without_takeover = tables.judged.where("not coalesce(past_end_by_takeover, false)")
+    copy_rows = ledgers_without_takeover.select(F.explode("past_end.bookie_id").alias("bookie_id"))
     return copy_rows.groupBy("bookie_id").count()
 
 
@@ -267,14 +267,14 @@ def unindexed_bytes(tables: Tables) -> DataFrame:
     not certain: the index may list them after its next flush. The log that is being written does not count,
     because garbage collection does not delete it.
     """
-    space_rows = tables.space.where(F.col("bookie_id").isNotNull())
-    unindexed_rows = space_rows.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn(
+    disk_space_rows = tables.space.where(F.col("bookie_id").isNotNull())
+    unindexed_rows = disk_space_rows.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn(
         "certain", F.lit(True)
     )
     if "log_entries" in tables.frames:
         unindexed_logs = tables.log_entries.where("groups is null or entries > 0").select("path", *LEDGER)
         is_young_log = (F.col("class") == SpaceClass.NOT_YET_MAPPED) & ~F.col("current")
-        rows_of_young_logs = space_rows.where(is_young_log).join(
+        rows_of_young_logs = disk_space_rows.where(is_young_log).join(
             unindexed_logs, ["path", *LEDGER], "left_semi"
         )
         unindexed_rows = unindexed_rows.unionByName(rows_of_young_logs.withColumn("certain", F.lit(False)))
@@ -294,10 +294,10 @@ def unindexed_byte_rows(log_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     for entry_log in log_rows:
         bookie_id, log_number, is_certain = entry_log["bookie_id"], entry_log["log_id"], entry_log["certain"]
         ledgers_text = plural(entry_log["ledgers"], "ledger")
-        verb, not_yet_text = ("has", "") if is_certain else ("may have", " yet")
+        verb, yet_suffix_text = ("has", "") if is_certain else ("may have", " yet")
         message = (
             f"entry log {log_number} of {bookie_id} {verb} bytes of {ledgers_text} that the bookie's index "
-            f"does not list{not_yet_text}"
+            f"does not list{yet_suffix_text}"
         )
         forbidden_kinds = (ActionKind.COLLECT, ActionKind.COMPACT)
         yield _hold_row(
@@ -307,10 +307,10 @@ def unindexed_byte_rows(log_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
         are_logs_certain_by_bookie.setdefault(bookie_id, []).append(is_certain)
     for bookie_id, are_logs_certain in are_logs_certain_by_bookie.items():
         is_certain = any(are_logs_certain)
-        verb, not_yet_text = ("has", "") if is_certain else ("may have", " yet")
+        verb, yet_suffix_text = ("has", "") if is_certain else ("may have", " yet")
         entry_logs_text = plural(len(are_logs_certain), "entry log")
         message = (
-            f"{bookie_id} {verb} needed bytes that the bookie's index does not list{not_yet_text}, "
+            f"{bookie_id} {verb} needed bytes that the bookie's index does not list{yet_suffix_text}, "
             f"in {entry_logs_text}"
         )
         yield _hold_row(
@@ -339,14 +339,14 @@ def unread_owner_rows(were_owners_read: bool) -> Iterator[Row]:
 
 
 @dataclass(frozen=True)
-class OldSource:
+class OutdatedSource:
     """A source whose data is older than the metadata: its key, and the message of the hold on it."""
 
     key: str
     message: str
 
 
-def rows_of_old_sources(sources: Iterable[OldSource]) -> Iterator[Row]:
+def rows_of_outdated_sources(sources: Iterable[OutdatedSource]) -> Iterator[Row]:
     """Yield holds on sources that are older than the metadata. The holds forbid every dangerous action."""
     for source in sources:
         forbidden_kinds = [

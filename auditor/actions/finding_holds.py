@@ -33,8 +33,8 @@ def holds_of_findings(
     The list is empty if no check with findings places holds.
 
     Args:
-        findings: the table findings of the run.
-        change_rows: the table changes of the run, which shows the accepted findings.
+        findings: the table ``findings`` of the run.
+        change_rows: the table ``changes`` of the run, which shows the accepted findings.
         tables: the other tables of the run.
         finding_counts: the number of findings of each check; checks without findings are skipped.
     """

@@ -267,7 +267,7 @@ def permit(
     Args:
         run: the finished run that the action rests on.
         kind: the kind of action.
-        objects: the objects of the action; the gate adds the sources that it rests on.
+        objects: the objects of the action; the gate adds the sources that the action rests on.
         previous_action: the permission of the previous action of the same procedure, on the same objects. It
             removes some holds (`CURED_REASONS`). None if there is no such action.
 
@@ -275,7 +275,7 @@ def permit(
         Allowed, or Refused with every hold that forbids it.
 
     Raises:
-        RunError: the table holds is broken.
+        RunError: the run's table ``holds`` is broken.
     """
     allowed, refusals = permit_ledgers(run, kind, objects, (), previous_action)
     return refusals[0] if refusals else allowed or _make_allowed(kind, objects)
@@ -288,7 +288,7 @@ def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
     run that the action rests on.
 
     Raises:
-        RunError: the table holds is broken.
+        RunError: the run's table ``holds`` is broken.
     """
     gate_answer = permit(run, kind, ())
     if isinstance(gate_answer, Refused):

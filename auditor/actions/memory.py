@@ -1,10 +1,11 @@
-"""Memory of holds: a run keeps a hold of the earlier run until it proves that the reason has ended.
+"""Memory of holds: a run carries over each hold of the earlier run until it proves that the reason has ended.
 
 A hold names the condition that ends it:
 
-    finding-gone     the run looked for the finding again and did not find it, not even in a milder form that
-                     can come from reading less
-    fact-gone        the object was read completely: for a bookie its whole index, for a ledger the metadata
+    finding-gone     the run looked for the finding again, and found neither the finding nor a milder form of
+                     it (a run that reads less data may report the milder form instead)
+    fact-gone        the object was read completely (for a bookie its whole index, for a ledger the metadata),
+                     and the fact was not found
     data-elsewhere   the bookie was read completely, and all ledgers on it have all copies on other bookies
 
 Some facts are only visible with an option (entry logs, answers of bookies, further stores of owners). A later
@@ -186,8 +187,8 @@ def add_carried_holds(
 
     Args:
         holds: rows in `auditor.actions.finding_holds.NEW_HOLD_COLUMNS`.
-        earlier_holds: the table holds of the earlier run; None if no earlier run has one.
-        change_rows: the table changes of this run.
+        earlier_holds: the table ``holds`` of the earlier run; None if no earlier run has one.
+        change_rows: the table ``changes`` of this run.
         seen_parts: the parts of the cluster that this run read.
         run_time: the time at which the findings of this run were complete, ms.
         undecided_rows: ledgers with an unknown copy in this run (`undecided_ledgers`); None: none.

@@ -92,7 +92,8 @@ def count_whole_entries(tables: Tables) -> dict[str, int]:
 def digest_remarks(digests: DataFrame, collected_bookies: Sequence[str] = ()) -> list[Remark]:
     """Return remarks with the numbers of checked and unchecked sampled entries, and the reasons.
 
-    ``collected_bookies`` are bookies whose index is in a collection. A collection has no entries to check.
+    ``collected_bookies`` are bookies whose index is in a collection, which is a saved copy of bookies'
+    indexes. A collection has no entry data to check.
     """
     entry_counts = {
         (row["state"], row["reason"]): row["entries"]
@@ -113,7 +114,7 @@ def digest_remarks(digests: DataFrame, collected_bookies: Sequence[str] = ()) ->
             remark(RemarkKind.DIGESTS, "digests: some copies of entries were not checked", *unchecked_texts)
         )
     if collected_bookies:
-        text = "digests: collections have no entries to check"
+        text = "digests: copies were not checked on bookies read from a collection, which has no entry data"
         remarks.append(remark(RemarkKind.DIGESTS, text, first_names(collected_bookies, MAX_BOOKIES_NAMED)))
     return remarks
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from auditor.actions.action_list import LEDGER_ACTIONS, ActionList, PermittedLedgers, build_action_list
 from auditor.actions.fact_holds import (
-    OldSource,
+    OutdatedSource,
     copies_past_end,
     damaged_database_rows,
     damaged_databases,
@@ -21,7 +21,7 @@ from auditor.actions.fact_holds import (
     foreign_copies,
     foreign_copy_rows,
     past_end_rows,
-    rows_of_old_sources,
+    rows_of_outdated_sources,
     unindexed_byte_rows,
     unindexed_bytes,
     unlocated_ledgers,
@@ -184,7 +184,7 @@ def _rows_of_facts(
 
     exposed_bookies = find_exposures(cache.run, tables.cluster.bookies_listed)
     old_sources = [
-        OldSource(bookie_source(name), f"{name}: {reason}")
+        OutdatedSource(bookie_source(name), f"{name}: {reason}")
         for name, reason in sorted(tables.cluster.unproved_bookies.items())
     ]
     return [
@@ -197,7 +197,7 @@ def _rows_of_facts(
         *foreign_copy_rows(collect_rows(foreign_copies)),
         *past_end_rows(collect_rows(copies_past_end)),
         *unindexed_byte_rows(collect_rows(unindexed_bytes)),
-        *rows_of_old_sources(old_sources),
+        *rows_of_outdated_sources(old_sources),
         *unread_owner_rows(owners_read),
     ]
 

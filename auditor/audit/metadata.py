@@ -27,7 +27,7 @@ from auditor.sources.metadata.earlier_ledgers import ComparableStore
 from auditor.sources.metadata.etcd.key_ranges import NO_MARKS_NOTE, NO_TIMES_NOTE
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
 from auditor.sources.metadata.oxia.questions import MIXED_TIMES_NOTE as OXIA_NOTE
-from auditor.sources.metadata.spark_source import LedgerAgainSource, MarkSource
+from auditor.sources.metadata.spark_source import LedgerRereadSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore
 from auditor.sources.metadata.uri import OXIA
 from auditor.spark import functions as F
@@ -122,7 +122,7 @@ class _Rescan:
                     return rows
             except (RunError, StoreError) as error:
                 self.take_no_rows(error)
-        return self._first.source.table(LedgerAgainSource, nodes)
+        return self._first.source.table(LedgerRereadSource, nodes)
 
     def take_no_rows(self, reason: Exception) -> None:
         """Make `rows` read all ledgers. ``reason`` is the reason why no row of the first scan is taken."""
@@ -134,7 +134,7 @@ class _Rescan:
         if isinstance(source.store, WatchableStore):
             return _moved_rows(self._first, _moved_paths(self._first, source.store), nodes)
         if isinstance(source.store, ComparableStore):
-            return source.table(LedgerAgainSource, nodes, earlier_read=_earlier_rows(source, source.store))
+            return source.table(LedgerRereadSource, nodes, earlier_read=_earlier_rows(source, source.store))
         return None
 
 
@@ -171,7 +171,7 @@ def _moved_rows(first_scan: FirstScan, paths: tuple[str, ...], nodes: ClusterNod
         return rows
     moved_paths = arrow_frame(first_scan.source.cache.spark, pa.table({"path": pa.array(paths, pa.string())}))
     unchanged_rows = rows.join(F.broadcast(moved_paths), "path", "left_anti").select(*names)
-    return unchanged_rows.unionByName(first_scan.source.rows_at_paths(LedgerAgainSource, paths, nodes))
+    return unchanged_rows.unionByName(first_scan.source.rows_at_paths(LedgerRereadSource, paths, nodes))
 
 
 def _with_marks(

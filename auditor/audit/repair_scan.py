@@ -113,12 +113,12 @@ def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations
     cluster = roster.cluster
     if not (knows_registrations and cluster.has_marks and cluster.bookies_listed):
         return {}
-    scanned_nodes = (metadata.first.nodes, metadata.second.nodes)
+    scanned_znodes = (metadata.first.nodes, metadata.second.nodes)
     # An AutoRecovery process without a bookie votes with an id that has no cookie. Such an id is not down.
     down_bookies = {
         row["bookie_id"] for row in roster.certain_bookies if row["has_cookie"] and not row["registered"]
     }
-    return autorecovery_facts(scanned_nodes, cluster.scan_time, down_bookies)
+    return autorecovery_facts(scanned_znodes, cluster.scan_time, down_bookies)
 
 
 _Queries = dict[str, tuple[DataFrame, list[str]]]
@@ -141,11 +141,11 @@ def _count_queries(
         ),
     }
     if down_bookies:
-        queries |= _waiting_queries(tables.ledgers, marked_ledgers, down_bookies)
+        queries |= _queries_for_waiting_ledgers(tables.ledgers, marked_ledgers, down_bookies)
     return queries
 
 
-def _waiting_queries(
+def _queries_for_waiting_ledgers(
     ledgers: DataFrame, marked_ledgers: DataFrame, down_bookies: Collection[str]
 ) -> _Queries:
     """Return queries for ledgers that depend on a down bookie, and for other ledgers with a mark."""
@@ -154,26 +154,26 @@ def _waiting_queries(
         "replicas", lambda replica: replica["depends"] & F.array_contains(down_ids, replica["bookie_id"])
     )
     ledger_columns = ["scope_id", "ledger_id"]
-    depending_ledgers = (
+    ledgers_on_down_bookies = (
         ledgers.where(F.col("status").isin(*DECODED)).where(is_on_down_bookie).select(*ledger_columns)
     )
     # Marks are few compared with ledgers, so the marks are filtered, and their number is added.
     marked_ids = marked_ledgers.where("ledger_id is not null").select(*ledger_columns)
-    marked_only_ledgers = derive(
-        marked_ids.join(depending_ledgers, ledger_columns, "left_anti"), marked_ledgers
+    marked_ledgers_on_live_bookies = derive(
+        marked_ids.join(ledgers_on_down_bookies, ledger_columns, "left_anti"), marked_ledgers
     )
     return {
-        "depending": (depending_ledgers, ["count(*)"]),
-        "marked_only": (marked_only_ledgers, ["count(*)"]),
+        "depending": (ledgers_on_down_bookies, ["count(*)"]),
+        "marked_only": (marked_ledgers_on_live_bookies, ["count(*)"]),
     }
 
 
 def _ensemble_size_query(ledgers: DataFrame, scan_time: int) -> tuple[DataFrame, list[str]]:
-    sized_ledgers = ledgers.where(
+    ledgers_with_ensemble_size = ledgers.where(
         F.col("status").isin(*DECODED) & ~F.col("undecidable") & (F.col("ensemble_size") > 0)
     )
     size_in_use_sql = f"(state != '{LedgerState.CLOSED}' OR ctime > {scan_time - _MAX_CLOSED_AGE_MS})"
-    return sized_ledgers, [
+    return ledgers_with_ensemble_size, [
         f"coalesce(min(CASE WHEN {size_in_use_sql} THEN ensemble_size END), min(ensemble_size))",
         f"coalesce(max(CASE WHEN {size_in_use_sql} THEN ensemble_size END), max(ensemble_size))",
     ]
@@ -181,8 +181,10 @@ def _ensemble_size_query(ledgers: DataFrame, scan_time: int) -> tuple[DataFrame,
 
 def _repair_counts(counts: dict[str, tuple[int, ...]]) -> dict[str, Any]:
     queued_count, oldest_mark_time, new_mark_count = counts["queue"]
-    [depending_count] = counts.get("depending", (0,))
-    [marked_only_count] = counts.get("marked_only", (queued_count if not depending_count else 0,))
+    [count_on_down_bookies] = counts.get("depending", (0,))
+    [marked_count_on_live_bookies] = counts.get(
+        "marked_only", (queued_count if not count_on_down_bookies else 0,)
+    )
     smallest_ensemble, largest_ensemble = counts.get("ensembles", (0, 0))
     unavailable_count, unrecoverable_count, single_copy_count = counts["reach"]
     return {
@@ -190,8 +192,8 @@ def _repair_counts(counts: dict[str, tuple[int, ...]]) -> dict[str, Any]:
         "oldest": oldest_mark_time or None,
         "queued_since": new_mark_count,
         "locked": counts["locks"][0],
-        "depending": depending_count,
-        "waiting": depending_count + marked_only_count,
+        "depending": count_on_down_bookies,
+        "waiting": count_on_down_bookies + marked_count_on_live_bookies,
         "smallest_ensemble": smallest_ensemble,
         "largest_ensemble": largest_ensemble,
         "unavailable": unavailable_count,

@@ -207,7 +207,7 @@ def _bookie_scope(
         return SourceScope(name, SourceKind.BOOKIE, claimed_scope, NO_SCOPE, "", None, reason or "not read")
     data_time = _data_time(metadata, _bookie_time(name, row, metadata, indexes))
     if row["read"] == BookieRead.PARTIAL or row["suspect"]:
-        proof_text = "entries in the bookie's index exist"
+        proof_text = "each entry that the bookie's index lists exists on the bookie"
         scope_fault = reason or "one of the bookie's directories is at the path of another bookie"
         return SourceScope(
             name,

@@ -44,12 +44,12 @@ from auditor.audit.source_scopes import write_sources
 from auditor.audit.space_scan import with_foresight, with_space
 from auditor.audit.summary import (
     Audited,
-    Holes,
     ReportNumbers,
+    UnreadMetadata,
+    available_inputs_of_run,
     count_for_report,
-    find_holes,
+    find_unread_metadata,
     run_inputs,
-    run_sight,
     summarise,
 )
 from auditor.audit.table_cache import TableCache, drop_scratch_tables
@@ -187,7 +187,7 @@ class CheckedTables(NamedTuple):
 
     unconfirmed: DataFrame
     claims: list[Claim]
-    holes: Holes
+    holes: UnreadMetadata
 
 
 def check_tables(
@@ -201,7 +201,7 @@ def check_tables(
     (unconfirmed, claims), holes = cache.execution.run_concurrently(
         [
             partial(run_checks, cache, tables, configuration.not_run),
-            partial(find_holes, metadata, difference.doubtful_ids),
+            partial(find_unread_metadata, metadata, difference.doubtful_ids),
         ]
     )
     return CheckedTables(unconfirmed, claims, holes)
@@ -216,14 +216,16 @@ def compare_runs(
     owners: Owners,
     before: RunsBefore,
     findings: DataFrame,
-    holes: Holes,
+    holes: UnreadMetadata,
     has_gone: bool,
     configuration: CheckConfiguration,
     options: AuditOptions,
 ) -> RunChanges:
     """Compare the findings with the previous run, and apply suppressions."""
     bookies_asked = source.live and options.witness == "yes"
-    seen_inputs = run_sight(metadata, indexes, tables, owners, bookies_asked, configuration.not_run)
+    seen_inputs = available_inputs_of_run(
+        metadata, indexes, tables, owners, bookies_asked, configuration.not_run
+    )
     checks_without_input = {*configuration.not_run, *find_checks_without_input(seen_inputs)}
     return compare_with_previous(
         cache, findings, tables, source.cluster, before.previous, any(holes), options, now_ms(),
@@ -252,7 +254,7 @@ def make_holds(
     findings: DataFrame,
     claims: list[Claim],
     changes: RunChanges,
-    holes: Holes,
+    holes: UnreadMetadata,
     configuration: CheckConfiguration,
     options: AuditOptions,
 ) -> HoldsMade:
@@ -289,7 +291,7 @@ def write_report(
     placement: Placement,
     entry_logs: EntryLogScan | None,
     tables: Tables,
-    holes: Holes,
+    holes: UnreadMetadata,
     changes: RunChanges,
     holds: HoldFacts,
     actions: ActionList,
@@ -299,9 +301,9 @@ def write_report(
     report = summarise(
         Audited(
             started=started, configuration=configuration, metadata=metadata, earlier=earlier, indexes=indexes,
-            answers=answers, witness=comparison.witness, may_ask=options.witness == "yes", owners=owners,
-            placement=placement, entry_logs=entry_logs, tables=tables, holes=holes, changes=changes,
-            holds=holds, actions=actions, numbers=numbers,
+            answers=answers, witness=comparison.witness, may_ask_bookies=options.witness == "yes",
+            owners=owners, placement=placement, entry_logs=entry_logs, tables=tables, holes=holes,
+            changes=changes, holds=holds, actions=actions, numbers=numbers,
         )
     )  # fmt: skip
     cache.run.remove("tables/checks")

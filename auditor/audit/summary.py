@@ -80,7 +80,7 @@ class Audited:
     """All results of an audit that its report needs. Times are in ms.
 
     ``answers`` is None if no bookie was asked for a list of entries. ``entry_logs`` is None without
-    ``--entry-logs``. ``may_ask`` is whether ``--witness`` allows reads from bookies.
+    ``--entry-logs``. ``may_ask_bookies`` is whether ``--witness`` allows reads from bookies.
     """
 
     started: int
@@ -90,12 +90,12 @@ class Audited:
     indexes: Indexes
     answers: BookieAnswers | None
     witness: Witness
-    may_ask: bool
+    may_ask_bookies: bool
     owners: Owners
     placement: Placement
     entry_logs: EntryLogScan | None
     tables: Tables
-    holes: Holes
+    holes: UnreadMetadata
     changes: RunChanges
     holds: HoldFacts
     actions: ActionList
@@ -120,7 +120,7 @@ def summarise(audited: Audited) -> Report:
     metadata, indexes, earlier = audited.metadata, audited.indexes, audited.earlier
     source, tables, changes, counts = metadata.source, audited.tables, audited.changes, audited.numbers.counts
     witness_reads, witness_remarks = audited.witness.summary()
-    reused_count, reads = counts["ledgers"]
+    reused_count, read_count = counts["ledgers"]
     notes = (*metadata.first.notes, *indexes.earlier_notes)
     locations = locations_of(tables.roster.bookie_locations, audited.placement.origin)
     bookies = [row["bookie_id"] for row in tables.roster.bookies]
@@ -149,7 +149,7 @@ def summarise(audited: Audited) -> Report:
             *(space_remarks(audited.entry_logs, tables) if audited.entry_logs else []),
             *foresight_remarks(tables),
             *changes.remarks(),
-            *_possible_cut_remarks(metadata.first, changes.tally()),
+            *_remarks_on_possible_dump_cut(metadata.first, changes.tally()),
             *_loss_remarks(source.cache.run, locations, tables.cluster.repair, bool(indexes.bookies.sources)),
             *(remark_with_reason(RemarkKind.REUSE, note) for note in earlier.notes if not earlier.path),
         ],
@@ -159,13 +159,15 @@ def summarise(audited: Audited) -> Report:
         changes=changes.change_counts(),
         suppressions=changes.suppressions(),
         accepted=find_accepted_gaps(changes, tables),
-        reused=earlier.reuse_facts(indexes.reuse_count, ReuseCount(reused=reused_count, read=reads), notes),
+        reused=earlier.reuse_facts(
+            indexes.reuse_count, ReuseCount(reused=reused_count, read=read_count), notes
+        ),
         keeps_marks=source.store.keeps_marks,
         keeps_times=source.store.keeps_times,
         marks_listed=metadata.second.marks_listed,
         bookies_listed=metadata.bookie_list_gaps(),
         directories_read=len(indexes.bookies.attribution.directories),
-        witness_asked=source.live and audited.may_ask,
+        witness_asked=source.live and audited.may_ask_bookies,
         placement=placement,
         steps=next_steps(changes.counts_of_this_run(), audited.actions.texts),
         causes=audited.numbers.causes,
@@ -207,13 +209,13 @@ def count_for_report(
     tables: Tables,
     metadata: ClusterMetadata,
     indexes: Indexes,
-    answers: BookieAnswers | None,
+    bookie_answers: BookieAnswers | None,
     findings: DataFrame,
     claims: Sequence[Claim],
     max_samples: int,
 ) -> ReportNumbers:
     """Query the tables for the numbers of a report, with at most ``max_samples`` findings of each check."""
-    counts = _count_large_tables(tables, metadata, indexes, answers)
+    counts = _count_large_tables(tables, metadata, indexes, bookie_answers)
     return ReportNumbers(
         counts,
         _count_coverage(tables, counts),
@@ -223,11 +225,11 @@ def count_for_report(
     )
 
 
-def _possible_cut_remarks(first_scan: FirstScan, tally: list[Tally]) -> list[Remark]:
+def _remarks_on_possible_dump_cut(first_scan: FirstScan, finding_tally: list[Tally]) -> list[Remark]:
     """Return a remark if confirmed findings depend on missing records of a dump that may be truncated."""
     if first_scan.nodes.proves_absence or first_scan.cut:
         return []  # other remarks report a dump that is known to be cut
-    absence_rows = (row for row in tally if row["id"] in CHECKS_OF_ABSENCE)
+    absence_rows = (row for row in finding_tally if row["id"] in CHECKS_OF_ABSENCE)
     dependent_count = sum(row["count"] for row in absence_rows if row["confidence"] == Confidence.CONFIRMED)
     if not dependent_count:
         return []
@@ -237,12 +239,12 @@ def _possible_cut_remarks(first_scan: FirstScan, tally: list[Tally]) -> list[Rem
 
 
 def _count_large_tables(
-    tables: Tables, metadata: ClusterMetadata, indexes: Indexes, answers: BookieAnswers | None
+    tables: Tables, metadata: ClusterMetadata, indexes: Indexes, bookie_answers: BookieAnswers | None
 ) -> dict[str, tuple[int, ...]]:
     """Return the counts of large tables that a report contains, by query name."""
-    decided_sql = "count_if(class = potential_class and class != 'undecided')"
+    decided_ledger_sql = "count_if(class = potential_class and class != 'undecided')"
     queries: dict[str, tuple[DataFrame, Sequence[str]]] = {
-        "verdicts": (tables.verdicts, ("count(*)", decided_sql)),
+        "verdicts": (tables.verdicts, ("count(*)", decided_ledger_sql)),
         "judged": (tables.judged, ("sum(size(unknown))",)),
         "ledgers": (tables.ledgers.where("status != 'gap'"), REUSE_COUNT_SQL),
         "open": (tables.ledgers, (f"count_if({IS_WITHOUT_ENTRIES})",)),
@@ -250,13 +252,13 @@ def _count_large_tables(
     }
     if not indexes.has_complete_rows:
         queries["availability"] = (tables.availability, ("count_if(path is not null)",))
-    if (second_ledgers := metadata.second.ledgers) is not None:
-        queries["ledgers_again"] = (second_ledgers.where("status != 'gap'"), REUSE_COUNT_SQL)
+    if (reread_ledgers := metadata.second.ledgers) is not None:
+        queries["ledgers_again"] = (reread_ledgers.where("status != 'gap'"), REUSE_COUNT_SQL)
     if tables.cluster.placement is not None:
         own_policy_sql = f"count_if(map_contains_key(custom_metadata, '{KEY}'))"
         queries[OWN_POLICY_COUNT] = (tables.ledgers, (own_policy_sql,))
-    if answers:
-        queries["answers"] = (answers.rows.where(ASKABLE_ROWS), ("count(*)",))
+    if bookie_answers:
+        queries["answers"] = (bookie_answers.rows.where(ASKABLE_ROWS), ("count(*)",))
     index_counts = {"availability": (sum(count.number for count in indexes.counts if count.placed),)}
     return (index_counts if indexes.has_complete_rows else {}) | aggregate_many(queries)
 
@@ -266,10 +268,10 @@ def _count_coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Co
     unread_bookies = tuple(row["bookie_id"] for row in rows if row["read"] != BookieRead.READ)
     replica_count = sum(row["replicas"] for row in rows)
     [unknown_count], [unjudged_count] = counts["judged"], counts["open"]
-    ledger_count, decided_count = counts["verdicts"]
+    ledger_count, decided_ledger_count = counts["verdicts"]
     # Ledgers without entries are not judged. decided_count has them, because none of their copies is unknown.
     return Coverage(
-        DecidedCount(ledger_count, decided_count - unjudged_count, unjudged_count),
+        DecidedCount(ledger_count, decided_ledger_count - unjudged_count, unjudged_count),
         BookiesRead(len(rows), len(rows) - len(unread_bookies), unread_bookies),
         Replicas(replica_count, replica_count - unknown_count),
     )
@@ -281,7 +283,7 @@ def _count_operations(
     """Return the number of read operations on the sources, by kind."""
     ledger_scan_counts = [counts[name] for name in ("ledgers", "ledgers_again") if name in counts]
     reused_count, _ = counts.get("ledgers_again", (0, 0))
-    operations = {
+    read_operations = {
         **metadata.source.store.operations(),
         "ledger records read by tasks": sum(read_count for _, read_count in ledger_scan_counts),
         "ledgers unchanged, not read again": reused_count,
@@ -290,20 +292,20 @@ def _count_operations(
         "listings asked of bookies": sum(counts.get("answers", ())),
         "entries read from bookies": witness_reads,
     }
-    return {name: count for name, count in operations.items() if count}
+    return {name: count for name, count in read_operations.items() if count}
 
 
-class Holes(NamedTuple):
+class UnreadMetadata(NamedTuple):
     """A bounded sample of unreadable metadata, and the ledger ids in doubt because of unread metadata."""
 
     gaps: list[str]
     in_doubt: InDoubt | None
 
 
-def find_holes(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> Holes:
+def find_unread_metadata(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> UnreadMetadata:
     """Return the metadata that could not be read. Unread metadata may have objects unknown to the audit."""
     ids_in_doubt = count_ids_in_doubt(doubtful_ids) if metadata.source.cache.count("doubtful_ids") else None
-    return Holes(_sample_gaps(metadata), ids_in_doubt)
+    return UnreadMetadata(_sample_gaps(metadata), ids_in_doubt)
 
 
 def _sample_gaps(metadata: ClusterMetadata) -> list[str]:
@@ -342,13 +344,13 @@ def count_impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
 
 def _sample_findings(findings: DataFrame, max_samples: int) -> tuple[Finding, ...]:
     """Return the first ``max_samples`` findings of each check id."""
-    rank = F.row_number().over(F.Window.partitionBy("id").orderBy(*report_order()))
-    samples = findings.withColumn("place", rank).where(F.col("place") <= max_samples)
+    sample_rank = F.row_number().over(F.Window.partitionBy("id").orderBy(*report_order()))
+    samples = findings.withColumn("place", sample_rank).where(F.col("place") <= max_samples)
     rows = samples.orderBy(*report_order())
     return tuple(finding_of(row.asDict(recursive=True)) for row in rows.collect())
 
 
-def run_sight(
+def available_inputs_of_run(
     metadata: ClusterMetadata,
     indexes: Indexes,
     tables: Tables,
@@ -383,12 +385,12 @@ def run_sight(
     )
 
 
-def run_inputs(inputs: AvailableInputs, tables: Tables, has_gone_entries: bool) -> RunInputs:
+def run_inputs(inputs: AvailableInputs, tables: Tables, has_missing_logs: bool) -> RunInputs:
     """Return the inputs of a run, for comparison with earlier runs.
 
-    ``has_gone_entries`` is whether an index locates entries in entry logs that do not exist.
+    ``has_missing_logs`` is whether an index locates entries in entry logs that do not exist.
     """
     stores = owner_identities(tables.roster.owner_stores)
     return RunInputs(
-        int(inputs.reads_entry_logs), int(inputs.asks_bookies is True), stores, int(has_gone_entries)
+        int(inputs.reads_entry_logs), int(inputs.asks_bookies is True), stores, int(has_missing_logs)
     )

@@ -23,7 +23,7 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
         The next failure may take the last copy. Recovery may treat the entry as never written.
 
     How sure:
-        Suspect if the ledger is not closed or changed during the audit, or for a reason that `entry-lost`
+        Suspect if the ledger changed during the audit or is not closed, or for a reason that `entry-lost`
         gives.
 
     What to do:

@@ -21,7 +21,7 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         The ledger survives fewer failures than intended.
 
     How sure:
-        Suspect if the ledger is not closed or changed during the audit, or for a reason that `entry-lost`
+        Suspect if the ledger changed during the audit or is not closed, or for a reason that `entry-lost`
         gives.
 
     What to do:

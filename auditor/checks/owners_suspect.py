@@ -49,8 +49,8 @@ def owners_suspect(roster: Roster) -> Findings:
           Shows the owner that the ledger claims.
 
     Limits:
-        If two Pulsar clusters have the same namespaces, only `--owners-complete` shows that both were read. A
-        ledger that lost its owner counts as such for a week.
+        If two Pulsar clusters have the same namespaces, only `--owners-complete` shows that both were read.
+        If a ledger lost its owner, the check counts it for a week after the loss, and then no longer.
     """
     reasons = incomplete_reasons(roster.owner_stores)
     if not reasons:

@@ -106,11 +106,11 @@ def _stopped_text(stopped_run: StoppedRun, out: str, metadata: str, options: Aud
     """Return what a stopped run wrote, and how to continue it."""
     from auditor.sources.metadata.stores import is_live
 
-    resume_limit_text = f" within {duration(options.resume_within)}" if is_live(metadata) else ""
+    resume_time_limit_text = f" within {duration(options.resume_within)}" if is_live(metadata) else ""
     tables_text = plural(len(stopped_run.tables), "table is", "tables are")
     return (
         f"stopped after {stopped_run.stage_text}: {tables_text} in {out}/tables, and there is no report. "
-        f"The same command without --stop-after continues the run{resume_limit_text}"
+        f"The same command without --stop-after continues the run{resume_time_limit_text}"
     )
 
 

@@ -20,7 +20,7 @@ from auditor.model.columns import schema_of
 from auditor.model.comparison import CopyState, StoreItem, StoreSummary
 from auditor.model.ledger_id import LayoutKind
 from auditor.model.options import AuditOptions
-from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerValueSource, StoreSource
+from auditor.sources.metadata.spark_source import LedgerRereadSource, LedgerValueSource, StoreSource
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, NeighbourStore
 from auditor.sources.metadata.stores import choose_layout, is_live, open_store, source_options, store_options
 from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
@@ -264,7 +264,7 @@ class StoreSide:
         if not self.live:
             return None
         return self.cache.write_table(
-            f"{self.name}_ledgers_again", lambda: self._read_values(LedgerAgainSource, self.store.cluster())
+            f"{self.name}_ledgers_again", lambda: self._read_values(LedgerRereadSource, self.store.cluster())
         )
 
     def has_owners(self, application: str) -> bool | None:

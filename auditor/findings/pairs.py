@@ -37,7 +37,7 @@ _CONFIRMED = _CONFIDENCE_CODES[Confidence.CONFIRMED]
 
 @dataclass(frozen=True)
 class FindingArrays:
-    """The findings that one run knows, as arrays in the order of its table changes.
+    """The findings that one run knows, as arrays in the order of its table ``changes``.
 
     ``trouble`` is the number by which findings of two runs are matched. ``rank`` is the rank of the severity,
     0 for the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in the table.

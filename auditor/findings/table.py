@@ -66,9 +66,10 @@ def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
     ]
     # Unite in pairs, because Spark analyses the whole union whenever a table is added to it.
     while len(frames) > 1:
-        frame_pairs = zip_longest(frames[::2], frames[1::2])
+        frames_to_unite = zip_longest(frames[::2], frames[1::2])
         frames = [
-            frame if other_frame is None else frame.union(other_frame) for frame, other_frame in frame_pairs
+            frame if other_frame is None else frame.union(other_frame)
+            for frame, other_frame in frames_to_unite
         ]
     return frames[0]
 
@@ -78,15 +79,17 @@ def ask_roster_checks(checks: Sequence[RosterCheck], roster: Roster) -> list[dic
     return [{**row, "id": check.id} for check in checks for row in check(roster)]
 
 
-def add_fingerprints(findings: DataFrame, instance_id: str | None, claims: Sequence[Claim] = ()) -> DataFrame:
+def add_fingerprints(
+    findings: DataFrame, instance_id: str | None, cause_claims: Sequence[Claim] = ()
+) -> DataFrame:
     """Add fingerprint, cause and ledger name to each finding, in the table's column order.
 
-    ``claims`` are the causes. The fingerprint is that of `auditor.model.finding.fingerprint`.
+    ``cause_claims`` are the causes. The fingerprint is that of `auditor.model.finding.fingerprint`.
     """
     rows = findings.withColumn("fingerprint", fingerprints("id", instance_id)).withColumn(
         "ledger_qualified_name", qualified_names()
     )
-    rows = rows.withColumn("cause", cause_column(claims))
+    rows = rows.withColumn("cause", cause_column(cause_claims))
     return rows.select(*FINDINGS.names).orderBy(*report_order())
 
 
@@ -119,10 +122,12 @@ def severity_ranks(severity: str = "severity") -> Column:
     return _rank_column(severity, Severity)
 
 
-def _rank_column(column: str, words: Iterable[str]) -> Column:
-    """Return for each row the position of the column's word in ``words``, from 0."""
-    map_pairs = ", ".join(f"'{word}', {severity_rank}" for severity_rank, word in enumerate(words))
-    return F.expr(f"map({map_pairs})[{column}]")
+def _rank_column(column: str, ranked_values: Iterable[str]) -> Column:
+    """Return for each row the position of the column's word in ``ranked_values``, from 0."""
+    rank_map_text = ", ".join(
+        f"'{ranked_value}', {severity_rank}" for severity_rank, ranked_value in enumerate(ranked_values)
+    )
+    return F.expr(f"map({rank_map_text})[{column}]")
 
 
 MAX_BOOKIES_NAMED = 2

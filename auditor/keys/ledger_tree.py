@@ -56,13 +56,13 @@ class _TreeShape(NamedTuple):
     top_name_pattern: re.Pattern[str]
     depth: int
     digits: int
-    is_limited_to_parent: (
+    is_id_within_parent_range: (
         bool  # Java accepts only ids within the range of the leaf's parent, and only decimal names
     )
 
 
-_SHORT_TREE_SHAPE = _TreeShape(re.compile(r"[0-9]{2}"), 2, 10, is_limited_to_parent=True)
-_LONG_TREE_SHAPE = _TreeShape(re.compile(r"[0-9]{3}"), 4, 19, is_limited_to_parent=False)
+_SHORT_TREE_SHAPE = _TreeShape(re.compile(r"[0-9]{2}"), 2, 10, is_id_within_parent_range=True)
+_LONG_TREE_SHAPE = _TreeShape(re.compile(r"[0-9]{3}"), 4, 19, is_id_within_parent_range=False)
 _SHAPES_BY_LAYOUT: dict[LayoutKind, tuple[_TreeShape, ...]] = {
     LayoutKind.FLAT: (),
     LayoutKind.LEGACY_HIERARCHICAL: (_SHORT_TREE_SHAPE,),
@@ -155,14 +155,14 @@ def classify(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
     )
 
 
-def unread_path(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
+def classify_unread_path(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
     """Return the classification of a path that could not be read.
 
     Ledgers from its ``low`` to its ``high`` may be at or below the path. Both are None if no ledger can be.
 
-    >>> [unread_path(LayoutKind.HIERARCHICAL, rel).low for rel in ("00/0001", "notes")]
+    >>> [classify_unread_path(LayoutKind.HIERARCHICAL, rel).low for rel in ("00/0001", "notes")]
     [10000, None]
-    >>> unread_path(LayoutKind.FLAT, "") == ClassifiedPath("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
+    >>> classify_unread_path(LayoutKind.FLAT, "")[2:4] == (MIN_LEDGER_ID, MAX_LEDGER_ID)
     True
     """
     if relative_path.rstrip("/") in ("", etcd.LEDGERS_KEY if kind is LayoutKind.ETCD else ""):
@@ -219,9 +219,9 @@ def _etcd_path(relative_path: str) -> ClassifiedPath:
         return ClassifiedPath("ledger", ledger.id, ledger.id, ledger.id, ledger.scope)
     if not relative_path.startswith(f"{etcd.LEDGERS_KEY}/"):
         return _path_of_other_layout(LayoutKind.ETCD, relative_path, ClassifiedPath("other"))
-    listed_id = etcd.listed_by_java(relative_path)
-    if listed_id is not None:  # the driver drops the scope of what it lists
-        return ClassifiedPath("malformed", listed_id, listed_id, listed_id)
+    server_listed_id = etcd.listed_by_java(relative_path)
+    if server_listed_id is not None:  # the driver drops the scope of what it lists
+        return ClassifiedPath("malformed", server_listed_id, server_listed_id, server_listed_id)
     ledger_key_path = "/".join(relative_path.split("/", 2)[:2])
     key_ledger = etcd.read_by_java(relative_path) or etcd.from_path(ledger_key_path)
     if key_ledger is None:
@@ -238,9 +238,9 @@ def _scope_id_path(relative_path: str, names: list[str]) -> ClassifiedPath:
     """
     ledger = ledger_path.ledger_of_path("/".join(names[: ledger_path.SCOPE_ID_PATH_LEVELS + 2]))
     if ledger is not None:
-        is_in_scope = len(names) == ledger_path.SCOPE_ID_PATH_LEVELS + 2 and ledger.scope != 0
-        kind: PathKind = "ledger" if is_in_scope else "malformed"
-        return ClassifiedPath(kind, ledger.id if is_in_scope else None, ledger.id, ledger.id, ledger.scope)
+        is_ledger_path = len(names) == ledger_path.SCOPE_ID_PATH_LEVELS + 2 and ledger.scope != 0
+        kind: PathKind = "ledger" if is_ledger_path else "malformed"
+        return ClassifiedPath(kind, ledger.id if is_ledger_path else None, ledger.id, ledger.id, ledger.scope)
     id_span = ledger_path.scope_id_span(relative_path)
     if not ledger_path.is_inner_scope_id_path(relative_path):
         return ClassifiedPath("malformed", scope_id=id_span.scope)
@@ -280,27 +280,30 @@ def _hierarchical_path(kind: LayoutKind, tree_shape: _TreeShape, names: list[str
         ledger_id = LAYOUTS[kind].from_path("/".join(names))
         if ledger_id is not None:  # the path is below that of this ledger
             return ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id)
-    listed_id = _bulk_listing_id(tree_shape, inner_names, leaf_name)
-    listed_leaf_id = listed_id if _LEAF_NAME_PATTERN.fullmatch(leaf_name) else None
-    return ClassifiedPath("malformed", listed_id, listed_leaf_id, listed_leaf_id)
+    server_listed_id = _id_in_server_listing(tree_shape, inner_names, leaf_name)
+    server_listed_leaf_id = server_listed_id if _LEAF_NAME_PATTERN.fullmatch(leaf_name) else None
+    return ClassifiedPath("malformed", server_listed_id, server_listed_leaf_id, server_listed_leaf_id)
 
 
-def _bulk_listing_id(tree_shape: _TreeShape, inner_names: list[str], leaf_name: str) -> int | None:
+def _id_in_server_listing(tree_shape: _TreeShape, inner_names: list[str], leaf_name: str) -> int | None:
     """Return the id that the server's bulk listing gives for a leaf.
 
     Return None if the listing skips the leaf or fails.
 
     The id is the number that all digits of the path form, as a Java long that overflows silently.
     """
-    if tree_shape.is_limited_to_parent and not all(
+    if tree_shape.is_id_within_parent_range and not all(
         _NON_DIGITS_PATTERN.search(name) is None for name in inner_names
     ):
         return None  # the server's listing fails here as a whole
     id_prefix = _java_long(_NON_DIGITS_PATTERN.sub("", "".join(inner_names)))
-    listed_id = _java_long(_NON_DIGITS_PATTERN.sub("", "".join(inner_names) + leaf_name))
-    if tree_shape.is_limited_to_parent and not id_prefix * 10_000 <= listed_id <= id_prefix * 10_000 + 9_999:
+    server_listed_id = _java_long(_NON_DIGITS_PATTERN.sub("", "".join(inner_names) + leaf_name))
+    if (
+        tree_shape.is_id_within_parent_range
+        and not id_prefix * 10_000 <= server_listed_id <= id_prefix * 10_000 + 9_999
+    ):
         return None
-    return listed_id
+    return server_listed_id
 
 
 def _java_long(digits: str) -> int:

@@ -106,10 +106,10 @@ class ReportSource(Protocol):
         """Return every finding, in the order of reports, read lazily and never kept in memory."""
 
     def statuses(self) -> StatusLookup:
-        """Return the change statuses of the findings in the report: their changes since the run before."""
+        """Return a lookup of the change status (change since the run before) of a finding in the report."""
 
     def statuses_in_order(self) -> StatusLookup:
-        """Return the change statuses of all findings; ask for them in the order of the findings."""
+        """Return a lookup of the change status of a finding. Look findings up in the order of `findings`."""
 
     def last_complete(self) -> int | None:
         """Return when the newest complete run of this cluster finished, in ms; None if none is known."""

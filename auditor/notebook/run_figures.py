@@ -42,9 +42,9 @@ class RunFigures(RunReader):
         return statuses_of_report(self.path, self.report)
 
     def statuses_in_order(self) -> StatusLookup:
-        """Return the changes of all findings since the previous run.
+        """Return a function that maps a finding's fingerprint to its change since the previous run.
 
-        The caller must look them up in the order of the findings.
+        The caller must call it in the order of the table ``findings``.
         """
         from auditor.runs.change_status import statuses_in_order
 
@@ -81,8 +81,8 @@ class RunFigures(RunReader):
 
         if "ledgers" not in self.table_names():
             return ()
-        _, locations = load_placement(self)
-        return near_loss(self.directory, locations)
+        _, bookie_locations = load_placement(self)
+        return near_loss(self.directory, bookie_locations)
 
     def owners(self, level: Level = "namespace") -> list[OwnerTotal]:
         """Return the totals of the ledgers of every tenant, namespace or topic, the worst findings first.

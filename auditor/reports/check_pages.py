@@ -50,8 +50,8 @@ _SETTINGS_PREFACE = """\
 **Settings** has the constants of a check, with their defaults. The table `constants` of the
 `--check-settings` file changes them ([options.md](options.md), bounds in
 [conf/checks.toml](../conf/checks.toml)). `--checks` and `--skip-checks` leave checks out. The report then
-names these checks, the exit code is 3 at best, and bkaudit refuses some actions. It also does so if a
-constant finds fewer dangers than its default ([safety](safety.md)).
+names these checks, the exit code is 3 at best, and bkaudit refuses some actions. If a constant is less
+careful than its default, bkaudit refuses some actions too ([safety](safety.md)).
 
 The shell's `cookie_` commands refuse ids that are not of the form `host:port`. No released shell knows
 ledgers of a scope other than 0.

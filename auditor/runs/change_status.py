@@ -46,7 +46,7 @@ def statuses_of(
 
 
 def statuses_of_report(path: str, report: Report) -> StatusLookup:
-    """Return a function from fingerprint to change status, for the findings in the report of the run.
+    """Return a function that maps the fingerprint of a finding in the report to its change status.
 
     The returned function returns None for every finding if the run was not compared with an earlier run and
     has no suppressions. In such a run all findings would be new.
@@ -57,10 +57,11 @@ def statuses_of_report(path: str, report: Report) -> StatusLookup:
 
 
 def statuses_in_order(path: str) -> StatusLookup:
-    """Return a function from fingerprint to change status, to be called with all findings in their order.
+    """Return a function that maps a finding's fingerprint to its change status.
 
-    The table ``changes`` has the same order. Each call therefore continues from the row of the last call. If
-    the run lacks the table, the returned function returns None for every finding.
+    Call it in the order of the table ``findings``; findings may be skipped. The table ``changes`` has the
+    same order. Each call therefore continues from the row of the last call. If the run lacks the table
+    ``changes``, the returned function returns None for every finding.
 
     Raises:
         RunError: from the returned function, if the table is broken or none of the further rows is about the

@@ -96,7 +96,10 @@ class PreviousRun:
 
 @dataclass(frozen=True, slots=True)
 class SiblingRuns:
-    """Finished runs of a run's cluster in the same directory, the oldest first, and notes for the report."""
+    """The finished runs in the directory of a given run that audit the same cluster, the oldest first.
+
+    ``notes`` are notes for the report of the given run.
+    """
 
     runs: tuple[RunSummary, ...]
     notes: tuple[str, ...]

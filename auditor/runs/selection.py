@@ -166,13 +166,13 @@ class SelectedRun:
                 yield finding, change_status
 
     def statuses(self) -> StatusLookup:
-        """Return a function from fingerprint to change status, for all findings in the report of the run."""
+        """Return a function that maps the fingerprint of a finding in the report to its change status."""
         return self._run.statuses()
 
     def statuses_in_order(self) -> StatusLookup:
-        """Return a function from fingerprint to change status, to be called with findings in their order.
+        """Return a function that maps a finding's fingerprint to its change status.
 
-        Findings outside the selection need no call.
+        Call it in the order of the findings in the report. Findings outside the selection may be skipped.
         """
         return self._run.statuses_in_order()
 

@@ -35,7 +35,7 @@ class WindowOutcome(IntEnum):
     OPEN_END is the outcome of an open end that recovery could not close.
     """
 
-    WHOLE = 0
+    UNHARMED = 0
     BELOW_WRITE_QUORUM = 1
     BELOW_ACK_QUORUM = 2
     LOST = 3
@@ -48,14 +48,14 @@ LEDGERS_INDEX, ENTRIES_INDEX, BYTES_INDEX = 0, 1, 2
 A ledger with an open end that recovery could not close also counts for the outcome OPEN_END.
 """
 
-TALLY_VIEWS = ("promise", "promise_possible", "today", "today_possible")
-"""Names of the first axis of a tally: a lower and an upper bound for each of `COPY_VIEWS`.
+TALLY_BOUND_NAMES = ("promise", "promise_possible", "today", "today_possible")
+"""Names of the first axis of a tally: a lower and an upper bound for each of `COPY_ASSUMPTIONS`.
 
 The lower bound counts windows that certainly have an outcome. The upper bound also counts windows that may
 have it.
 """
 
-COPY_VIEWS = ("promise", "today")
+COPY_ASSUMPTIONS = ("promise", "today")
 """Copies assumed before a failure. "promise": all copies of the metadata. "today": copies in the indexes."""
 
 
@@ -71,15 +71,15 @@ class UnresponsiveBookies:
 class FailureEffect:
     """Copies that a failure takes, as flags of the shape (windows, widest write quorum).
 
-    Copies in ``is_taken`` are certainly taken. Copies in ``may_be_taken`` are taken or may be taken.
+    Copies in ``is_lost_copy`` are certainly taken. Copies in ``may_lose_copy`` are taken or may be taken.
     """
 
-    is_taken: Bools
-    may_be_taken: Bools
+    is_lost_copy: Bools
+    may_lose_copy: Bools
 
     def take(self, rows: NDArray[np.intp]) -> FailureEffect:
         """Return the copies of the windows in ``rows``."""
-        return FailureEffect(self.is_taken[rows], self.may_be_taken[rows])
+        return FailureEffect(self.is_lost_copy[rows], self.may_lose_copy[rows])
 
 
 @dataclass(frozen=True)
@@ -126,13 +126,13 @@ def tally(
 
     ``group_number_by_window`` has the group of each window, such as the domain that fails.
     """
-    outcome_sums = np.zeros((len(TALLY_VIEWS), group_count, len(WindowOutcome), 3), np.int64)
+    outcome_sums = np.zeros((len(TALLY_BOUND_NAMES), group_count, len(WindowOutcome), 3), np.int64)
     has_uncertain_copies = _has_uncertain_copies(windows, copies_of_failure)
     certain_rows = np.flatnonzero(~has_uncertain_copies)
     _add_certain(
         outcome_sums[0],
         windows.take(certain_rows),
-        copies_of_failure.is_taken[certain_rows],
+        copies_of_failure.is_lost_copy[certain_rows],
         group_number_by_window[certain_rows],
     )
     outcome_sums[1:] = outcome_sums[0]
@@ -142,10 +142,10 @@ def tally(
         copies_of_failure.take(uncertain_rows),
         group_number_by_window[uncertain_rows],
     )
-    for view_number, copy_view in enumerate(COPY_VIEWS):
-        bounds_by_window = find_outcome_bounds(windows, copies_of_failure, unresponsive_bookies, copy_view)
+    for assumption_number, assumption in enumerate(COPY_ASSUMPTIONS):
+        bounds_by_window = find_outcome_bounds(windows, copies_of_failure, unresponsive_bookies, assumption)
         _add_outcomes(
-            outcome_sums[2 * view_number : 2 * view_number + 2],
+            outcome_sums[2 * assumption_number : 2 * assumption_number + 2],
             windows,
             bounds_by_window,
             group_number_by_window,
@@ -159,7 +159,9 @@ def _has_uncertain_copies(windows: Windows, copies_of_failure: FailureEffect) ->
     Such a ledger has an open end, or a copy that is missing, unknown or only possibly taken.
     """
     is_uncertain = (
-        any_true((windows.copies != PRESENT) | (copies_of_failure.is_taken != copies_of_failure.may_be_taken))
+        any_true(
+            (windows.copies != PRESENT) | (copies_of_failure.is_lost_copy != copies_of_failure.may_lose_copy)
+        )
         | windows.is_open_end
     )
     return windows.any_of_ledger(is_uncertain)[windows.ledger]
@@ -169,41 +171,43 @@ def find_outcome_bounds(
     windows: Windows,
     copies_of_failure: FailureEffect,
     unresponsive_bookies: UnresponsiveBookies,
-    copy_view: str,
+    assumption: str,
 ) -> OutcomeBounds:
-    """Return the best and worst outcome of each window. ``copy_view`` is one of `COPY_VIEWS`."""
-    uses_index_copies = copy_view == "today"
+    """Return the best and worst outcome of each window. ``assumption`` is one of `COPY_ASSUMPTIONS`."""
+    uses_indexes = assumption == "today"
     is_member = windows.bookies != NO_BOOKIE
-    is_missing = (windows.copies == MISSING) if uses_index_copies else np.zeros_like(is_member)
-    is_unknown = (windows.copies == UNKNOWN) if uses_index_copies else is_missing
+    is_missing = (windows.copies == MISSING) if uses_indexes else np.zeros_like(is_member)
+    is_unknown = (windows.copies == UNKNOWN) if uses_indexes else is_missing
     # An unknown copy that the failure takes may have been lost before. The failure then takes nothing.
-    does_take_known_copy = any_true(copies_of_failure.is_taken & ~is_missing & ~is_unknown)
+    does_lose_known_copy = any_true(copies_of_failure.is_lost_copy & ~is_missing & ~is_unknown)
     has_certain_loss, has_possible_loss = (
-        any_true(copies_of_failure.is_taken & ~is_missing),
-        any_true(copies_of_failure.may_be_taken & ~is_missing),
+        any_true(copies_of_failure.is_lost_copy & ~is_missing),
+        any_true(copies_of_failure.may_lose_copy & ~is_missing),
     )
-    max_copies_left = windows.write_quorum - count_true((copies_of_failure.is_taken | is_missing) & is_member)
+    max_copies_left = windows.write_quorum - count_true(
+        (copies_of_failure.is_lost_copy | is_missing) & is_member
+    )
     # If only bookies of unknown domain are taken from a window, at least one of them is taken.
     max_copies_left = max_copies_left - ~has_certain_loss
     min_copies_left = windows.write_quorum - count_true(
-        (copies_of_failure.may_be_taken | is_missing | is_unknown) & is_member
+        (copies_of_failure.may_lose_copy | is_missing | is_unknown) & is_member
     )
     mildest_outcomes, worst_outcomes = (
         _count_outcomes(windows, max_copies_left),
         _count_outcomes(windows, min_copies_left),
     )
-    best_outcomes = np.where(does_take_known_copy, mildest_outcomes, WindowOutcome.WHOLE).astype(np.int8)
-    worst_outcomes = np.where(has_possible_loss, worst_outcomes, WindowOutcome.WHOLE).astype(np.int8)
+    best_outcomes = np.where(does_lose_known_copy, mildest_outcomes, WindowOutcome.UNHARMED).astype(np.int8)
+    worst_outcomes = np.where(has_possible_loss, worst_outcomes, WindowOutcome.UNHARMED).astype(np.int8)
     has_down_member, may_have_down_member = (
         (unresponsive_bookies.is_down[windows.bookies], unresponsive_bookies.may_be_down[windows.bookies])
-        if uses_index_copies
+        if uses_indexes
         else (is_missing,) * 2
     )
     is_open_end = windows.is_open_end
-    best_outcomes[is_open_end] = _open_end_outcomes(windows, copies_of_failure.is_taken, has_down_member)
+    best_outcomes[is_open_end] = _open_end_outcomes(windows, copies_of_failure.is_lost_copy, has_down_member)
     mildest_outcomes[is_open_end] = WindowOutcome.OPEN_END
     worst_outcomes[is_open_end] = _open_end_outcomes(
-        windows, copies_of_failure.may_be_taken, may_have_down_member
+        windows, copies_of_failure.may_lose_copy, may_have_down_member
     )
     return OutcomeBounds(best_outcomes, mildest_outcomes, worst_outcomes, windows.ack_quorum)
 
@@ -217,30 +221,30 @@ def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
     ).astype(np.int8)
 
 
-def _open_end_outcomes(windows: Windows, is_taken: Bools, is_not_answering: Bools) -> NDArray[np.int8]:
-    """Return OPEN_END for each open end if the failure takes a bookie and recovery then fails, else WHOLE."""
-    unresponsive_count = count_true((is_taken | is_not_answering) & (windows.bookies != NO_BOOKIE))
-    has_no_ack_quorum = any_true(is_taken) & (unresponsive_count >= windows.ack_quorum)
-    return np.where(has_no_ack_quorum, WindowOutcome.OPEN_END, WindowOutcome.WHOLE).astype(np.int8)[
+def _open_end_outcomes(windows: Windows, is_lost_copy: Bools, is_not_answering: Bools) -> NDArray[np.int8]:
+    """Return OPEN_END for each open end if the failure takes a bookie and recovery fails, else UNHARMED."""
+    unresponsive_count = count_true((is_lost_copy | is_not_answering) & (windows.bookies != NO_BOOKIE))
+    has_no_ack_quorum = any_true(is_lost_copy) & (unresponsive_count >= windows.ack_quorum)
+    return np.where(has_no_ack_quorum, WindowOutcome.OPEN_END, WindowOutcome.UNHARMED).astype(np.int8)[
         windows.is_open_end
     ]
 
 
 def _add_certain(
-    outcome_sums: Longs, windows: Windows, is_taken: Bools, group_number_by_window: Longs
+    outcome_sums: Longs, windows: Windows, is_lost_copy: Bools, group_number_by_window: Longs
 ) -> None:
     """Add windows of closed ledgers with all copies to ``outcome_sums``.
 
     The axes of ``outcome_sums`` are groups, outcomes, units. Most windows of a large cluster are of this
     kind. `_add_outcomes` would give the same sums, but takes four times as long.
     """
-    harmed_window_rows = np.flatnonzero(any_true(is_taken))
+    harmed_window_rows = np.flatnonzero(any_true(is_lost_copy))
     windows, group_number_by_window = (
         windows.take(harmed_window_rows),
         group_number_by_window[harmed_window_rows],
     )
     window_outcomes = _count_outcomes(
-        windows, windows.write_quorum - count_true(is_taken[harmed_window_rows])
+        windows, windows.write_quorum - count_true(is_lost_copy[harmed_window_rows])
     )
     np.add.at(outcome_sums[:, :, ENTRIES_INDEX], (group_number_by_window, window_outcomes), windows.entries)
     np.add.at(outcome_sums[:, :, BYTES_INDEX], (group_number_by_window, window_outcomes), windows.bytes)
@@ -274,32 +278,32 @@ def _add_outcomes(
     outcome_sums: Longs, windows: Windows, bounds_by_window: OutcomeBounds, group_number_by_window: Longs
 ) -> None:
     """Add windows to ``outcome_sums``, an array by (certain and possible, groups, outcomes, units)."""
-    harmed_rows = np.flatnonzero(bounds_by_window.worst_outcomes != WindowOutcome.WHOLE)
+    harmed_rows = np.flatnonzero(bounds_by_window.worst_outcomes != WindowOutcome.UNHARMED)
     windows, bounds_by_window, group_number_by_window = (
         windows.take(harmed_rows),
         bounds_by_window.take(harmed_rows),
         group_number_by_window[harmed_rows],
     )
     certain_sums, possible_sums = outcome_sums
-    for rows_of_kind in (np.flatnonzero(~windows.is_open_end), np.flatnonzero(windows.is_open_end)):
-        windows_of_kind, bounds_of_kind, groups_of_kind = (
-            windows.take(rows_of_kind),
-            bounds_by_window.take(rows_of_kind),
-            group_number_by_window[rows_of_kind],
+    for end_kind_rows in (np.flatnonzero(~windows.is_open_end), np.flatnonzero(windows.is_open_end)):
+        end_kind_windows, end_kind_bounds, end_kind_groups = (
+            windows.take(end_kind_rows),
+            bounds_by_window.take(end_kind_rows),
+            group_number_by_window[end_kind_rows],
         )
         sort_keys, ledger_group_pairs = np.unique(
-            windows_of_kind.ledger * len(certain_sums) + groups_of_kind, return_inverse=True
+            end_kind_windows.ledger * len(certain_sums) + end_kind_groups, return_inverse=True
         )
         ledgers, group_numbers = np.divmod(sort_keys, len(certain_sums))
         best_outcomes, worst_outcomes = (np.zeros(len(sort_keys), np.int8), np.zeros(len(sort_keys), np.int8))
-        np.maximum.at(best_outcomes, ledger_group_pairs, bounds_of_kind.best_outcomes)
-        np.maximum.at(worst_outcomes, ledger_group_pairs, bounds_of_kind.worst_outcomes)
+        np.maximum.at(best_outcomes, ledger_group_pairs, end_kind_bounds.best_outcomes)
+        np.maximum.at(worst_outcomes, ledger_group_pairs, end_kind_bounds.worst_outcomes)
         for outcome in _HARMFUL_OUTCOMES:
-            may_have_this_outcome = bounds_of_kind.may_have_outcome(outcome)
-            for view_sums, is_counted_window, is_counted_ledger in (
+            may_have_this_outcome = end_kind_bounds.may_have_outcome(outcome)
+            for bound_sums, is_counted_window, is_counted_ledger in (
                 (
                     certain_sums,
-                    (bounds_of_kind.best_outcomes == outcome) & (bounds_of_kind.worst_outcomes == outcome),
+                    (end_kind_bounds.best_outcomes == outcome) & (end_kind_bounds.worst_outcomes == outcome),
                     (best_outcomes == outcome) & (worst_outcomes == outcome),
                 ),
                 (
@@ -310,18 +314,18 @@ def _add_outcomes(
                 ),
             ):
                 for amount_unit, amount_by_window in (
-                    (ENTRIES_INDEX, windows_of_kind.entries),
-                    (BYTES_INDEX, windows_of_kind.bytes),
+                    (ENTRIES_INDEX, end_kind_windows.entries),
+                    (BYTES_INDEX, end_kind_windows.bytes),
                 ):
                     np.add.at(
-                        view_sums[:, outcome, amount_unit],
-                        groups_of_kind[is_counted_window],
+                        bound_sums[:, outcome, amount_unit],
+                        end_kind_groups[is_counted_window],
                         amount_by_window[is_counted_window],
                     )
                 np.add.at(
-                    view_sums[:, outcome, LEDGERS_INDEX],
+                    bound_sums[:, outcome, LEDGERS_INDEX],
                     group_numbers[is_counted_ledger],
-                    windows_of_kind.equal_ledger_counts[ledgers[is_counted_ledger]],
+                    end_kind_windows.equal_ledger_counts[ledgers[is_counted_ledger]],
                 )
 
 
@@ -363,25 +367,25 @@ def failures_by_domain(windows: Windows, domain_by_bookie: Longs) -> tuple[Windo
         window_rows.append(first_rows)
         failed_domains.append(domains_at_position[first_rows])
     window_by_row, domain_by_row = np.concatenate(window_rows), np.concatenate(failed_domains)
-    is_taken = domain_by_copy[window_by_row] == domain_by_row[:, None]
+    is_lost_copy = domain_by_copy[window_by_row] == domain_by_row[:, None]
     return (
         windows.take(window_by_row),
-        FailureEffect(is_taken, is_taken | (domain_by_copy[window_by_row] == -1)),
+        FailureEffect(is_lost_copy, is_lost_copy | (domain_by_copy[window_by_row] == -1)),
         domain_by_row,
     )
 
 
 def domain_sets(
-    windows: Windows, domain_by_bookie: Longs, uses_index_copies: bool, max_set_size: int
+    windows: Windows, domain_by_bookie: Longs, uses_indexes: bool, max_set_size: int
 ) -> tuple[Longs, Longs]:
     """Return the indexes of windows whose copies are in at most ``max_set_size`` domains, and the domains.
 
-    The domains of a window are in ascending order, filled up with -1. If ``uses_index_copies``, copies that
+    The domains of a window are in ascending order, filled up with -1. If ``uses_indexes``, copies that
     the indexes lack do not count; otherwise all copies of the metadata count. Open ends, windows without a
     copy, and windows with a copy in an unknown domain are left out.
     """
     domain_by_copy = domain_by_bookie[windows.bookies].astype(np.int64)
-    if uses_index_copies:
+    if uses_indexes:
         domain_by_copy[windows.copies == MISSING] = -2
     has_known_domains = ~any_true(domain_by_copy == -1) & ~windows.is_open_end
     sorted_domains = np.sort(domain_by_copy, axis=1)

@@ -29,7 +29,7 @@ from auditor.simulate.balance import LoadSums
 from auditor.simulate.domains import MTTF_DAYS, MTTR_HOURS, CopysetSums, Domains, SetSums, flag_domain_members
 from auditor.simulate.levels import LevelSums, find_levels, make_bounds, pair_loss_matrix
 from auditor.simulate.loss import (
-    TALLY_VIEWS,
+    TALLY_BOUND_NAMES,
     UnresponsiveBookies,
     WindowOutcome,
     domain_sets,
@@ -292,7 +292,7 @@ def answer_failure(
             [may_be_lost for _, may_be_lost in membership_flags]
         ) & ~is_bookie_lost
 
-    failure_sums = np.zeros((len(TALLY_VIEWS), 1, len(WindowOutcome), 3), np.int64)
+    failure_sums = np.zeros((len(TALLY_BOUND_NAMES), 1, len(WindowOutcome), 3), np.int64)
     affected_ledger_batches: list[Longs] = []
     for window_batch in windows:
         unresponsive_bookies = placed_run.unresponsive_bookies(windows)

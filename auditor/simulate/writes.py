@@ -187,12 +187,15 @@ def _write_answer(
         [locations.path(bookie) for bookie in excluded_bookies],
     )
     bookies_text = plural(len(group_bookies), "writable bookie") + (
-        " in its groups" if excluded_bookies else ""
+        " in these groups" if excluded_bookies else ""
     )
     if len(group_bookies) < quorum_shape[0]:
         return NO, f"{bookies_text} for an ensemble of {quorum_shape[0]}"
     if not isolation.is_known:
-        return UNSURE, f"{bookies_text}; it is unknown which of them are in its isolation groups"
+        return (
+            UNSURE,
+            f"{bookies_text}; it is unknown which of these bookies are in the ledgers' isolation groups",
+        )
     if not refuses_by_location(placement_settings):
         return YES, bookies_text
     placement_level = POLICY_LEVEL[placement_settings.policy]

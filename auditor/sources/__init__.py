@@ -17,8 +17,8 @@ def register(spark: SparkSession) -> None:
     ...     return spark.read.format("bookkeeper_ledgers").option("metadata", uri).load()
     """
     from auditor.sources.bookies.spark_source import IndexSource
-    from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSource, MarkSource
+    from auditor.sources.metadata.spark_source import LedgerRereadSource, LedgerSource, MarkSource
     from auditor.sources.owners.spark_source import OwnerSource
 
-    for source in (LedgerSource, LedgerAgainSource, MarkSource, IndexSource, OwnerSource):
+    for source in (LedgerSource, LedgerRereadSource, MarkSource, IndexSource, OwnerSource):
         spark.dataSource.register(source)

@@ -57,7 +57,7 @@ def deletion_verdicts(
     ledgers: DataFrame,
     judged: DataFrame,
     verdicts: DataFrame,
-    unequal: DataFrame,
+    unequal_replicas: DataFrame,
     aliases: frozenset[tuple[str, str]],
 ) -> DataFrame:
     """Return copies on bookies that no ensemble names, with a ``verdict`` on deletion and a ``reason``."""
@@ -68,7 +68,9 @@ def deletion_verdicts(
         (F.col("confidence") == Confidence.CONFIRMED).alias("sure"),
     )
     foreign_pairs = over_replicated.join(ledger_classes, [*LEDGER], "left")
-    rows = foreign_pairs.join(_last_copies(over_replicated, judged, verdicts, unequal), [*REPLICA], "left")
+    rows = foreign_pairs.join(
+        _last_copies(over_replicated, judged, verdicts, unequal_replicas), [*REPLICA], "left"
+    )
     rows = rows.join(_copies_under_another_id(over_replicated, ledgers, aliases), [*REPLICA], "left")
     ledgers_with_unknown_copies = judged.where(F.size("unknown") > 0).select(*LEDGER).distinct()
     rows = rows.join(ledgers_with_unknown_copies.withColumn("has_unknown", F.lit(True)), [*LEDGER], "left")
@@ -86,11 +88,13 @@ def deletion_verdicts(
         .when(F.col("marked") | F.col("exposed"), GcReason.COPY_IN_FLIGHT)
         .otherwise(GcReason.COPIES_ELSEWHERE)
     )
-    is_wrong = F.col("reason").isin(GcReason.OTHER_ID, GcReason.LAST_COPY)
-    is_right = F.col("reason") == GcReason.COPIES_ELSEWHERE
+    is_wrong_deletion = F.col("reason").isin(GcReason.OTHER_ID, GcReason.LAST_COPY)
+    is_right_deletion = F.col("reason") == GcReason.COPIES_ELSEWHERE
     return rows.withColumn("reason", reason).withColumn(
         "verdict",
-        F.when(is_wrong, GcVerdict.WRONG).when(is_right, GcVerdict.RIGHT).otherwise(GcVerdict.UNKNOWN),
+        F.when(is_wrong_deletion, GcVerdict.WRONG)
+        .when(is_right_deletion, GcVerdict.RIGHT)
+        .otherwise(GcVerdict.UNKNOWN),
     )
 
 
@@ -115,13 +119,15 @@ def other_ids(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataF
 
 
 def _last_copies(
-    over_replicated: DataFrame, judged: DataFrame, verdicts: DataFrame, unequal: DataFrame
+    over_replicated: DataFrame, judged: DataFrame, verdicts: DataFrame, unequal_replicas: DataFrame
 ) -> DataFrame:
     """Return copies of ledgers that lost an entry. ``last`` is whether the copy holds the lost entry."""
     lost_ledgers = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST).select(*LEDGER)
     foreign_pairs = over_replicated.select(*REPLICA).join(lost_ledgers, [*LEDGER], "left_semi")
-    missing_groups = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
-    rows = foreign_pairs.join(unequal.select(*REPLICA, "held"), [*REPLICA]).join(missing_groups, [*LEDGER])
+    missing_entry_groups = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
+    rows = foreign_pairs.join(unequal_replicas.select(*REPLICA, "held"), [*REPLICA]).join(
+        missing_entry_groups, [*LEDGER]
+    )
 
     def judge_pairs(pairs: list[dict[str, Any]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(
@@ -133,9 +139,9 @@ def _last_copies(
 
 def _is_last_copy(row: dict[str, Any]) -> bool | None:
     """Return whether a copy holds an entry that all members lack; None if the sets are too irregular."""
-    missing_groups = [groups_of(groups) for groups in row["missing"]]
+    missing_entry_groups = [groups_of(entry_groups) for entry_groups in row["missing"]]
     try:
-        lost_entries = coverage.at_least(missing_groups, row["write_quorum"])
+        lost_entries = coverage.at_least(missing_entry_groups, row["write_quorum"])
         return len(coverage.intersection(groups_of(row["held"]), lost_entries)) > 0
     except CoverageLimitError:
         return None
@@ -192,34 +198,36 @@ def gc_foresight(
     availability: DataFrame,
     judged: DataFrame,
     verdicts: DataFrame,
-    unequal: DataFrame,
-    moved: DataFrame | None,
+    unequal_replicas: DataFrame,
+    moved_rows: DataFrame | None,
     scan_time: int,
     earlier_forecast: DataFrame | None = None,
 ) -> DataFrame:
     """Forecast the next pass of every bookie's garbage collector: rows of `GC_FORESIGHT`.
 
     ``orphans`` is the table ``orphans`` with the column ``doubts``
-    (`auditor.checks.gc_guards.doubted_orphans`). ``moved`` is None if only one scan was made.
+    (`auditor.checks.gc_guards.doubted_orphans`). ``moved_rows`` is None if only one scan was made.
     ``earlier_forecast`` is the table ``gc_foresight`` of an earlier run, or None. The other DataFrames are
     the tables of these names. ``scan_time`` is in ms.
     """
     unlisted_copies = _forecast_unlisted_ledgers(orphans.where("scope_id = 0"), collector)
     copies = over_replicated.where("scope_id = 0")
-    foreign_copies = deletion_verdicts(copies, ledgers, judged, verdicts, unequal, collector.aliases)
+    foreign_copies = deletion_verdicts(copies, ledgers, judged, verdicts, unequal_replicas, collector.aliases)
     forecast_rows = unlisted_copies.unionByName(_forecast_over_replicated(foreign_copies, collector))
     if collector.listing.found_ids is not None:
         forecast_rows = forecast_rows.unionByName(
             _forecast_misplaced_replicas(availability, ledgers, foreign_copies, collector)
         )
-    if moved is not None:
-        changed_rows = moved.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
+    if moved_rows is not None:
+        ledgers_changed_since_scan = (
+            moved_rows.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
+        )
         no_metadata_reason = GcReason.NO_METADATA
-        is_unsettled = F.col("changed") & (F.col("reason") != no_metadata_reason)
-        forecast_rows = forecast_rows.join(changed_rows, [*LEDGER], "left").withColumns(
+        is_verdict_outdated = F.col("changed") & (F.col("reason") != no_metadata_reason)
+        forecast_rows = forecast_rows.join(ledgers_changed_since_scan, [*LEDGER], "left").withColumns(
             {
-                "verdict": F.when(is_unsettled, GcVerdict.UNKNOWN).otherwise(F.col("verdict")),
-                "reason": F.when(is_unsettled, GcReason.MOVED).otherwise(F.col("reason")),
+                "verdict": F.when(is_verdict_outdated, GcVerdict.UNKNOWN).otherwise(F.col("verdict")),
+                "reason": F.when(is_verdict_outdated, GcReason.MOVED).otherwise(F.col("reason")),
             }
         )
     rows = add_since_column(forecast_rows, [*REPLICA, "pass", "action"], scan_time, earlier_forecast)

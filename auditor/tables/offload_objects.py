@@ -53,12 +53,14 @@ _NAME_PATTERN = (
 def offload_objects(listing: DataFrame, owners: DataFrame, grace_ms: int) -> DataFrame:
     """Return the rows of `OFFLOAD_OBJECTS`: every offload context with a UUID, and every listed copy.
 
+    The age of the inventory is not known. Its reference context is the newest offload context with objects
+    in the inventory. The inventory is no older than this context.
+
     Args:
-        listing: The bucket's inventory, with the columns name and bytes. It is at least as new as the newest
-            offload context whose objects it has.
-        owners: The table of that name.
-        grace_ms: Time in ms. An object that is not in the inventory counts as absent if its offload context
-            is older than that newest context by more than this time.
+        listing: The bucket's inventory, with the columns name and bytes.
+        owners: The table ``owners``.
+        grace_ms: Time in ms. An object that the inventory lacks counts as absent only if the object's offload
+            context is more than this time older than the reference context.
     """
     # A full join: a copy without a context wastes space, and a context without a copy is a loss.
     copies = _listed_copies(listing).join(_contexts_by_copy(owners), [*_COPY_KEY], "full_outer")

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.keys import etcd, ledger_path
-from auditor.keys.ledger_tree import ClassifiedPath, LayoutKind, classify, from_path, to_path, unread_path
+from auditor.keys.ledger_tree import (
+    ClassifiedPath,
+    LayoutKind,
+    classify,
+    classify_unread_path,
+    from_path,
+    to_path,
+)
 from auditor.model.ledger_id import LedgerId
 
 FLAT, LEGACY, HIERARCHICAL, LONG, ETCD = LayoutKind
@@ -195,7 +202,7 @@ def test_what_no_layout_has_is_an_operators_own(kind: LayoutKind, rel: str) -> N
     ("kind", "rel"), [(FLAT, "00/0001"), (LONG, "00/0001"), (LEGACY, "000/0000/0000/0001")]
 )
 def test_ledgers_of_another_layout_may_lie_unseen_too(kind: LayoutKind, rel: str) -> None:
-    assert unread_path(kind, rel) == ClassifiedPath("inner", None, 10_000, 19_999)
+    assert classify_unread_path(kind, rel) == ClassifiedPath("inner", None, 10_000, 19_999)
 
 
 @pytest.mark.parametrize("name", ["underreplication", "idgen", "ID-0000000001"])
@@ -331,15 +338,18 @@ def test_a_name_of_a_million_digits_costs_little() -> None:
 @pytest.mark.parametrize("kind", list(LayoutKind))
 def test_below_what_could_not_be_read_lies_what_could_lie_there(kind: LayoutKind) -> None:
     every = (MIN, MAX, None)
-    top = unread_path(kind, "")
+    top = classify_unread_path(kind, "")
     assert (top.low, top.high, top.scope_id) == every
-    assert unread_path(kind, "an-operators-own").low is None
+    assert classify_unread_path(kind, "an-operators-own").low is None
     if kind is ETCD:
-        assert unread_path(kind, "ledgers") == top == unread_path(kind, "ledgers/")
-        assert unread_path(kind, "ledgers/notes").low is None
+        assert classify_unread_path(kind, "ledgers") == top == classify_unread_path(kind, "ledgers/")
+        assert classify_unread_path(kind, "ledgers/notes").low is None
     elif kind is not FLAT:
         inner = to_path(kind, 12_345).rpartition("/")[0]
-        assert (unread_path(kind, inner).low, unread_path(kind, inner).high) == (10_000, 19_999)
-        assert unread_path(kind, f"{inner}x").low is None
-    ledger = unread_path(kind, to_path(kind, 12_345))
+        assert (classify_unread_path(kind, inner).low, classify_unread_path(kind, inner).high) == (
+            10_000,
+            19_999,
+        )
+        assert classify_unread_path(kind, f"{inner}x").low is None
+    ledger = classify_unread_path(kind, to_path(kind, 12_345))
     assert (ledger.low, ledger.high, ledger.scope_id) == (12_345, 12_345, 0)

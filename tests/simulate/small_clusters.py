@@ -161,7 +161,7 @@ def worlds(ledger: Ledger, entry: int, members: set[str], unread: set[str]) -> I
 def harm(held: set[str], gone: Set[str], ledger: Ledger) -> WindowOutcome:
     """What the loss of some bookies does to an entry that these bookies hold."""
     if not held & gone:
-        return WindowOutcome.WHOLE
+        return WindowOutcome.UNHARMED
     left = len(held - gone)
     if left == 0:
         return WindowOutcome.LOST
@@ -177,7 +177,7 @@ def amounts_of(fates: Iterable[set[WindowOutcome]], bound: Bound) -> Counter[tup
     ``bound`` is ``all``: what is so in every world, or ``any``: in some.
     """
     counts: Counter[tuple[WindowOutcome, str]] = Counter()
-    worst = {WindowOutcome.WHOLE}
+    worst = {WindowOutcome.UNHARMED}
     for of_entry in fates:
         worst = {max(before, fate) for before in worst for fate in of_entry}
         for fate in HARM:

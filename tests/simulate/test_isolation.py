@@ -92,7 +92,7 @@ def test_each_ledger_is_written_in_its_groups(make: Make) -> None:
     found = losing(run, "e")
     assert answers(found) == [(3, None, YES), (3, "groups fast", NO), (3, "groups fast,slow", YES)]
     jsonschema.validate(json.loads(to_json(found)), simulation_schema())
-    assert "no for E3 Qw3 Qa2 in groups fast (1 open): 2 writable bookies in its groups" in words(found)
+    assert "no for E3 Qw3 Qa2 in groups fast (1 open): 2 writable bookies in these groups" in words(found)
     assert answers(losing(run, "c")) == [
         (3, None, YES), (3, "groups fast", YES), (3, "groups fast,slow", YES),
     ]  # fmt: skip

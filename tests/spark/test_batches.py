@@ -16,7 +16,7 @@ import auditor
 from auditor.errors import StoreError, UsageError
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.sources.bookies.spark_source import IndexSource
-from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSource, MarkSource
+from auditor.sources.metadata.spark_source import LedgerRereadSource, LedgerSource, MarkSource
 from auditor.spark.batches import arrow_frame, as_frame, source_rows, table_of
 from auditor.spark.execution import read_parts
 from auditor.spark.part_tables import PartTable, part_table
@@ -63,7 +63,7 @@ def same_by_name(spark: SparkSession, source: type[DataSource], options: dict[st
     assert contents(as_frame(spark, here)) == contents(named)
 
 
-@pytest.mark.parametrize("source", [LedgerSource, LedgerAgainSource, MarkSource])
+@pytest.mark.parametrize("source", [LedgerSource, LedgerRereadSource, MarkSource])
 @pytest.mark.parametrize("parts", ["1", "5"])
 def test_a_store_reads_alike(spark: SparkSession, dump: str, source: type[DataSource], parts: str) -> None:
     same_by_name(spark, source, {"metadata": dump, "parts": parts})

@@ -168,7 +168,7 @@ def page() -> str:
     unavailable = [row.name.partition(", in")[0] for row in rows if row.lacks]
     own = [_family(row.name) for row in rows if row.own]
     lines += ["", f"Other programs read the forms of reports: {', '.join(forms)}."]
-    lines += ["", f"No other program writes bytes for the tests in these formats: {'; '.join(unavailable)}."]
+    lines += ["", f"The tests have no bytes of another program in these formats: {'; '.join(unavailable)}."]
     lines += ["", f"Only this project writes these formats: {'; '.join(own)}."]
     lines += ["", _PROOFS.rstrip("\n")]
     for proof in proofs():

@@ -51,17 +51,17 @@ def stripe(
     is_whole = quorum == ensemble
     first_run_offset = (member - quorum + 1 - start) % ensemble
     # Of the run under way at the segment's first entry; none at 0 or below.
-    open_run_size = quorum - ensemble + first_run_offset
+    entries_of_open_run = quorum - ensemble + first_run_offset
     last_full_start = last_offset - first_run_offset - (quorum - 1)
     full_ends = np.where(last_full_start >= 0, last_full_start // ensemble, -1)
     tail_start = first_run_offset + full_ends * ensemble
     has_tail = last_offset - tail_start >= ensemble
     tail_start = np.where(has_tail, tail_start + ensemble, 0)
-    head_size = np.where(is_whole, last_offset + 1, np.minimum(open_run_size, last_offset + 1))
+    head_size = np.where(is_whole, last_offset + 1, np.minimum(entries_of_open_run, last_offset + 1))
 
     is_nonempty, is_partial = last_offset >= 0, (last_offset >= 0) & ~is_whole
     head_runs, full_runs, tail_runs = (
-        is_nonempty & (is_whole | (open_run_size > 0)),
+        is_nonempty & (is_whole | (entries_of_open_run > 0)),
         is_partial & (full_ends >= 0),
         is_partial & has_tail,
     )
@@ -104,17 +104,17 @@ class ExpectedReplicas:
     groups: GroupBatch
 
 
-def fold_positions(ensemble_positions: EnsemblePositions) -> ExpectedReplicas:
+def fold_ensemble_positions(ensemble_positions: EnsemblePositions) -> ExpectedReplicas:
     """Fold the positions of each (ledger, bookie) pair into one canonical set of entries.
 
     >>> def column(*values): return np.array(values, np.int64)
     >>> positions = EnsemblePositions(column(0, 0, 0), column(7, 8, 9), column(0, 0, 0), column(9, 9, 9),
     ...             column(0, 1, 2), column(3, 3, 3), column(2, 2, 2))
-    >>> replicas = fold_positions(positions)
+    >>> replicas = fold_ensemble_positions(positions)
     >>> replicas.member.tolist(), replicas.groups.first.tolist()
     ([7, 8, 9], [0, 2, 0, 9, 1])
     """
-    sets = stripe(
+    entry_sets = stripe(
         ensemble_positions.first,
         ensemble_positions.last,
         ensemble_positions.index,
@@ -122,13 +122,13 @@ def fold_positions(ensemble_positions: EnsemblePositions) -> ExpectedReplicas:
         ensemble_positions.write_quorum,
     )
     if not len(ensemble_positions.ledger):
-        return ExpectedReplicas(ensemble_positions.ledger, ensemble_positions.member, sets)
+        return ExpectedReplicas(ensemble_positions.ledger, ensemble_positions.member, entry_sets)
     member_count = int(ensemble_positions.member.max()) + 1
-    pair_keys, pair_numbers = np.unique(
+    ledger_member_keys, ledger_member_numbers = np.unique(
         ensemble_positions.ledger * member_count + ensemble_positions.member, return_inverse=True
     )
-    groups = fold(sets.merge(pair_numbers.astype(np.int64), len(pair_keys)))
-    return ExpectedReplicas(pair_keys // member_count, pair_keys % member_count, groups)
+    groups = fold(entry_sets.merge(ledger_member_numbers.astype(np.int64), len(ledger_member_keys)))
+    return ExpectedReplicas(ledger_member_keys // member_count, ledger_member_keys % member_count, groups)
 
 
 def most_missing_copies(
@@ -137,13 +137,13 @@ def most_missing_copies(
     ensemble_size: NDArray[np.int64],
     write_quorum: NDArray[np.int64],
     is_missing: NDArray[np.bool_],
-    is_doubtful: NDArray[np.bool_],
+    may_be_missing: NDArray[np.bool_],
 ) -> tuple[Longs, Longs]:
     """Return for each segment the most missing copies of one entry, and the most missing or doubtful copies.
 
-    Here a member of the ensemble lacks all of a segment (``is_missing``), or may lack it (``is_doubtful``).
+    Here a member of the ensemble lacks all of a segment (``is_missing``) or may lack it (``may_be_missing``).
     There is one row per segment with entries ``first`` to ``last``, inclusive; an empty segment gives 0.
-    ``is_missing`` and ``is_doubtful`` are (n, widest ensemble), by ensemble index. Columns beyond a
+    ``is_missing`` and ``may_be_missing`` are (n, widest ensemble), by ensemble index. Columns beyond a
     row's ensemble are unused.
 
     >>> gone = np.array([[True, True, False]])
@@ -158,7 +158,7 @@ def most_missing_copies(
     is_present = (entry_residue < ensemble) & ((entry_residue - first) % ensemble <= last - first)
     return (
         _max_copies(is_missing, ensemble, quorum, is_present),
-        _max_copies(is_missing | is_doubtful, ensemble, quorum, is_present),
+        _max_copies(is_missing | may_be_missing, ensemble, quorum, is_present),
     )
 
 
@@ -191,8 +191,8 @@ def entries_short_of_copies(
     # One run of residues is what a member of a write quorum of its length would hold.
     last_member = (is_run_start.argmax(axis=1) + short_run_length - 1) % ensemble_size
     end = np.where(short_run_length > 0, last, first - 1)
-    sets = stripe(first, end, last_member, ensemble_size, np.maximum(short_run_length, 1))
-    return sets, is_run_start.sum(axis=1) <= 1
+    entry_sets = stripe(first, end, last_member, ensemble_size, np.maximum(short_run_length, 1))
+    return entry_sets, is_run_start.sum(axis=1) <= 1
 
 
 def _max_copies(

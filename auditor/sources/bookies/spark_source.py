@@ -28,7 +28,7 @@ from auditor.sources.bookies.parts import IndexPart, plan_parts
 from auditor.sources.bookies.places import PlaceFound, find_places
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.metadata.credentials import credentials_file
-from auditor.sources.metadata.spark_source import NamedSource
+from auditor.sources.metadata.spark_source import TableSource
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
 
@@ -182,7 +182,7 @@ def _parse_task_count(options: Mapping[str, str]) -> int:
     return int(option_text)
 
 
-class IndexSource(NamedSource):
+class IndexSource(TableSource):
     """The entries that each bookie holds of each ledger, from its index: the table ``availability``.
 
     Options:

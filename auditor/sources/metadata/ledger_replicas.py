@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs, offsets_of
-from auditor.codecs.availability.striping import EnsemblePositions, fold_positions
+from auditor.codecs.availability.striping import EnsemblePositions, fold_ensemble_positions
 from auditor.codecs.byte_column import binary_array
 from auditor.codecs.ledger_metadata.columns import STATE_NAMES, LedgerColumns
 from auditor.model.ledger_metadata import LedgerState
@@ -46,7 +46,7 @@ def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.Li
     ledger = ledger_of_segment[segment]
     last_judged_entry, has_open_end = _segment_ends(columns, is_undecidable, ledger_of_segment)
     ensemble_size = np.maximum(ensemble_sizes, 1)[segment]
-    replica_groups = fold_positions(
+    replica_groups = fold_ensemble_positions(
         EnsemblePositions(
             ledger=ledger,
             member=member_ranks[member_order],

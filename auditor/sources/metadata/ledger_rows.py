@@ -17,7 +17,7 @@ from auditor.codecs.availability.groups import Longs, offsets_of
 from auditor.codecs.byte_column import ByteColumn, TextColumn
 from auditor.codecs.ledger_metadata.batch import decode_batch
 from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns
-from auditor.keys.ledger_tree import ClassifiedPath, LayoutKind, classify, unread_path
+from auditor.keys.ledger_tree import ClassifiedPath, LayoutKind, classify, classify_unread_path
 from auditor.keys.plain_paths import ledger_ids
 from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.states import LISTED, LedgerStatus
@@ -329,7 +329,7 @@ def _scope_of(classified_path: ClassifiedPath) -> int | None:
 
 
 def _gap_columns(batch: ZnodeBatch, root_length: int, layout: LayoutKind) -> dict[str, Any]:
-    gap_paths = [unread_path(layout, path[root_length:]) for path, _ in batch.gaps]
+    gap_paths = [classify_unread_path(layout, path[root_length:]) for path, _ in batch.gaps]
     return {
         "scope_id": [_scope_of(classified_path) for classified_path in gap_paths],
         "path": [path for path, _ in batch.gaps],

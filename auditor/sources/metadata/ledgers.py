@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import DecodeError, StoreError, UsageError
 from auditor.keys import etcd, ledger_path
-from auditor.keys.ledger_tree import ClassifiedPath, LayoutKind, classify, to_path, unread_path
+from auditor.keys.ledger_tree import ClassifiedPath, LayoutKind, classify, classify_unread_path, to_path
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
 from auditor.sources.metadata.store import (
@@ -123,7 +123,7 @@ def list_ledgers(
                         yield path, "its path and its id disagree, or it is not a ledger's path"
                 for path, reason in batch.gaps:
                     if (path, reason) not in root_gaps and _may_be_in_scope(
-                        unread_path(layout, path[name_offset:]), scope_id
+                        classify_unread_path(layout, path[name_offset:]), scope_id
                     ):
                         yield path, reason
 

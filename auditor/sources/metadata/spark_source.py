@@ -39,16 +39,16 @@ _READING_OPTIONS = ("credentials", *_NUMBER_OPTIONS)
 class ReadingOptions(NamedTuple):
     """Options for reading a store: its limits, the number of parts, and the number of concurrent tasks.
 
-    ``at_once`` is None if the number of tasks is not limited. All parts may then be read at the same time.
+    ``max_tasks`` is None if the number of tasks is not limited. All parts may then be read at the same time.
     """
 
     store: StoreOptions
     parts: int
-    at_once: int | None
+    max_tasks: int | None
 
     def limits_per_task(self, part_count: int) -> StoreOptions:
         """Return the limits of each of ``part_count`` tasks. Concurrent tasks share the store's rate."""
-        readers = part_count if self.at_once is None else min(self.at_once, part_count)
+        readers = part_count if self.max_tasks is None else min(self.max_tasks, part_count)
         return replace(self.store, rate_limit=self.store.rate_limit / max(1, readers))
 
 
@@ -73,13 +73,13 @@ def reading_options(source: str, settings: Mapping[str, str], names: Sequence[st
         if option in settings
     }
     parts = int(number_options.pop("parts", 8))
-    at_once = int(number_options.pop("at_once")) if "at_once" in number_options else None
+    max_tasks = int(number_options.pop("at_once")) if "at_once" in number_options else None
     credentials = credentials_file(settings.get("credentials"))
     options = replace(StoreOptions(credentials=credentials), **number_options)  # type: ignore[arg-type]  # by _NUMBER_OPTIONS
-    return ReadingOptions(options, parts, at_once)
+    return ReadingOptions(options, parts, max_tasks)
 
 
-class NamedSource(DataSource):
+class TableSource(DataSource):
     """A Spark data source with a name and the columns of one table."""
 
     columns: pa.Schema
@@ -95,7 +95,7 @@ class NamedSource(DataSource):
         return spark_schema(self.columns)
 
 
-class StoreSource(NamedSource):
+class StoreSource(TableSource):
     """Base class of the data sources that read a metadata store.
 
     Options:
@@ -119,7 +119,7 @@ class StoreSource(NamedSource):
             UsageError: no ``metadata``, an unknown option, or an invalid value.
         """
         name, settings = self.name(), dict(self.options)
-        limits = reading_options(name, settings, ("metadata", "layout", "earlier"))
+        store_reading_options = reading_options(name, settings, ("metadata", "layout", "earlier"))
         uri = settings.get("metadata")
         if not uri:
             raise UsageError(f"{name}: give the option metadata, such as zk://host:2181/ledgers")
@@ -127,8 +127,10 @@ class StoreSource(NamedSource):
         if layout is not None and layout not in list(LayoutKind):
             raise UsageError(f"{name}: layout: {layout!r} is not one of {', '.join(LayoutKind)}")
         chosen_layout = LayoutKind(layout) if layout is not None else None
-        earlier = EarlierLedgers.from_json(settings["earlier"]) if "earlier" in settings else None
-        return StoreReader(uri, chosen_layout, self.tree, self.columns, limits, earlier)
+        earlier_ledgers = EarlierLedgers.from_json(settings["earlier"]) if "earlier" in settings else None
+        return StoreReader(
+            uri, chosen_layout, self.tree, self.columns, store_reading_options, earlier_ledgers
+        )
 
 
 def _parse_number(source: str, option: str, number_text: str) -> int | float:
@@ -156,7 +158,7 @@ class LedgerSource(StoreSource):
     format_name = "bookkeeper_ledgers"
 
 
-class LedgerAgainSource(StoreSource):
+class LedgerRereadSource(StoreSource):
     """The ledgers at a second scan: which ledgers exist now, and their versions.
 
     Use: ``spark.read.format("bookkeeper_ledgers_again")``, with the options of `LedgerSource`. The rows are
@@ -210,7 +212,7 @@ class StoreReader(DataSourceReader):
     tree: Tree
     columns: pa.Schema
     reading_options: ReadingOptions
-    earlier: EarlierLedgers | None = None
+    earlier_ledgers: EarlierLedgers | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition for each part of the store."""
@@ -223,11 +225,11 @@ class StoreReader(DataSourceReader):
         A store that is open already has passed over its file, so this avoids a second pass.
         """
         layout = self.layout or choose_layout(store, store.cluster())[0]
-        if self.earlier is None:
+        if self.earlier_ledgers is None:
             parts = store.parts(self.tree, layout, self.reading_options.parts)
         else:
             assert isinstance(store, ComparableStore)
-            parts = store.parts_since(self.earlier, self.reading_options.parts)
+            parts = store.parts_since(self.earlier_ledgers, self.reading_options.parts)
         return self.partitions_of_parts(parts, layout)
 
     def partitions_of_parts(self, parts: Sequence[Part], layout: LayoutKind) -> Sequence[StorePartition]:
@@ -240,7 +242,7 @@ class StoreReader(DataSourceReader):
         if not isinstance(partition, StorePartition):
             return  # without parts Spark passes an empty partition of its own
         with closing(open_store(self.uri, partition.task_options)) as store:
-            if self.earlier is not None:
+            if self.earlier_ledgers is not None:
                 assert isinstance(store, ComparableStore)
                 yield from store.rows_since(partition.part, self.columns)
                 return

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from auditor.errors import NoRootError, UsageError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.columns import rows_of_columns
-from auditor.sources.metadata.spark_source import NamedSource, ReadingOptions, reading_options
+from auditor.sources.metadata.spark_source import ReadingOptions, TableSource, reading_options
 from auditor.sources.metadata.store import Part, StoreOptions, Tree, ZnodeBatch
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.owners.applications import (
@@ -26,7 +26,7 @@ from auditor.sources.owners.applications import (
 )
 
 
-class OwnerSource(NamedSource):
+class OwnerSource(TableSource):
     """Every reference to a ledger that an application keeps: topics, subscriptions, schemas.
 
     Use: ``spark.read.format("bookkeeper_owners").option("owners", "pulsar:zk://host:2181").load()``. The

@@ -88,13 +88,14 @@ class EtcdStore(PinnedEtcd):
         """
         if tree is Tree.MARKS:
             return []
-        moment = self._moment = self._moment or self._pin_moment()
+        pinned_moment = self._moment = self._moment or self._pin_moment()
         if tree is Tree.WHOLE:
             etcd_scope, _, name = self.root.rpartition("/")
-            return [self._part(etcd.children(etcd_scope, name), moment)]
-        key_spans = ledger_spans(self.root, *self._key_counter_and_reader(moment), part_count)
+            return [self._part(etcd.children(etcd_scope, name), pinned_moment)]
+        key_spans = ledger_spans(self.root, *self._key_counter_and_reader(pinned_moment), part_count)
         return [
-            self._part(_group_edges(part_spans), moment) for part_spans in group_spans(key_spans, part_count)
+            self._part(_group_edges(part_spans), pinned_moment)
+            for part_spans in group_spans(key_spans, part_count)
         ]
 
     def history(self) -> History:
@@ -103,24 +104,24 @@ class EtcdStore(PinnedEtcd):
         Raises:
             StoreError: see `cluster`.
         """
-        moment = self._moment = self._moment or self._pin_moment()
+        pinned_moment = self._moment = self._moment or self._pin_moment()
         # The log index before the revision gives the smallest difference, that after it the largest.
-        index_before = self._client.log_index()
+        log_index_before = self._client.log_index()
         key = etcd.key_bytes(f"{self.root}/layout")
         newest_revision = self._client.ask(EtcdRangeRequest(key, b"", 0, keys_only=True)).revision
-        index_after = self._client.log_index()
+        log_index_after = self._client.log_index()
         return History(
             self._cluster_id(),
-            moment.revision,
-            (index_before - newest_revision, index_after - newest_revision),
+            pinned_moment.revision,
+            (log_index_before - newest_revision, log_index_after - newest_revision),
         )
 
     def parts_since(self, earlier_ledgers: EarlierLedgers, part_count: int) -> list[Part]:
         """Return ranges of keys that match the earlier run's files; see `ComparableStore.parts_since`."""
-        moment = self._moment = self._moment or self._pin_moment()
+        pinned_moment = self._moment = self._moment or self._pin_moment()
         ledger_key_range = etcd.children(self.root, etcd.LEDGERS_KEY)
         return [
-            ChangedRowsPart(start, end, moment, self._cluster_id(), part_spans)
+            ChangedRowsPart(start, end, pinned_moment, self._cluster_id(), part_spans)
             for part_spans, start, end in earlier_ledgers.group_files(*ledger_key_range, part_count)
         ]
 
@@ -130,12 +131,12 @@ class EtcdStore(PinnedEtcd):
         self._client.expect_cluster(part.cluster_id)
         yield from ChangedRowsReader(self._pages, part, self.root, columns).rows()
 
-    def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
+    def _nodes(self, pinned_moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
         key_ranges = [etcd.children(self.root, relative_path) for relative_path in _PARENT_PATHS]
-        key_batches, gaps = self._read_ranges(moment, _SINGLE_KEYS, key_ranges)
+        key_batches, gaps = self._read_ranges(pinned_moment, _SINGLE_KEYS, key_ranges)
         if (
             not any(keys.names for keys in key_batches)
-            and self._pages.first_key(*etcd.children(self.root, "ledgers"), moment.revision) is None
+            and self._pages.first_key(*etcd.children(self.root, "ledgers"), pinned_moment.revision) is None
         ):
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; end the metadata "
@@ -156,30 +157,36 @@ class PathEtcdStore(PinnedEtcd):
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Return ranges of keys at the revision that `cluster` pinned last; see `MetadataStore.parts`."""
-        moment = self._moment = self._moment or self._pin_moment()
+        pinned_moment = self._moment = self._moment or self._pin_moment()
         if tree is Tree.WHOLE:
-            return [self._part(_keys_below(self.root), moment, tree)]
+            return [self._part(_keys_below(self.root), pinned_moment, tree)]
         if tree is Tree.MARKS:
-            return [self._part(_keys_below(f"{self.root}/{name}"), moment, tree) for name in MARK_ROOTS]
+            return [
+                self._part(_keys_below(f"{self.root}/{name}"), pinned_moment, tree) for name in MARK_ROOTS
+            ]
         parts: list[Part] = []
-        for start, end in _without_marks(self.root):
-            path_spans = path_ledger_spans(start, end, *self._key_counter_and_reader(moment), part_count)
+        for start, end in _key_ranges_without_marks(self.root):
+            path_spans = path_ledger_spans(
+                start, end, *self._key_counter_and_reader(pinned_moment), part_count
+            )
             parts += [
-                self._part(_group_edges(part_spans), moment, tree)
+                self._part(_group_edges(part_spans), pinned_moment, tree)
                 for part_spans in group_spans(path_spans, part_count)
             ]
         return parts
 
     def has_neighbour(self, name: str) -> bool:
         """Return whether ``name``, or a key below it, exists beside the root; see `NeighbourStore`."""
-        moment = self._moment = self._moment or self._pin_moment()
-        neighbour_path = f"{self.root.rpartition('/')[0]}/{name}"
-        return self._pages.first_key(*_keys_below(neighbour_path), moment.revision) is not None
+        pinned_moment = self._moment = self._moment or self._pin_moment()
+        sibling_store_path = f"{self.root.rpartition('/')[0]}/{name}"
+        return self._pages.first_key(*_keys_below(sibling_store_path), pinned_moment.revision) is not None
 
-    def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        key_ranges = [key_range for name in CLUSTER_CHILDREN for key_range in _without_marks(self.root, name)]
-        key_batches, gaps = self._read_ranges(moment, CLUSTER_CHILDREN, key_ranges)
-        first_key = self._pages.first_key(*_keys_below(self.root), moment.revision)
+    def _nodes(self, pinned_moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
+        key_ranges = [
+            key_range for name in CLUSTER_CHILDREN for key_range in _key_ranges_without_marks(self.root, name)
+        ]
+        key_batches, gaps = self._read_ranges(pinned_moment, CLUSTER_CHILDREN, key_ranges)
+        first_key = self._pages.first_key(*_keys_below(self.root), pinned_moment.revision)
         if first_key is None:
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; end the metadata "
@@ -205,7 +212,7 @@ def _keys_below(path: str) -> tuple[bytes, bytes]:
     return etcd.children(parent, name)
 
 
-def _without_marks(root: str, name: str | None = None) -> list[tuple[bytes, bytes]]:
+def _key_ranges_without_marks(root: str, name: str | None = None) -> list[tuple[bytes, bytes]]:
     """Return the key ranges below the root, or below its child ``name``, that have no marks and locks."""
     start, end = _keys_below(f"{root}/{name}" if name else root)
     key_ranges = []

@@ -261,7 +261,7 @@ class PinnedEtcd(ABC):
             self._requested_moment = Moment(options.revision, pinned_time)
 
     @abstractmethod
-    def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
+    def _nodes(self, pinned_moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
         """Return the cluster's own keys, by the ZooKeeper names of their znodes, and gaps: (path, reason).
 
         Raises:
