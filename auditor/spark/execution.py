@@ -209,7 +209,7 @@ class Execution:
 
         For large tables, each group of queries is written separately. If all queries were one query, planning
         would take longer than running them, because Spark plans the rest of a query again whenever a part
-        ends. For tiny tables, two halves of the queries are written concurrently.
+        ends. For tiny tables, one query is faster.
 
         Args:
             query_groups: the queries by name of their group.
@@ -217,9 +217,7 @@ class Execution:
             write: writes a table. It gets the table's name, and the function that makes the table.
         """
         if has_one_task_plans(self.spark):
-            queries = [query for group_queries in query_groups.values() for query in group_queries]
-            # Alternating queries, so that the long ones are spread over both halves.
-            query_groups = {"first": queries[::2], "second": queries[1::2]}
+            query_groups = {"all": [query for group in query_groups.values() for query in group]}
 
         def rows(queries: Sequence[Query]) -> DataFrame:
             # Each query has its own tasks, most of them idle.

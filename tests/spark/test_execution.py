@@ -93,7 +93,7 @@ def test_functions_of_a_small_audit_run_concurrently(spark: SparkSession) -> Non
         assert run([threading.get_ident] * 2) == [main_thread] * 2, "tasks of large tables have all cores"
 
 
-@pytest.mark.parametrize(("table_bytes", "written"), [(TINY_BYTES, 2), (TINY_BYTES + 1, 3)])
+@pytest.mark.parametrize(("table_bytes", "written"), [(TINY_BYTES, 1), (TINY_BYTES + 1, 3)])
 def test_groups_of_queries_are_written_once(spark: SparkSession, table_bytes: int, written: int) -> None:
     names: list[str] = []
 
