@@ -120,7 +120,7 @@ def summarise(audited: Audited) -> Report:
     metadata, indexes, earlier = audited.metadata, audited.indexes, audited.earlier
     source, tables, changes, counts = metadata.source, audited.tables, audited.changes, audited.numbers.counts
     witness_reads, witness_remarks = audited.witness.summary()
-    reused_count, read_count = counts["ledgers"]
+    reused_count, reads = counts["ledgers"]
     notes = (*metadata.first.notes, *indexes.earlier_notes)
     locations = locations_of(tables.roster.bookie_locations, audited.placement.origin)
     bookies = [row["bookie_id"] for row in tables.roster.bookies]
@@ -159,9 +159,7 @@ def summarise(audited: Audited) -> Report:
         changes=changes.change_counts(),
         suppressions=changes.suppressions(),
         accepted=find_accepted_gaps(changes, tables),
-        reused=earlier.reuse_facts(
-            indexes.reuse_count, ReuseCount(reused=reused_count, read=read_count), notes
-        ),
+        reused=earlier.reuse_facts(indexes.reuse_count, ReuseCount(reused=reused_count, read=reads), notes),
         keeps_marks=source.store.keeps_marks,
         keeps_times=source.store.keeps_times,
         marks_listed=metadata.second.marks_listed,
