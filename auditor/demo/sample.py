@@ -280,7 +280,9 @@ def show(
         (finding.id, decimal(finding.ledger_id), finding.bookie_id) for finding in open_run(run_path).findings
     }
     expected_keys = expected_findings()
-    unexpected_keys = {key for key in found_keys - expected_keys if key[0] not in _CHECKS_OF_LATER_RUNS}
+    unexpected_keys = found_keys - expected_keys
+    if report.run.changes is not None:
+        unexpected_keys = {key for key in unexpected_keys if key[0] not in _CHECKS_OF_LATER_RUNS}
     return DemoResult(report, _sort_keys(expected_keys - found_keys), _sort_keys(unexpected_keys))
 
 

@@ -166,13 +166,15 @@ def _rebuild_step(
         undo_text = "put the old index file back"
     elif index_kind in ("ledgers", _BOTH_DATABASES):
         manual_commands += procedures.REBUILD_LEDGERS_INDEX.filled(step_permission, placeholder_values)
-        undo_text = "with the bookie stopped, replace current/ledgers by ledgers.PREV-TIME"
+        undo_text = "with the bookie stopped, move ledgers.PREV-TIME back in the place of current/ledgers"
         if index_kind == _BOTH_DATABASES:
             manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(step_permission, placeholder_values)
-            undo_text += ", and current/locations by locations.BACKUP-TIME"
+            undo_text += ", and locations.BACKUP-TIME in the place of current/locations"
     else:
         manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(step_permission, placeholder_values)
-        undo_text = "with the bookie stopped, replace current/locations by locations.BACKUP-TIME"
+        undo_text = (
+            "with the bookie stopped, move locations.BACKUP-TIME back in the place of current/locations"
+        )
     start_gate_answer, preconditions = (
         permit(plan_facts.run, ActionKind.START, action_objects[:1], previous_action=step_permission),
         _REBUILD_NEEDS,

@@ -174,7 +174,7 @@ def delete_ledgers(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
         (unconfirmed_groups, RefusalReason.UNSURE,
          "two runs at least 4 hours (a rollover) apart must find no owner; before that, a broker may add the "
          "ledger to a topic",
-         "audit again after at least --owner-grace plus 4 hours, and plan again"),
+         "audit again at least --owner-grace and at least 4 hours later, and plan again"),
         (open_groups, RefusalReason.LIVE_WRITER, "these ledgers are not closed: a writer may have them open",
          "let the application close the ledgers first"),
     )  # fmt: skip

@@ -282,7 +282,8 @@ class RunDifference:
         if not same_cluster(old.cluster, new.cluster):
             yield (
                 f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: findings "
-                "shown as new are those of the second. Findings shown as fixed are those of the first"
+                "shown as new are those of the second. Findings shown as fixed are those of the first, "
+                "and are not repaired"
             )
         elif old.run.finished > new.run.finished:
             yield "the first run is the newer one: findings shown as fixed are new, and the reverse"

@@ -234,7 +234,7 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
     if isinstance(permission, Allowed) and finding["confidence"] != Confidence.CONFIRMED:
         permission = Refused(kind, permission.objects, why=_UNCONFIRMED_NOTE)
     if kind is ActionKind.COLLECT:
-        description = f"garbage collection deletes {evidence['logs']:,} entry logs that no ledger needs"
+        description = f"garbage collection deletes {evidence['logs']:,} entry logs without any ledger left"
         yield _make_step(
             permission,
             bookie_id,

@@ -48,7 +48,7 @@ OWNERSHIP = schema_of(
         "seen_before",
         pa.bool_(),
         "for an unowned ledger: whether an earlier run also found it unowned, at least "
-        "--owner-grace and 4 hours (a rollover) before",
+        "--owner-grace, and at least 4 hours (a rollover), before",
     ),
     ("store", pa.string(), "the store of owners that refers to the ledger, or did so last; null: no store"),
     (

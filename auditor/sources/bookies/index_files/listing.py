@@ -181,7 +181,7 @@ class _LeafBuffer:
         # Hot: called once per file at worst. Keep no containers, or Python's garbage collector gets slow.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
-                names = os.listdir(path)  # noqa: PTH208
+                names = os.listdir(path)  # noqa: PTH208 -- names only
             except OSError:
                 low_bytes = -1
                 continue
@@ -238,7 +238,7 @@ def _list_scoped(
     paths_by_number: dict[int, list[str]] = {}
     for path in paths:
         try:
-            names = os.listdir(path)  # noqa: PTH208
+            names = os.listdir(path)  # noqa: PTH208 -- names only
         except NotADirectoryError:
             yield _misplaced_file(directories, path, path.rpartition("/")[2], naming)
             continue
@@ -286,7 +286,7 @@ def _find_padded_files(padded_paths: Sequence[str], numbers: _PathNumbers) -> di
     for first_level, lower_directories in product(padded_paths, index_path.directory_paths(numbers[1:])):
         directory = f"{first_level}/{lower_directories}"
         with suppress(OSError):  # most spellings do not exist; the part that lists them reports other errors
-            for name in os.listdir(directory):  # noqa: PTH208
+            for name in os.listdir(directory):  # noqa: PTH208 -- names only
                 if index_path.scoped_ledger_from_name(name.removesuffix(RLOC)) is not None:
                     padded_files.setdefault(name.removesuffix(RLOC), f"{directory}/{name}")
     return padded_files
@@ -322,7 +322,7 @@ def _list_leaf(
     relocations: list[tuple[str, str]] = []
     for path in paths:
         try:
-            names = os.listdir(path)  # noqa: PTH208
+            names = os.listdir(path)  # noqa: PTH208 -- names only
         except NotADirectoryError:
             yield _misplaced_file(directories, path, path.rpartition("/")[2], naming)
             continue
