@@ -147,7 +147,9 @@ def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> Non
     check = BY_ID["below-ack-quorum"]
     own = replace(BELOW, evidence={"doubts": ["the ledger is not closed"]})
     assert describe_confidence(check, own) == "suspect: the ledger is not closed"
-    assert describe_confidence(check, BELOW).startswith("suspect: suspect if the ledger is not closed")
+    assert describe_confidence(check, BELOW).startswith(
+        "suspect: suspect if the ledger changed during the audit or is not closed"
+    )
     orphan = replace(ORPHAN, confidence=Confidence.SUSPECT, evidence={"doubts": ["newer-than-scan"]})
     assert describe_confidence(BY_ID["orphan-ledger"], orphan) == (
         "suspect: the index may be newer than the metadata"
