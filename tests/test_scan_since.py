@@ -6,15 +6,16 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from auditor.audit import metadata_scan
 from auditor.audit.earlier_run import REUSABLE_KEY, EarlierRun
-from auditor.audit.metadata_scan import FirstScan, open_metadata, scan_first
+from auditor.audit.metadata_scan import FirstScan, LedgerScan, open_metadata, scan_first, scan_ledgers
 from auditor.audit.run_store import RunStore
 from auditor.audit.table_cache import TableCache
-from auditor.errors import StoreError
+from auditor.errors import RunError, StoreError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.model.run_facts import MANIFEST
@@ -82,6 +83,22 @@ def test_a_damaged_table_is_done_without_and_a_resumed_run_says_so_too(
         (note,) = second.notes
         assert note.startswith("no ledger was reused from run spoiled: ")
         assert file.name in note
+
+
+def test_damage_that_only_the_tasks_find_starts_the_scan_again_without_the_earlier_run(
+    server: Etcd, spark: SparkSession, first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scans = iter([RunError("1/tables/ledgers: damaged")])
+
+    def fail_once(*arguments: Any) -> LedgerScan:
+        for error in scans:
+            raise error
+        return scan_ledgers(*arguments)
+
+    monkeypatch.setattr(metadata_scan, "scan_ledgers", fail_once)
+    with scan(server, spark, tmp_path / "2", since(first)) as second:
+        assert second.ledgers.where("reused").count() == 0
+    assert second.notes == ("no ledger was reused from run 1: 1/tables/ledgers: damaged",)
 
 
 def test_a_store_that_does_not_say_where_it_stands_is_read_and_nothing_begins_with_that(

@@ -167,7 +167,7 @@ def scan_first(source: MetadataSource, earlier_run: EarlierRun) -> FirstScan:
             raise
         # The table of the earlier run is damaged, which showed only while it was read: reuse no rows.
         ledger_scan = scan_ledgers(
-            source, "ledgers", source.nodes, partial(table_reader, unusable=str(error))
+            source, "ledgers", source.nodes, partial(table_reader, unusable_reason=str(error))
         )
     save_file_sizes(source.cache.run_store, "ledgers")
     notes = tuple(reusable_facts(source.cache.run_store, "ledgers").get("notes", ()))
