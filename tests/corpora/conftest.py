@@ -18,7 +18,12 @@ from tests.corpora.shared import Corpora, Runs, shared_root
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CORPORA = ("interleaved-hier", "flat-v1", "dbledger-long")
+CORPORA = (
+    pytest.param("interleaved-hier", marks=pytest.mark.long),
+    pytest.param("flat-v1", marks=pytest.mark.long),
+    "dbledger-long",
+)
+"""Corpora of the tests that take each of them. By default one is audited, and by ``--all`` all are."""
 
 
 @pytest.fixture(scope="session")
