@@ -1,4 +1,4 @@
 """Stages of an audit.
 
-Only this package and the packages that tests/test_spark_actions.py names run Spark actions.
+Only the packages listed in tests/test_spark_actions.py run Spark actions. This package is one of them.
 """

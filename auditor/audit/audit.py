@@ -2,11 +2,11 @@
 
 `auditor.audit.audit_stages` declares the stages.
 
-The program must know whether an audit is small before it starts Java, because the options of Java depend on
-this. A small audit, of some ten thousand ledgers, runs most Java code only a few times, to plan queries.
-Java's second compiler and a garbage collector with its own threads would then take a quarter of the processor
-time without gain. For saved metadata, the size of the files shows the size of the audit. For a running store,
-the program needs at most a few hundred reads.
+Before the program starts Java, it must know whether the audit is small, because the Java options depend on
+this. A small audit (some ten thousand ledgers) runs most Java code only a few times, to plan queries.
+Java's second compiler and a garbage collector with its own threads would then use a quarter of the
+processor time without any gain. For saved metadata, the file sizes show how large the audit is. For a
+running store, the program needs at most a few hundred reads to find out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -71,13 +71,13 @@ SMALL_LEDGERS = 30_000
 
 
 def is_small(uri: MetadataUri, options: AuditOptions) -> bool:
-    """Return whether the audit is small. Returns False if the size of the metadata is unknown.
+    """Return whether the audit is small, or False if the size of the metadata is unknown.
 
-    Saved metadata is small up to `SMALL_BYTES`, a running store up to `SMALL_LEDGERS`.
+    Saved metadata is small up to `SMALL_BYTES`. A running store is small up to `SMALL_LEDGERS`.
 
     Raises:
-        UsageError, StoreError: a running store does not answer, or its layout differs from the layout in the
-        URI.
+        UsageError, StoreError: a running store does not answer, or its layout differs from the layout in
+            the URI.
     """
     return (
         _is_saved_small(Path(uri.path))
@@ -127,7 +127,10 @@ def _finished_stage(cache: TableCache) -> AuditStage | None:
 
 @dataclass(frozen=True, slots=True)
 class StoppedRun:
-    """Result of an audit that stopped after ``stage``, before its report. ``tables`` are table names."""
+    """Result of an audit that stopped after ``stage``, before its report.
+
+    ``tables`` are the names of the tables that the run has written.
+    """
 
     stage: AuditStage
     tables: tuple[str, ...]
@@ -145,8 +148,9 @@ class StoppedRun:
 class Audit:
     """An audit of a cluster, which compares the metadata with the bookies' indexes and reports faults.
 
-    ``metadata`` is a metadata URI, ``bookies`` the ``--bookies`` sources, ``out`` the run directory to make.
-    Without ``bookies`` the audit reads only the metadata, and everything that needs an index is unknown.
+    ``metadata`` is a metadata URI. ``bookies`` are the ``--bookies`` sources. ``out`` is the path of the
+    run directory, which the audit creates. Without ``bookies``, the audit reads only the metadata. It then
+    reports everything that needs an index as unknown.
 
     >>> audit = Audit("dump:///saved/metadata.jsonl", ["/mnt/bookies"], "/runs/today")
     >>> audit.options.samples
@@ -169,8 +173,8 @@ class Audit:
         """Run the audit and return its report. The complete results are in the run directory.
 
         Raises:
-            UsageError: a source or option is invalid, the run directory has another run, or a run of this
-                cluster is in progress.
+            UsageError: a source or option is invalid, the run directory contains a different run, or a run
+                of this cluster is in progress.
             StoreError: the metadata could not be read.
         """
         result = self.run_until(AuditStage.REPORT, spark, progress)
@@ -180,10 +184,10 @@ class Audit:
     def run_until(
         self, stage: str, spark: SparkSession | None = None, progress: Progress | None = None
     ) -> Report | StoppedRun:
-        """Run the stages up to ``stage``. The next run of the same audit continues with the stage after it.
+        """Run the stages up to and including ``stage``.
 
-        The result is the report if ``stage`` is the last stage. Otherwise it is a `StoppedRun`, because the
-        run has tables and no report.
+        The next run of the same audit continues with the stage after it. If ``stage`` is the last stage,
+        the result is the report. Otherwise the result is a `StoppedRun`, because there is no report yet.
 
         Raises: the errors of `run`, and UsageError if there is no stage ``stage``.
         """
@@ -208,7 +212,7 @@ class Audit:
         configuration: CheckConfiguration,
         last_stage: AuditStage,
     ) -> dict[str, Any]:
-        """Run the stages up to ``last_stage``, and return their values by name."""
+        """Run the stages up to and including ``last_stage``, and return all stage values by name."""
         cache = source.cache
         stage_values = {
             "cache": cache,
@@ -246,7 +250,10 @@ class Audit:
             return {name: table.count() for name, table in tables.items()}
 
     def _check_request(self) -> MetadataUri:
-        """Check all options before Spark starts, which takes five seconds. Return the parsed URI."""
+        """Check all options and sources, and return the parsed URI.
+
+        Runs before Spark starts, because the start of Spark takes five seconds.
+        """
         uri = parse_metadata_uri(self.metadata)
         read_access(credentials_file(self.options.credentials))
         check_suppressions(self.options)

@@ -45,7 +45,11 @@ def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> di
 def bookie_rows(
     indexes: Indexes, metadata: ClusterMetadata, mark_rows: DataFrame, answer_gaps: Mapping[str, str | None]
 ) -> list[dict[str, Any]]:
-    """Return the table ``bookies``: a row for each known id. `bookie_states` explains ``answer_gaps``."""
+    """Return the rows of the table ``bookies``: one row for each known bookie id.
+
+    Known ids come from ensembles, cookies, registrations, owned directories and replication marks.
+    `bookie_states` explains ``answer_gaps``.
+    """
     # At most as many rows as bookies were ever lost.
     marked_ids = mark_rows.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct()
     marked_bookies = {row["bookie_id"] for row in marked_ids.collect()}
@@ -74,10 +78,10 @@ def bookie_rows(
 def start_rows(
     indexes: Indexes, metadata: ClusterMetadata, conf_path: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return the rows of the table ``starts``: whether each bookie would start now.
+    """Return the rows of the table ``starts``, which say whether each bookie would start now.
 
-    Returns no rows if it is unknown whether the cluster has an instance id. ``conf_path`` is the file of
-    ``--bookie-conf``.
+    ``conf_path`` is the path of the ``--bookie-conf`` file. Returns no rows if it is unknown whether the
+    cluster has an instance id.
     """
     instance_id = metadata.source.instance_id
     is_cluster_known = instance_id is not None or metadata.instance_id_missing()
@@ -138,7 +142,9 @@ def _bookie_row(
 
 
 def _index_storages(index_counts: Iterable[IndexCount]) -> dict[str, str]:
-    """Return the index storage of each bookie. Bookies whose rows have more than one kind are left out.
+    """Return the kind of index storage by bookie.
+
+    A bookie is left out if its rows name more than one kind.
 
     >>> rest = (0, None, True, True, 1)
     >>> kinds = (("b1", IDX), ("b2", ROCKSDB), ("b2", "rpc"), ("b3", IDX), ("b3", ROCKSDB))

@@ -1,4 +1,4 @@
-"""Client settings in ``--bookie-conf``: whether clients resolve bookie ids from registrations."""
+"""The client setting in ``--bookie-conf`` that says whether clients resolve bookie ids from registrations."""
 
 from auditor.audit.placement_scan import read_properties
 from auditor.errors import UsageError
@@ -6,12 +6,13 @@ from auditor.model.bookie_conf import resolves_ids
 
 
 def read_resolver_flag(path: str | None) -> bool:
-    """Return whether clients resolve bookie ids, as the bookie's configuration file says.
+    """Return whether clients resolve bookie ids, according to the bookie's configuration file.
 
-    Returns True without a file.
+    Returns True if ``path`` is None.
 
     Raises:
-        UsageError: the file does not exist, is no properties file, or has a value other than true or false.
+        UsageError: the file does not exist or is not a properties file, or the value of the setting is
+            neither true nor false.
     """
     if path is None:
         return True

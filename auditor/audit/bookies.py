@@ -1,6 +1,7 @@
-"""The bookies of a cluster, and the bookie that owns each directory. Found before bookie data is read.
+"""The bookies of a cluster, and the bookie that owns each directory.
 
-A directory is on disk, or in a collection: tables that ``bkaudit collect`` made of a bookie's directories.
+The audit finds both before it reads bookie data. A directory is on disk or in a collection. A collection
+consists of tables that ``bkaudit collect`` made from a bookie's directories.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ if TYPE_CHECKING:
 class ClusterBookies:
     """The bookies of a cluster, and the places of their data.
 
-    ``sources`` are the ``--bookies`` sources. ``has_rpc_source`` is whether one of them is ``rpc:``, so that
-    the audit may send requests to bookies. ``members`` are the bookies in ensembles: rows of the table
-    ``members`` by bookie id. ``registered_modes`` has the mode (writable, readonly or both) of each bookie at
-    the first scan.
+    ``sources`` are the ``--bookies`` sources. ``has_rpc_source`` is True if one of them is ``rpc:``. The
+    audit may then send requests to bookies. ``members`` are the bookies in ensembles: rows of the table
+    ``members`` by bookie id. ``registered_modes`` maps each bookie to its mode at the first scan: writable,
+    readonly or both.
 
-    ``collected`` are the collections among the sources. ``all_attribution`` has the owner of each directory,
-    on disk and in collections. ``directory_owners`` has the owners of index directories on disk and,
-    separately, the owners of the indexes in collections. ``tail_parts`` are the parts of journals to read,
-    each from the journal's last mark (lastMark) on.
+    ``collected`` are the collections among the sources. ``all_attribution`` names the owner of each
+    directory, on disk and in collections. ``directory_owners`` names the owners of index directories on
+    disk and, separately, the owners of the indexes in collections. ``tail_parts`` are the parts of journals
+    to read. Each part starts at the last mark (lastMark) of its journal.
     """
 
     sources: tuple[str, ...]
@@ -59,7 +60,7 @@ class ClusterBookies:
 
     @property
     def replica_count(self) -> int:
-        """Return the number of replicas, complete or partial, that the metadata puts on bookies."""
+        """Return the number of replicas, complete or partial, that the metadata assigns to bookies."""
         return sum(row["replicas"] for row in self.members.values())
 
     @property
@@ -73,17 +74,20 @@ class ClusterBookies:
         return [name for name, bookie in self.attribution.bookies.items() if bookie.foreign_instance]
 
     def is_unseen(self, bookie_id: str) -> bool:
-        """Return whether no directory and no collection has any part of a bookie's index."""
+        """Return whether a bookie's index is completely absent from the directories and collections."""
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie is None or bookie.read == BookieRead.UNREAD
 
     def is_read_completely(self, bookie_id: str) -> bool:
-        """Return whether directories and collections have the whole index of a bookie."""
+        """Return whether the directories and collections together contain the whole index of a bookie."""
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie is not None and bookie.read == BookieRead.READ
 
     def without_damaged(self, damage_by_path: Mapping[str, str]) -> ClusterBookies:
-        """Return a copy without the damaged collections. The keys of ``damage_by_path`` are their paths."""
+        """Return a copy without the damaged collections.
+
+        ``damage_by_path`` maps the path of each damaged collection to a description of its damage.
+        """
         usable_collections = without_collections(self.collected, damage_by_path)
         return replace(
             self,
@@ -95,7 +99,7 @@ class ClusterBookies:
 def find_bookies(cache: TableCache, first_scan: FirstScan, sources: Sequence[str]) -> ClusterBookies:
     """Find the places of the bookies' data, and the owner of each place.
 
-    Directories are listed after M0, the first scan of the metadata. The last mark (lastMark) of each journal
+    The directories are listed after M0, the first metadata scan. The last mark (lastMark) of each journal
     is read before the indexes.
     """
     cache.progress.table("directories")

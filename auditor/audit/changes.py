@@ -71,7 +71,7 @@ _COUNTED_COLUMNS = ("change", "urgency", "severity", "id", "confidence", "suppre
 
 @dataclass(frozen=True)
 class RunChanges:
-    """The table ``changes`` of a run, and the counts of its rows that a report contains."""
+    """The table ``changes`` of a run, and counts of its rows for the report."""
 
     counts: tuple[FindingCount, ...]
     previous: RunSummary | None
@@ -163,7 +163,7 @@ def compare_with_previous(
         has_unread_metadata: Whether metadata could not be read, or the scan may have missed ledgers.
         finish_time: The time when the findings were complete, in ms.
         checks_not_run: Ids of the checks that did not run or had no input.
-        run_inputs: The inputs of this run. None to assume that no earlier run had further inputs.
+        run_inputs: The inputs of this run. None means that this run has all inputs of the earlier runs.
 
     Raises:
         UsageError: the suppressions file, or a baseline that it names, is invalid.
@@ -214,12 +214,16 @@ def check_suppressions(options: AuditOptions) -> None:
 
 
 def _baselines(entries: Sequence[SuppressionEntry], today: date) -> list[str]:
-    """Return the paths of the baseline runs in unexpired suppressions."""
+    """Return the paths of the baseline runs that unexpired suppressions name."""
     return [entry.baseline for entry in entries if entry.baseline is not None and not entry.is_expired(today)]
 
 
 def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) -> RunReader:
-    """Open the run of a baseline. Raise `UsageError` if the run is of another cluster."""
+    """Open the run of a baseline.
+
+    Raises:
+        UsageError: the run cannot be read, or belongs to a different cluster.
+    """
     prefix = f"{options.suppressions}: baseline: run"
     try:
         run = comparable_run(path if "://" in path else str(Path(path).absolute()))
@@ -256,7 +260,7 @@ def _day(ms: int) -> date:
 
 @dataclass(frozen=True)
 class RunsBefore:
-    """The earlier runs that an audit uses. A resumed run uses those that its first attempt chose."""
+    """The earlier runs that an audit uses. A resumed run uses the runs that its first attempt chose."""
 
     previous: PreviousRun
     run_hour_ago: RunSummary | None
@@ -268,18 +272,27 @@ class RunsBefore:
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/orphans")
 
     def recent_ledgers(self, cache: TableCache, min_scan_time: int, scan_time: int) -> DataFrame | None:
-        """Return the ledgers of the newest run that was scanned in this range of times (ms), or None."""
+        """Return the ledgers of the newest earlier run, or None if there is no recent run with ledgers.
+
+        The run must have scanned the metadata between ``min_scan_time`` and ``scan_time`` (ms).
+        """
         newest_run = self._newest_run_with("tables/ledgers", scan_time)
         is_recent = newest_run is not None and newest_run.scan_time >= min_scan_time
         run = _first_choice(cache.run_store, "ledgers_before", newest_run if is_recent else None)
         return None if run is None else scan_ids(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def newest_run_with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run with a table ledgers that was scanned by ``scan_time`` (ms), or None."""
+        """Return the newest run that has a table ``ledgers``, or None.
+
+        Only runs with a scan time of at most ``scan_time`` (ms) count.
+        """
         return _first_choice(run_store, "ledgers_of", self._newest_run_with("tables/ledgers", scan_time))
 
     def newest_run_with(self, run_store: RunStore, name: str, scan_time: int) -> RunSummary | None:
-        """Return the newest run with a table ``name`` that was scanned by ``scan_time`` (ms), or None."""
+        """Return the newest run that has a table ``name``, or None.
+
+        Only runs with a scan time of at most ``scan_time`` (ms) count.
+        """
         return _first_choice(run_store, f"{name}_before", self._newest_run_with(f"tables/{name}", scan_time))
 
     def table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
@@ -288,11 +301,17 @@ class RunsBefore:
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/{name}")
 
     def newest_run_with_owners(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run that read owners and was scanned by ``scan_time`` (ms), or None."""
+        """Return the newest run that read owners, or None.
+
+        Only runs with a scan time of at most ``scan_time`` (ms) count.
+        """
         return _first_choice(run_store, "owners_before", self._newest_run_with("tables/ownership", scan_time))
 
     def has_later_run(self, current_time: int) -> bool:
-        """Return whether another run ended after ``current_time`` (ms), so that its holds are not known."""
+        """Return whether another run ended after ``current_time`` (ms), which shows that a clock was wrong.
+
+        The holds of that run are not known.
+        """
         return bool(self.siblings.notes_on_later_runs(current_time))
 
     def _newest_run_with(self, table: str, scan_time: int) -> RunSummary | None:
@@ -300,7 +319,7 @@ class RunsBefore:
         return max(runs, key=lambda run: (run.scan_time, run.path), default=None)
 
     def confirm(self, cache: TableCache, findings: DataFrame, tables: Tables, grace_s: float) -> DataFrame:
-        """Return the findings, and confirm the findings that the previous run has too."""
+        """Return the findings. A finding becomes confirmed if the previous run has it too."""
         run = self.previous.run
         if run is None or tables.moved_ledgers is None or not _has_table(run, "findings"):
             return findings
@@ -313,7 +332,7 @@ class RunsBefore:
 
 
 def find_runs_before(run_store: RunStore, cluster: Cluster, is_live: bool, scan_time: int) -> RunsBefore:
-    """Choose the earlier runs for a new run. ``scan_time`` is the time of its first scan, in ms."""
+    """Choose the earlier runs for a new run. ``scan_time`` is the time of the new run's first scan, in ms."""
     sibling_runs = find_sibling_runs(run_store.directory.path, cluster, renew_index=True)
     newest_run = sibling_runs.newest(current_time := now_ms())
     notes = (*newest_run.notes, *sibling_runs.notes_on_later_runs(current_time))
@@ -323,7 +342,10 @@ def find_runs_before(run_store: RunStore, cluster: Cluster, is_live: bool, scan_
 
 
 def _first_choice(run_store: RunStore, key: str, run: RunSummary | None) -> RunSummary | None:
-    """Return ``run``. In a resumed run, return the earlier run that the first attempt chose."""
+    """Return ``run`` or, in a resumed run, the earlier run that the first attempt chose.
+
+    ``key`` is the name of the choice in the run's manifest.
+    """
     path = run_store.pin_fact(key, run.path if run else None)
     if path is None:
         return None

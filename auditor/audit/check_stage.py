@@ -1,7 +1,7 @@
-"""The checks of a run: their findings, confirmed and with fingerprints, and the causes of findings.
+"""The checks of a run, the confirmation and fingerprints of their findings, and the causes of findings.
 
 A finding about a ledger that changed between the two metadata scans stays suspect. A finding that two runs
-have is confirmed. A cause is a fault of a bookie that explains further findings. The run counts the findings
+have is confirmed. A cause is a fault of a bookie that explains other findings. The run counts the findings
 of each cause.
 """
 
@@ -37,7 +37,10 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
 
 
 def _missing_by_directory(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
-    """Return the number of findings of missing copies, by bookie and by number of its ledger directory."""
+    """Return the number of missing-copy findings for each ledger directory, by bookie.
+
+    The inner keys are the numbers of the bookie's ledger directories.
+    """
 
     @asks_tables(*(id.replace("-", "_") for id in COPY_CHECKS))
     def counts(tables: Tables) -> DataFrame:
@@ -64,7 +67,7 @@ def _missing_by_directory(findings: DataFrame, tables: Tables) -> dict[str, dict
 
 
 def count_causes(findings: DataFrame, claims: Sequence[Claim]) -> list[FindingCause]:
-    """Return each cause with the counts of its findings, the most urgent first.
+    """Return each cause with the counts of its findings, most urgent cause first.
 
     Causes without findings are left out.
     """
@@ -113,7 +116,7 @@ def confirm_findings(
     before: RunsBefore,
     options: AuditOptions,
 ) -> DataFrame:
-    """Write the table findings. A finding that an earlier run has too becomes confirmed."""
+    """Write the table ``findings``. A finding becomes confirmed if the previous run has it too."""
 
     def findings() -> DataFrame:
         confirmed_rows = before.confirm(cache, unconfirmed, tables, options.grace)

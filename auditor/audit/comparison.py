@@ -191,7 +191,7 @@ def judge_with_witness(
 ) -> SideComparison:
     """Ask bookies for entries that seem to be missing, and write the table ``judged``.
 
-    If bookies are asked, their answers are the table ``witness``.
+    If bookies are asked, their answers are written to the table ``witness``.
     """
     judgement, witness = _judge_with_reads(cache, first, pairs, judged_by_index, options)
     judged = cache.broadcast("judged", judgement)
@@ -205,7 +205,7 @@ def _judge_with_reads(
     judged_by_index: DataFrame,
     options: AuditOptions,
 ) -> tuple[DataFrame, Witness]:
-    """Return the table ``judged`` after witness reads, and these reads."""
+    """Return the table ``judged`` after the witness reads, and the reads themselves."""
     if cache.run.exists(f"tables/judged/{DONE_FILE}"):
         has_witness_table = cache.run.exists(f"tables/witness/{DONE_FILE}")
         rows = cache.spark.read.parquet(cache.spark_path("tables/witness")) if has_witness_table else None
@@ -247,8 +247,9 @@ def _judge_with_reads(
 def _find_askable_bookies(first_scan: FirstScan, bookies: ClusterBookies, options: AuditOptions) -> list[str]:
     """Return the bookies that can be asked for entries.
 
-    They are registered in a live store, are in an ensemble, and belong to this cluster. The list is empty
-    with ``--witness no``. It is also empty in an audit of metadata alone, where no copy counts as missing.
+    These bookies are registered in a live store, are in an ensemble, and belong to this cluster. The list
+    is empty with ``--witness no``. It is also empty in an audit of metadata alone, where no copy counts as
+    missing.
     """
     if options.witness != "yes" or not first_scan.source.live or not bookies.sources:
         return []
@@ -272,8 +273,8 @@ def query_bookies(
 ) -> BookieAnswers | None:
     """Ask the registered bookies in ensembles for their listings. Return None if no source is ``rpc:``.
 
-    ``indexes`` has the entries that files show. An answer shows the state of the bookie at the time of the
-    answer, including the entries in the bookie's write cache.
+    ``indexes`` has the entries that were found in files. An answer shows the state of the bookie at the
+    time of the answer, including the entries in the bookie's write cache.
     """
     bookies, ledgers = indexes.bookies, first.ledgers
     if not bookies.has_rpc_source:
@@ -337,7 +338,11 @@ def compare_sides(
 
 
 def _mark_stopped_bookies(states: Mapping[str, BookieState], first_scan: FirstScan) -> dict[str, BookieState]:
-    """Return the states with ``stopped`` set for unregistered bookies, if the store shows registrations."""
+    """Return the states, with ``is_stopped`` set for each bookie that is not registered.
+
+    Saved metadata without any registration does not show which bookies stopped. The states then stay
+    unchanged.
+    """
     running_bookies = registered_modes(registrations(first_scan.nodes))
     if not running_bookies and not first_scan.source.live:
         return dict(states)
@@ -389,10 +394,10 @@ def _find_unequal_rows(
 def bookies_taking_reads(
     witness: DataFrame, bookies: Mapping[str, BookieState], askable_bookies: Sequence[str]
 ) -> list[str]:
-    """Return the askable bookies whose copies are judged with witness reads. Runs a query.
+    """Return the askable bookies whose copies are judged with witness reads.
 
-    A bookie is left out if it refuses reads and its journal was read completely. Its copies are judged by its
-    index and journal.
+    A bookie is left out if it refuses reads and its journal was read completely. Its copies are judged by
+    its index and journal. The function runs a Spark query.
     """
     refusals = witness.where(F.col("answer") == WitnessAnswer.REFUSED).select("bookie_id").distinct()
     refusing_ids = {row["bookie_id"] for row in refusals.collect()}

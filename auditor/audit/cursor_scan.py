@@ -1,11 +1,12 @@
-"""Ids of compacted ledgers of topics, if they are stored in entries of cursor ledgers and nowhere else.
+"""Reader of the ids of topics' compacted ledgers that only entries of cursor ledgers contain.
 
-While a topic is loaded, its compaction cursor stores its position and the id of the compacted ledger in
-entries of the cursor's own ledger. The cursor's znode is older than these entries. With saved metadata, the
-audit reads the newest entry, because the bookies do not change. It takes the id of the compacted ledger from
-the entry, and nothing else. The compacted ledger stays unknown unless two conditions are true: (1) All
-bookies in the ensembles of the cursor ledger were read completely, with their journals. (2) No journal has a
-later entry.
+While a topic is loaded, its compaction cursor stores its position and the id of the compacted ledger. It
+writes both to entries of the cursor's own ledger. The cursor's znode is older than these entries.
+
+With saved metadata, the bookies do not change. So the audit reads the newest entry, and takes from it only
+the id of the compacted ledger. The compacted ledger stays unknown unless two conditions are true: (1) All
+bookies in the ensembles of the cursor ledger were read completely, with their journals. (2) No journal has
+a later entry.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ class Compaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A copy of a cursor ledger on one bookie, with its last entry and the index that has this entry."""
+    """A copy of a cursor ledger on one bookie, with its last entry and the index that locates this entry."""
 
     bookie_id: str
     last_entry: int
@@ -50,9 +51,10 @@ class _Copy:
 
 
 def newest_compactions(owners: DataFrame, first_scan: FirstScan, indexes: Indexes) -> list[Compaction]:
-    """Return the compacted ledgers from the newest cursor entries. Empty with a live store.
+    """Return the compacted ledgers that the newest cursor entries name.
 
-    Cursors whose newest entry is uncertain are left out.
+    Cursors whose newest entry is uncertain are left out. The list is empty for a live store, where a cursor
+    may move while it is read.
     """
     if first_scan.source.live:
         return []  # the cursor may move while it is read
@@ -87,7 +89,10 @@ def newest_compactions(owners: DataFrame, first_scan: FirstScan, indexes: Indexe
 
 
 def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> DataFrame:
-    """Return the owner rows. Stale rows get the ledger ids of ``compactions``, and are then not stale."""
+    """Return the owner rows, with the ledger ids of ``compactions`` in stale rows of the same cursors.
+
+    These rows are then no longer stale.
+    """
     if not compactions:
         return owners
     rows = [(compaction.path, True, compaction.compacted_ledger) for compaction in compactions]
@@ -118,7 +123,10 @@ def _copies_by_ledger(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]
 
 
 def _journal_ends(indexes: Indexes, ids: list[int]) -> dict[int, int]:
-    """Return the largest entry id that journals have, by ledger id."""
+    """Return the largest entry id in journals for each ledger in ``ids``.
+
+    Ledgers without entries in a journal are left out.
+    """
     if indexes.journal_tails.rows is None:
         return {}
     ledger_rows = indexes.journal_tails.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
@@ -131,7 +139,7 @@ def _journal_ends(indexes: Indexes, ids: list[int]) -> dict[int, int]:
 
 
 def _last_entry(entry_groups: bytes | None) -> int:
-    """Return the largest entry id in encoded groups of entry ids. -1 if there are none."""
+    """Return the largest entry id in encoded groups of entry ids, or -1 if there are none."""
     entry_runs = groups_of(entry_groups)
     return int((entry_runs["last_start"] + entry_runs["size"] - 1).max()) if len(entry_runs) else -1
 
@@ -165,7 +173,7 @@ def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
 def _read_first_body(
     newest_copies: Iterator[_Copy], id: int, digest_type: str, directories: Mapping[str, list[str]]
 ) -> bytes | None:
-    """Return the body of the last entry from the first readable copy. None if no copy is readable."""
+    """Return the body of the last entry from the first readable copy, or None if no copy is readable."""
     for copy in newest_copies:
         try:
             location = find_location(copy.index, copy.storage, id, copy.last_entry)

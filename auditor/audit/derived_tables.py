@@ -1,6 +1,6 @@
 """The tables that checks query, made from both scans, the indexes and the comparison.
 
-Each table is written once. A table that is empty in most clusters is computed only if it can have rows.
+Each table is written once. If a table is empty in most clusters, it is computed only when it can have rows.
 """
 
 from collections import Counter
@@ -70,7 +70,7 @@ from auditor.tables.verdicts import verdicts, verdicts_of_judged
 
 
 def write_identities(cache: TableCache, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame) -> None:
-    """Write the tables ``identities`` and ``identity_edges``: the bookie ids that belong to one bookie.
+    """Write the tables ``identities`` and ``identity_edges``, which say which ids belong to the same bookie.
 
     The driver reads the tables bookies, registrations, cookies and directories, which have a few rows per
     bookie. If a bookie id has disappeared, the driver also reads the pairs of bookies that share ledgers.
@@ -101,13 +101,13 @@ def derive_tables(
     """Write the tables that checks query, and return them. Tables of entry logs are added later.
 
     Args:
-        cache: The writer of the run.
-        metadata: Both scans.
+        cache: The writer of the run's tables.
+        metadata: The metadata from both scans.
         difference: The differences between the scans.
         indexes: The data read from bookies.
-        answers: The bookies' own listings. None if no bookie was asked.
+        answers: The bookies' own listings, or None if no bookie was asked.
         comparison: The unequal pairs and their judgement.
-        ownership: The table ``ownership``. None if there are no owners.
+        ownership: The table ``ownership``, or None if there are no owners.
         earlier_runs: The earlier runs of the cluster.
         placement: The placement policy and the locations of bookies.
         settings: The constants of the checks.
@@ -193,9 +193,9 @@ PARTS_NEEDING_DISKS = frozenset(
 
 
 def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
-    """Return ``tables`` with the set of empty parts, and with ``copies_complete`` set.
+    """Return ``tables`` with ``copies_complete`` set and with the names of the parts that have no rows.
 
-    ``copies_complete`` is whether the cluster needs no copy on an unread disk. ``needs_disks`` is True if
+    ``copies_complete`` is True if the cluster needs no copy from an unread disk. ``needs_disks`` is True if
     metadata could not be read, if ledger ids are in doubt, or if bookies have ledgers without metadata.
     """
     count_queries = part_count_queries(tables.frames)
@@ -215,7 +215,7 @@ def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
 
 
 def with_declared_tables(cache: TableCache, tables: Tables) -> Tables:
-    """Return ``tables`` with the further tables that `TABLES` declares, if their inputs exist."""
+    """Return ``tables`` with the additional tables that `TABLES` declares, if their inputs exist."""
     for table in TABLES.values():
         if table.make_rows is not None and tables.frames.keys() >= {*table.sources}:
             make_table = partial(table.make_rows, *(tables.frames[name] for name in table.sources))
@@ -341,7 +341,10 @@ def _write_contents(
 
 
 def _split_by_directory_count(directories: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """Return the bookies with exactly one possible index directory, and those with none or several."""
+    """Return two lists of bookies, by the number of directories that may have an index.
+
+    The first list has the bookies with exactly one such directory, the second those with none or several.
+    """
     directory_counts = Counter(row["owner"] for row in directories if row["role"] != "journal")
     owners = sorted(name for name in {row["owner"] for row in directories} if name is not None)
     single_directory_bookies = [name for name in owners if directory_counts[name] == 1]
@@ -385,7 +388,7 @@ def _cluster_facts(
 def _tables_without_rows(
     cache: TableCache, frames: Mapping[str, DataFrame], bookies: list[dict[str, Any]]
 ) -> frozenset[str]:
-    """Return the names of tables without rows, and of lists of the `Roster` without rows.
+    """Return the names of the tables and of the `Roster` lists that have no rows.
 
     ``bookies`` are the rows of the table ``bookies``.
     """

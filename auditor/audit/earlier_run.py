@@ -62,7 +62,7 @@ def writer_identity() -> dict[str, Any]:
 
 
 def save_index_facts(run_store: RunStore, bookies: Mapping[str, AttributedBookie]) -> None:
-    """Save the bookies' directories in the manifest before the table ``availability`` is read.
+    """Save the bookies' directories in the manifest before the table ``availability`` is written.
 
     Nothing is saved if the table already exists.
     """
@@ -76,7 +76,7 @@ def save_index_facts(run_store: RunStore, bookies: Mapping[str, AttributedBookie
 def save_ledger_facts(
     run_store: RunStore, store_root: str, history: History | None, notes: Sequence[str]
 ) -> None:
-    """Save the root and the history of an etcd in the manifest before the table ``ledgers`` is read.
+    """Save the root and the history of an etcd in the manifest before the table ``ledgers`` is written.
 
     ``history`` is None if it is unknown. ``notes`` say why no ledgers were reused.
     """
@@ -85,7 +85,10 @@ def save_ledger_facts(
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
-    """Return facts that must be unchanged to reuse rows of a bookie. Only ``index_time`` may be later."""
+    """Return the facts about a bookie that must be unchanged for its rows to be reused.
+
+    ``index_time`` is the exception: it may be later than before.
+    """
     return {
         "index_time": bookie.index_time,
         "directories": [asdict(directory) for directory in bookie.index_directories],
@@ -143,7 +146,8 @@ _MAX_OPEN_FILES = 16
 class _File(NamedTuple):
     """A file of the table ``availability``, and the lowest and highest bookie id in it.
 
-    Both ids are None if the file has no rows. Such a file is treated as if it might have any bookie.
+    Both ids are None if the file has no rows. Such a file is treated as if it might contain any bookie's
+    rows.
     """
 
     name: str
@@ -156,7 +160,7 @@ class _File(NamedTuple):
 
 
 class IndexPlan(NamedTuple):
-    """The parts of the indexes to read from the disk, and the parts whose rows an earlier run has.
+    """The parts of the indexes to read from disk, and the parts whose rows are taken from an earlier run.
 
     ``notes`` say why the rows of some bookies are not reused.
     """
@@ -171,7 +175,7 @@ class EarlierRun:
     """The earlier run whose rows may be reused, at ``path``. ``path`` is None if there is no such run.
 
     ``facts`` are the facts about reuse in the manifest of that run (`auditor.audit.earlier_run`).
-    ``is_usable`` is whether the rows of that run may be reused. If not, ``notes`` have the reasons.
+    ``is_usable`` is whether the rows of that run may be reused. If it is False, ``notes`` give the reasons.
     """
 
     path: str | None
@@ -185,7 +189,7 @@ class EarlierRun:
         return (self.path or "").rstrip("/").rpartition("/")[2]
 
     def plan(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> IndexPlan:
-        """Divide parts of the indexes into parts to read, and parts with reusable earlier rows."""
+        """Divide index parts into parts to read, and parts whose rows are reused from this run."""
         if not self.is_usable:
             return IndexPlan(parts)
         table = f"{self.path}/tables/availability"
@@ -218,7 +222,9 @@ class EarlierRun:
         return IndexPlan(parts, notes=(f"no index was reused from run {self.name}: {reason}",))
 
     def ledgers(self, store_root: str, history: History) -> EarlierLedgers | None:
-        """Return the earlier rows of ledgers for an etcd that now has ``history``. None if unusable.
+        """Return this run's rows of ledgers that can be reused, or None if this run is not usable.
+
+        ``history`` is the current history of the etcd.
 
         Raises:
             RunError: no row can be reused. The message says why.
@@ -228,7 +234,7 @@ class EarlierRun:
         return earlier_ledgers(f"{self.path}/tables/ledgers", self.facts.get("ledgers"), store_root, history)
 
     def reuse_facts(self, indexes: ReuseCount, ledgers: ReuseCount, notes: Sequence[str]) -> Reuse | None:
-        """Return the facts about reuse for the report. None without an earlier run."""
+        """Return the facts about reuse for the report, or None if there is no earlier run."""
         if self.path is None:
             return None
         return Reuse(run=self.name, indexes=indexes, ledgers=ledgers, notes=[*self.notes, *notes])
@@ -245,9 +251,10 @@ def _bookie_notes(reasons_by_bookie: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def earlier_ledgers(table: str, facts: Any, store_root: str, history: History) -> EarlierLedgers:
-    """Return the earlier rows of the table ledgers at the path ``table``. The etcd now has ``history``.
+    """Return the reusable rows of an earlier run's table ``ledgers``.
 
-    ``facts`` are the facts that the earlier run saved about the table.
+    ``table`` is the path of that table. ``facts`` are the facts that the earlier run saved about it.
+    ``history`` is the current history of the etcd.
 
     Raises:
         RunError: no row can be reused. The message says why.
@@ -280,10 +287,12 @@ def check_since(since_option: str | None) -> None:
 
 
 def find_earlier_run(since_option: str | None, run_store: RunStore, cluster: Cluster) -> EarlierRun:
-    """Return the earlier run that ``since_option`` (``--since``) selects. A resumed run keeps its choice.
+    """Return the earlier run that ``since_option`` (``--since``) selects.
+
+    A resumed run uses the run that its first attempt selected.
 
     Raises:
-        UsageError: the selected run is of another cluster.
+        UsageError: the selected run belongs to a different cluster.
         RunError: the selected run is not finished, or cannot be read.
     """
     if since_option is None:
@@ -317,10 +326,10 @@ def _unusable_run(path: str, reason: str) -> EarlierRun:
 
 
 def _newest_run(out: str, cluster: Cluster) -> str | None:
-    """Return the newest run in the directory of ``out`` that has unchanged tables.
+    """Return the path of the newest run that has unchanged tables and is in the same directory as ``out``.
 
-    If there is none, return the newest complete run, or None. A run with unchanged tables may be incomplete:
-    data that it could not read has no rows, and is read now.
+    If there is none, return the newest complete run, or None. A run with unchanged tables may be
+    incomplete: it has no rows for data that it could not read. The new run reads that data.
     """
     runs = sorted(
         (summary.finished, path, summary.complete)
@@ -332,7 +341,7 @@ def _newest_run(out: str, cluster: Cluster) -> str | None:
 
 
 def _are_tables_intact(path: str) -> bool:
-    """Return whether this version of the program wrote the run, and its reusable tables are unchanged."""
+    """Return whether this program version wrote the run, and the run's reusable tables are unchanged."""
     try:
         facts = RunDirectory(path).read_manifest().get(REUSABLE_KEY, {})
         if {name: facts.get(name) for name in writer_identity()} != writer_identity():
@@ -348,7 +357,7 @@ def _are_tables_intact(path: str) -> bool:
 
 
 def _why_not_reusable(earlier_facts: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
-    """Return the reason why no index of a bookie may be reused. None if there is no such reason."""
+    """Return the reason why no index of a bookie may be reused, or None if there is no such reason."""
     if not bookie.index_directories:
         return None  # nothing to read
     if earlier_facts is None:

@@ -80,9 +80,9 @@ def whole_entries(
 
 
 def count_whole_entries(tables: Tables) -> dict[str, int]:
-    """Return the number of entries that were read with their payload. Empty without --deep.
+    """Return the number of entries that were read with their payload, or an empty dict without --deep.
 
-    The key is the name of this kind of operation in the report.
+    The only key is the name under which the report shows this kind of operation.
     """
     if "digests" not in tables.frames:
         return {}
@@ -90,10 +90,10 @@ def count_whole_entries(tables: Tables) -> dict[str, int]:
 
 
 def digest_remarks(digests: DataFrame, collected_bookies: Sequence[str] = ()) -> list[Remark]:
-    """Return remarks with the numbers of checked and unchecked sampled entries, and the reasons.
+    """Return remarks with the numbers of checked and unchecked entry copies, and why copies were not checked.
 
-    ``collected_bookies`` are bookies whose index is in a collection, which is a saved copy of bookies'
-    indexes. A collection has no entry data to check.
+    ``collected_bookies`` are bookies whose index was read from a collection. A collection is a saved copy
+    of bookies' indexes, without entry data to check.
     """
     entry_counts = {
         (row["state"], row["reason"]): row["entries"]
@@ -142,9 +142,10 @@ class EntryLogScan(NamedTuple):
 def read_entry_logs(
     cache: TableCache, bookies: ClusterBookies, ledgers: DataFrame, options: AuditOptions
 ) -> EntryLogScan | None:
-    """Read entry locations, the entry logs and the files beside them. Return None without --entry-logs.
+    """Read entry locations, the entry logs and the files next to them. Return None without --entry-logs.
 
-    If indexes of ``ledgers`` point to a missing log, the scan reads these indexes a second time, at the end.
+    If the index of a ledger in ``ledgers`` points to a missing log, the indexes of that bookie are read a
+    second time at the end.
     """
     if not options.entry_logs:
         return None
@@ -208,7 +209,7 @@ def read_entry_logs(
 
 
 class _CurrentDirectories:
-    """Every directory ``current`` of the sources, on disk or in a collection, with or without an owner."""
+    """All directories ``current`` in the sources, on disk and in collections, with or without an owner."""
 
     def __init__(self, bookies: ClusterBookies) -> None:
         self._bookies = bookies
@@ -240,14 +241,17 @@ class _CurrentDirectories:
         self._ids = {collection.path: manifest.id for collection, manifest in self.collections}
 
     def _logger_number(self, row: AttributedDirectory) -> int | None:
-        """Return the number of the entry logger that writes to a directory. None if it is unknown."""
+        """Return the number of the entry logger that writes to a directory, or None if it is unknown."""
         if row.owner is not None and not self._in_rocksdb.get(row.owner):
             return 0
         owner_directories = self._bookies.all_attribution.ledger_directories(row.owner) if row.owner else []
         return owner_directories.index(row.path) if row.path in owner_directories else None
 
     def _cache_directory(self, row: AttributedDirectory) -> str | None:
-        """Return the directory with the garbage collector's metadata cache. None with RocksDB."""
+        """Return the directory that contains the garbage collector's metadata cache.
+
+        Returns None if the owner of the given directory is unknown or stores its index in RocksDB.
+        """
         if row.owner is None or self._in_rocksdb.get(row.owner):
             return None
         return next(iter(self._bookies.all_attribution.ledger_directories(row.owner)), None) or None
@@ -268,7 +272,7 @@ class _CurrentDirectories:
         ]
 
     def disks(self, spark: SparkSession) -> DataFrame:
-        """Return the sizes of the files beside the entry logs, by directory."""
+        """Return the sizes of the files next to the entry logs, by directory."""
         rows = [row for row, _ in self._current if row.path not in self._bookies.collected.directories]
         owners = {row.path: row.owner for row in rows}
         owner_rows = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
@@ -284,9 +288,10 @@ class _CurrentDirectories:
     def with_collected_rows(
         self, disk_locations: DataFrame, table: str, collected_schema: pa.Schema, schema: pa.Schema
     ) -> DataFrame:
-        """Return the rows of a table from disk (``disk_locations``) and collections.
+        """Return the rows of a table from disk (``disk_locations``) and from collections.
 
-        If a directory's collection lacks the table, the result has a row with the reason.
+        If the collection of a directory lacks the table, the result has a row for the directory with the
+        reason.
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -317,7 +322,7 @@ class _CurrentDirectories:
                 )
 
     def _uncollected_rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """Yield a row with the reason for each directory whose collection lacks the table."""
+        """Yield one row for each directory whose collection lacks the table. The row contains the reason."""
         for row, _ in self._current:
             collected_place = self._bookies.collected.directories.get(row.path)
             if collected_place is None or (

@@ -1,6 +1,6 @@
 """The holds of a run. A hold forbids actions on an object of the cluster.
 
-Holds come from findings, from facts on bookies, logs and sources, and from the previous run.
+Holds come from findings, from facts about bookies, logs and sources, and from the previous run.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ _NEW_HOLD_SCHEMA = pa.schema([HOLDS.field(name) for name in NEW_HOLD_COLUMNS])
 class RunScope(NamedTuple):
     """The extent and age of a run's data.
 
-    ``metadata_whole`` is whether all metadata was read and the scan cannot have missed a ledger id.
-    ``owners_read`` is whether an owner store was read. ``oldest_data_time`` and ``newest_data_time`` are the
-    times of the oldest and newest data of the run, in ms. ``checks_without_input`` are checks without
-    complete input. Holds from their findings may be missing.
+    ``metadata_whole`` is True if all metadata was read and the scan cannot have missed a ledger id.
+    ``owners_read`` is True if an owner store was read. ``oldest_data_time`` and ``newest_data_time`` are
+    the times of the oldest and newest data of the run, in ms. ``checks_without_input`` are the checks whose
+    input is incomplete. Holds that follow from findings of these checks may be missing.
     """
 
     metadata_whole: bool
@@ -96,10 +96,10 @@ def write_holds(
     earlier_runs: RunsBefore,
     run_scope: RunScope,
 ) -> tuple[HoldFacts, ActionList]:
-    """Write the table ``holds``. Return its counts, and the ordered list of actions.
+    """Write the table ``holds``. Return its counts and the ordered list of actions.
 
     Args:
-        cache: The writer of the run, which has written ``findings`` and ``changes``.
+        cache: The writer of the run's tables. It has written ``findings`` and ``changes``.
         findings: The table ``findings``.
         changes: The changes of findings since the previous run, and the suppressed findings.
         tables: The tables that checks query.
@@ -174,7 +174,10 @@ def write_holds(
 def _rows_of_facts(
     cache: TableCache, tables: Tables, is_anything_missing: bool, owners_read: bool, unlocated_count: int
 ) -> list[dict[str, Any]]:
-    """Return the holds from facts on bookies, entry logs and sources. An object has at most a few holds."""
+    """Return the holds that follow from facts about bookies, entry logs and sources.
+
+    The list is short, because each object has at most a few holds.
+    """
 
     def collect_rows(query: TableQuery[Tables]) -> list[Any]:
         ordered_query = TableQuery[Tables](
@@ -205,7 +208,9 @@ def _rows_of_facts(
 def permitted_ledgers(
     findings: DataFrame, changes: RunChanges, holds: DataFrame
 ) -> dict[str, PermittedLedgers]:
-    """Return the ledgers on which no hold forbids the action of a check, by check id.
+    """Return, by check id, the number of permitted actions on ledgers and the first of these ledgers.
+
+    The action that a check proposes for a ledger is permitted if no hold on the ledger forbids it.
 
     Args:
         findings: The table ``findings``.
@@ -242,7 +247,7 @@ def _list_actions(
     run_scope: RunScope,
     tables: Tables,
 ) -> ActionList:
-    """Return the ordered list of actions of the run. The table ``holds`` must be written."""
+    """Return the ordered list of the run's actions. The table ``holds`` must exist already."""
     action_hold_book = HoldBook(
         cache.run.batches,
         has_holds_table=True,
@@ -265,7 +270,7 @@ def _list_actions(
 
 
 def _writable_bookies(tables: Tables) -> frozenset[str] | None:
-    """Return the bookies that take writes. None if registrations are missing or incomplete."""
+    """Return the bookies that accept writes, or None if registrations are missing or incomplete."""
     modes_by_bookie = {row["bookie_id"]: row["registered"] for row in tables.roster.bookies}
     if not tables.cluster.bookies_listed or not any(modes_by_bookie.values()):
         return None
@@ -277,9 +282,9 @@ def _writable_bookies(tables: Tables) -> frozenset[str] | None:
 def _is_anything_missing(
     finding_counts: Counter[str], tables: Tables, checks_without_input: Collection[str]
 ) -> bool:
-    """Return whether an entry, or the metadata record of a ledger with an owner, is or may be missing.
+    """Return whether an entry or the metadata of an owned ledger is missing or may be missing.
 
-    If owner-dangling is one of the ``checks_without_input``, a record may be missing.
+    If owner-dangling is one of the ``checks_without_input``, metadata of an owned ledger may be missing.
     """
     if (
         "owner-dangling" in checks_without_input

@@ -1,4 +1,4 @@
-"""Reader of the bookies' indexes and then of their journals, with the age of both."""
+"""Reader of the bookies' indexes and then of their journals. It also determines how old both are."""
 
 from __future__ import annotations
 
@@ -52,18 +52,19 @@ class Indexes:
     """The entries that the bookies hold, as read from their indexes and journals. Times are in ms.
 
     ``bookies`` are the bookies that were read, without damaged collections. ``rows`` is the table
-    ``availability``. ``counts`` has the number of its rows by kind, and ``shapes`` has page sizes and other
-    properties of all indexes. ``rows_by_state`` has the rows of ``availability``, with the state ``cut`` for
-    truncated index files. Only queries of a few rows use it.
+    ``availability``. ``counts`` has the number of its rows by kind. ``shapes`` has page sizes and other
+    properties of all indexes. ``rows_by_state`` has the rows of ``availability``, with the state ``cut``
+    for truncated index files. Only queries of a few rows use it.
 
-    ``overlapping_bookies`` are the bookies where a ledger may have more than one row. ``combined_pieces`` has
-    one row for each replica on these bookies, or is None if there are none. ``journal_tails`` has the entries
-    that journals have after their last marks.
+    ``overlapping_bookies`` are the bookies where a ledger may have more than one row. ``combined_pieces``
+    has one row for each replica on these bookies. It is None if there are no such bookies.
+    ``journal_tails`` has the entries that journals contain after their last marks.
 
     ``gap_by_bookie`` has the reason for each bookie with data that could not be listed. ``old_sources`` has
     the reason for each bookie whose data is older than the metadata (`auditor.audit.source_age`).
-    ``reuse_count`` counts the indexes taken from an earlier run, and ``earlier_notes`` say why others were
-    not taken. ``index_option`` is the time in ``--index-time``, or None. ``read_end`` is the end of reading.
+    ``reuse_count`` has the numbers of indexes reused from an earlier run and of indexes read.
+    ``earlier_notes`` say why indexes were not reused. ``index_option`` is the time in ``--index-time``, or
+    None. ``read_end`` is the time when the audit finished reading the bookies.
     """
 
     bookies: ClusterBookies
@@ -85,9 +86,10 @@ class Indexes:
 
     @property
     def has_complete_rows(self) -> bool:
-        """Return whether a replica's row in the table availability always has all its known entries.
+        """Return whether each row of ``availability`` has all known entries of its replica.
 
-        False if index files are truncated, indexes overlap, or journals have entries after the marks.
+        This is not so if index files are truncated, indexes overlap, or journals have entries after the
+        marks.
         """
         has_partial_rows = self.shapes.bookies_with_cut_files or self.overlapping_bookies
         return not has_partial_rows and self.journal_tails.rows is None
@@ -102,7 +104,7 @@ class Indexes:
         return replace(self, rows=rows)
 
     def tail(self, bookie_id: str) -> tuple[str | None, str | None]:
-        """Return how much of a bookie's journal tail was read, and why not all of it (`tail_state`)."""
+        """Return how much of a bookie's journal tail was read, and why the rest was not (`tail_state`)."""
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None, None
@@ -110,7 +112,10 @@ class Indexes:
         return journal_scan.tail_state(bookie, tail, self._is_running(bookie_id))
 
     def dated_index(self, bookie_id: str) -> DatedIndex | None:
-        """Return a time up to which the bookie's data is certainly complete, and its basis, or None."""
+        """Return a time up to which the bookie's data is certainly complete, with the basis of that time.
+
+        Returns None if there is no such time.
+        """
         if self.index_option is not None:
             return DatedIndex(self.index_option, TimeBasis.OPTION)
         bookie = self.bookies.attribution.bookies.get(bookie_id)
@@ -120,23 +125,24 @@ class Indexes:
         return journal_scan.index_date(bookie, tail, is_running, self._latest_time)
 
     def index_time(self, bookie_id: str) -> int | None:
-        """Return the time of `dated_index` in ms. None if it is unknown."""
+        """Return the time of `dated_index` in ms, or None if it is unknown."""
         index_date = self.dated_index(bookie_id)
         return None if index_date is None else index_date.time_ms
 
     @property
     def _latest_time(self) -> int:
-        """Upper bound of all times in a bookie's data, in ms.
+        """Return the upper bound of all times in a bookie's data, in ms.
 
-        There are two bounds: the end of the reading, by this machine's clock, and `MAX_AUDIT_MS` after the
-        first metadata scan. With a running store, the earlier bound counts. With saved metadata, the later
-        bound counts: files may be newer than the metadata, and this machine's clock may be slow.
+        There are two candidates: the end of the reading by this machine's clock, and the time
+        `MAX_AUDIT_MS` after the first metadata scan. For a running store, the earlier one is used. For
+        saved metadata, the later one is used: files may be newer than the metadata, and this machine's
+        clock may be slow.
         """
         latest_audit_end = self.scan_time + MAX_AUDIT_MS
         return min(self.read_end, latest_audit_end) if self.live else max(self.read_end, latest_audit_end)
 
     def newest_file_time(self, bookie_id: str) -> int | None:
-        """Return the upper bound of the times of the bookie's index files, in ms. None if it is unknown."""
+        """Return an upper bound of the times of the bookie's index files in ms, or None if it is unknown."""
         if self.index_option is not None:
             return self.index_option
         bookie = self.bookies.attribution.bookies.get(bookie_id)
@@ -146,10 +152,10 @@ class Indexes:
         return max(bookie.journals.mark_ms, (tail.last_write if tail else None) or 0)
 
     def dated_replicas(self) -> DataFrame:
-        """Return one row for each replica. Only rows that can show the age of an orphan have file times.
+        """Return one row for each replica, with file times only where they can show the age of an orphan.
 
-        The rows of collections always have file times. All other rows have them only if the metadata is saved
-        and an index may be newer than the metadata scan.
+        Rows from collections always have file times. Other rows have them only if the metadata is saved and
+        an index may be newer than the metadata scan.
         """
         replicas = self.rows.where(F.col("state").isin(*OF_REPLICAS))
         if self.combined_pieces is not None:
@@ -163,7 +169,7 @@ class Indexes:
         return replicas.withColumn("mtime", F.when(is_collected_bookie, F.col("mtime")))
 
     def refused_replays(self) -> dict[str, Refusal]:
-        """Return the bookies that would not start because they cannot replay their journals."""
+        """Return the refusal of each bookie that would not start because it cannot replay its journals."""
         running_bookies = {name for name in self.journal_tails.tail_by_bookie if self._is_running(name)}
         return journal_scan.refused_replays(self.journal_tails.tail_by_bookie, running_bookies)
 
@@ -205,9 +211,9 @@ def read_indexes(
     earlier_run: EarlierRun,
     options: AuditOptions,
 ) -> Indexes:
-    """Read all indexes, then the journals from their marks on. Write the tables of both.
+    """Read all indexes, then the journals after their last marks. Write the tables of both.
 
-    Indexes that have not changed since the run ``earlier_run`` are taken from that run.
+    The rows of indexes that have not changed since the run ``earlier_run`` are taken from that run.
     """
     bookies, rows, notes = _availability(cache, bookies, earlier_run, options)
     tails_of_journals = journal_scan.write_tails(
@@ -305,7 +311,7 @@ UNSEEN_REASON = (
 
 
 def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[str, str]:
-    """Return the paths of damaged collections, each with the reason. Runs a job for each collection."""
+    """Return the reason for each damaged collection, by path. Runs a Spark job for each collection."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -342,8 +348,8 @@ _COPIED_BYTE_SECONDS = 22e-9
 def index_cost(parts: Iterable[index_parts.IndexPart], replicas: int) -> ReadCost:
     """Return the estimated time in which one process reads the indexes of all parts.
 
-    ``replicas`` is the number of replicas that the metadata puts on these bookies. It approximates the number
-    of index files, because counting the files would take half as long as reading them.
+    ``replicas`` is the number of replicas that the metadata assigns to these bookies. It serves as an
+    estimate of the number of index files. Counting the files would take half as long as reading them.
     """
     directories = {(directory.path, part.storage) for part in parts for directory in part.directories}
     has_files = any(storage != index_parts.ROCKSDB for _, storage in directories)

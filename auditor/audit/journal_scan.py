@@ -1,8 +1,8 @@
-"""Reader of the bookies' journals from the last marks (lastMark) on. It reports incomplete journals.
+"""Reader of the bookies' journals after their last marks (lastMark). It also reports incomplete journals.
 
-The marks are read before the indexes, and the journals after them. While the audit reads, a bookie may flush
-entries into an index that was already read, and move its mark. The journal still has these entries after the
-mark that was read.
+The audit reads the marks first, then the indexes, then the journals. Meanwhile, a bookie may flush entries
+into an index that was already read, and move its mark. The journal still has these entries after the mark
+that the audit read.
 
 The entries after a bookie's mark are called the tail of its journal.
 """
@@ -46,7 +46,10 @@ BROADCAST_BYTES = 32 << 20
 
 
 class LostJournal(NamedTuple):
-    """A journal directory without the file that its mark names, and the numbers of older and newer files."""
+    """A journal directory that lacks the file named by its mark.
+
+    ``older_files`` and ``newer_files`` are the numbers of older and newer files in the directory.
+    """
 
     path: str
     file_id: int
@@ -57,10 +60,10 @@ class LostJournal(NamedTuple):
 class Tail(NamedTuple):
     """Facts about one bookie's journal after its last mark. Times are in ms.
 
-    ``reason`` is why the journal was not read completely, or None. ``last_write`` is the time of the
-    last write to the journal. ``files`` is the number of journal files. ``lost_journals`` are the directories
-    without the file that their mark names. ``failed_replays`` are the places at which the bookie's own replay
-    would fail.
+    ``reason`` says why the journal was not read completely, or is None. ``last_write`` is the time of the
+    last write to the journal. ``files`` is the number of journal files. ``lost_journals`` are the
+    directories that lack the file named by their mark. ``failed_replays`` are the places at which the
+    bookie's own replay would fail.
     """
 
     reason: str | None
@@ -73,11 +76,11 @@ class Tail(NamedTuple):
 
 @dataclass(frozen=True)
 class Tails:
-    """The entries that journals have after the marks, and facts about each bookie's tail by bookie id.
+    """The entries that journals contain after their marks, and facts about each bookie's tail by bookie id.
 
-    ``rows`` has scope_id, ledger_id, bookie_id and groups, one row per pair of ledger and bookie. It is None
-    if there are no entries. ``mismatched_bookies`` are left out of ``rows``: the journals in their
-    collections start at another mark than their indexes.
+    ``rows`` has the columns scope_id, ledger_id, bookie_id and groups, and one row per pair of ledger and
+    bookie. It is None if there are no entries. ``mismatched_bookies`` are bookies read from collections in
+    which the journal starts at a different mark from the index. They have no rows in ``rows``.
     """
 
     rows: DataFrame | None
@@ -88,7 +91,7 @@ class Tails:
 def plan_tails(
     run_store: RunStore, bookies: Mapping[str, AttributedBookie], directory_owners: PieceOwnership
 ) -> list[TailPart]:
-    """Return the parts of journals on disk to read, from their current marks.
+    """Return the parts of journals on disk to read. Each part starts at the current mark.
 
     A resumed run keeps the marks of its first attempt, because its index may be as old as that attempt.
     """
@@ -102,7 +105,7 @@ def plan_tails(
 
 
 def journal_cost(parts: Iterable[TailPart]) -> ReadCost:
-    """Return the estimated time in which one process reads whole journals, without regard to marks."""
+    """Return the estimated time in which one process reads the whole journals, whatever their marks are."""
     directories = (directory.path for part in parts for directory in part.directories)
     return ReadCost(directories=tuple(str(Path(path, "current")) for path in directories))
 
@@ -213,9 +216,10 @@ def _gap_reason(row: Mapping[str, Any]) -> str:
 def tail_state(
     bookie: AttributedBookie, tail: Tail | None, is_running: bool
 ) -> tuple[str | None, str | None]:
-    """Return how much of a bookie's tail was read, and why not all of it.
+    """Return how much of a bookie's tail was read, and the reason why the rest was not read.
 
-    Both are None if the bookie has no tail. ``is_running`` is whether the bookie is registered now.
+    Both values are None if the bookie has no tail. The reason is None if the whole tail was read.
+    ``is_running`` is whether the bookie is registered now.
     """
     if tail is None:
         return None, None
@@ -232,17 +236,17 @@ def index_date(
 ) -> DatedIndex | None:
     """Return the time up to which a bookie's data is certainly complete, and the basis of that time.
 
-    All changes of the bookie up to that time are in the data. None if the time is unknown.
+    The data contains all changes of the bookie up to that time. Returns None if the time is unknown.
 
     If the journal of a running bookie was read, the result is the time of that read. If the journal of a
-    stopped bookie or of a saved copy was read, the result is the last write to the journal or its mark. A
-    bookie that stopped cleanly had all entries in its index when it wrote its last mark, so the time of that
-    mark counts.
+    stopped bookie or of a saved copy was read, the result is the later of two times: the last write to the
+    journal, and the write of its mark. A bookie that stopped cleanly had all entries in its index when it
+    wrote its last mark. For such a bookie, the time of that mark is used.
 
     Otherwise the position of the mark gives the time (`auditor.sources.bookies.mark_times`). The time at
-    which the mark was written is too late: a flush may take minutes, and entries that arrive meanwhile may be
-    missing in the index. Index files that are older than the mark make the time earlier. A time after
-    ``latest_time`` (the end of reading) is not used, because a clock was ahead.
+    which the mark was written would be too late. A flush may take minutes, and the index may lack entries
+    that arrive meanwhile. Index files that are older than the mark make the time earlier. A time after
+    ``latest_time`` (the end of reading) is not used, because it shows that a clock was ahead.
     """
     read_state, _ = tail_state(bookie, tail, is_running)
     if read_state == TailRead.READ and tail is not None and is_running:
@@ -263,14 +267,14 @@ def index_date(
 
 
 def refused_replays(tails: Mapping[str, Tail], running_bookies: Collection[str]) -> dict[str, Refusal]:
-    """Return the bookies that would not start because they cannot replay their journals from their marks.
+    """Return the refusals of bookies that would not start because they cannot replay their journals.
 
     Either the file that a mark names is missing, or the replay fails at a record or a file. Copies of disks
-    often lack journals, also next to a running cluster. If no bookie has a journal file, the result is
-    therefore empty. A refusal is uncertain in three cases:
+    often lack journals, even if the cluster is running. The result is therefore empty if no bookie has a
+    journal file. A refusal is uncertain in three cases:
 
         - The bookie has no journal file at all: the files may be missing only in the copy of its disks.
-        - The bookie is running and has newer journal files: its mark may have moved to one of them meanwhile.
+        - The bookie is running and has newer journal files: its mark may have moved to one of them since.
         - The bookie is running and has a bad record: if it stops cleanly, its mark moves past the record.
     """
     refusals: dict[str, Refusal] = {}
@@ -289,7 +293,7 @@ def refused_replays(tails: Mapping[str, Tail], running_bookies: Collection[str])
 
 
 def unread_remark(reasons: Sequence[tuple[str, str | None]]) -> list[Remark]:
-    """Return one remark about bookies whose journals were not read completely. Empty if there are none.
+    """Return one remark about bookies whose journals were not read completely, or an empty list.
 
     ``reasons`` has pairs of bookie id and reason.
     """
@@ -307,7 +311,7 @@ def unread_remark(reasons: Sequence[tuple[str, str | None]]) -> list[Remark]:
 
 
 def unmarked_remark(directories: Sequence[str]) -> list[Remark]:
-    """Return one remark about ledger directories whose lastMark cannot be read. Empty if there are none.
+    """Return one remark about ledger directories whose lastMark cannot be read, or an empty list.
 
     >>> unmarked_remark(["bk1 (/l1)"])[0]["text"]
     '1 lastMark cannot be read: journals are read from another mark, or in full'
@@ -324,10 +328,10 @@ def _first_names(names: Sequence[str]) -> list[str]:
 
 
 def without_journal_ledgers(indexes: DataFrame, tails: Tails) -> DataFrame:
-    """Return the index rows. Rows ``not-indexed`` of ledgers with entries in a journal tail are left out.
+    """Return the index rows without rows ``not-indexed`` of ledgers that have entries in a journal tail.
 
-    A bookie adds a ledger to its list of ledgers with the ledger's first entry. If that entry is still in the
-    journal, the list lacks the ledger until the bookie replays the journal. That is no fault.
+    A bookie adds a ledger to its list of ledgers with the ledger's first entry. If that entry is still in
+    the journal, the list lacks the ledger until the bookie replays the journal. That is not a fault.
     """
     if tails.rows is None:
         return indexes

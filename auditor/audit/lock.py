@@ -1,13 +1,14 @@
-"""Lock that prevents two runs of one cluster at the same time, if both are in the same directory.
+"""Lock against two simultaneous runs of the same cluster with run directories in the same parent directory.
 
-Two audits at the same time would read the cluster's store at twice the configured rate. Neither could compare
-its findings with the other. A run therefore holds ``flock`` on a hidden file next to its run directory. Each
-cluster has its own file. The kernel releases the lock when the process ends, also after a crash. The file
-names the process that holds the lock. The run deletes the file when it releases the lock. If the run was
-killed, the next run or `bkaudit prune` deletes the file.
+Two audits at the same time would read the cluster's store at twice the configured rate. Neither could
+compare its findings with the other. A run therefore holds ``flock`` on a hidden file next to its run
+directory. Each cluster has its own file. The kernel releases the lock when the process ends, even after a
+crash. The file names the process that holds the lock. The run deletes the file when it releases the lock.
+If the run was killed, the next run or `bkaudit prune` deletes the file.
 
-Local paths and NFS mounts can be locked. On a URI of another file system, or if the kernel has no locks, runs
-can overlap. The scheduler must then prevent that (``concurrencyPolicy: Forbid``, or ``max_active_runs=1``).
+Local paths and NFS mounts support the lock. Runs can overlap if the path is a URI of another file system,
+or if the kernel has no locks. The scheduler must then prevent that (``concurrencyPolicy: Forbid``, or
+``max_active_runs=1``).
 """
 
 import errno
@@ -33,7 +34,7 @@ NO_LOCK_ERRNOS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a lock: process and machine, the time when it started (ms, UTC), and its run."""
+    """The holder of a lock: its process id, its host, its start time (ms, UTC), and its run directory."""
 
     pid: int
     host: str
@@ -41,7 +42,8 @@ class Holder:
     run: str
 
     def __str__(self) -> str:
-        """
+        """Return the holder as a phrase for messages.
+
         >>> str(Holder(42, "audits.example", 1795244400000, "/runs/today"))
         'process 42 on audits.example, since 2026-11-21T07:00:00Z, into /runs/today'
         """
@@ -50,9 +52,10 @@ class Holder:
 
 
 def lock_file(metadata: str | MetadataUri, out: str) -> Path | None:
-    """Return the lock file of this cluster in the parent directory of ``out``. None if ``out`` is a URI.
+    """Return the cluster's lock file in the parent directory of ``out``, or None if ``out`` is a URI.
 
-    Neither the order of the hosts in the metadata URI nor its layout suffix changes the file.
+    The path of the file does not depend on the order of the hosts in the metadata URI, or on its layout
+    suffix.
 
     >>> one = lock_file("zk://h1:2181;h2:2181/ledgers", "/runs/today")
     >>> other = lock_file("zk+flat://h2:2181,h1:2181/ledgers", "/runs/tomorrow")
@@ -71,11 +74,11 @@ def lock_file(metadata: str | MetadataUri, out: str) -> Path | None:
 
 @contextmanager
 def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
-    """Hold the lock of a run while the block runs.
+    """Hold the lock of a run while the ``with`` block runs.
 
     Raises:
         LockedError: another run holds the lock. The message names that run and what to do.
-        RunError: the directory of the runs cannot be written.
+        RunError: the parent directory of the run is not writable.
     """
     path = lock_file(metadata, out)
     if path is None:
@@ -94,7 +97,7 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
 
 
 def holder(metadata: str | MetadataUri, out: str) -> Holder | None:
-    """Return the current holder of the lock. None if no run holds it, or the lock file is unreadable.
+    """Return the current holder of the lock, or None if no run holds it or the lock file is unreadable.
 
     >>> holder("zk://h1:2181/ledgers", "/no/such/place/today") is None
     True
@@ -158,7 +161,7 @@ def _open_lock_file(path: Path, out: str) -> int:
 def _try_lock(descriptor: int, lock_kind: int) -> bool:
     """Take the lock without waiting. Return False if another process holds it.
 
-    Returns True without a lock on a file system that supports no locks.
+    If the file system does not support locks, returns True without a lock.
     """
     try:
         fcntl.flock(descriptor, lock_kind | fcntl.LOCK_NB)
@@ -176,7 +179,7 @@ def _write_holder(descriptor: int, own_holder: Holder) -> None:
 
 
 def _read_holder(descriptor: int) -> Holder | None:
-    """Return the holder that the file names. None if the holder has not written its name yet."""
+    """Return the holder that the file names, or None if the holder has not written its data yet."""
     try:
         return Holder(**json.loads(os.pread(descriptor, 65536, 0)))
     except (ValueError, TypeError):

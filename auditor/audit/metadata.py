@@ -57,9 +57,9 @@ from auditor.tables.scans import DOUBTFUL_IDS, STATUSES_WITH_OPEN_IDS, doubtful_
 class SecondScan:
     """M1: the cluster's nodes, the table ``ledgers_again``, and the table ``marks``, read in this order.
 
-    ``ledgers`` is the table ``ledgers_again``, or None if the first scan counts as both. ``marks_listed`` is
-    whether all under-replication marks were seen. ``restarts`` is the number of times that the scan began
-    again. ``notes`` say why the scan read all ledgers again.
+    ``ledgers`` is the table ``ledgers_again``, or None if the first scan counts as both scans.
+    ``marks_listed`` is True if all under-replication marks were seen. ``restarts`` is the number of times
+    that the scan had to start again. ``notes`` say why the scan read all ledgers again.
     """
 
     nodes: ClusterNodes
@@ -114,7 +114,7 @@ class _Rescan:
         self.notes: tuple[str, ...] = ()
 
     def rows(self, nodes: ClusterNodes) -> Rows:
-        """Return the rows of ``ledgers_again``, with all changes until this call."""
+        """Return the rows of ``ledgers_again``, including all changes up to this call."""
         if not self.notes:
             try:
                 if (rows := self._moved_ledgers(nodes)) is not None:
@@ -125,7 +125,7 @@ class _Rescan:
         return self._first.source.table(LedgerRereadSource, nodes)
 
     def take_no_rows(self, reason: Exception) -> None:
-        """Make `rows` read all ledgers. ``reason`` is the reason why no row of the first scan is taken."""
+        """Make `rows` read all ledgers. ``reason`` says why no rows of the first scan can be reused."""
         self.has_reused_rows = False
         self.notes = (f"the second scan read all ledgers: {reason}",)
 
@@ -139,7 +139,9 @@ class _Rescan:
 
 
 def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
-    """Return the facts of the first scan that a store needs to list later changes, for `StoreSource`.
+    """Return the facts about the first scan that a store needs to list later changes.
+
+    The result is JSON for `StoreSource`.
 
     Raises:
         RunError, StoreError: the first scan has no such facts. The message says why.
@@ -164,7 +166,10 @@ def _moved_paths(first_scan: FirstScan, store: WatchableStore) -> tuple[str, ...
 
 
 def _moved_rows(first_scan: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -> DataFrame:
-    """Return the rows of the first scan. The rows at ``paths`` are read again, the others are reused."""
+    """Return the rows of all ledgers.
+
+    The rows at ``paths`` are read again. All other rows are taken from the first scan.
+    """
     names = LEDGERS_AGAIN.names
     rows = first_scan.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:
@@ -181,7 +186,10 @@ def _with_marks(
     restarts: int = 0,
     notes: tuple[str, ...] = (),
 ) -> SecondScan:
-    """Read under-replication marks and locks last, because they show which repairs run at this moment."""
+    """Read under-replication marks and locks, and return the second scan.
+
+    Marks and locks are read last, because they show which repairs are in progress.
+    """
     source = first_scan.source
     marks = source.cache.write_table("marks", lambda: source.table(MarkSource, nodes))
     can_be_complete = source.store.keeps_marks and first_scan.cut is None
@@ -237,11 +245,11 @@ class ClusterMetadata:
         return self.first.cut is None and all(map(instance_id_missing, both_scans))
 
     def bookies_listed(self) -> bool:
-        """Return whether all cookies and registrations were read. If not, their absence proves nothing."""
+        """Return whether all cookies and registrations were read. If not, a missing one proves nothing."""
         return self._hidden_bookies() is None
 
     def bookie_list_gaps(self) -> BookiesListed:
-        """Return the cookies and registrations that could not be read, and why, for the report."""
+        """Return, for the report, which cookies and registrations could not be read, and why."""
         hidden_path = self._hidden_bookies()
         reason = None if hidden_path is None else ": ".join(hidden_path)
         return {"hidden": reason, "unclear": sorted(self.unclear_bookies())}
@@ -256,9 +264,9 @@ class ClusterMetadata:
         return ids_drawn(self.second.nodes, self.source.layout)
 
     def lacks_layout_and_generator(self) -> bool:
-        """Return whether the store certainly has neither LAYOUT nor id generator, but should have one.
+        """Return whether the store certainly lacks both LAYOUT and an id generator, although it should not.
 
-        A Pulsar store that lists ledgers may have neither. Pulsar's driver writes no LAYOUT, and creates the
+        A Pulsar store that lists ledgers may lack both. Pulsar's driver writes no LAYOUT, and creates the
         id generator as a container node. ZooKeeper deletes a container node when it is empty.
         """
         if self.source.pulsar_layout and self.source.cache.count("ledgers"):
@@ -272,15 +280,20 @@ class ClusterMetadata:
     def is_layout_known(self, wrong_tree_reason: str | None) -> bool:
         """Return whether the layout is certain, because the store records it or no other layout is possible.
 
-        ``wrong_tree_reason`` is the field of `ScanDifference`. Pulsar's driver writes no LAYOUT and has a
-        single layout. If the store has a ledger tree of another layout, its layout is therefore not certain.
+        ``wrong_tree_reason`` is the field of `ScanDifference` with that name. Pulsar's driver writes no
+        LAYOUT, and supports only one layout. If such a store contains the ledger tree of another layout,
+        the layout is not certain.
         """
         if self.source.pulsar_layout:
             return wrong_tree_reason is None
         return self.source.layout is LayoutKind.ETCD or "LAYOUT" in self.first.nodes.nodes
 
     def is_used(self) -> bool:
-        """Return whether all of the store was read, and no id generator shows that the cluster is new."""
+        """Return whether the cluster counts as used.
+
+        It does if all records about the cluster itself were read, and no id generator shows that the
+        cluster is new.
+        """
         id_ranges = self.issued_id_ranges()
         is_new = bool(id_ranges) and sum(ids.next - ids.low for ids in id_ranges) < NEW_CLUSTER_IDS
         return not self.gaps() and not is_new
@@ -318,7 +331,7 @@ class ClusterMetadata:
         return remarks
 
     def cluster_rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the table ``cluster``: facts of the store about the whole cluster."""
+        """Return the rows of the table ``cluster``: facts about the whole cluster from the store."""
         unlisted_rows = unlisted_bookies(self._hidden_bookies(), self.unclear_bookies())
         return [*cluster_state(self.second.nodes), *unlisted_rows]
 
@@ -333,9 +346,9 @@ class ClusterMetadata:
         return registered_modes(first_rows), registered_modes(second_rows)
 
     def _hidden_bookies(self) -> tuple[str, str] | None:
-        """Return an unreadable list of bookies: its path and the reason. Any bookie may be in it.
+        """Return the path of an unreadable list of bookies, and the reason. Any bookie may be in that list.
 
-        None if all lists of cookies and registrations were read.
+        Returns None if all lists of cookies and registrations were read.
         """
         root = self.source.store.root
         list_paths = [f"{root}/{name}" for name in _BOOKIE_LISTS]
@@ -347,7 +360,7 @@ class ClusterMetadata:
         return None
 
     def _bookie_at(self, path: str) -> str | None:
-        """Return the bookie whose cookie or registration is at ``path``. None for any other path."""
+        """Return the bookie whose cookie or registration is at ``path``, or None for any other path."""
         parent, _, name = path.removeprefix(f"{self.source.store.root}/").rpartition("/")
         return name if parent in _BOOKIE_LISTS and f"{parent}/{name}" not in _BOOKIE_LISTS and name else None
 
@@ -355,8 +368,8 @@ class ClusterMetadata:
 class ScanDifference(NamedTuple):
     """The differences between both scans.
 
-    ``moved`` has the ledgers that were created, deleted or changed between the scans. It is None if there was
-    one scan. ``doubtful_ids`` are ledger ids that a scan may have missed.
+    ``moved`` has the ledgers that were created, deleted or changed between the scans. It is None if there
+    was only one scan. ``doubtful_ids`` are ledger ids that a scan may have missed.
     """
 
     moved: DataFrame | None

@@ -48,9 +48,10 @@ With fewer paths, the start of a further task takes longer than it saves.
 class MetadataSource:
     """An open metadata store, with its cluster and ledger layout.
 
-    ``nodes`` are the znodes or keys of the cluster itself when the store was opened. ``scan_time`` is the
-    time to which ages refer, in ms. ``layout_note`` names the source of the layout. ``pulsar_layout`` is
-    whether the store has no LAYOUT because Pulsar's driver made the store (`has_pulsar_layout`).
+    ``nodes`` are the znodes or keys that describe the cluster itself, as read when the store was opened.
+    ``scan_time`` is the time from which ages are computed, in ms. ``layout_note`` says where the layout
+    comes from. ``pulsar_layout`` is True if the store has no LAYOUT because Pulsar's driver created the
+    store (`has_pulsar_layout`).
     """
 
     cache: TableCache
@@ -66,7 +67,7 @@ class MetadataSource:
 
     @property
     def live(self) -> bool:
-        """Return whether the store is running, and changes while it is read."""
+        """Return whether the store is running, so that it may change while it is read."""
         return self.store.live
 
     @property
@@ -77,10 +78,10 @@ class MetadataSource:
     def table(
         self, source: type[StoreSource], nodes: ClusterNodes, *, earlier_read: str | None = None
     ) -> PartTable:
-        """Return a table of the store, if possible as it was at the time of ``nodes``.
+        """Return a table of the store, if possible in its state at the time of ``nodes``.
 
-        ``earlier_read`` describes an earlier read of the table whose rows may be reused (`StoreSource`). None
-        to read all rows.
+        ``earlier_read`` describes an earlier read of the table whose rows may be reused (`StoreSource`). If
+        it is None, all rows are read.
         """
         spark = self.cache.spark
         parameters = {"metadata": self.uri.text, "layout": self.layout.value, "earlier": earlier_read}
@@ -107,8 +108,8 @@ class MetadataSource:
 class FirstScan:
     """M0: the table ``ledgers``, and the nodes of the cluster itself at that time.
 
-    ``restarts`` is the number of times that the scan began again. ``notes`` say why no ledgers were taken
-    from an earlier run.
+    ``restarts`` is the number of times that the scan had to start again. ``notes`` say why no ledgers were
+    taken from an earlier run.
     """
 
     source: MetadataSource
@@ -119,13 +120,13 @@ class FirstScan:
 
     @property
     def cut(self) -> str | None:
-        """Return why a part of the metadata may be missing. None if there is no sign of that."""
+        """Return why a part of the metadata may be missing, or None if nothing indicates that."""
         return self.nodes.cut_below(self.source.store.root)
 
 
 @contextmanager
 def open_metadata(cache: TableCache, uri: MetadataUri, options: AuditOptions) -> Iterator[MetadataSource]:
-    """Open a metadata store while the block runs, and find its ledger layout.
+    """Open a metadata store while the ``with`` block runs, and find its ledger layout.
 
     Raises:
         UsageError: the layout in the URI differs from the layout of the store.
@@ -155,8 +156,8 @@ def open_metadata(cache: TableCache, uri: MetadataUri, options: AuditOptions) ->
 def scan_first(source: MetadataSource, earlier_run: EarlierRun) -> FirstScan:
     """Write the table of all decoded ledgers, with the entries that each bookie should hold (M0).
 
-    Ledgers that did not change since the run ``earlier_run`` are taken from it, if the store can list
-    changes.
+    If the store can list changes, ledgers that did not change since the run ``earlier_run`` are taken from
+    that run.
     """
     table_reader = partial(_ledger_table, source, earlier_run)
     may_reuse = earlier_run.is_usable and isinstance(source.store, ComparableStore)
@@ -185,9 +186,9 @@ class LedgerScan(NamedTuple):
 def _ledger_table(
     source: MetadataSource, earlier_run: EarlierRun, nodes: ClusterNodes, unusable_reason: str | None = None
 ) -> PartTable:
-    """Return the table of all ledgers. ``unusable_reason`` is why no rows of the earlier run are reused.
+    """Return the table of all ledgers.
 
-    It is None if rows may be reused.
+    ``unusable_reason`` says why no rows of the earlier run are reused. It is None if rows may be reused.
     """
     store = source.store
     if not isinstance(store, ComparableStore):
@@ -214,7 +215,7 @@ def scan_ledgers(
     nodes: ClusterNodes,
     table_reader: Callable[[ClusterNodes], Rows],
 ) -> LedgerScan:
-    """Write all ledgers as of one time.
+    """Write the table ``name`` with all ledgers as they were at a single point in time.
 
     If the store no longer has the state of that time, the scan starts again with a newer time.
     """
@@ -241,9 +242,9 @@ _FOUND_LAYOUT_SQL = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
 
 
 def count_ids_in_doubt(doubtful_id_rows: DataFrame) -> InDoubt | None:
-    """Return the number of ledger ids in doubt, and the reasons. None if there are no such ids.
+    """Return the number of ledger ids in doubt, and the reasons, or None if no id is in doubt.
 
-    The scan may have missed a ledger with one of these ids. Runs up to two queries.
+    An id is in doubt if the scan may have missed a ledger with this id. Runs up to two Spark queries.
     """
     doubtful_ranges = unseen_ranges(doubtful_id_rows)
     id_count = F.col("high").cast(WIDE_NUMBER_TYPE) - F.col("low") + 1
@@ -262,11 +263,11 @@ def count_ids_in_doubt(doubtful_id_rows: DataFrame) -> InDoubt | None:
 
 
 def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
-    """Return a sentence if a whole ledger tree is at paths of other layouts, else None.
+    """Return a sentence if the paths of other layouts contain a whole ledger tree, else None.
 
-    Ledgers at such paths count as a whole tree in two cases: they are at least as many as the ledgers of the
-    store's own layout, or more than `MAX_LEDGERS_ELSEWHERE`. ``layout_note`` names the source of the store's
-    layout. Runs up to two queries.
+    Ledgers at such paths count as a whole tree in two cases. Either they are at least as many as the
+    ledgers at paths of the store's own layout, or they are more than `MAX_LEDGERS_ELSEWHERE`.
+    ``layout_note`` says where the store's layout comes from. Runs up to two Spark queries.
     """
     if ledgers.where(IS_IN_ANOTHER_LAYOUT).isEmpty():
         return None

@@ -1,10 +1,12 @@
 """Comparison of the inventory of a bucket (``--offload-listing``) with the offloaded ledgers of topics.
 
+An inventory has one of these forms:
+
     name,size                                     CSV with a header: name or key, and size or bytes
     "bucket","pulsar/UUID-ledger-7","1048576"     CSV without a header, as S3 Inventory writes it
     Parquet with these columns
 
-Other columns are ignored. The program does not access the bucket: the user makes the inventory.
+Other columns are ignored. The user creates the inventory. The program itself does not access the bucket.
 """
 
 from pathlib import Path
@@ -30,7 +32,9 @@ _INVENTORY_COLUMNS = 3
 
 
 def check_inventory(path: str | None) -> None:
-    """Check the path of ``--offload-listing`` before anything is read. None means no such option.
+    """Check the path of ``--offload-listing`` before anything is read.
+
+    ``path`` is None if the option was not given.
 
     Raises:
         UsageError: there is no such file or directory.
@@ -45,7 +49,9 @@ def check_inventory(path: str | None) -> None:
 
 
 def inventory_rows(spark: SparkSession, path: str) -> DataFrame:
-    """Return the columns ``name`` and ``bytes`` of an inventory. ``bytes`` is null if the size is no number.
+    """Return the object names and sizes in an inventory, as the columns ``name`` and ``bytes``.
+
+    ``bytes`` is null if the size is not a number.
 
     Raises:
         UsageError: no column has the names of objects.
@@ -102,7 +108,7 @@ def with_offloads(cache: TableCache, owners: Owners, tables: Tables, options: Au
 
 
 def offload_remarks(tables: Tables) -> list[Remark]:
-    """Return a remark if topics have offloaded ledgers and no inventory was given. Otherwise empty."""
+    """Return one remark if topics have offloaded ledgers but no inventory was given, else an empty list."""
     if "offload_objects" in tables.frames:
         return []
     offloaded_sql = "offload in ('complete', 'deleted') and not borrowed"

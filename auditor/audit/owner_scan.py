@@ -1,4 +1,4 @@
-"""Reader of the owners that refer to ledgers, between both scans of the metadata.
+"""Reader of the owners that refer to ledgers. It runs between the two scans of the metadata.
 
 An owner is an object of an application, such as a topic of Pulsar. The owners of all stores form one table
 ``owners``. If ``--owners`` names no store, the audit looks for an application next to BookKeeper's root in
@@ -69,7 +69,7 @@ def check_owners(options: AuditOptions) -> None:
 
     Raises:
         UsageError: a value names no application, its URI is invalid, or NOBODY is given together with a
-        store.
+            store.
     """
     named_stores(options)
     declared_stores(options)
@@ -79,9 +79,9 @@ def check_owners(options: AuditOptions) -> None:
 class Owners:
     """The owners that an audit read. ``rows`` is the table of all stores, or None if there are no owners.
 
-    ``is_own`` is whether the owners come from the metadata store itself, because ``--owners`` named no store.
-    ``notes`` say why owners were not read. ``matches`` has the name of each store in this run, and its name
-    in the earlier run.
+    ``is_own`` is True if the owners come from the metadata store itself, because ``--owners`` named no
+    store. ``notes`` say why owners were not read. ``matches`` maps the name of each store in this run to
+    its name in the earlier run.
     """
 
     stores: tuple[OwnersUri, ...]
@@ -148,14 +148,16 @@ def resolve_cursors(owners: Owners, first_scan: FirstScan, indexes: Indexes) -> 
 
 
 def shared_references(owners: DataFrame, previous_ownership: DataFrame | None) -> StoreReferences:
-    """Find the owner stores in which the same paths refer to the same ledgers. Runs up to three queries.
+    """Find the owner stores in which the same paths refer to the same ledgers.
 
-    BookKeeper gives out each ledger id once, so two different stores share no reference to a ledger. Names of
-    stores that share a reference therefore stand for one store, or for copies of it from two times.
+    Runs up to three Spark queries.
+
+    BookKeeper issues each ledger id only once, so two different stores never share a reference to a ledger.
+    Store names that share a reference therefore mean the same store, or copies of it from two times.
 
     Args:
         owners: The table ``owners`` of this run.
-        previous_ownership: The table ``ownership`` of the earlier run. None if there is none.
+        previous_ownership: The table ``ownership`` of the earlier run, or None if there is no such table.
     """
     has_own_ledger = (F.col("status") == "ok") & F.col("ledger_id").isNotNull()
     references = owners.where(has_own_ledger & ~F.coalesce("borrowed", F.lit(False)))
@@ -180,7 +182,10 @@ def shared_references(owners: DataFrame, previous_ownership: DataFrame | None) -
 
 
 def match_owner_stores(owners: Owners, source: MetadataSource, earlier_run: RunsBefore) -> Owners:
-    """Return ``owners`` with its ``matches``: the names of this and the earlier run for the same store."""
+    """Return ``owners`` with ``matches`` set.
+
+    ``matches`` relates the names of stores in this run to their names in the earlier run.
+    """
     if owners.rows is None:
         return owners
     run = earlier_run.newest_run_with(source.cache.run_store, "ownership", source.scan_time)
@@ -196,7 +201,7 @@ def match_owner_stores(owners: Owners, source: MetadataSource, earlier_run: Runs
 
 
 def _with_current_stores(previous_ownership: DataFrame | None, owners: Owners) -> DataFrame | None:
-    """Return the earlier run's table ``ownership``, with the name that each store has in this run."""
+    """Return the earlier run's table ``ownership``, with store names replaced by the names in this run."""
     if previous_ownership is None or "store" not in previous_ownership.columns:
         return previous_ownership
     # One row per store.
@@ -225,7 +230,7 @@ def write_ownership(
     earlier_run: RunsBefore,
     options: AuditOptions,
 ) -> DataFrame | None:
-    """Join owners with both scans, and write the table ``ownership``. Returns None if there are no owners."""
+    """Join owners with both scans, and write the table ``ownership``. Return None if there are no owners."""
     source, rows = metadata.source, owners.rows
     cache = source.cache
     if rows is None:
@@ -259,7 +264,10 @@ def write_ownership(
 def write_owner_stores(
     owners: Owners, ownership: DataFrame | None, source: MetadataSource, options: AuditOptions
 ) -> list[SourceScope]:
-    """Write the table ``owner_stores``, and return the proved scope of each store. Empty without stores."""
+    """Write the table ``owner_stores``, and return the proved scope of each store.
+
+    Returns an empty list if there are no stores.
+    """
     cache, rows = source.cache, []
     if (
         ownership is not None
@@ -282,7 +290,10 @@ def write_owner_stores(
 
 
 def _count_owners(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int) -> OwnerCounts:
-    """Return counts of the tables ``owners`` (``rows``) and ``ownership``, some of them by store."""
+    """Return counts of the rows of two tables, some of them grouped by store.
+
+    The tables are ``owners``, in the argument ``rows``, and ``ownership``.
+    """
     counts = list_counts(ownership, owners.applications, scan_time).collect()
     counts_by_store: dict[str, ListCounts] = {}
     for row in counts:
@@ -303,9 +314,10 @@ def _count_owners(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_ti
 
 
 def named_ledgers(rows: DataFrame) -> DataFrame | None:
-    """Return the rows of the table ``ownership`` in which an owner names a ledger. Runs a query.
+    """Return the rows of the table ``ownership`` in which an owner names a ledger. Runs a Spark query.
 
-    None if an owner could not be read, or no owner names any ledger. A missing row would then prove nothing.
+    Returns None if an owner could not be read, or if no owner names a ledger. In these cases a missing row
+    proves nothing.
     """
     has_ledger = F.col("ledger_id").isNotNull() & F.col("path").isNotNull()
     [row] = rows.agg(
@@ -316,7 +328,7 @@ def named_ledgers(rows: DataFrame) -> DataFrame | None:
 
 
 def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
-    """Return remarks about the owners that were read, and the ledgers whose owner stays unknown.
+    """Return remarks about the owners that were read, and about ledgers whose owner stays unknown.
 
     ``rows`` are the rows of the table ``ownership``.
     """
@@ -361,12 +373,12 @@ def _read_owner_table(
 
 
 def _zxid(first_scan: FirstScan) -> int | None:
-    """Return the zxid of a running ZooKeeper at the first scan. None for other stores."""
+    """Return the zxid of a running ZooKeeper at the first scan, or None for other stores."""
     return int(first_scan.nodes.position, 16) if first_scan.source.uri.scheme == "zk" else None
 
 
 def _are_read_apart(source: MetadataSource, owners: Owners) -> bool:
-    """Return whether owners and ledgers were read from live stores without a common order of changes.
+    """Return whether owners and ledgers come from live stores whose changes have no common order.
 
     Clocks must then show which read came first. Two different running stores have no common order. Oxia has
     no common order either, because each shard has its own versions.
@@ -375,7 +387,7 @@ def _are_read_apart(source: MetadataSource, owners: Owners) -> bool:
 
 
 def _difference_reason(owners: Owners, uri: OwnersUri, source: MetadataSource) -> str | None:
-    """Return why owners and ledgers may come from different times. None if they come from the same time."""
+    """Return why owners and ledgers may come from different times, or None if their time is the same."""
     first_tree = APPLICATIONS[uri.application].trees[0]
     if owners.is_own or (source.live and is_live(uri.tree(first_tree))):
         return None

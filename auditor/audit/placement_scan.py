@@ -1,15 +1,15 @@
-"""Racks and placement policy of the bookies, with their origin: the table ``bookie_locations``.
+"""Racks and placement policy of the bookies, and where both come from (table ``bookie_locations``).
 
 The mapping from bookies to racks comes from ``--racks``, else from ``--rack-script``, else from Pulsar's
-``/bookies`` next to BookKeeper's root. The policy comes from ``--placement``, which brokers and other writers
-follow. Without this option, the policy comes from ``--bookie-conf``, which AutoRecovery follows. Without both
-options, it is the default of bookies and brokers.
+``/bookies`` next to BookKeeper's root. The policy comes from ``--placement``, which names the policy of
+brokers and other writers. Without this option, the policy comes from ``--bookie-conf``, which AutoRecovery
+follows. Without both options, it is the default policy of bookies and brokers.
 
-Without a mapping and without ``--placement``, placement is not judged. In a cluster without racks, every
+Placement is not judged if there is neither a mapping nor ``--placement``. In a cluster without racks, every
 ledger would break a policy that nobody chose.
 
-If ``--placement`` and ``--bookie-conf`` are files, they are compared. If AutoRecovery has another policy or
-mapping than the brokers, it undoes their placement.
+If both ``--placement`` and ``--bookie-conf`` are files, they are compared. If AutoRecovery uses a different
+policy or mapping from the brokers, it undoes their placement.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ PULSAR_RESOLVER_SUFFIX = "BookieRackAffinityMapping"
 
 
 def check_placement(options: AuditOptions) -> PlacementSettings:
-    """Return the placement policy and settings that the options give. Call it before anything is read.
+    """Return the placement policy and settings that the options specify. Call it before anything is read.
 
     Raises:
         UsageError: an option is invalid, or two options contradict each other.
@@ -76,7 +76,9 @@ def check_placement(options: AuditOptions) -> PlacementSettings:
 
 
 def parse_placement(text: str) -> PlacementSettings:
-    """Return the settings that ``--placement`` gives: a policy with server settings, or a file.
+    """Return the settings in the value of ``--placement``.
+
+    The value is a policy with server settings, or the path of a configuration file.
 
     >>> parse_placement("rack,minNumRacksPerWriteQuorum=3,isolationBookieGroups=a,b").isolation_groups
     ('a', 'b')
@@ -108,10 +110,10 @@ def parse_placement(text: str) -> PlacementSettings:
 
 
 def settings_differences(options: AuditOptions, *, uses_pulsar_mapping: bool) -> tuple[str, ...]:
-    """Return the differences between the configurations of AutoRecovery and brokers, as sentences.
+    """Return sentences that describe how the configurations of AutoRecovery and brokers differ.
 
-    Empty if one of the two configuration files is not given. ``uses_pulsar_mapping`` is whether the racks
-    come from Pulsar's own mapping.
+    The result is empty unless both configuration files are given. ``uses_pulsar_mapping`` is True if the
+    racks come from Pulsar's own mapping.
     """
     placement = options.placement
     if placement is None or placement.split(",")[0] in [*Policy] or options.bookie_conf is None:
@@ -162,7 +164,10 @@ _STORE_PREFIXES = ("zk:", "etcd:", "oxia:", "rocksdb:", "memory:")
 
 
 def _mapping_place(uri: str) -> tuple[str, frozenset[str], str] | None:
-    """Return kind, hosts and parent path of the store with the rack mapping. None if ``uri`` is invalid."""
+    """Return the kind, the hosts and the parent path of the store that has the rack mapping.
+
+    Returns None if ``uri`` is invalid.
+    """
     try:
         parsed_uri = parse_metadata_uri(uri)
     except UsageError:
@@ -184,7 +189,13 @@ def _parse_settings(
 
 
 def read_properties(option: str, path: str) -> dict[str, str]:
-    """Read a Java properties file that an option names. Raise UsageError if it cannot be read."""
+    """Read the Java properties file at ``path``.
+
+    ``option`` is the command-line option that names the file.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
     try:
         return java_properties.decode(read_regular(path))
     except OSError as error:
@@ -197,9 +208,9 @@ def read_properties(option: str, path: str) -> dict[str, str]:
 class Placement:
     """The placement policy and the rack mapping of a run, before bookies are looked up in the mapping.
 
-    ``mapping`` has locations by bookie or host, or is None if the script of ``--rack-script`` has not been
-    run yet. ``origin`` names the source of the mapping, or is None without a mapping. ``is_chosen`` is
-    whether ``--placement`` chose the policy. ``differences`` are the sentences of `settings_differences`.
+    ``mapping`` has locations by bookie or host. It is None while the script of ``--rack-script`` has not
+    yet run. ``origin`` names the source of the mapping, or is None if there is no mapping. ``is_chosen`` is
+    True if ``--placement`` chose the policy. ``differences`` are the sentences of `settings_differences`.
     """
 
     settings: PlacementSettings
@@ -211,7 +222,10 @@ class Placement:
 
     @property
     def settings_in_use(self) -> PlacementSettings | None:
-        """Return the settings to judge by. None if no mapping was given and no policy was chosen."""
+        """Return the settings by which placement is judged.
+
+        Returns None if no mapping was given and no policy was chosen.
+        """
         return self.settings if self.is_chosen or self.origin is not None else None
 
 
@@ -227,7 +241,7 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
 
 
 def _hidden_mapping(mapping_source: str) -> Remark:
-    """Return the remark for a missing rack mapping below a chroot. ``mapping_source`` names it."""
+    """Return the remark that ``mapping_source``, the rack mapping below a chroot, does not exist."""
     racks_advice = (
         "if the brokers use another root, save the value of that znode there and pass it "
         "with --racks FILE.json"
@@ -307,7 +321,7 @@ def with_placement(cache: TableCache, tables: Tables) -> Tables:
     """Return ``tables`` with the table ``placement``, or unchanged if placement cannot be judged.
 
     Placement cannot be judged without a policy. It is also not judged if no bookie has a location, because
-    every ledger would break the policy. The check bookie-without-location reports that once.
+    every ledger would then break the policy. The check bookie-without-location reports that case once.
     """
     settings, roster = tables.cluster.placement, tables.roster
     if settings is None or settings.policy is Policy.NONE or not roster.locations.has_known_location:
@@ -325,7 +339,10 @@ def with_placement(cache: TableCache, tables: Tables) -> Tables:
 
 
 def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> list[Remark]:
-    """Return remarks about the policy and the locations by which ledgers were judged, and their sources."""
+    """Return remarks about the policy and the locations by which ledgers were judged.
+
+    The remarks also say where the policy and the locations come from.
+    """
     if facts is None:
         return list(placement.remarks)
     bookie_count = facts["located"] + facts["unlocated"]
@@ -358,7 +375,7 @@ def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Itera
 def placement_facts(
     placement: Placement, locations: Locations, bookies: Sequence[str], own_groups: int
 ) -> PlacementFacts | None:
-    """Return the facts about placement for the report. None if placement was not judged."""
+    """Return the facts about placement for the report, or None if placement was not judged."""
     settings = placement.settings_in_use
     if settings is None:
         return None

@@ -1,7 +1,7 @@
 """State of AutoRecovery: its processes, the waiting ledgers, and the ledgers that can be read now.
 
-The state is the state at the metadata scans. A table is queried if it can have relevant rows. In a cluster
-with all bookies registered and no under-replication marks, no table is queried.
+The state is that of the time of the metadata scans. A table is queried only if it can have relevant rows.
+If all bookies are registered and there are no under-replication marks, no table is queried.
 """
 
 from collections.abc import Collection
@@ -34,7 +34,7 @@ Open ledgers always count.
 def write_reachability(cache: TableCache, roster: Roster) -> DataFrame:
     """Write the table of ledgers that registered bookies cannot fully serve.
 
-    The table is empty if no bookie is certainly down.
+    The table is empty unless at least one bookie is certainly down.
     """
     down_bookies = [row["bookie_id"] for row in roster.unregistered if row["depending"]]
     bookies = sorted(row["bookie_id"] for row in roster.bookies)
@@ -52,15 +52,16 @@ def write_reachability(cache: TableCache, roster: Roster) -> DataFrame:
 def _knows_registrations(roster: Roster) -> bool:
     """Return whether a missing registration proves that a bookie is down.
 
-    A dump or snapshot that was saved after all sessions had ended has no ephemeral znodes at all.
+    It proves nothing if a dump or snapshot was saved after all sessions had ended. Such a file has no
+    ephemeral znodes at all.
     """
     return roster.cluster.live or any(row["registered"] is not None for row in roster.bookies)
 
 
 class QueueTables(NamedTuple):
-    """Tables to count ledgers that wait for re-replication.
+    """The tables from which ledgers that wait for re-replication are counted.
 
-    ``marks`` has no marks of ledgers that were created after the first scan.
+    ``marks`` does not contain marks of ledgers that were created after the first scan.
     """
 
     ledgers: DataFrame
@@ -78,7 +79,8 @@ def with_repair_state(
 ) -> Roster:
     """Return the roster with the state of AutoRecovery, and the number of ledgers that wait for it.
 
-    Marks that were made since ``previous_run`` are counted. ``previous_run`` is None if there is none.
+    The state includes the number of marks made since ``previous_run``, which is None if there is no such
+    run.
     """
     cluster, bookies = roster.cluster, roster.bookies
     knows_registrations = _knows_registrations(roster)
@@ -148,7 +150,7 @@ def _count_queries(
 def _queries_for_waiting_ledgers(
     ledgers: DataFrame, marked_ledgers: DataFrame, down_bookies: Collection[str]
 ) -> _Queries:
-    """Return queries for ledgers that depend on a down bookie, and for other ledgers with a mark."""
+    """Return queries that count ledgers depending on a down bookie, and other ledgers with a mark."""
     down_ids = F.array(*map(F.lit, sorted(down_bookies)))
     is_on_down_bookie = F.exists(
         "replicas", lambda replica: replica["depends"] & F.array_contains(down_ids, replica["bookie_id"])

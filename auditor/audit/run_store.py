@@ -2,8 +2,8 @@
 
 A table is complete once its _SUCCESS file is written. A resumed run does not read a complete table from its
 source again, unless the store is live and the table is too old. A run reads metadata, then indexes, then
-metadata again, within a short time. If a run were resumed much later, changes since the first attempt would
-look as if they had happened during the audit.
+metadata again, within a short time. If a run were resumed much later, all changes since the first attempt
+would look as if they had happened during the audit.
 """
 
 import json
@@ -30,8 +30,8 @@ from auditor.tables.run_tables import TABLES
 class Resumption:
     """The tables that a run took over from an interrupted run.
 
-    ``oldest_table_time`` is the time when the oldest of these tables was written, in ms. None without tables.
-    ``notes`` are texts for the report on how the run was resumed.
+    ``oldest_table_time`` is the time when the oldest of these tables was written, in ms. It is None if
+    there are no such tables. ``notes`` are texts for the report that say how the run was resumed.
     """
 
     oldest_table_time: int | None = None
@@ -61,7 +61,7 @@ class RunStore:
         return manifest[key]
 
     def finish(self, report: Report) -> None:
-        """Write the report. The report is written last, because a run with a report counts as complete."""
+        """Write the report. This is the last step, because a run that has a report counts as complete."""
         self.directory.add_to_manifest(
             {
                 "run": asdict(report.run),
@@ -74,7 +74,7 @@ class RunStore:
 
 
 def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: AuditOptions) -> Resumption:
-    """Return the tables that an unfinished run left in its directory. Delete them if they are too old.
+    """Return the tables that an unfinished run left in its directory, or delete them if they are too old.
 
     Tables of saved metadata are never too old, because saved metadata does not change.
     """
@@ -101,7 +101,9 @@ def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: Audit
 def run_identity(
     run_kind: str, metadata: str, bookies: Sequence[str], options: AuditOptions
 ) -> dict[str, Any]:
-    """Return the identity of a run for its manifest. Only a run with the same identity resumes it.
+    """Return the identity of a run for its manifest.
+
+    A run can be resumed only by a run with the same identity.
 
     Raises:
         UsageError: the settings of the checks are wrong (`read_check_configuration`).
@@ -120,7 +122,7 @@ def run_identity(
 
 
 def unfinished_run(runs: str, identity: dict[str, Any], max_age_seconds: float) -> str | None:
-    """Return the newest interrupted run directly below ``runs`` with this identity. None if there is none.
+    """Return the newest interrupted run directly below ``runs`` with this identity, or None.
 
     A run of a live store is skipped if its oldest table is older than ``max_age_seconds``, because it would
     start from the beginning. Directories that are not runs of this program are skipped too.

@@ -1,9 +1,9 @@
-"""Age of the bookies' data relative to the metadata, and data of another time or cluster.
+"""Age of the bookies' data relative to the metadata, and data from a different time or cluster.
 
-File times alone prove nothing: an idle bookie has an old index that is up to date. A bookie's directories
-count as older than the metadata if two facts are true. The metadata has ledgers whose entries went to the
-bookie more than `MAX_SOURCE_AGE_MS` after the bookie's newest file. The bookie's index has none of these
-ledgers. The age of a collection is recorded in the collection.
+File times alone prove nothing, because an idle bookie has an old index that is up to date. A bookie's
+directories count as older than the metadata if two facts are true. First, the metadata has ledgers whose
+entries went to the bookie more than `MAX_SOURCE_AGE_MS` after the bookie's newest file. Second, the
+bookie's index has none of these ledgers. A collection itself records its age.
 """
 
 from collections.abc import Mapping
@@ -23,10 +23,10 @@ MAX_SOURCE_AGE_MS = 3_600_000
 
 
 def find_old_sources(first_scan: FirstScan, indexes: Indexes) -> dict[str, str]:
-    """Return bookies whose data is older than the metadata, each with the reason.
+    """Return the reason for each bookie whose data is older than the metadata.
 
-    Bookies with collections from the future are included, because the age of their data is unknown. If files
-    of a bookie are old, the function runs up to two queries.
+    The result includes bookies whose collection has a time in the future, because the age of their data is
+    unknown. If files of a bookie are old, the function runs up to two Spark queries.
     """
     scan_time, audit_time = first_scan.source.scan_time, now_ms()
     reasons = {
@@ -62,7 +62,7 @@ def _describe_age(data_time: int, scan_time: int) -> str:
 
 
 def collection_times(bookies: ClusterBookies) -> dict[str, int]:
-    """Return the time of each bookie's oldest collection with an index, in ms, by bookie id."""
+    """Return, by bookie id, the time in ms of the bookie's oldest collection that contains an index."""
     time_by_collection = {
         manifest.id: manifest.made for _, manifest in bookies.collected.readable_collections
     }
@@ -77,11 +77,12 @@ def collection_times(bookies: ClusterBookies) -> dict[str, int]:
 
 
 def find_foreign_sources(first_scan: FirstScan, bookies: ClusterBookies) -> dict[str, str]:
-    """Return a reason for each bookie if all directories belong to another cluster, else an empty dict.
+    """Return a reason for each bookie if the directories of all bookies belong to another cluster.
 
-    If the directories of some bookies belong to this cluster, the source is right, and disks of other bookies
-    were exchanged. The dict is therefore empty. It is also empty if the store has no cookie of a bookie with
-    the instance id of the store: the store may have been formatted while the bookies ran.
+    Otherwise the result is empty. If the directories of some bookies belong to this cluster, the source is
+    right, and disks of the other bookies were exchanged. The result is also empty if the store has no
+    cookie of a bookie with the instance id of the store. In that case the store may have been formatted
+    while the bookies ran.
     """
     bookie_ids = [name for name, bookie in bookies.attribution.bookies.items() if bookie.has_directory]
     own_instance_bookies = {
@@ -100,8 +101,8 @@ def _count_later_ledgers(
 ) -> dict[str, int]:
     """Return, for each bookie, the number of ledgers whose entries went to it after its last write to disk.
 
-    Bookies with one of these ledgers in their index are left out. So are ledgers whose entries may still be
-    on their way to the bookie (`auditor.tables.accounts`).
+    A bookie is left out if its index has one of these ledgers. A ledger is left out if its entries may
+    still be on their way to the bookie (`auditor.tables.accounts`).
     """
     if not last_writes:
         return {}

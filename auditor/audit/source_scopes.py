@@ -1,4 +1,4 @@
-"""The table ``sources``: the scope that each source claims to cover, and the scope that the audit proved.
+"""The table ``sources``: for each source, the scope that it claims and the scope that the audit proved.
 
 If a source lacks an object, the object counts as absent within the proved scope, and as unknown outside it.
 The metadata covers every ledger of its cluster if four conditions are true:
@@ -49,12 +49,12 @@ def write_sources(
     """Write the table ``sources``, and return its rows.
 
     Args:
-        cache: Writer of the run.
-        metadata: Both scans.
+        cache: The writer of the run's tables.
+        metadata: The metadata from both scans.
         indexes: The data read from bookies.
         tables: The tables that checks query.
         earlier_runs: The earlier runs of the cluster.
-        owner_scopes: The rows of owner stores.
+        owner_scopes: The rows for owner stores.
     """
     bookies = tables.roster.bookies
     scopes = [
@@ -69,9 +69,9 @@ def write_sources(
 
 
 def _data_time(metadata: ClusterMetadata, data_time: int | None) -> int | None:
-    """Return ``data_time``, or None if it is None. Times are in ms.
+    """Return ``data_time``, or in a resumed run the earlier of it and the time of the run's oldest table.
 
-    In a resumed run, return the time of the run's oldest table if that is earlier.
+    Times are in ms. Returns None if ``data_time`` is None.
     """
     oldest_table_time = metadata.source.cache.run_store.resumed
     return data_time if data_time is None or oldest_table_time is None else min(data_time, oldest_table_time)
@@ -104,7 +104,7 @@ def _metadata_scope(
 
 
 def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables) -> Iterator[str]:
-    """Yield reasons why the metadata may be incomplete. A fact that is unknown is a reason too."""
+    """Yield reasons why the metadata may be incomplete. A fact that could not be checked is also a reason."""
     source = metadata.source
     if metadata.gaps() or source.cache.count("doubtful_ids"):
         yield "not all metadata could be read"
@@ -157,7 +157,7 @@ def _do_owners_agree(tables: Tables) -> bool:
 
 
 def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterator[str]:
-    """Yield reasons why instance ids do not prove that bookies and metadata belong to one cluster."""
+    """Yield reasons why instance ids do not prove that bookies and metadata belong to the same cluster."""
     directories = bookies.attribution.directories
     instance_ids = {directory.instance_id for directory in directories if directory.instance_id is not None}
     if instance_id is None:
@@ -232,10 +232,10 @@ def _bookie_scope(
 def _bookie_time(
     name: str, row: Mapping[str, Any], metadata: ClusterMetadata, indexes: Indexes
 ) -> int | None:
-    """Return the time of a bookie's data in ms. None if it is unknown.
+    """Return the time of a bookie's data in ms, or None if it is unknown.
 
-    Directories that are not proved older than the metadata get the time of the metadata scan, because an idle
-    bookie writes nothing.
+    If the directories are not proved to be older than the metadata, this is the time of the metadata scan.
+    An idle bookie writes nothing, so the times of its files say little.
     """
     scan_time = metadata.source.scan_time
     collection_time = collection_times(indexes.bookies).get(name)

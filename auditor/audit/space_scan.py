@@ -1,11 +1,12 @@
-"""Disk space of an audit: the owner of each byte in entry logs, and a forecast of garbage collection.
+"""Disk space in entry logs by owner, and a forecast of garbage collection.
 
-The forecast (table ``gc_foresight``) needs metadata and indexes, and no entry logs. It starts from orphans
-and from copies outside the ensembles. If a metadata record is in the wrong place or has the greatest possible
-id, the server's listing of ledgers differs from the scan. In this case the forecast looks at all ledgers.
+The forecast (table ``gc_foresight``) needs metadata and indexes, but no entry logs. It starts from orphans
+and from copies outside the ensembles. If a metadata record is in the wrong place or has the greatest
+possible id, the servers list different ledgers from the scan. In this case the forecast considers all
+ledgers.
 
-A bookie keeps a deleted ledger until its next garbage collection. Many orphans on a busy bookie may therefore
-have been deleted since its last collection. `find_recent_ids` finds these.
+A bookie keeps a deleted ledger until its next garbage collection. On a busy bookie, many orphans may
+therefore be ledgers that were deleted since its last collection. `find_recent_ids` finds these ledgers.
 """
 
 from dataclasses import replace
@@ -54,9 +55,10 @@ def with_space(
     earlier_runs: RunsBefore,
     conf_path: str | None,
 ) -> Tables:
-    """Return ``tables`` with the tables of entry logs. ``availability`` is the table with all its rows.
+    """Return ``tables`` with the tables of entry logs.
 
-    ``conf_path`` is the path of ``--bookie-conf``, or None.
+    ``availability`` is the table of that name with all its rows. ``conf_path`` is the path of
+    ``--bookie-conf``, or None.
     """
     settings = collector_settings(conf_path)
     index_times = [(row["path"], row["index_time"]) for row in tables.roster.directories]
@@ -108,7 +110,7 @@ def with_space(
 
 
 def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
-    """Return remarks on the classified bytes, the sampled entries and the unreadable files."""
+    """Return remarks about the classified bytes, the sampled entries and the unreadable files."""
     counts = _count_bytes(tables.space, scan.entry_logs, scan.locations)
     file_count, byte_count, map_count, verified_maps, cached_logs, unreadable_caches = counts["files"]
     [classified_byte_count], [unread_count], (pair_count, compared_pairs) = (
@@ -148,7 +150,7 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
 
 
 def disk_remarks(disks: DataFrame) -> list[Remark]:
-    """Return remarks on the files beside the entry logs, and on files that could not be read."""
+    """Return remarks about the files next to the entry logs, and about files that could not be read."""
     aggregate_sqls = [*(f"sum({kind.column})" for kind in DISK_BYTES), "count(reason)", "count(*)"]
     *byte_sums, unread_count, row_count = aggregate_many({"disks": (disks, aggregate_sqls)})["disks"]
     if not row_count:
@@ -167,13 +169,13 @@ def disk_remarks(disks: DataFrame) -> list[Remark]:
 def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) -> dict[str, tuple[int, ...]]:
     """Return counts of files and bytes, by name.
 
-    The sum of bytes in ``space`` must equal the length of all files.
+    The sum of bytes in ``space`` must equal the total length of all files.
 
-        files    numbers of files, bytes, ledgers maps, maps compared with the log's entries, logs in metadata
-                 caches, and unreadable caches
+        files    numbers of files, bytes, ledgers maps, maps compared with the log's entries, logs in
+                 metadata caches, and unreadable caches
         space    number of bytes in the table
         unread   number of unreadable paths
-        pairs    number of pairs of ledger and log, and of those pairs for which an entry was compared
+        pairs    number of pairs of ledger and log, and number of these pairs with a compared entry
     """
     has_map_sql = f"state in ('{EntryLogState.OK}', '{EntryLogState.MAP_WRONG}')"
     ledgers_map_sqls = (f"count_if({has_map_sql})", f"count_if({has_map_sql} and counted = '{SCAN_SOURCE}')")
@@ -197,10 +199,13 @@ PULSAR_GC_INTERVAL_MS = 900_000
 
 
 def collector_settings(conf_path: str | None) -> CollectorSettings:
-    """Return the garbage collection settings of a bookie's configuration file, or the defaults.
+    """Return the garbage collection settings from a bookie's configuration file, or the defaults.
+
+    ``conf_path`` is the path of ``--bookie-conf``. If it is None, the result has the defaults.
 
     Raises:
-        UsageError: the file does not exist, is no properties file, or has values with which no bookie starts.
+        UsageError: the file does not exist or is not a properties file, or no bookie would start with its
+            values.
     """
     if conf_path is None:
         return CollectorSettings()
@@ -258,7 +263,7 @@ def with_foresight(
 
 
 def foresight_remarks(tables: Tables) -> list[Remark]:
-    """Return remarks on the settings of garbage collection. Empty if no bookie source was given."""
+    """Return remarks about the garbage collection settings, or an empty list without bookie sources."""
     if not tables.cluster.has_sources:
         return []
     settings, detail_texts = tables.collector_settings, []
@@ -271,7 +276,7 @@ def foresight_remarks(tables: Tables) -> list[Remark]:
 
 
 def query_foresight(collector: Collector, tables: Tables, earlier_rows: DataFrame | None = None) -> DataFrame:
-    """Return the rows of ``gc_foresight``, made from ``tables`` and the rows of an earlier run."""
+    """Return the rows of ``gc_foresight``. They are made from ``tables`` and the rows of an earlier run."""
     return gc_foresight(
         collector,
         doubted_orphans(tables),
@@ -288,9 +293,10 @@ def query_foresight(collector: Collector, tables: Tables, earlier_rows: DataFram
 
 
 def find_recent_ids(metadata: ClusterMetadata, earlier_runs: RunsBefore) -> RecentIds:
-    """Return evidence of the orphans that the metadata listed within the last garbage collection interval.
+    """Return evidence that the metadata still listed certain orphans within the last collection interval.
 
-    The evidence is an earlier run that lists these orphans, or the order of ids. Runs up to two queries.
+    The evidence is an earlier run that lists these orphans, or the order of ids. Runs up to two Spark
+    queries.
     """
     source, nodes = metadata.source, metadata.first.nodes.nodes
     conf_path = source.options.bookie_conf
@@ -310,11 +316,13 @@ def ids_issued_since(
 ) -> tuple[int, int] | None:
     """Return the first id that the generator issued after ``min_time``, and the id that it issues next.
 
-    The first id is the lowest above all ids of ledgers from before ``min_time``. It is 0 if the generator is
-    newer than ``min_time``. ``generator_ctime`` is the time at which the generator was made. Times are in ms.
+    The first id is the lowest id that is greater than all ids of ledgers from before ``min_time``. It is 0
+    if the generator is newer than ``min_time``. ``generator_ctime`` is the time at which the generator was
+    created. Times are in ms.
 
-    Returns None if the ids are unknown. That is also the case if the store lists an id beyond the generator:
-    an application chose the id, or the tree is a copy with new znodes and an old generator.
+    Returns None if the ids are unknown. They are also unknown if the store lists an id beyond the
+    generator: either an application chose the id, or the tree is a copy with new znodes and an old
+    generator.
     """
     unscoped_id = F.when(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0), F.col("ledger_id"))
     row = ledgers.agg(
@@ -336,7 +344,7 @@ def ids_issued_since(
 
 
 def _server_listing(metadata: ClusterMetadata) -> ServerListing:
-    """Return the ledgers that garbage collectors will list next, as derived from the last metadata scan."""
+    """Return the ledgers that garbage collectors will list next, derived from the last metadata scan."""
     source, second_ledgers = metadata.source, metadata.second.ledgers
     ledger_rows = metadata.first.ledgers if second_ledgers is None else second_ledgers
     if doubtful_ledgers(ledger_rows).isEmpty():

@@ -1,6 +1,6 @@
-"""Functions of the stages of an audit, which `auditor.audit.audit_stages` puts in order.
+"""Functions of the stages of an audit. `auditor.audit.audit_stages` defines their order.
 
-A stage that gives several values returns them as a named tuple.
+A stage that produces several values returns them as a named tuple.
 """
 
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ def read_owners_and_racks(source: MetadataSource, options: AuditOptions) -> Owne
 
 
 class IndexesRead(NamedTuple):
-    """The indexes of all bookies, and the owners with the ledgers that cursor ledgers name."""
+    """The indexes of all bookies, and the owners including the ledgers that cursor ledgers name."""
 
     indexes: Indexes
     resolved_owners: Owners
@@ -106,7 +106,7 @@ def read_all_bookies(
     owner_lists: Owners,
     options: AuditOptions,
 ) -> IndexesRead:
-    """Read last mark, index and journal of every bookie."""
+    """Read the last mark, index and journal of every bookie."""
     bookies = find_bookies(cache, first, bookie_sources)
     indexes = read_indexes(cache, first, bookies, earlier, options)
     indexes = replace(indexes, old_sources=find_old_sources(first, indexes))
@@ -114,7 +114,10 @@ def read_all_bookies(
 
 
 class EntryLogsRead(NamedTuple):
-    """The scan of entry logs, None without --entry-logs, and whether an index points to a missing log."""
+    """The scan of entry logs, and whether an index points to a missing log.
+
+    The scan is None without --entry-logs.
+    """
 
     entry_logs: EntryLogScan | None
     has_gone: bool
@@ -136,7 +139,7 @@ class SecondScanRead(NamedTuple):
 
 
 def scan_again(first: FirstScan) -> SecondScanRead:
-    """Scan the metadata again (M1), after all requests to bookies."""
+    """Scan the metadata again (M1), after all requests to bookies are done."""
     metadata = ClusterMetadata(first, scan_second(first))
     return SecondScanRead(metadata, write_difference(metadata))
 
@@ -183,7 +186,7 @@ def derive_for_checks(
 
 
 class CheckedTables(NamedTuple):
-    """The findings of all checks before confirmation, their causes, and the unreadable metadata."""
+    """The findings of all checks before confirmation, their causes, and the metadata that was unreadable."""
 
     unconfirmed: DataFrame
     claims: list[Claim]
@@ -258,7 +261,7 @@ def make_holds(
     configuration: CheckConfiguration,
     options: AuditOptions,
 ) -> HoldsMade:
-    """Derive holds and actions, and count the numbers of the report."""
+    """Derive holds and actions, and compute the numbers of the report."""
     oldest_data_time = oldest_as_of(sources) or source.scan_time
     newest_data_time = newest_as_of(sources, source.scan_time)
     run_scope = RunScope(
@@ -297,7 +300,7 @@ def write_report(
     actions: ActionList,
     numbers: ReportNumbers,
 ) -> Report:
-    """Write the report, and delete the tables that nothing needs after the report."""
+    """Write the report, and delete the tables that are not needed after it."""
     report = summarise(
         Audited(
             started=started, configuration=configuration, metadata=metadata, earlier=earlier, indexes=indexes,

@@ -1,8 +1,8 @@
-"""Stages of an audit: their declaration, the loop that runs them, and their table for the documents.
+"""Stages of an audit: their declaration, the loop that runs them, and their table for the documentation.
 
-A stage is a function that takes values of earlier stages, and returns new values. A stage declares the names
-of its inputs and outputs. A test can thus prove two facts: when a stage runs, each of its inputs exists, and
-has the type that the function expects.
+A stage is a function that takes values of earlier stages, and returns new values. A stage declares the
+names of its inputs and outputs. A test can therefore prove two facts about each input: it exists when the
+stage runs, and it has the type that the function expects.
 """
 
 import inspect
@@ -26,11 +26,11 @@ class Stage:
     """One stage of an audit.
 
     Attributes:
-        name: The name that progress shows and ``--stop-after`` takes.
+        name: The name of the stage in progress output and in ``--stop-after``.
         description: What the stage does, in one line for operators.
-        inputs: Names of the values that the function takes, which are its parameters.
-        outputs: Names of the values that the function returns. If there are several, it returns a named tuple
-            with these fields.
+        inputs: Names of the values that the function takes. They are the names of its parameters.
+        outputs: Names of the values that the function returns. If there are several, it returns a named
+            tuple with these fields.
         function: The work of the stage. It writes the tables of the stage that do not exist yet.
     """
 
@@ -55,15 +55,15 @@ def run_stages(
     finished_stage: AuditStage | None,
     save_finished: Callable[[AuditStage], object],
 ) -> dict[str, Any]:
-    """Run the stages up to ``last_stage``, and return all values by name.
+    """Run the stages up to and including ``last_stage``, and return all values by name.
 
     Args:
         stages: All stages, in order.
-        values: The values that no stage makes.
-        progress: Gets the number and name of each stage when it begins.
+        values: The values that no stage produces.
+        progress: Receives the number and name of each stage when the stage begins.
         last_stage: The last stage to run.
-        finished_stage: The last stage that an interrupted run finished, whose tables exist. None if there is
-            no interrupted run.
+        finished_stage: The last stage that an interrupted run finished, so that its tables exist. None if
+            there is no interrupted run.
         save_finished: Called after each stage that the interrupted run had not finished.
     """
     names = [stage.name for stage in stages]
@@ -83,7 +83,7 @@ def run_stages(
 
 
 def stage_table(stages: Sequence[Stage]) -> str:
-    """Return the table in docs/architecture.md, with the values and modules of each stage."""
+    """Return the table of stages for docs/architecture.md, with the values and modules of each stage."""
     rows = (
         f"| {stage_number} | `{stage.name}` | {stage.description} | {_join_names(stage.outputs)} "
         f"| {_join_names(modules_of(stage))} |\n"
@@ -104,8 +104,8 @@ def with_stages(page: str, stages: Sequence[Stage]) -> str:
 def modules_of(stage: Stage) -> list[str]:
     """Return the names of the modules of auditor/audit that do the work of a stage.
 
-    If the stage's function is in `STAGE_FUNCTIONS`, these are the modules of the functions that it calls.
-    Otherwise it is the module of the function.
+    If the stage's function is in `STAGE_FUNCTIONS`, the result has the modules of the functions that it
+    calls. Otherwise the result is the module of the function itself.
     """
     module_name = stage.function.__module__
     if module_name != STAGE_FUNCTIONS:

@@ -80,7 +80,7 @@ class Audited:
     """All results of an audit that its report needs. Times are in ms.
 
     ``answers`` is None if no bookie was asked for a list of entries. ``entry_logs`` is None without
-    ``--entry-logs``. ``may_ask_bookies`` is whether ``--witness`` allows reads from bookies.
+    ``--entry-logs``. ``may_ask_bookies`` is True if ``--witness`` allows reads from bookies.
     """
 
     started: int
@@ -103,7 +103,7 @@ class Audited:
 
 
 class ReportNumbers(NamedTuple):
-    """The numbers and the bounded sample of findings that a report takes from large tables.
+    """The numbers and the size-limited sample of findings that a report takes from large tables.
 
     ``counts`` has the results of queries by query name (`count_for_report`).
     """
@@ -116,7 +116,7 @@ class ReportNumbers(NamedTuple):
 
 
 def summarise(audited: Audited) -> Report:
-    """Return the report of an audit. The findings must be written before."""
+    """Return the report of an audit. The findings must already be written."""
     metadata, indexes, earlier = audited.metadata, audited.indexes, audited.earlier
     source, tables, changes, counts = metadata.source, audited.tables, audited.changes, audited.numbers.counts
     witness_reads, witness_remarks = audited.witness.summary()
@@ -184,8 +184,8 @@ def _loss_remarks(
 ) -> list[Remark]:
     """Return remarks about ledgers one failure from data loss and ledgers with one reachable copy.
 
-    ``has_sources`` is whether bookie sources were given. Without them every copy is unknown, and every ledger
-    would be a possible loss. Remarks about possible losses are therefore left out.
+    ``has_sources`` is whether bookie sources were given. Without them every copy is unknown, and every
+    ledger would be a possible loss. In that case, remarks about possible losses are left out.
     """
     losses = near_loss(run, locations, repair.down)
     texts = [*near_loss_sentences(losses), *(possible_loss_sentences(losses) if has_sources else [])]
@@ -196,7 +196,7 @@ def _loss_remarks(
 
 
 def _previous_repair(changes: RunChanges) -> tuple[RepairFacts, int] | None:
-    """Return the repair facts of the previous run and its scan time in ms. None if there are none."""
+    """Return the repair facts of the previous run and its scan time in ms, or None if there are none."""
     if changes.previous is None:
         return None
     previous_facts = RunReader(changes.previous.path).report.run
@@ -212,7 +212,10 @@ def count_for_report(
     claims: Sequence[Claim],
     max_samples: int,
 ) -> ReportNumbers:
-    """Query the tables for the numbers of a report, with at most ``max_samples`` findings of each check."""
+    """Query the tables for the numbers of a report.
+
+    The result includes up to ``max_samples`` findings of each check.
+    """
     counts = _count_large_tables(tables, metadata, indexes, bookie_answers)
     return ReportNumbers(
         counts,
@@ -239,7 +242,7 @@ def _remarks_on_possible_dump_cut(first_scan: FirstScan, finding_tally: list[Tal
 def _count_large_tables(
     tables: Tables, metadata: ClusterMetadata, indexes: Indexes, bookie_answers: BookieAnswers | None
 ) -> dict[str, tuple[int, ...]]:
-    """Return the counts of large tables that a report contains, by query name."""
+    """Return the counts that a report takes from large tables, by query name."""
     decided_ledger_sql = "count_if(class = potential_class and class != 'undecided')"
     queries: dict[str, tuple[DataFrame, Sequence[str]]] = {
         "verdicts": (tables.verdicts, ("count(*)", decided_ledger_sql)),
@@ -294,20 +297,20 @@ def _count_operations(
 
 
 class UnreadMetadata(NamedTuple):
-    """A bounded sample of unreadable metadata, and the ledger ids in doubt because of unread metadata."""
+    """A size-limited sample of unreadable metadata, and the ledger ids in doubt because of it."""
 
     gaps: list[str]
     in_doubt: InDoubt | None
 
 
 def find_unread_metadata(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> UnreadMetadata:
-    """Return the metadata that could not be read. Unread metadata may have objects unknown to the audit."""
+    """Return the metadata that could not be read. It may contain objects that the audit does not know."""
     ids_in_doubt = count_ids_in_doubt(doubtful_ids) if metadata.source.cache.count("doubtful_ids") else None
     return UnreadMetadata(_sample_gaps(metadata), ids_in_doubt)
 
 
 def _sample_gaps(metadata: ClusterMetadata) -> list[str]:
-    """Return a bounded sample of the metadata paths that could not be read, each with its reason."""
+    """Return a size-limited sample of the metadata paths that could not be read, each with its reason."""
     gap_sources = [
         ("ledgers", "status", LedgerStatus.GAP, metadata.first.ledgers),
         ("marks", "kind", MarkRow.GAP, metadata.second.marks),
@@ -325,7 +328,7 @@ def _sample_gaps(metadata: ClusterMetadata) -> list[str]:
 def count_impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
     """Return the number of ledgers and their bytes by severity.
 
-    A ledger with several findings of one severity counts once.
+    A ledger with several findings of the same severity counts once.
     """
     finding_ledgers = findings.where("ledger_id is not null").select("severity", *LEDGER)
     # Two znodes may name the same ledger id, and a damaged record may have any length.

@@ -1,7 +1,7 @@
 """The tables that a run has written or found, and their files.
 
-A table whose files are complete is not made again. Some steps need a few rows of a large table. These rows
-are written to scratch tables, which are deleted after the checks.
+A table is not computed again if its files are complete. Some steps need only a few rows of a large table.
+These rows are written to scratch tables, which are deleted after the checks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,11 +42,11 @@ class _RunTable:
         return TableFiles.from_directory(*self.file_system_path())
 
     def file_system_path(self) -> tuple[fs.FileSystem, str]:
-        """Return the file system, and the table's path there."""
+        """Return the file system, and the path of the table in it."""
         return self.run.place(self.table_directory)
 
     def shared_directory(self) -> tuple[fs.FileSystem, str]:
-        """Return the file system, and the path of the run directory there."""
+        """Return the file system, and the path of the run directory in it."""
         return self.run.place("")
 
     def read(self) -> pa.Table:
@@ -85,7 +85,7 @@ class TableCache:
         return names_without_rows(dict(self.frames))
 
     def write_table(self, name: str, make_rows: Callable[[], Rows], directory: str = "tables") -> DataFrame:
-        """Return a table. If its files are not complete, write it first with the result of ``make_rows``."""
+        """Return a table. If its files are incomplete or missing, first write the result of ``make_rows``."""
         if name not in self.frames:
             table = _RunTable(self.run, _table_path(directory, name))
             if self.run.exists(f"{table.table_directory}/{DONE_FILE}"):
@@ -104,13 +104,13 @@ class TableCache:
     def write_rows(
         self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, directory: str = "tables"
     ) -> DataFrame:
-        """Write a small table from rows in the driver. No Spark job runs, because a job takes longer."""
+        """Write a small table from rows in the driver. A Spark job would take longer, so none runs."""
         return self.write_table(name, lambda: pa.Table.from_pylist(rows, schema=schema), directory)
 
     def write_or_empty(
         self, may_have_rows: bool, name: str, schema: pa.Schema, make_rows: Callable[[], Rows]
     ) -> DataFrame:
-        """Write a table with `write_table` if it may have rows. Otherwise write it empty, without a query."""
+        """Write a table with `write_table` if it may have rows, else write it empty without a query."""
         return self.write_table(name, make_rows) if may_have_rows else self.write_rows(name, [], schema)
 
     def write_query(
@@ -120,7 +120,7 @@ class TableCache:
         query: TableQuery[TablesT],
         tables: TablesT,
     ) -> DataFrame:
-        """Write a table with the rows of a query of ``tables``."""
+        """Write a table with the rows that ``query`` returns for ``tables``."""
         can_have_rows = bool(queries_with_input((query,), tables))
         return self.write_or_empty(can_have_rows, name, schema, partial(query, tables))
 
@@ -128,7 +128,8 @@ class TableCache:
         """Return the number of rows of a table, from its files.
 
         Raises:
-            KeyError: the run has neither written nor found the table, so that its number of rows is unknown.
+            KeyError: the number of rows is unknown, because the run has neither written nor found the
+                table.
         """
         if name not in self.frames:
             raise KeyError(name)
@@ -158,7 +159,7 @@ class TableCache:
         self.execution.plan_for(sum(self.files(name).size for name in names), replicas)
 
     def broadcast(self, name: str, table: DataFrame) -> DataFrame:
-        """Return the table. If it is small, it is marked so that joins copy it to every task."""
+        """Return the table. A small table is marked for broadcast, so that joins copy it to every task."""
         return self.execution.broadcast(table, self.files(name))
 
 
@@ -173,7 +174,7 @@ _MAX_BATCH_ROWS = 1 << 18
 
 
 def _table_path(directory: str, name: str) -> str:
-    """Return the path of a table in the run. It has no part ``.``, which object stores do not accept."""
+    """Return the path of a table in the run. The path has no part ``.``, because object stores reject it."""
     return f"{directory}/{name}" if directory else name
 
 
@@ -184,10 +185,10 @@ SCRATCH_DIRECTORY = "scratch"
 def semi_join_scratch(
     cache: TableCache, key_table: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
 ) -> DataFrame:
-    """Return at least the rows of ``table`` whose ledger id is in the table ``key_table``.
+    """Return the rows of ``table`` whose ledger id is in the table ``key_table``, or more rows.
 
-    If the key table is large, the result has all rows. Both tables must be written. ``rows`` are all rows of
-    ``table``. ``columns`` are the columns to keep, or None for all.
+    If the key table is large, the result has all rows. Both tables must already be written. ``rows`` are
+    all rows of ``table``. ``columns`` are the columns to keep, or None for all columns.
     """
     name = f"{table}_of_{key_table}"
     table_files, key_files = cache.files(table), cache.files(key_table)
@@ -201,5 +202,5 @@ def semi_join_scratch(
 
 
 def drop_scratch_tables(cache: TableCache) -> None:
-    """Delete the tables below `SCRATCH_DIRECTORY`, which no step after the checks needs."""
+    """Delete the tables below `SCRATCH_DIRECTORY`. No step after the checks needs them."""
     cache.run.remove(f"tables/{SCRATCH_DIRECTORY}")

@@ -16,7 +16,7 @@ _UNREAD_INDEX_STATES = (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, I
 
 
 def bookies_with_unread_index(tables: Tables) -> frozenset[str]:
-    """Return the bookies with an index that was not read, or not completely."""
+    """Return the bookies that have an index that was not read completely or not at all."""
     return _bookies_of(_unread_indexes, tables)
 
 
@@ -27,7 +27,7 @@ def _unread_indexes(tables: Tables) -> DataFrame:
 
 
 def unread_logs(tables: Tables) -> DataFrame | None:
-    """Return bookie_id and log_id of logs that were not read to their end. None without --entry-logs.
+    """Return bookie_id and log_id of logs that were not read to their end, or None without --entry-logs.
 
     If a directory of a bookie could not be listed, a row with a null log_id stands for all logs of the
     bookie.
@@ -40,7 +40,10 @@ def unread_logs(tables: Tables) -> DataFrame | None:
 
 
 def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
-    """Return `unread_logs` with further rows, for logs with bytes of an unknown owner. May be None."""
+    """Return the rows of `unread_logs`, and further rows for logs with bytes of an unknown owner.
+
+    Returns None if `unread_logs` does.
+    """
     unread_rows = unread_logs(tables)
     if unread_rows is None or "space" not in tables.frames:
         return unread_rows
@@ -56,7 +59,10 @@ def bookies_with_unread_logs(tables: Tables) -> frozenset[str]:
 
 
 def unread_log_holds(tables: Tables, earlier_holds: DataFrame) -> frozenset[str]:
-    """Return the keys of earlier holds on entry logs that now have unread bytes, and of their bookies."""
+    """Return the keys of earlier holds on entry logs that now have unread bytes.
+
+    The result also has the keys of the bookies of these logs.
+    """
     unread_rows = logs_with_unknown_bytes(tables)
     if unread_rows is None:
         return frozenset()
@@ -77,7 +83,7 @@ _ANSWER_CHECK = "index-incomplete"
 
 
 def doubted_by_answers(tables: Tables, earlier_holds: DataFrame) -> frozenset[tuple[str, str | None]]:
-    """Return the check `_ANSWER_CHECK`, paired with each bookie for which an entry's copy is unknown.
+    """Return pairs of the check `_ANSWER_CHECK` and each bookie for which an entry's copy is unknown.
 
     Earlier holds of these pairs stay in force, because an answer of the bookie might show the copy. The
     result is empty if the earlier run has no hold of this check.
@@ -93,10 +99,11 @@ def doubted_by_answers(tables: Tables, earlier_holds: DataFrame) -> frozenset[tu
 def doubted_by_foresight(
     tables: Tables, unread_records: Collection[str]
 ) -> frozenset[tuple[str, str | None]]:
-    """Return gc-would-delete-live, paired with each bookie whose garbage collection may delete a needed copy.
+    """Return pairs of gc-would-delete-live and each bookie that may delete a needed copy.
 
-    ``unread_records`` are bookies with copies of ledgers whose metadata records could not be decoded. It is
-    then unknown whether an ensemble names the bookie, and how many other copies there should be.
+    A bookie deletes copies during garbage collection. ``unread_records`` are bookies with copies of ledgers
+    whose metadata records could not be decoded. It is then unknown whether an ensemble of the ledger names
+    the bookie, and how many other copies there should be.
     """
     doubted_bookies = {
         *unread_records,

@@ -18,13 +18,13 @@ __all__ = ["ClusterFacts", "Roster", "Tables", "cached_query"]
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of one cluster at one time, as DataFrames by name (`auditor.tables.run_tables`).
+    """The tables of a cluster at one time, as DataFrames by name (`auditor.tables.run_tables`).
 
-    A table is an attribute: ``tables.orphans`` is the table ``orphans``. A table that this audit does not
-    have is not in ``frames``, and its attribute raises AttributeError. Three tables exist only for the checks
-    and are in no run: ``over_replicated`` (`auditor.tables.orphans`), ``unindexed``
-    (`auditor.tables.judged`) and ``empty_directories`` (`auditor.tables.marks`). The run's table ``marks`` is
-    split into ``marks`` and ``locks``.
+    A table is also an attribute: ``tables.orphans`` is the table ``orphans``. If this audit does not have a
+    table, the table is not in ``frames``, and its attribute raises AttributeError. Three tables exist only
+    for the checks and are not saved in a run: ``over_replicated`` (`auditor.tables.orphans`), ``unindexed``
+    (`auditor.tables.judged`) and ``empty_directories`` (`auditor.tables.marks`). The run's table ``marks``
+    is split into ``marks`` and ``locks``.
     """
 
     frames: Mapping[str, DataFrame]
@@ -58,7 +58,7 @@ class Tables:
             raise AttributeError(f"this audit has no table {name}") from None
 
     def add(self, **frames: DataFrame) -> Tables:
-        """Return a copy with more tables, which replace tables of equal name."""
+        """Return a copy with more tables. A new table replaces the table with the same name."""
         empty_table_names = (self.empty_table_names - {*frames}) | names_without_rows(frames)
         return replace(self, frames={**self.frames, **frames}, empty_table_names=empty_table_names)
 
@@ -80,10 +80,10 @@ One thread builds a shared query, and the other one waits for it.
 
 
 def cached_query(build_query: Query) -> Query:
-    """Return ``build_query`` with a cache: for the same tables, it builds its query only once.
+    """Return ``build_query`` with a cache, so that it builds its query only once for the same tables.
 
     Spark builds a query step by step. In a small audit, each step takes longer than reading the rows. The
-    cache keeps the query, not its rows, and is freed together with the tables.
+    cache keeps the query, not its rows. It is freed together with the tables.
 
         @cached_query
         def distrusted_bookies(tables: Tables) -> DataFrame: ...

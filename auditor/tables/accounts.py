@@ -1,10 +1,10 @@
-"""Readers of replicas from the Parquet files of a run's tables, and the union of reports of one replica.
+"""Readers of replicas from the Parquet files of a run's tables, and the union of a replica's accounts.
 
-An account is one report of the entries that a bookie holds of a ledger. Its source is an index, a journal,
-the bookie itself, or one of several pieces of an index. One replica may have several accounts. An entry
-counts as held if at least one account has it, because an entry that was seen once cannot be missing. So the
-entry groups of the accounts are united, in the canonical form that the comparison needs. Only replicas whose
-accounts differ are united.
+An account is one report of which entries of a ledger a bookie holds. Its source is an index, a journal, the
+bookie itself, or one of several pieces of an index. A replica may have several accounts. An entry counts as
+held if at least one account has it, because an entry that was seen once cannot be missing. So the entry
+groups of the accounts are united, in the canonical form that the comparison needs. Only replicas with
+differing accounts are united.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -39,10 +39,10 @@ _CODED_COLUMNS = ("bookie_id", "groups", "state")
 
 
 def expected_replicas(files: TableFiles, include_all_members: bool = False) -> Iterator[ReplicaBatch]:
-    """Read from files of ``ledgers`` the entries that each bookie should hold by the metadata.
+    """Read, from files of the table ``ledgers``, the entries that each bookie should hold.
 
-    By default, replicas of which no entry is judged are left out. With ``include_all_members`` they are
-    included, because a journal may have their entries.
+    Replicas without any judged entry are left out by default. With ``include_all_members`` they are
+    included, because a journal may have entries of them.
     """
     members = (f"{_MEMBER_COLUMN}.bookie_id", f"{_MEMBER_COLUMN}.groups")
     # Arrow cannot join chunks of dictionary codes inside lists, so these columns are read as texts.
@@ -57,7 +57,7 @@ def index_replicas(
     page_size_by_bookie: Mapping[str, int] | None = None,
     excluded_bookies: Collection[str] = (),
 ) -> Iterator[ReplicaBatch]:
-    """Read the entries that indexes show (files of ``availability``) or that bookies listed (``answers``).
+    """Read the entries in indexes (files of ``availability``) or in bookies' listings (files of ``answers``).
 
     Args:
         files: Files of one of these tables.
@@ -79,13 +79,16 @@ def index_replicas(
 
 
 def tail_replicas(files: TableFiles, excluded_bookies: Collection[str] = ()) -> Iterator[ReplicaBatch]:
-    """Read from ``journal_tails`` the entries after each bookie's lastMark, without ``excluded_bookies``."""
+    """Read, from files of ``journal_tails``, the entries after each bookie's lastMark.
+
+    ``excluded_bookies`` are left out.
+    """
     rows = files.row_groups((*REPLICA, "groups"), ("bookie_id", "groups"), _REPLICAS_PER_BATCH)
     return map(partial(_tail_batch, excluded_bookies=excluded_bookies), rows)
 
 
 def gone_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
-    """Read from files of ``gone_entries`` the entries that indexes locate in missing entry logs."""
+    """Read, from files of ``gone_entries``, the entries that indexes locate in missing entry logs."""
     for rows in files.row_groups((*REPLICA, "groups", "state"), _CODED_COLUMNS, _REPLICAS_PER_BATCH):
         bookies = CodedColumn.from_column(rows["bookie_id"])
         null_answer_times = np.full(rows.num_rows, NO_ANSWER_TIME)
@@ -99,10 +102,13 @@ def ends_inside_page(
     page_bytes: pa.ChunkedArray,
     page_size_by_bookie: Mapping[str, int],
 ) -> NDArray[np.bool_]:
-    """Return for each row of ``availability`` whether its index file was truncated: it ends inside a page.
+    """Return for each row of ``availability`` whether its index file was truncated.
 
-    ``page_size_by_bookie`` is `IndexShapes.page_size_of_cut_files`: files do not contain their page size. The
-    result is False for rows without a file, and for bookies without a page size.
+    A truncated file ends inside a page.
+
+    ``page_size_by_bookie`` is `IndexShapes.page_size_of_cut_files`, because the files themselves do not
+    contain their page size. The result is False for rows without a file, and for bookies without a page
+    size.
     """
     sizes = np.array(
         [page_size_by_bookie.get(name.decode(), 1) for name in bookies.values.to_pylist()] + [1], np.int64
@@ -192,7 +198,7 @@ def _is_one_of(column: CodedColumn, values: Collection[str]) -> NDArray[np.bool_
 
 
 def _long_column(column: pa.ChunkedArray) -> Longs:
-    """Return a column of ids as an array. Rows without a replica have a null, which becomes 0."""
+    """Return a column of ids as an array. Rows without a replica contain null, which becomes 0."""
     ids: Longs = column.fill_null(0).to_numpy()
     return ids
 
@@ -211,11 +217,12 @@ _STATES_SERVED_WITH_TAIL = (IndexState.ABSENT, IndexState.NOT_INDEXED)
 
 
 class HeldAccount(NamedTuple):
-    """One account of a replica: the groups held, the state of the index, and the time of the answer.
+    """One account of a replica: the held groups, the state of the index, and the time of the answer.
 
-    ``answered`` is the time at which the bookie itself answered, in ms, or None if it did not. ``listed`` are
-    entries that the bookie listed and its index lacks. ``gone`` are entries that the index locates in missing
-    entry logs. They do not count as held. ``gone_state`` says how certain it is that the logs are missing.
+    ``answered`` is the time in ms at which the bookie itself answered, or None if it did not answer.
+    ``listed`` are entries that the bookie listed but its index lacks. ``gone`` are entries that the index
+    locates in missing entry logs. They do not count as held. ``gone_state`` says how certain it is that the
+    logs are missing.
     """
 
     held: bytes | None
@@ -227,17 +234,18 @@ class HeldAccount(NamedTuple):
 
 
 def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_completely: bool) -> HeldAccount:
-    """Unite the entries in an index with those that the bookie answered. ``index`` is None without an index.
+    """Unite the entries in an index with the entries in the bookie's answer.
 
-    An entry is held if the index or the answer has it. If the bookie does not serve the index, and its answer
-    has entries, only the answer counts. The result has the state and time of an answer in state ok, else
-    those of the index. An empty answer does not change an index that is damaged, in limbo or not served: a
+    ``index`` is None if there is no index. An entry is held if the index or the answer has it. There is one
+    exception: if the bookie does not serve the index, and its answer has entries, only the answer counts.
+    If the answer is in state ok, the result has its state and time. Otherwise the result has those of the
+    index. An empty answer does not change an index that is damaged, in limbo or not served, because a
     bookie that recreates a damaged index also gives an empty answer.
 
-    The answer is a listing. It proves that its entries exist, but not that others are missing.
-    ``is_read_completely`` says that the bookie's directories were read completely. In this case an index that
-    is ok or absent proves which entries are missing. The result then has no time of an answer, and its
-    ``listed`` has the entries that only the answer has.
+    The answer is a listing. It proves that its entries exist, but not that other entries are missing.
+    ``is_read_completely`` is True if the bookie's directories were read completely. In this case an index
+    that is ok or absent proves which entries are missing. The result then has no answer time, and
+    ``listed`` has the entries that are only in the answer.
 
     >>> print(*unite_answer(None, HeldAccount(b"", IndexState.OK, 7), False)[:4])
     b'' ok 7 None
@@ -272,7 +280,7 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
 
 
 def subtract_gone_entries(index: HeldAccount, gone_groups: bytes, gone_state: str) -> HeldAccount:
-    """Remove the entries in missing entry logs from the held entries of a replica."""
+    """Remove the entries that are in missing entry logs from the held entries of a replica."""
     try:
         held_groups = coverage.difference(groups_of(index.held), groups_of(gone_groups))
         common_groups = coverage.intersection(groups_of(index.held), groups_of(gone_groups)).tobytes()
@@ -287,12 +295,12 @@ def subtract_gone_entries(index: HeldAccount, gone_groups: bytes, gone_state: st
 
 
 def merge_journal_tail(index: HeldAccount | None, tail_groups: bytes) -> HeldAccount:
-    """Unite the entries in an index with those in the bookie's journal after its last mark.
+    """Unite the entries in an index with the entries in the bookie's journal after its last mark.
 
     The bookie holds these journal entries in memory, serves them, and writes them to its index at its next
-    start. So they count as held even if the index lacks them. If there is no index yet, the bookie holds only
-    these entries. A ledger that is missing from the list of ledgers enters the list with its first entry. A
-    damaged index stays damaged for all entries that the journal does not have.
+    start. So they count as held even if the index lacks them. If there is no index yet, the bookie holds
+    only these entries. If the bookie's list of ledgers lacks the ledger, the first of these entries adds it
+    to the list. A damaged index stays damaged for all entries that the journal does not have.
 
     >>> print(merge_journal_tail(None, b"").index_state)
     ok
@@ -313,11 +321,11 @@ def merge_journal_tail(index: HeldAccount | None, tail_groups: bytes) -> HeldAcc
 
 
 def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
-    """Combine indexes that were read in several, possibly overlapping pieces into one row per replica.
+    """Combine indexes that were read in several pieces, which may overlap, into one row per replica.
 
     Rows have the columns of ``availability``. An entry is held if at least one piece has it. A combined row
-    gets the least certain state of its pieces. Call `auditor.tables.index_counts.mark_cut_files` first: it
-    marks files that end inside a page.
+    gets the least certain state of its pieces. Call `auditor.tables.index_counts.mark_cut_files` first,
+    which marks files that end inside a page.
     """
     columns = index_pieces.columns
     value_columns = [name for name in columns if name not in REPLICA]
@@ -343,7 +351,7 @@ def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
 
 
 def _unite_entry_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return the rows with the column ``groups``, which is the union of the entry sets in ``sets``."""
+    """Return the rows with the column ``groups``, the union of the entry sets in the column ``sets``."""
     from pyspark.sql.types import StructType
 
     distinct_sets = F.filter(F.array_distinct("sets"), lambda groups: F.length(groups) > 0)

@@ -1,4 +1,4 @@
-"""changes: every finding with its change since the run before, and findings that only the run before has."""
+"""changes: every finding with its change since the previous run, and findings that only that run has."""
 
 import pyarrow as pa
 

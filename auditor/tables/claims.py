@@ -1,4 +1,6 @@
-"""The owner that a ledger claims in its custom metadata, which Pulsar writes: znode and namespace.
+"""The owner that a ledger's custom metadata claims: its znode and namespace.
+
+Pulsar writes this custom metadata. The component in it determines the owner's znode:
 
     component              the owner's znode, below the root of its store
     managed-ledger         /managed-ledgers/ + pulsar/managed-ledger [+ / + pulsar/cursor]
@@ -6,7 +8,7 @@
     compacted-ledger       the topic's znode (pulsar/compactedTopic) + /__compaction
     delayed-index-bucket   the topic's znode (pulsar/delayedIndexTopic) + / + pulsar/delayedIndexCursor
 
-Pulsar stores the names of the first two rows in the form that their paths have. For the last two rows, this
+For the first two components, Pulsar stores names in the same form as in their paths. For the last two, this
 module encodes full topic names, and the cursors of buckets, as Java does (`auditor.keys.pulsar`). A claim
 does not name a store. Two Pulsar clusters with the same namespaces write the same claims.
 """
@@ -21,12 +23,12 @@ _FULL_NAME = "^([a-z]+)://([^/]+)/([^/]+)/(.+)$"
 
 
 def application_of(custom_metadata: Column) -> Column:
-    """Return the application that a ledger's custom metadata names as its writer; null if there is none."""
+    """Return the application that a ledger's custom metadata names as its writer, or null."""
     return _text_of_bytes(custom_metadata, "application")
 
 
 def claim_of(custom_metadata: Column) -> Column:
-    """Return the znode of the owner that a ledger's custom metadata names; null if it names none."""
+    """Return the owner's znode that a ledger's custom metadata names, or null if it names none."""
     component_name = _text_of_bytes(custom_metadata, "component")
     cursor = F.concat(F.lit("/"), _text_of_bytes(custom_metadata, "pulsar/cursor"))
     managed_ledger_path = F.concat(
@@ -55,10 +57,10 @@ def claim_of(custom_metadata: Column) -> Column:
 
 
 def namespace_of(path: Column) -> Column:
-    """Return ``tenant/namespace`` of a path below Pulsar's root; null if it has none.
+    """Return ``tenant/namespace`` of a path below Pulsar's root, or null if the path has none.
 
-    V1 names have a cluster between tenant and namespace, which is left out. For schemas of V1 names the
-    result is null.
+    V1 names have a cluster between tenant and namespace. The result omits this cluster. For schemas of V1
+    names the result is null.
     """
     path_levels = F.split(path, "/", 7)
     tree_name, tenant = F.try_element_at(path_levels, F.lit(2)), F.try_element_at(path_levels, F.lit(3))
@@ -73,7 +75,10 @@ def namespace_of(path: Column) -> Column:
 
 
 def path_below_root(chroots: Mapping[str, str]) -> Column:
-    """Return the column ``path`` without its store's chroot; ``chroots`` maps ``store`` to chroot."""
+    """Return the column ``path`` without the chroot of its store.
+
+    ``chroots`` maps values of the column ``store`` to chroots.
+    """
     path = F.col("path")
     path_below_store = path
     for store, chroot in chroots.items():
@@ -85,7 +90,7 @@ def path_below_root(chroots: Mapping[str, str]) -> Column:
 
 
 def _topic_path(name: Column) -> Column:
-    """Return the path of a topic from its full name; null if the text is not the full name of a topic."""
+    """Return the path of a topic from its full name, or null if the text is not the full name of a topic."""
     name_parts = [F.regexp_extract(name, _FULL_NAME, group_number) for group_number in (2, 3, 1)]
     local_name = F.url_encode(F.regexp_extract(name, _FULL_NAME, 4))
     path = F.concat_ws("/", F.lit(f"/{MANAGED_LEDGERS}"), *name_parts, local_name)

@@ -1,17 +1,17 @@
-"""cluster: facts that the metadata store keeps about the whole cluster, and its next ledger ids.
+"""cluster: facts about the whole cluster in the metadata store, and the cluster's next ledger ids.
 
-One row is one fact: the cluster's identity, whether re-replication is enabled, the end of the last checks of
-AutoRecovery, the elected auditor, the id generators. A fact that cannot be read has a row with the reason. A
-fact that the store does not keep has no row.
+Each row is one fact. Facts are the cluster's identity, whether re-replication is enabled, when AutoRecovery
+finished its last checks, the elected auditor, and the id generators. A fact that cannot be read has a row
+with the reason. A fact that the store does not keep has no row.
 
     <root>/idgen                 one child was made and deleted for each id: the next id is their count
     <root>/idgen-long/HOB-n      beyond 31 bits: the next id is n << 32 | their count; the highest n counts
-    buckets/<b> (etcd)           b << 56 | n, where n is how often the key was written: the first id has n = 1
+    buckets/<b> (etcd)           b << 56 | n, where n is how often the key was written (1 for the first id)
 
-A store may be older than the data on its bookies (a restored backup), or be another cluster's. Then bookies
-hold ledgers with ids that its generator has not given out. In the flat layout, the count would include all
-other children of the root, so it is not used. Source: ZkLedgerIdGenerator, LongZkLedgerIdGenerator,
-EtcdIdGenerator.
+A store may be a restored backup that is older than the data on its bookies, or it may belong to another
+cluster. Then bookies hold ledgers with ids that the store's generator has not given out. In the flat
+layout, the count would include all other children of the root, so it is not used. Source:
+ZkLedgerIdGenerator, LongZkLedgerIdGenerator, EtcdIdGenerator.
 """
 
 import re
@@ -84,7 +84,7 @@ _GENERATOR_PREFIXES = ("idgen/", "idgen-long/")
 
 
 def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
-    """Return the rows of `CLUSTER`, in the order of their paths.
+    """Return the rows of `CLUSTER`, ordered by path.
 
     The auditor of AutoRecovery is the candidate with the lowest vote. The znode above the votes may be
     outdated and is not read.
@@ -115,13 +115,13 @@ _CHECK_TIMES = (
 def autorecovery_facts(
     scans: Sequence[ClusterNodes], scan_time: int, down_bookies: Collection[str]
 ) -> dict[str, Any]:
-    """Return the fields of `RepairState` from the store's znodes; empty if the znodes were not read.
+    """Return the fields of `RepairState` from the store's znodes, or an empty dict if they were not read.
 
     Args:
-        scans: Znodes of the cluster from both scans, the later scan last. The votes are those of the later
-            scan, or of the first one if the later has none.
-        scan_time: Time of the first scan, ms.
-        down_bookies: Bookies with a cookie that are not registered.
+        scans: Znodes of the cluster from both scans, the later scan last. The votes are taken from the
+            later scan, or from the first scan if the later scan has none.
+        scan_time: Time of the first scan, in ms.
+        down_bookies: Bookies that have a cookie but are not registered.
     """
     newest_scan = scans[-1]
     # Without this parent znode, AutoRecovery was never started here, or the dump left it out.
@@ -153,7 +153,10 @@ def _is_replication(path: str) -> bool:
 
 
 def _live_votes(nodes: ClusterNodes) -> list[Znode]:
-    """Return the votes of live sessions, the auditor's first. A vote without a session is outdated."""
+    """Return the votes of live sessions, with the vote of the auditor first.
+
+    A vote without a session is outdated.
+    """
     paths = sorted(path for path in nodes.nodes if path.startswith(_VOTES_DIRECTORY))
     return [nodes.nodes[path] for path in paths if nodes.nodes[path].ephemeral_owner != 0]
 
@@ -166,7 +169,7 @@ def _vote_of(znode: Znode) -> str | None:
 
 
 def _read_number(fact: Mapping[str, Any] | None) -> int | None:
-    """Return the value of a fact as a number; None if the fact is absent or not a number."""
+    """Return the value of a fact as a number, or None if the fact is absent or not a number."""
     fact_value = None if fact is None else fact["value"]
     return int(fact_value) if fact_value is not None and re.fullmatch("-?[0-9]{1,18}", fact_value) else None
 
@@ -177,9 +180,9 @@ def unlisted_bookies(
     """Return the rows of `CLUSTER` for cookies and registrations that could not be read.
 
     Args:
-        unread_path_and_reason: Path that could not be listed, and the reason. It may have cookies or
-            registrations of any bookie. None if there is no such path.
-        path_by_bookie: Paths of unread cookies and registrations, by bookie.
+        unread_path_and_reason: A path that could not be listed, and the reason. The path may contain
+            cookies or registrations of any bookie. None if there is no such path.
+        path_by_bookie: Paths of cookies and registrations that could not be read, by bookie.
     """
     fact = {"fact": UNLISTED_BOOKIES, "mtime": None, "damage": None}
     rows = [fact | {"value": name, "path": path} for name, path in sorted(path_by_bookie.items())]
@@ -212,7 +215,10 @@ _NEXT_ID_SCHEMA = pa.schema([("generator", pa.int64()), ("next", pa.int64())])
 
 
 class IdRange(NamedTuple):
-    """The ledger ids ``low`` to ``high`` of one generator. Exactly the ids below ``next`` are given out."""
+    """The range of ledger ids of one generator, from ``low`` to ``high``.
+
+    The generator has given out all ids below ``next`` and no others.
+    """
 
     low: int
     high: int
@@ -220,7 +226,9 @@ class IdRange(NamedTuple):
 
 
 def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
-    """Return the id ranges of a store's generators; empty if the store does not show their next ids.
+    """Return the id ranges of a store's generators.
+
+    The result is empty if the store does not show the next ids of its generators.
 
     >>> idgen = Znode("/ledgers/idgen", b"", 1, 1, 5, 5, 0, 0, made=70)
     >>> ids_drawn(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
@@ -240,7 +248,7 @@ def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
 
 
 def is_unused_store(cluster: ClusterNodes) -> bool:
-    """Return whether the store certainly has neither a LAYOUT nor an id generator, like an unused store.
+    """Return whether the store certainly has neither a LAYOUT nor an id generator, as if it was never used.
 
     >>> is_unused_store(ClusterNodes({}, 5, "0x1"))
     True
@@ -252,7 +260,7 @@ def is_unused_store(cluster: ClusterNodes) -> bool:
 
 
 def _read_long(cluster: ClusterNodes) -> int:
-    """Return the next id of the generator for ids beyond 31 bits; `UNKNOWN_COUNT` if it is not known."""
+    """Return the next id of the generator for ids beyond 31 bits, or `UNKNOWN_COUNT` if it is unknown."""
     path_matches = ((path, _HIERARCHICAL_OBJECTS.fullmatch(path)) for path in cluster.nodes)
     highest_generator = max(
         ((int(path_match[1]), path) for path, path_match in path_matches if path_match), default=None
@@ -269,7 +277,7 @@ def _read_long(cluster: ClusterNodes) -> int:
 
 
 def _bucket_id_ranges(cluster: ClusterNodes) -> tuple[IdRange, ...]:
-    """Return the id range of each etcd bucket; an unused bucket has given out no id."""
+    """Return the id range of each etcd bucket. An unused bucket has not given out any id yet."""
     ids = []
     for bucket in range(etcd.BUCKET_COUNT):
         node = cluster.nodes.get(f"{etcd.BUCKETS_KEY}/{bucket:03d}")
@@ -281,11 +289,11 @@ def _bucket_id_ranges(cluster: ClusterNodes) -> tuple[IdRange, ...]:
 
 
 def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange]) -> DataFrame:
-    """Count by bookie the orphans whose ids the store's generator has not given out: rows of `UNDRAWN`.
+    """Count, by bookie, the orphans whose ids the store's generator has not given out: rows of `UNDRAWN`.
 
-    An application can also choose ids itself. So there are rows only if the store lists ledgers without gaps,
-    and the generator has given out the ids of all listed ledgers. Orphans whose index is newer than a saved
-    scan are left out.
+    An application can also choose ids itself. So there are rows only if the store lists its ledgers without
+    gaps and the generator has given out the ids of all listed ledgers. Orphans whose index is newer than a
+    saved scan are left out.
     """
     spark = orphans.sparkSession
     rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}

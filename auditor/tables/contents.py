@@ -1,28 +1,29 @@
-"""contents: the bookie that the ledgers in a directory belong to, independent of its VERSION file.
+"""contents: the bookie to which the ledgers in a directory belong, determined without its VERSION file.
 
     availability  --scope, ledger-->  members of the ledger, and the entries that each should hold
                   --directory, id-->  number of ledgers there that this id explains
 
-A bookie id in a ledger's ensembles proves little: if a cluster has only as many bookies as an ensemble, every
-ledger names every bookie. The striping proves more. An id explains a ledger *exactly* if the entries held in
-the directory are those that the striping gives to the id. A ledger that two ids explain does not tell which
-of them is right. So a candidate, any id in these ensembles, is compared with the directory's owner by the
-ledgers that only one of the two explains:
+A bookie id in a ledger's ensembles proves little. If a cluster has only as many bookies as an ensemble,
+every ledger names every bookie. The striping proves more. An id explains a ledger *exactly* if the
+directory holds exactly the entries that the striping assigns to the id. If two ids explain a ledger, the
+ledger does not show which of them is right. Every id in these ensembles is a candidate. Each candidate is
+compared with the directory's owner. The comparison counts the ledgers that only one of the two explains:
 
-    better  Only the candidate explains the ledger, and the candidate lacks entries that it should hold. A
-            candidate with all of them misses no disk; the copy here is a left-over. A candidate with more
-            entries than its stripe lacks nothing: replication workers copy whole segments, so that after a
-            decommissioning new members of large ensembles hold more than their stripe.
+    better  Only the candidate explains the ledger, and the candidate's own directories lack entries that it
+            should hold. If they lack none, no disk of the candidate is missing, and the copy here is a
+            left-over. A candidate that has more entries than its stripe lacks nothing: replication workers
+            copy whole segments. After a decommissioning, new members of large ensembles therefore hold more
+            than their stripe.
     worse   Only the owner explains the ledger.
 
-Nearly every directory belongs to its owner. To see that, no join of all replicas is needed: a replica that is
-not among the unequal pairs (`auditor.tables.unequal`) is exact for its owner. Only the directories of
-``doubted`` bookies (`bookies_in_doubt`) are compared with every id. In no other directory can a candidate be
-better for a ledger. For that, the owner would have to hold exactly the entries that the candidate should hold
-and lacks. Both would then have an unequal pair, and the owner would be doubted.
+Nearly every directory belongs to its owner. A join of all replicas is not needed to see that: a replica
+that is not among the unequal pairs (`auditor.tables.unequal`) matches its owner exactly. Only the
+directories of ``doubted`` bookies (`bookies_in_doubt`) are compared with every id. In other directories, no
+candidate can be better for any ledger. Otherwise the owner would hold exactly the entries that the
+candidate should hold and lacks. Both would then have an unequal pair, and the owner would be doubted.
 
-The result is counts, so entry sets are compared by a 64-bit hash. Bookie ids are also hashed, until they are
-counted. Only the counts, one for each directory and id, are sorted.
+The result consists of counts. Entry sets are therefore compared by a 64-bit hash. Bookie ids are also
+hashed until they are counted. Only the counts, one for each directory and id, are sorted.
 """
 
 from collections.abc import Sequence
@@ -65,12 +66,12 @@ CONTENTS = schema_of(
 
 
 class LargeTables(NamedTuple):
-    """Parts and counts of ``ledgers`` and ``availability`` that save a read of all rows of these tables.
+    """Parts and counts of ``ledgers`` and ``availability``, so that not all rows of these tables are read.
 
     ``ledgers`` and ``availability`` have at least the rows for the ledgers of the unequal pairs. ``counts``
     has the number of index rows of each kind (`auditor.tables.index_counts`). ``single_directory_bookies``
-    are bookies with one directory besides journals, which has all their ledgers.
-    ``several_directory_bookies`` are bookies with several such directories.
+    have exactly one directory apart from journals, which contains all their ledgers.
+    ``several_directory_bookies`` have several such directories.
     """
 
     ledgers: DataFrame
@@ -84,12 +85,12 @@ _SAMPLE_SIZE = 3
 
 
 def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Return the replicas that lack entries according to all data read: scope_id, ledger_id, bookie_id.
+    """Return the replicas that lack entries, as rows of scope_id, ledger_id and bookie_id.
 
-    ``judged`` is the table of that name (`auditor.tables.judged`); it accounts for unread data and for
-    bookies' answers. If a bookie was read only in part (``bookies``), entries that the audit did not see
-    count as lacking: a disk in the wrong place is often the disk that cannot be read. Bookies that were not
-    read at all are left out.
+    ``judged`` is the table of that name (`auditor.tables.judged`). It takes unread data and the bookies'
+    answers into account. ``bookies`` shows which bookies were read only partly. On these bookies, entries
+    that the audit did not see count as lacking, because a disk in the wrong place is often a disk that
+    cannot be read. Bookies that were not read at all are left out.
     """
     partial_bookies = bookies.where(F.col("read") == BookieRead.PARTIAL).select("bookie_id")
     unknown_replicas = judged.where("size(unknown) > 0").select(
@@ -105,10 +106,10 @@ def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
 
 
 def bookies_in_doubt(unequal: DataFrame, lacking_copies: DataFrame) -> DataFrame:
-    """Return the bookies that hold exactly the entries that another bookie should hold and lacks.
+    """Return the bookies that hold exactly the entries that some other bookie should hold and lacks.
 
-    ``lacking_copies`` are the rows of `lacking_replicas`. The result has the column ``bookie_id``, each
-    bookie once.
+    ``lacking_copies`` are the rows of `lacking_replicas`. The result has only the column ``bookie_id``, and
+    each bookie once.
     """
     lacking_bookies = (
         unequal.where("length(expected) > 0")
@@ -147,10 +148,10 @@ def contents(
         directories: The table of that name. Directories of another cluster's bookies are left out, because
             their ledger ids mean nothing here.
         bookies: The table of that name.
-        doubted_bookies: Bookies whose directories are compared with every id. These are the bookies of
-            `bookies_in_doubt`, and bookies with a ledger in several pieces, whose unequal pairs do not show
-            the entries in one directory.
-        large_tables: Parts and counts of tables that save a read of all rows.
+        doubted_bookies: Bookies whose directories are compared with every id. They are the bookies of
+            `bookies_in_doubt`, and bookies that have a ledger in several pieces. The unequal pairs of the
+            latter do not show the entries in a single directory.
+        large_tables: Parts and counts of tables, so that not all rows are read.
     """
     directory_rows = _directory_rows(directories, bookies)
     is_doubted = F.col("bookie_id").isin(list(doubted_bookies))
@@ -186,8 +187,8 @@ def _count_by_owner(
 ) -> DataFrame:
     """Count the ledgers in each directory that its owner explains: all replicas except unequal ones.
 
-    ``ledger_counts`` has the number of ledgers (``all``) in each directory (``key``). Only rows for the
-    ledgers of unequal pairs are read from ``availability`` and ``ledgers``.
+    ``ledger_counts`` has the number of ledgers (``all``) in each directory (``key``). The function reads
+    only the rows of ``availability`` and ``ledgers`` for the ledgers of unequal pairs.
     """
     pairs = unequal.select(*LEDGER, "bookie_id")
     decided_ledgers = (
@@ -259,7 +260,10 @@ def _count_located_ledgers(
 
 
 def _count_explained_ledgers(located_ledgers: DataFrame) -> DataFrame:
-    """Count for each directory the ledgers that each id explains. The row with a null id counts all."""
+    """Count, for each directory, the ledgers that each id explains.
+
+    The row with a null id counts all ledgers in the directory.
+    """
     # Each row also gets a member without an id. Its group counts all ledgers in the directory.
     null_member = F.struct(
         *(F.lit(None).cast(sql_type).alias(name) for name, sql_type in _MEMBER_TYPES.items())
@@ -285,7 +289,7 @@ _MEMBERS_EXPRESSION = (
 
 
 def _directory_rows(directories: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Return each directory that may have an index: key, path, place, owner, and all names for its path."""
+    """Return the directories that may have an index: key, path, place, owner, and all names of each path."""
     other_cluster_bookies = bookies.where("foreign_instance").select(F.col("bookie_id").alias("owner"))
     # A collected directory is named <collection>#<path>, but its rows of availability have only the path.
     names = "transform(sequence(1, size(split(path, '#'))), n -> substring_index(path, '#', -n))"
@@ -299,7 +303,10 @@ def _directory_rows(directories: DataFrame, bookies: DataFrame) -> DataFrame:
 
 
 def _locate_ledgers(availability: DataFrame, directory_rows: DataFrame) -> DataFrame:
-    """Return the ledgers in each directory: key, ledger, bookie_id, and hashes of owner and held groups."""
+    """Return the ledgers in each directory.
+
+    The columns are key, ledger, bookie_id, and hashes of the owner and of the held groups.
+    """
     current_path = F.concat("name", F.lit("/current")).alias("current")
     directory_names = directory_rows.select("owner", "key", F.explode("names").alias("name")).select(
         "owner", "key", current_path, F.concat(current_path, F.lit("/")).alias("below")
@@ -318,7 +325,10 @@ def _locate_ledgers(availability: DataFrame, directory_rows: DataFrame) -> DataF
 
 
 def _expected_entries_of_members(ledgers: DataFrame, lacking_copies: DataFrame) -> DataFrame:
-    """Return the members of each ledger, with the entries that each should hold and whether it lacks some."""
+    """Return the members of each ledger.
+
+    For each member, the result has the entries that it should hold and whether it lacks some of them.
+    """
     lacking_members = lacking_copies.groupBy(*LEDGER).agg(
         F.collect_set(F.xxhash64("bookie_id")).alias("lacking")
     )
@@ -332,7 +342,7 @@ def _expected_entries_of_members(ledgers: DataFrame, lacking_copies: DataFrame) 
 
 
 def _rank_bookies(counts: DataFrame, directory_rows: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Return the counts with bookie ids instead of hashes, the best id of each directory first."""
+    """Return the counts with bookie ids instead of hashes, and the best id of each directory first."""
     ledger_totals = counts.where("id is null").select("key", F.col("named").alias("ledgers"))
     ids = bookies.select(F.col("bookie_id").alias("candidate"), F.xxhash64("bookie_id").alias("id"))
     rank_window = F.Window.partitionBy("key").orderBy(

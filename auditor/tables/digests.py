@@ -1,12 +1,12 @@
-"""digests: whether the digests of sampled entries are right, and which copies of one entry differ.
+"""digests: whether the digests of sampled entries are right, and which copies of the same entry differ.
 
 The reader of the entries checked each entry against every digest type
-(`auditor.sources.bookies.entry_logs.whole_entries`). The ledger's metadata says which type the ledger has,
-except metadata of format 1. For such a ledger, a digest that matches one of the types is right. If none
-matches, the type is unknown, and the digest may be right or wrong.
+(`auditor.sources.bookies.entry_logs.whole_entries`). The ledger's metadata names the ledger's type, except
+in metadata of format 1. For such a ledger, a digest that matches any type is right. If none matches, the
+type is unknown, and the digest may be right or wrong.
 
 An HMAC that does not match is wrong only if another entry of the ledger matches under the same password.
-Otherwise the password may be that of another ledger. The master key of a ledger in a bookie's index is
+Otherwise the password may belong to a different ledger. The master key of a ledger in a bookie's index is
 checked in the same way. Without a password, the key that most of the ledger's bookies have counts as right.
 """
 
@@ -78,7 +78,7 @@ DIGESTS = schema_of(
 
 
 def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """Return the rows of `DIGESTS` from rows of `WHOLE_ENTRIES` and the table ledgers."""
+    """Return the rows of `DIGESTS`, made from rows of `WHOLE_ENTRIES` and the table ``ledgers``."""
     identified_ledgers = ledgers.where(F.col("ledger_id").isNotNull()).select(
         *LEDGER,
         "digest_type",
@@ -133,8 +133,8 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
 def differing_copies(digests: DataFrame) -> DataFrame:
     """Find sampled entries whose copies differ: ``scope_id``, ``ledger_id``, ``entry_id`` and ``copies``.
 
-    ``copies`` has the distinct payloads of the entry, the most frequent first, each with the ``bookies`` that
-    hold it. Copies with a wrong digest are left out.
+    ``copies`` has the distinct payloads of the entry, most frequent first. Each payload has the ``bookies``
+    that hold it. Copies with a wrong digest are left out.
     """
     usable_rows = digests.where(
         (F.col("state") != DigestState.WRONG) & F.col("payload_crc32c").isNotNull() & F.col("comparable")
@@ -163,7 +163,7 @@ def differing_copies(digests: DataFrame) -> DataFrame:
 
 
 def _digest_type() -> Column:
-    """Return the digest type in the ledger's metadata; without it, the type that the entry matches."""
+    """Return the digest type in the ledger's metadata, or else the type that the entry matches."""
     matching_copies = (
         F.when(F.col("crc32c_right"), "CRC32C")
         .when(F.col("crc32_right"), "CRC32")
@@ -221,5 +221,8 @@ def _is_comparable() -> Column:
 
 
 def _select_by_type(column_of_type: Callable[[str], Column]) -> Column:
-    """Return the column that ``column_of_type`` gives for a row's digest type; null for an unknown type."""
+    """Return the column that ``column_of_type`` gives for a row's digest type.
+
+    It is null if the digest type is unknown.
+    """
     return F.coalesce(*(F.when(F.col("digest_type") == name, column_of_type(name)) for name in DIGEST_BYTES))

@@ -1,28 +1,32 @@
-"""Doubts: reasons for which a bookie may seem to lack copies that it has; one function per reason.
+"""Doubts: reasons why a bookie may seem to lack copies that it has. Each function makes one kind of doubt.
 
-A doubt is transient if a newer read of the same version of the ledger can settle it: an index that was too
-old, a bookie that did not answer. A doubt is lasting if a second read repeats the error: a disk in another
-bookie's place, a ledger that is still written to, a listing that leaves out the same page again. Two runs can
-confirm a finding (`auditor.findings.confirm`) only if all its doubts are transient.
+A doubt is transient if a newer read of the same version of the ledger can settle it. Examples are an index
+that was too old, and a bookie that did not answer. A doubt is lasting if a second read repeats the error.
+Examples are a disk in another bookie's place, a ledger that is still being written, and a listing that
+leaves out the same page again. Two runs can confirm a finding (`auditor.findings.confirm`) only if all its
+doubts are transient.
 """
 
 from typing import NamedTuple
 
 
 class Doubt(NamedTuple):
-    """A reason for which missing copies are only suspected. ``is_transient``: a newer read can settle it."""
+    """A reason why missing copies are only suspected.
+
+    ``is_transient`` is True if a newer read can settle the doubt.
+    """
 
     text: str
     is_transient: bool
 
 
 def in_misplaced_directory(bookie_id: str) -> Doubt:
-    """Return the doubt that the entries in a directory may be another bookie's."""
+    """Return the doubt that the entries in a directory may belong to another bookie."""
     return Doubt(f"a directory of {bookie_id} is at the path of another bookie", is_transient=False)
 
 
 def ledger_not_closed() -> Doubt:
-    """Return the doubt that a writer may still write the ledger."""
+    """Return the doubt that a writer may still be writing to the ledger."""
     return Doubt("the ledger is not closed", is_transient=False)
 
 
@@ -35,19 +39,22 @@ def only_in_listing(bookie_id: str) -> Doubt:
 
 
 def index_without_time(bookie_id: str) -> Doubt:
-    """Return the doubt that no lastMark shows the age of the index. A second read would find none either."""
+    """Return the doubt that no lastMark shows how old the index is.
+
+    A second read would not find a lastMark either.
+    """
     return Doubt(f"no lastMark shows the age of the index of {bookie_id}", is_transient=False)
 
 
 def index_too_old(bookie_id: str) -> Doubt:
-    """Return the doubt that the index may not have the ledger's last entries yet."""
+    """Return the doubt that the index may not contain the ledger's last entries yet."""
     return Doubt(
         f"the ledger changed too shortly before the index of {bookie_id} was written", is_transient=True
     )
 
 
 def reads_unanswered(bookie_id: str, reason: str) -> Doubt:
-    """Return the doubt that the bookie did not answer when it was asked for entries that its index lacks."""
+    """Return the doubt that the bookie did not answer requests for entries that its index lacks."""
     return Doubt(f"{bookie_id} did not respond: {reason}", is_transient=True)
 
 
@@ -57,5 +64,8 @@ def bookie_not_asked(reason: str) -> Doubt:
 
 
 def sets_too_irregular(reason: str) -> Doubt:
-    """Return the doubt that the entry sets are too irregular to compare; ``reason`` is the whole sentence."""
+    """Return the doubt that the entry sets are too irregular to compare.
+
+    ``reason`` is the complete sentence that states the doubt.
+    """
     return Doubt(reason, is_transient=False)

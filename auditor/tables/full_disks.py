@@ -1,10 +1,10 @@
 """Full disks, and their effect on compaction.
 
-A garbage collector watches how full its ledger directories are. Above diskUsageWarnThreshold it suspends
-major compaction. Above diskUsageThreshold it suspends minor compaction too. With isForceGCAllowWhenNoSpace it
-does not suspend compaction but collects and compacts at once. A bookie on DbLedgerStorage has one collector
-per ledger directory. With another storage a bookie has one collector, and one full directory suspends
-compaction in all directories.
+A garbage collector monitors how full its ledger directories are. Above diskUsageWarnThreshold it suspends
+major compaction. Above diskUsageThreshold it suspends minor compaction too. With isForceGCAllowWhenNoSpace
+it does not suspend compaction. Instead it collects garbage and compacts at once. A bookie with
+DbLedgerStorage has one collector per ledger directory. With other storages, a bookie has only one
+collector, and a single full directory suspends compaction in all directories.
 """
 
 from auditor.model.collector_settings import CollectorSettings
@@ -20,8 +20,8 @@ def with_full_disks(
 
     Args:
         logs: Rows with ``bookie_id`` and ``directory``.
-        entry_logs: The table of that name; its ``logger`` is the number of a directory's collector.
-        disks: The table of that name; None if its free bytes are those of other disks than the bookies'.
+        entry_logs: The table of that name. Its ``logger`` is the number of a directory's collector.
+        disks: The table of that name, or None if its free bytes are not those of the bookies' own disks.
         settings: Thresholds of the collectors.
     """
     if disks is None:
@@ -44,7 +44,10 @@ def with_full_disks(
 
 
 def is_suspended() -> Column:
-    """Return whether a full disk suspends the log's ``action``; True only for minor or major compaction."""
+    """Return a condition that is True if a full disk suspends the log's ``action``.
+
+    It can be True only for minor or major compaction.
+    """
     is_full, is_almost_full = (
         F.col("full_disk") == disk_state.value for disk_state in (FullDisk.FULL, FullDisk.ALMOST_FULL)
     )

@@ -1,19 +1,20 @@
 """gc_foresight: the next action of each bookie's garbage collector on a ledger, and whether it is right.
 
 A pass of ScanAndCompareGarbageCollector has two parts. The first part runs once per
-gcOverreplicatedLedgerWaitTime. It deletes ledgers that are closed and not locked, and whose ensembles do not
-name the bookie's own id. The second part deletes ledgers that the store does not list
+gcOverreplicatedLedgerWaitTime. It deletes ledgers that are closed and not locked, and whose ensembles do
+not name the bookie's own id. The second part deletes ledgers that the store does not list
 (`auditor.tables.gc_listing`). With verifyMetadataOnGC, it first reads the metadata record of such a ledger.
 
-A row is a ledger on a bookie in one of three cases: the store lacks it, no ensemble names the bookie, or the
-server's listing shows the ledger out of order or not at all. A healthy replica has no row.
+A row is a ledger on a bookie in one of three cases: (1) The store lacks the ledger. (2) No ensemble names
+the bookie. (3) The server's listing has the ledger out of order or not at all. A healthy replica has no
+row.
 
-The verdict does not depend on the server's rules. A deletion is right if the ledger has no metadata, or if no
-ensemble names the bookie and every entry has a copy on a member. A deletion is wrong or in doubt in three
-cases: (1) The copy is the last one of an entry that all members lack. (2) The ensembles name the bookie by
-another of its ids. (3) Somebody is copying the ledger to this bookie, and the metadata will name the bookie
-only when the copy is complete. Ledgers of BP-35 scopes other than 0 have no rows, because no server keeps
-them yet.
+The verdict does not depend on the server's rules. A deletion is right if the ledger has no metadata. It is
+also right if no ensemble names the bookie and every entry has a copy on a member. A deletion is wrong or in
+doubt in three cases: (1) The copy is the last one of an entry that all members lack. (2) The ensembles name
+the bookie by another of its ids. (3) The ledger is being copied to this bookie, and the metadata will name
+the bookie only when the copy is complete. Ledgers of BP-35 scopes other than 0 have no rows, because no
+server keeps them yet.
 """
 
 from typing import Any, NamedTuple
@@ -60,7 +61,10 @@ def deletion_verdicts(
     unequal_replicas: DataFrame,
     aliases: frozenset[tuple[str, str]],
 ) -> DataFrame:
-    """Return copies on bookies that no ensemble names, with a ``verdict`` on deletion and a ``reason``."""
+    """Return the copies on bookies that no ensemble names.
+
+    Each copy has a ``verdict`` that says whether its deletion is right, and a ``reason`` for the verdict.
+    """
     ledger_classes = verdicts.select(
         *LEDGER,
         (F.col("class") == LedgerClass.ENTRY_LOST).alias("lost"),
@@ -101,7 +105,7 @@ def deletion_verdicts(
 def _copies_under_another_id(
     over_replicated: DataFrame, ledgers: DataFrame, aliases: frozenset[tuple[str, str]]
 ) -> DataFrame:
-    """Return the copies of ledgers whose ensembles name the copy's bookie by another of its ids."""
+    """Return the copies whose bookie is named in the ledger's ensembles, but by another of its ids."""
     other_id_rows = other_ids(over_replicated.sparkSession, aliases)
     members = (
         over_replicated.select(*REPLICA)
@@ -113,7 +117,7 @@ def _copies_under_another_id(
 
 
 def other_ids(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataFrame:
-    """Return each bookie id with the ``other`` id of the same bookie: rows of `ALIASES`."""
+    """Return each bookie id with an ``other`` id of the same bookie: rows of `ALIASES`."""
     alias_rows = [dict(zip(ALIASES.names, alias_pair, strict=True)) for alias_pair in sorted(aliases)]
     return arrow_frame(spark, pa.Table.from_pylist(alias_rows, ALIASES))
 
@@ -121,7 +125,7 @@ def other_ids(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataF
 def _last_copies(
     over_replicated: DataFrame, judged: DataFrame, verdicts: DataFrame, unequal_replicas: DataFrame
 ) -> DataFrame:
-    """Return copies of ledgers that lost an entry. ``last`` is whether the copy holds the lost entry."""
+    """Return copies of ledgers that lost an entry. ``last`` says whether the copy holds a lost entry."""
     lost_ledgers = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST).select(*LEDGER)
     foreign_pairs = over_replicated.select(*REPLICA).join(lost_ledgers, [*LEDGER], "left_semi")
     missing_entry_groups = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
@@ -138,7 +142,7 @@ def _last_copies(
 
 
 def _is_last_copy(row: dict[str, Any]) -> bool | None:
-    """Return whether a copy holds an entry that all members lack; None if the sets are too irregular."""
+    """Return whether a copy holds an entry that all members lack, or None if the sets are too irregular."""
     missing_entry_groups = [groups_of(entry_groups) for entry_groups in row["missing"]]
     try:
         lost_entries = coverage.at_least(missing_entry_groups, row["write_quorum"])
@@ -179,9 +183,9 @@ GC_FORESIGHT = schema_of(
 
 
 class Collector(NamedTuple):
-    """The settings of the garbage collectors and the ledgers that the store lists for them.
+    """The settings of the garbage collectors, and the ledgers that the store lists for them.
 
-    ``aliases`` are pairs of ids that belong to one bookie.
+    ``aliases`` are pairs of ids that belong to the same bookie.
     """
 
     settings: CollectorSettings
@@ -235,7 +239,10 @@ def gc_foresight(
 
 
 def collected_since(earlier_forecast: DataFrame, availability: DataFrame) -> DataFrame:
-    """Return the bookies whose collector ran since an earlier run: a ledger that it should delete is gone."""
+    """Return the bookies whose collector ran since an earlier run.
+
+    It ran if a ledger is gone that the earlier run expected it to delete.
+    """
     is_deleted = (F.col("action") == GcAction.DELETE) & (F.col("pass") == GcPass.LISTING)
     stored_replicas = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
     deleted_replicas = (
@@ -245,7 +252,7 @@ def collected_since(earlier_forecast: DataFrame, availability: DataFrame) -> Dat
 
 
 def _forecast_unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
-    """Forecast what the collector does with ledgers that the store does not have."""
+    """Forecast what the collector does with ledgers that the store lacks."""
     server_listing = collector.listing
     rows = orphans.withColumn("spared", F.lit(False))
     if server_listing.found_ids is not None:
@@ -279,7 +286,10 @@ def _forecast_unlisted_ledgers(orphans: DataFrame, collector: Collector) -> Data
 
 
 def _forecast_over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
-    """Forecast what the collector does, once a day, with ledgers whose ensembles do not name the bookie."""
+    """Forecast what the collector does with ledgers whose ensembles do not name the bookie.
+
+    By default, the collector examines these ledgers once a day.
+    """
     keep_causes = {
         GcCause.SWITCHED_OFF: F.lit(collector.settings.over_replicated_wait_ms <= 0),
         GcCause.NO_LOCKS: F.lit(collector.layout is LayoutKind.ETCD),
@@ -296,7 +306,10 @@ def _forecast_over_replicated(rows: DataFrame, collector: Collector) -> DataFram
 def _forecast_misplaced_replicas(
     availability: DataFrame, ledgers: DataFrame, foreign_copies: DataFrame, collector: Collector
 ) -> DataFrame:
-    """Forecast what the collector does with replicas whose ledgers its pass misses in the store's listing."""
+    """Forecast what the collector does with replicas of ledgers that its pass does not find in the listing.
+
+    The listing is the store's listing of ledgers.
+    """
     server_listing, settings = collector.listing, collector.settings
     assert server_listing.found_ids is not None
     rows = ledgers.where(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0))
@@ -340,7 +353,7 @@ def _forecast_misplaced_replicas(
 
 
 def _first_cause(keep_causes: dict[GcCause, Column], default_cause: GcCause) -> Column:
-    """Return for each row the cause whose condition holds first, or ``default_cause`` if none holds."""
+    """Return for each row the first cause whose condition is true, or ``default_cause`` if none is true."""
     keep_cause = F.coalesce(
         *(F.when(cause_condition, F.lit(cause)) for cause, cause_condition in keep_causes.items())
     )

@@ -1,24 +1,25 @@
 """The store's listing of ledgers as a bookie's garbage collector sees it: its ids, and where it stops.
 
 If every metadata record is at its own path, the listing is right in every layout: the ranges of ids ascend,
-and the collector sees all ids of the store. Three things can make it wrong: records in wrong places, names
-that make the listing fail, and the id 2^63 - 1. Only then the ranges are examined, all of them in one task.
-The layouts have these ranges:
+and the collector sees all ids in the store. Three things can make the listing wrong: records in wrong
+places, names that make the listing fail, and the id 2^63 - 1. Only in these cases are the ranges examined,
+all in a single task. The layouts have these ranges:
 
     flat                 one range with all ids
     legacy hierarchical  one range per directory of the two-digit tree, in the order of directory names; ids
-                         that belong to another directory are left out, and a directory whose name is no
+                         that belong to another directory are left out, and a directory whose name is not a
                          number ends the listing
     hierarchical         the same ranges, then those of long hierarchical
     long hierarchical    one range per directory of the three-digit tree
-    etcd                 one range per 100 keys, from the key of id 0 to before that of 2^63 - 1; a name that
-                         is no UUID ends the listing
+    etcd                 one range per 100 keys, from the key of id 0 to before that of 2^63 - 1; a name
+                         that is not a UUID ends the listing
 
-The server also derives ids from names that are not a ledger's. For misplaced records, the column
+The server also derives ids from names that do not belong to a ledger. For misplaced records, the column
 ``ledger_id`` has these ids (`auditor.keys.ledger_tree`).
 
-ScanAndCompareGarbageCollector assumes that ranges ascend. For each range it takes the local ids from the
-previous range's end + 1 to this range's end. Of these, it deletes the ids that the range does not list. So
+ScanAndCompareGarbageCollector assumes that the ranges ascend. For each range it takes the local ids from
+the previous range's end + 1 to this range's end. Of these, it deletes the ids that the range does not list.
+This has three consequences:
 
     an id that is listed after a higher one      is deleted when the range of the higher id is compared
     a range that ends at or below the last one   ends the pass (TreeSet.subSet throws): higher ids are kept
@@ -60,10 +61,10 @@ _SHORT_PATH = r"^[0-9]{2}/"
 class ServerListing:
     """The ledgers that count as listed in one pass of a collector.
 
-    ``found_ids`` has the ids, in the column ``ledger_id``, that the pass finds in the range in which it looks
-    for them. It is None if these are all listed ledgers of scope 0. ``last_compared_id`` is the greatest id
-    that the pass compares before the listing ends early; None if it does not end early. ``has_overflow`` is
-    whether the listing has the id 2^63 - 1, so that the pass deletes everything.
+    ``found_ids`` has the ids that the pass finds in the range where it looks for them, in the column
+    ``ledger_id``. It is None if these are all listed ledgers of scope 0. ``last_compared_id`` is the
+    greatest id that the pass compares before the listing ends early. It is None if the listing does not end
+    early. ``has_overflow`` is True if the listing has the id 2^63 - 1, so that the pass deletes everything.
     """
 
     found_ids: DataFrame | None = None
@@ -72,16 +73,16 @@ class ServerListing:
 
 
 def doubtful_ledgers(ledgers: DataFrame) -> DataFrame:
-    """Return the rows of a scan that the server's listing may show differently or not at all."""
+    """Return the scanned rows that the server's listing may have in a different place or not at all."""
     is_longest_id = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
     return ledgers.where((F.col("status") == LedgerStatus.MISPLACED) | is_longest_id)
 
 
 def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
-    """Return the server's listing: ``ledger_id``, ``place``, and ``fails``.
+    """Return the server's listing, with the columns ``ledger_id``, ``place`` and ``fails``.
 
-    Rows of one range have the same ``place``. Sorted by it, the ranges are in the order of the listing. A row
-    that ``fails`` has no id, and ends the listing.
+    Rows of the same range have the same ``place``. Places sort in the order of the listing. A row with
+    ``fails`` has no id, and ends the listing.
     """
     root_length = len(root.rstrip("/")) + 1
     relative_path = F.expr(f"substring(path, {root_length + 1})")
@@ -117,7 +118,10 @@ def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> Da
 
 
 def ranges(listing_places: DataFrame) -> DataFrame:
-    """Return one row per range: ``place``, ``end`` and the result of `follow_ranges`, made in one task."""
+    """Return one row per range, with ``place``, ``end`` and the result of `follow_ranges`.
+
+    A single task computes all rows.
+    """
     range_rows = listing_places.groupBy("place").agg(
         F.max("ledger_id").alias("end"), F.bool_or("fails").alias("fails")
     )
@@ -136,13 +140,16 @@ def ranges(listing_places: DataFrame) -> DataFrame:
 
 
 def listed_ids(listing_places: DataFrame, ranges: DataFrame) -> DataFrame:
-    """Return the ids (``ledger_id``) that the pass finds in the range in which it looks for them."""
+    """Return the ids (``ledger_id``) that the pass finds in the range where it looks for them."""
     reached_ledgers = listing_places.where("ledger_id is not null").join(ranges.where("reached"), "place")
     return reached_ledgers.where("ledger_id > previous").select("ledger_id").distinct()
 
 
 def summarize_walk(ranges: DataFrame) -> DataFrame:
-    """Return one row with the fields ``overflows`` and ``reach`` of the `ServerListing`."""
+    """Return one row that summarizes the ranges for a `ServerListing`.
+
+    ``overflows`` becomes ``has_overflow``, and ``reach`` becomes ``last_compared_id``.
+    """
     reached_id = F.col("reached")
     reaches_end = F.coalesce(F.bool_or(reached_id & (F.col("end") == MAX_LEDGER_ID)), F.lit(False))
     last_id = F.min(F.when(~reached_id, F.col("previous")))
@@ -155,7 +162,10 @@ def _add_places(rows: DataFrame, sort_key: Column) -> DataFrame:
 
 
 def _batch_place() -> Column:
-    """Return the place of a batch of etcd keys: its number, as text that sorts in numeric order."""
+    """Return the place of a batch of etcd keys.
+
+    The place is the number of the batch, as text that sorts in numeric order.
+    """
     batch_number = F.row_number().over(F.Window.orderBy("rel")) - 1
     return F.lpad(F.floor(batch_number / ETCD_BATCH).cast("string"), 20, "0")
 
@@ -163,8 +173,9 @@ def _batch_place() -> Column:
 class RangeWalk(NamedTuple):
     """The ranges that a pass compares, as arrays with one element per range in the order of the listing.
 
-    ``ends_before`` has the greatest end of all ranges before. ``is_reached`` is whether the pass compares
-    local ids with the range. An id in a reached range counts as listed only if it is above ``ends_before``.
+    ``ends_before`` has the greatest end of all preceding ranges. ``is_reached`` says whether the pass
+    compares local ids with the range. An id in a reached range counts as listed only if it is above
+    ``ends_before``.
     """
 
     ends_before: Longs

@@ -4,13 +4,13 @@ The bookie cannot read these entries, so it has no copies of them. They are remo
 before the comparison (`auditor.tables.unequal`), so that no later step counts them.
 
 Compaction moves entries to another log while a bookie runs. It writes them to the new log, then updates the
-index, and deletes the old log last. So one look at a running bookie, or at a copy of its disks, can combine
-an old index with a new list of logs. Index and list are therefore read a second time. Only entries that both
-readings locate in a missing log are ``agreed``. Files of ``bkaudit collect`` cannot be read again. Entries
-from them are missing if the bookie was stopped, else unknown.
+index, and deletes the old log last. A single reading of a running bookie, or of a copy of its disks, can
+therefore combine an old index with a new list of logs. So the index and the list are read a second time.
+Only entries that both readings locate in a missing log are ``agreed``. Files of ``bkaudit collect`` cannot
+be read again. Entries from them count as missing if the bookie was stopped, else as unknown.
 
 A bookie without any entry log has no rows. Either a copy of its disks left the logs out, or a disk is
-missing; `entry-log-missing` reports that.
+missing. The check `entry-log-missing` reports that.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ _LOG_KEY = ("bookie_id", "logger", "log_id", *LEDGER)
 
 
 def entries_in_no_log(locations: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """Return the rows of ``locations`` that point to a missing log, for ledgers that the metadata has."""
+    """Return the rows of ``locations`` that point to a missing log, for ledgers that are in the metadata."""
     listed_ledgers = ledgers.where("undecidable = false").select(*LEDGER)
     return locations.where("gone is not null").join(listed_ledgers, [*LEDGER], "left_semi")
 
@@ -63,7 +63,8 @@ def gone_entries(entries_not_in_log: DataFrame, second_reading: DataFrame | None
 
     Args:
         entries_not_in_log: Rows of `entries_in_no_log`.
-        second_reading: The table ``locations`` of the same bookies, read a second time; None if that failed.
+        second_reading: The table ``locations`` of the same bookies, read a second time, or None if there
+            was no second reading.
     """
     rows = entries_not_in_log.select(*_LOG_KEY, "gone", F.lit(False).alias("agreed"))
     if second_reading is not None:

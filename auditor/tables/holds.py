@@ -1,4 +1,4 @@
-"""holds: kinds of action that are forbidden on an object of the cluster, why, and what lifts the ban."""
+"""holds: which kinds of action are forbidden on an object of the cluster, why, and what lifts the ban."""
 
 import pyarrow as pa
 

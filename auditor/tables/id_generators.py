@@ -1,13 +1,13 @@
-"""id_generators: the next id of each id generator, and the ids at or above it that are in use.
+"""id_generators: the next id of each id generator, and the ids in use that are not below it.
 
 If a generator's next id is too low, it gives out an id again. Bookies may still have entries of a deleted
-ledger with that id. They then serve these as entries of the new ledger. ScanAndCompareGarbageCollector keeps
-the old entries, because the store lists the id again.
+ledger with that id. They then serve these entries as entries of the new ledger.
+ScanAndCompareGarbageCollector keeps the old entries, because the store lists the id again.
 
-An application may choose its ids itself (createLedgerAdv with an id). Three signs tell whether a generator
+An application may choose its ids itself (createLedgerAdv with an id). Three facts show whether a generator
 gave out an id or an application chose it. (1) The custom metadata names the application that wrote the
-ledger, and some applications take every id from the generator. (2) An id outside of the range that the
-cluster's generator can give out was chosen. (3) Ids from a generator are close together.
+ledger, and some applications take every id from the generator. (2) If an id is outside the range that the
+cluster's generator can give out, an application chose it. (3) Ids from a generator are close together.
 """
 
 from collections.abc import Sequence
@@ -76,8 +76,8 @@ def id_generators(
         undrawn: The table ``undrawn``.
         ids: The id ranges of the store's generators (`ids_drawn`).
         layout: The layout of ledgers in the store.
-        scan_time: Time at which the store's own znodes were read, ms. A dump is not of one moment: a ledger
-            created after that time may have an id above the count of the generator.
+        scan_time: Time at which the store's own znodes were read, in ms. A dump does not show a single
+            point in time: a ledger created after that time may have an id above the count of the generator.
     """
     columns_by_name = {
         "low": [generator.low for generator in ids],

@@ -1,12 +1,12 @@
-"""identities, identity_edges: the ids that belong to one bookie, and the pairs of ids that rules join.
+"""identities, identity_edges: the ids that belong to the same bookie, and the pairs of ids that rules join.
 
     bookies, registrations, cookies, directories  --id-->            the facts about each id: `facts`
     ledgers (of ids that are gone)                --scope, ledger--> their copies on live bookies that no
                                                                      ensemble names: `shared_contents`
     facts and copies                              --rules-->         edges, and one identity for each id
 
-Spark joins the tables that grow with the number of ledgers. The results have a few rows per bookie, and
-`auditor.model.bookie_alias` applies its rules to them.
+Spark joins the tables that grow with the number of ledgers. The results have a few rows per bookie. The
+rules in `auditor.model.bookie_alias` are applied to them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,9 +67,9 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) -> list[dict[str, Any]]:
-    """Collect the facts about each bookie id from four tables, one row per id.
+    """Collect the facts about each bookie id from four tables, with one row per id.
 
-    ``cookie`` is None if there is none, or if it could not be read.
+    ``cookie`` is None if the bookie has no cookie, or if the cookie could not be read.
 
     >>> bookie = dict.fromkeys(("named", "marked", "registered", "found", "read")) | {"bookie_id": "b"}
     >>> [fact] = facts([bookie], [], [], [{"place": "b", "cookie_bookie_id": "a"}])
@@ -108,12 +108,13 @@ def _answer_address(registration: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Count the ledgers that vanished ids and live bookies share: rows of `Contents`, one per pair.
+    """Count the ledgers that vanished ids share with live bookies: one row of `Contents` per pair.
 
-    ``gone`` is a vanished id: ensembles name it, and it is neither registered nor on any disk. ``bookie_id``
-    is a live bookie: the ledger names it too, or it holds a copy although no ensemble names it. ``due`` is
-    the number of ledgers of which the vanished id should hold entries. A vanished id that shares no ledger
-    with a live bookie has one row, with a null ``bookie_id``.
+    ``gone`` is a vanished id: ensembles name it, but it is neither registered nor on any disk.
+    ``bookie_id`` is a live bookie. A ledger is shared if it also names the live bookie, or if that bookie
+    holds a copy although no ensemble names it. ``due`` is the number of ledgers of which the vanished id
+    should hold entries. A vanished id that shares no ledger with any live bookie has one row, with a null
+    ``bookie_id``.
     """
     # An id in a VERSION file is of a bookie that is down, not of one with another id.
     ids = bookies.where("named and registered is null and not found").select(F.col("bookie_id").alias("gone"))
@@ -184,7 +185,7 @@ def compare_contents(
 ) -> ContentComparison:
     """Convert the rows of `shared_contents` to the input of `auditor.model.bookie_alias`.
 
-    ``facts`` show which bookies' indexes were read.
+    ``facts`` show which bookies' indexes were read completely.
     """
     fully_read_bookies = frozenset(
         row["bookie_id"] for row in facts if row["registered"] and row["read"] == BookieRead.READ
@@ -214,7 +215,7 @@ def edge_rows(edges: Iterable[Edge]) -> list[dict[str, Any]]:
 def identity_rows(
     facts: Iterable[Mapping[str, Any]], identity_by_id: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Return the rows of `IDENTITIES`, in order of their ids."""
+    """Return the rows of `IDENTITIES`, ordered by id."""
     rows_by_identity: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(facts, key=lambda row: str(row["bookie_id"])):
         rows_by_identity.setdefault(identity_by_id[row["bookie_id"]], []).append(row)

@@ -1,22 +1,22 @@
-"""Counts of all indexes together: rows by bookie, page sizes, and states that occur.
+"""Counts over all indexes: numbers of rows by bookie, page sizes, and the states that occur.
 
-A cluster has tens of millions of replicas, and most later questions need numbers per bookie. One pass over a
-few columns of the table ``availability`` counts them all. The number of results is bounded by the number of
-bookies.
+A cluster has tens of millions of replicas, and most later questions need only numbers per bookie. A single
+pass over a few columns of the table ``availability`` counts everything. The number of bookies limits the
+number of results.
 
-Checks ask for the few indexes that are not ok. This pass finds out which states occur. A query for a state
-that does not occur is skipped. A query for a state that occurs reads only the parts of the table with this
-state, and reads paths only for its rows.
+Checks query only the few indexes that are not ok. This pass finds out which states occur. A query for a
+state that does not occur is skipped. A query for a state that occurs reads only the parts of the table with
+this state. It reads paths only for the rows with this state.
 
-SortedLedgerStorage and InterleavedLedgerStorage write whole pages. So a file that does not end at the end of
-a page was truncated. But the page size (``pageSize``, 8192 by default) is in the bookie's configuration and
-not in its files. The lengths of the files show it, because nearly all are whole pages. The page size found is
-the largest power of two that divides nearly all lengths.
+SortedLedgerStorage and InterleavedLedgerStorage write whole pages. So a file that does not end at the end
+of a page was truncated. But the page size (``pageSize``, 8192 by default) is in the bookie's configuration
+and not in its files. It follows from the lengths of the files, because nearly all of them consist of whole
+pages. The derived page size is the largest power of two that divides nearly all lengths.
 
 The rule "nearly all" allows a few truncated files. Otherwise one truncated file would make every page look
-small, and hide its own truncation. A false alarm would make every entry after the last whole page unknown.
-With the default page size there is no false alarm: every length that the server wrote is a multiple of 8192,
-and the page size found is never larger.
+small, and would hide its own truncation. A false alarm would make every entry after the last whole page
+unknown. With the default page size there is no false alarm: every length that the server wrote is a
+multiple of 8192, and the derived page size is never larger.
 """
 
 from collections import Counter
@@ -65,8 +65,8 @@ MAX_CUT_FILES_PERCENT = 2
 class IndexShapes:
     """Properties of the indexes of all bookies, from the table ``availability``.
 
-    ``page_size_by_bookie`` is in bytes. ``bookies_with_cut_files`` have a file that ends inside a page.
-    ``states`` has all index states that occur.
+    ``page_size_by_bookie`` is in bytes. ``bookies_with_cut_files`` are the bookies that have a file that
+    ends inside a page. ``states`` are all index states that occur.
     """
 
     page_size_by_bookie: dict[str, int]
@@ -76,6 +76,8 @@ class IndexShapes:
     @property
     def page_size_of_cut_files(self) -> dict[str, int]:
         """Return the page size in bytes of each bookie with a file that ends inside a page.
+
+        If a bookie's page size is unknown, its value is `SECTOR_BYTES`.
 
         >>> shapes = IndexShapes({"bk1": 8192, "bk2": 4096}, frozenset({"bk1", "bk3"}), frozenset())
         >>> shapes.page_size_of_cut_files["bk3"]
@@ -88,9 +90,10 @@ class IndexShapes:
 
 
 def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShapes:
-    """Derive the `IndexShapes` from rows of bookie, state, length, and the number of equal indexes.
+    """Derive the `IndexShapes` from rows of bookie, state, length, and the number of such indexes.
 
-    ``length`` is the largest power of two that divides the length of the file. It is None without a file.
+    ``length`` is the largest power of two that divides the length of the file. It is None if there is no
+    file.
 
     >>> shapes = index_shapes([("bk1", "ok", 8192, 40), ("bk1", "ok", 512, 1), ("bk2", "limbo", None, 2)])
     >>> shapes.page_size_by_bookie, sorted(shapes.bookies_with_cut_files), sorted(shapes.states)
@@ -115,8 +118,8 @@ def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShape
 def page_sizes(lengths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
     """Find each bookie's page size, in bytes.
 
-    ``lengths`` has for each bookie the number of files by length. The length is counted after the file's
-    header. Lengths of 0 and lengths that 512 does not divide are skipped.
+    ``lengths`` has the number of files by length for each bookie. A length does not include the file's
+    header. Lengths that are 0 or not a multiple of 512 are skipped.
 
     >>> page_sizes({"bk1": {8192: 40, 16384: 9, 4608: 1}, "bk2": {4096: 3, 8192: 4}})
     {'bk1': 8192, 'bk2': 4096}
@@ -156,12 +159,12 @@ _MAX_DENSE_KINDS = 1 << 20  # kinds of rows that are counted without sorting the
 
 
 class IndexCount(NamedTuple):
-    """The number of rows of ``availability`` with equal values of these fields.
+    """The number of rows of ``availability`` that have the same values of these fields.
 
-    ``length`` is the largest power of two that divides the length of an index file, at most
-    `LARGEST_PAGE_BYTES`; rows without a file have `LARGEST_PAGE_BYTES` too. ``empty`` is whether no entry is
-    held, or None if that is not known. ``known`` is whether the row has a ledger id, and ``placed`` whether
-    it has a path.
+    ``length`` is the largest power of two that divides the length of the index file, but at most
+    `LARGEST_PAGE_BYTES`. Rows without a file also have `LARGEST_PAGE_BYTES`. ``empty`` is True if no entry
+    is held, and None if that is unknown. ``known`` is True if the row has a ledger id, and ``placed`` if it
+    has a path.
     """
 
     bookie_id: str
@@ -175,7 +178,7 @@ class IndexCount(NamedTuple):
 
 
 def index_counts(execution: Execution, availability: TableFiles) -> list[IndexCount]:
-    """Count equal rows of the table ``availability`` in its files."""
+    """Count the rows of the table ``availability`` by kind, from the table's files."""
     counts = execution.count_rows(COUNTS, availability, _count_files, ("number",))
     return [IndexCount(**row) for row in counts.to_pylist()]
 
@@ -209,7 +212,7 @@ def _all_have_path(file: pq.ParquetFile, row_group: int) -> bool | None:
 
 
 def _count_kinds(rows: pa.Table, has_path: bool | None) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """Count the rows of each kind, with the columns of `COUNTS`."""
+    """Count the rows of each kind. A kind consists of the values for the columns of `COUNTS`."""
     name_columns = [CodedColumn.from_column(rows[name]) for name in ("bookie_id", "state", "storage")]
     groups = CodedColumn.from_column(rows["groups"])
     is_empty = pc.equal(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -261,7 +264,8 @@ def _decode_kind(codes: list[int], name_columns: list[CodedColumn]) -> tuple[Any
 def _powers_of_two(lengths: pa.ChunkedArray) -> Longs:
     """Return for each length the number of its lowest set bit, counted from 1.
 
-    The number is 0 for length 0. Without a file it is that of `LARGEST_PAGE_BYTES`, the largest possible.
+    The number is 0 for length 0. For rows without a file, it is the number for `LARGEST_PAGE_BYTES`, the
+    largest possible value.
     """
     length_values = lengths.fill_null(LARGEST_PAGE_BYTES).to_numpy()
     lowest_bits = np.minimum(length_values & -length_values, LARGEST_PAGE_BYTES)
@@ -280,14 +284,14 @@ def union_by_state(
     combined_pieces: DataFrame | None = None,
     bookies_in_pieces: Collection[str] = (),
 ) -> DataFrame:
-    """Return all rows, one per replica, with the state ``cut`` for files that end inside a page.
+    """Return all rows, with one row per replica and with the state ``cut`` for files that end inside a page.
 
     Args:
         availability: The table of that name.
         shapes: The properties of these rows.
         combined_pieces: Combined replicas of the bookies ``bookies_in_pieces``
             (`auditor.tables.accounts.combine_index_pieces`).
-        bookies_in_pieces: Bookies whose index was read in pieces that overlap.
+        bookies_in_pieces: Bookies whose index was read in overlapping pieces.
     """
     whole_indexes = (
         availability if combined_pieces is None else availability.where(~_is_replica_of(bookies_in_pieces))
@@ -318,7 +322,10 @@ def union_by_state(
 
 
 def replicas_in_pieces(availability: DataFrame, shapes: IndexShapes, bookies: Collection[str]) -> DataFrame:
-    """Return the replicas of bookies whose indexes were read in pieces: one row per piece and replica."""
+    """Return the replicas on ``bookies``, with one row per piece and replica.
+
+    The indexes of these bookies were read in pieces.
+    """
     rows = availability.where(_is_replica_of(bookies))
     return mark_cut_files(rows, shapes.page_size_of_cut_files) if shapes.page_size_of_cut_files else rows
 

@@ -1,12 +1,12 @@
 """The judgement of one ledger's unequal replicas: which entries are missing, unknown, stale or surplus.
 
-Replicas that hold exactly the entries they should hold are not passed to this module. The entries of the
-other replicas are sets in BP-34 groups, and the judgement is set arithmetic on groups. So the time depends on
-the number of groups, not of entries.
+Replicas that hold exactly the entries that they should hold are not passed to this module. The entries of
+the other replicas are sets of BP-34 groups, and the judgement consists of set operations on groups. So the
+time depends on the number of groups, not on the number of entries.
 
-The metadata decides which entries are judged. In a closed ledger these are all entries. In other ledgers they
-are the entries before the last segment, without the last write quorum of these: a writer may still be sending
-them.
+The metadata decides which entries are judged. In a closed ledger, all entries are judged. In other ledgers,
+only entries before the last segment are judged, and not the last write quorum of these entries. A writer
+may still be sending them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -43,7 +43,7 @@ _REASON_BY_STATE: Mapping[str, UnknownCopy | None] = {
 
 @dataclass(frozen=True, slots=True)
 class BookieState:
-    """The facts about a bookie that the judgement of its replicas needs."""
+    """The facts about a bookie that are needed to judge its replicas."""
 
     read_state: str  # a `BookieRead`
     has_misplaced_directory: bool = False  # a directory's cookie and place disagree
@@ -57,8 +57,8 @@ class BookieState:
 class Pair:
     """One bookie's unequal replica: the judged entries that it should hold, and all entries that it holds.
 
-    ``listed_groups`` are entries that the bookie listed and its completely read index lacks.
-    ``gone_groups`` are entries that the index locates in a missing entry log; they are not held.
+    ``listed_groups`` are entries that the bookie listed but its completely read index lacks.
+    ``gone_groups`` are entries that the index locates in a missing entry log. These entries are not held.
     """
 
     bookie_id: str
@@ -74,7 +74,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class LedgerFacts:
-    """The part of a ledger's metadata that its judgement needs."""
+    """The part of a ledger's metadata that is needed to judge the ledger."""
 
     ledger_id: int
     is_closed: bool
@@ -88,7 +88,10 @@ class LedgerFacts:
 
     @property
     def segment_ranges(self) -> list[tuple[int, int]]:
-        """Return the first and last entry of each segment: last < first if empty, 2^63 - 1 if it is open."""
+        """Return the first and last entry of each segment.
+
+        In an empty segment, the last entry is less than the first. In an open segment, it is 2^63 - 2.
+        """
         ledger_end = self.last_entry_id if self.is_closed else _OPEN_END
         segment_starts = [first for first, _ in self.segments]
         return [
@@ -100,14 +103,14 @@ class LedgerFacts:
 def classify_replicas(
     ledger: LedgerFacts, pairs: Sequence[Pair], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> Judgement:
-    """Classify the entries of one ledger's unequal replicas. The class of the ledger is not set.
+    """Classify the entries of one ledger's unequal replicas. The class of the ledger itself is not set.
 
     Args:
         ledger: Facts from the metadata.
-        pairs: Unequal replicas. An equal replica needs a pair only if three facts hold: the ledger is not
-            closed, the bookie was not read completely, and the bookie answered about this ledger.
+        pairs: Unequal replicas. An equal replica needs a pair only if three conditions are true: the ledger
+            is not closed, the bookie was not read completely, and the bookie answered about this ledger.
         bookies: States of all bookies that an ensemble names.
-        grace_ms: Age below which an index may lack the ledger's last entries, ms.
+        grace_ms: Age in ms below which an index may lack the ledger's last entries.
 
     Raises:
         CoverageLimitError: The sets are too irregular to be compared within the bound.
@@ -135,7 +138,10 @@ def classify_replicas(
 def _drop_other_clusters_entries(
     pairs: Sequence[Pair], members: Collection[str], bookies: Mapping[str, BookieState]
 ) -> list[Pair]:
-    """Return the replicas. Entries on another cluster's bookies are dropped: they are of other ledgers."""
+    """Return the replicas without entries on another cluster's bookies.
+
+    These entries belong to ledgers of the other cluster.
+    """
     other_cluster_bookies = {
         pair.bookie_id for pair in pairs if pair.bookie_id in bookies and bookies[pair.bookie_id].is_foreign
     }
@@ -151,10 +157,10 @@ def _drop_other_clusters_entries(
 
 
 def _drop_unserved_entries(pair: Pair) -> Pair:
-    """Return the replica as the bookie serves it: without entries if the ledger is not indexed or in limbo.
+    """Return the replica as the bookie serves it.
 
-    A bookie refuses every entry of a ledger in limbo. A ledger of which it served an entry is no longer in
-    limbo.
+    It has no entries if the ledger is not indexed or in limbo. A bookie refuses every entry of a ledger in
+    limbo. If a bookie served an entry of the ledger, the ledger is no longer in limbo.
     """
     is_refused = pair.index_state == IndexState.LIMBO and not (
         pair.replies and len(pair.replies.served_groups)
@@ -166,7 +172,10 @@ def _drop_unserved_entries(pair: Pair) -> Pair:
 def _classify_replica(
     ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, judgement: Judgement
 ) -> None:
-    """Classify expected entries that are not held: missing if the index proves absence, else unknown."""
+    """Classify expected entries that are not held.
+
+    They are missing if the index proves that they are absent, else unknown.
+    """
     unheld_groups = coverage.difference(pair.expected_groups, pair.held_groups)
     if len(pair.gone_groups):
         pair, unheld_groups = _weigh_gone_entries(ledger, pair, unheld_groups, state, judgement)
@@ -190,7 +199,10 @@ def _classify_replica(
 def _weigh_gone_entries(
     ledger: LedgerFacts, pair: Pair, unheld_groups: Groups, state: BookieState, judgement: Judgement
 ) -> tuple[Pair, Groups]:
-    """Classify entries in missing entry logs. Return the pair and ``unheld_groups``, both without them."""
+    """Classify entries in missing entry logs.
+
+    Return the pair and ``unheld_groups``, both without these entries.
+    """
     gone_groups = coverage.intersection(unheld_groups, pair.gone_groups)
     gone_copies = weigh_gone(gone_groups, pair.gone_agreed or state.is_stopped, pair.replies or ReadReplies())
     judgement.doubts |= unanswerable_doubts(ledger, pair, state) if len(gone_copies.missing_groups) else set()
@@ -267,7 +279,7 @@ def _weigh_replies(
 
 
 def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
-    """Return whether an index should show all entries: it is complete, and newer than its closed ledger."""
+    """Return whether the index should show all entries: it is complete, and newer than the closed ledger."""
     is_unchanging_ledger = ledger.is_closed and ledger.mtime is not None and not state.has_misplaced_directory
     return (
         is_unchanging_ledger
@@ -277,12 +289,17 @@ def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_m
 
 
 def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
-    """Return why entries that an index does not show are unknown; None if they are missing.
+    """Return why entries that an index does not show are unknown, or None if they are missing.
 
-    unread: the bookie was not read completely. unreadable: its index of the ledger is damaged. limbo: the
-    bookie itself does not know yet what it should have (data integrity check). not-indexed: the bookie does
-    not serve the ledger. misplaced, wrong-directory: the bookie does not look in the directory with the
-    index. If a bookie listed its entries of this ledger, the list is complete, even if a disk was not read.
+    The reasons are:
+
+    - unread: the bookie was not read completely.
+    - unreadable: its index of the ledger is damaged.
+    - limbo: the bookie itself does not know yet what it should have (data integrity check).
+    - not-indexed: the bookie does not serve the ledger.
+    - misplaced, wrong-directory: the bookie does not look in the directory that has the index.
+
+    If a bookie listed its entries of this ledger, the list is complete, even if a disk was not read.
 
     >>> bookie, pair = BookieState(BookieRead.READ), Pair("bk1", NO_GROUPS, NO_GROUPS, IndexState.CUT)
     >>> str(why_unknown(bookie, pair)), why_unknown(bookie, replace(pair, index_state=IndexState.ABSENT))
@@ -294,7 +311,7 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
 
 
 def unanswerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[Doubt]:
-    """Return the doubts about a replica that no answer of its bookie settles, or an empty set."""
+    """Return the doubts about a replica that an answer of its bookie cannot settle, or an empty set."""
     pair_doubts = set()
     if state.has_misplaced_directory:
         pair_doubts.add(doubts.in_misplaced_directory(pair.bookie_id))
@@ -304,7 +321,7 @@ def unanswerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> 
 
 
 def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
-    """Return the doubts about lacking entries that an answer of the bookie settles; may be empty.
+    """Return the doubts about lacking entries that an answer of the bookie can settle, or an empty set.
 
     A listing proves that its entries exist. It may leave out a page that is only in memory (4.17.2).
     """
@@ -318,7 +335,10 @@ def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace
 
 
 def _classify_excess(ledger: LedgerFacts, pair: Pair, judgement: Judgement) -> None:
-    """Classify held entries that are not striped to the bookie: stale in segments without it, or surplus."""
+    """Classify held entries that the striping does not assign to the bookie.
+
+    They are stale if they are in segments that do not name the bookie, else surplus.
+    """
     if not len(pair.held_groups):
         return
     striped_groups = (
@@ -342,7 +362,10 @@ def _classify_excess(ledger: LedgerFacts, pair: Pair, judgement: Judgement) -> N
 def entries_striped_to(
     ledger: LedgerFacts, bookie_id: str, max_entry_id: int, last_segment_only: bool = False
 ) -> Groups:
-    """Return the entries up to ``max_entry_id`` that all segments, or only the last, stripe to a bookie."""
+    """Return the entries up to ``max_entry_id`` that the striping of all segments assigns to a bookie.
+
+    With ``last_segment_only``, only the last segment is considered.
+    """
     rows = [
         (first, min(last, max_entry_id), ensemble.index(bookie_id))
         for (first, last), (_, ensemble) in zip(ledger.segment_ranges, ledger.segments, strict=True)
@@ -362,7 +385,7 @@ def entries_striped_to(
 def _find_lagging(
     ledger: LedgerFacts, pairs: Mapping[str, Pair], bookies: Mapping[str, BookieState], judgement: Judgement
 ) -> None:
-    """Find entries of the open last segment that an ack quorum has, but a completely read member lacks."""
+    """Find entries of the open last segment that an ack quorum has but a completely read member lacks."""
     last_segment_start, ensemble = ledger.segments[-1]
     held_groups = {member: pairs[member].held_groups if member in pairs else NO_GROUPS for member in ensemble}
     newest_entry = max((coverage.last_entry(groups) for groups in held_groups.values()), default=-1)
@@ -391,7 +414,7 @@ def _find_lagging(
 
 
 def groups_of(packed_groups: bytes | memoryview | None) -> Groups:
-    """Return the groups in a table's binary column; None and b"" are the empty set.
+    """Return the groups in a table's binary column. None and b"" both represent the empty set.
 
     >>> from auditor.codecs.availability.groups import GroupBatch
     >>> groups_of(GroupBatch.from_tuples([[(1, 4, 2, 3)]]).tobytes()).tolist(), groups_of(None).tolist()

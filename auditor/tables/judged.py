@@ -1,7 +1,8 @@
-"""judged: the judgement of the copies of each ledger with an unequal replica, one row per ledger.
+"""judged: the judgement of the copies of each ledger that has an unequal replica, with one row per ledger.
 
-`auditor.tables.judge_replicas` judges each ledger. This module passes the ledgers to it in Arrow batches, one
-row per ledger with its few unequal pairs. So Spark needs no row per pair, and the driver collects none.
+`auditor.tables.judge_replicas` judges each ledger. This module passes the ledgers to it in Arrow batches. A
+row of a batch is a ledger with its few unequal pairs. So Spark needs no row per pair, and the driver
+collects no rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -209,7 +210,10 @@ def _judge_rows(
 def irregular_judgement(
     ledger: LedgerFacts, pairs: Sequence[Pair], limit_error: CoverageLimitError
 ) -> Judgement:
-    """Return the judgement of a ledger whose sets are too irregular to compare: its replicas are unknown."""
+    """Return the judgement of a ledger whose sets are too irregular to compare.
+
+    All its replicas are unknown.
+    """
     unknown: list[tuple[str, Groups, str]] = [
         (pair.bookie_id, pair.expected_groups, UnknownCopy.UNREADABLE) for pair in pairs
     ]
@@ -219,7 +223,7 @@ def irregular_judgement(
 
 
 def facts_of(row: Mapping[str, Any]) -> LedgerFacts:
-    """Return a ledger's facts from its row of the table ledgers."""
+    """Return a ledger's facts from its row in the table ``ledgers``."""
     return LedgerFacts(
         ledger_id=row["ledger_id"],
         is_closed=row["state"] == LedgerState.CLOSED,
@@ -234,7 +238,7 @@ def facts_of(row: Mapping[str, Any]) -> LedgerFacts:
 
 
 def pair_of(row: Mapping[str, Any]) -> Pair:
-    """Return a pair from its row of the table unequal."""
+    """Return a pair from its row in the table ``unequal``."""
     return Pair(
         row["bookie_id"],
         groups_of(row["expected"]),
@@ -250,7 +254,10 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
 def rows_of(
     rows: list[dict[str, Any]], judgements: list[Judgement], witness_rows: Sequence[list[dict[str, Any]]]
 ) -> pa.RecordBatch:
-    """Return rows of the table judged from rows of ledgers, their judgements, and the bookies' answers."""
+    """Return rows of the table ``judged``.
+
+    They are made from ledger rows, their judgements and the bookies' answers.
+    """
     columns: dict[str, Any] = {
         column_name: [row[column_name] for row in rows] for column_name in _COPIED_COLUMNS
     }
@@ -287,7 +294,7 @@ def rows_of(
 
 
 def _unknown_copies(judgements: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
-    """Return for each ledger its bookies with their numbers of unknown entries, and the reasons."""
+    """Return, for each ledger, the bookies with unknown entries, their numbers of such entries, and why."""
     entries = _count_entry_sets(
         [[(bookie, groups) for bookie, groups, _ in judgement.unknown] for judgement in judgements]
     )
@@ -317,7 +324,7 @@ def _doubt_texts(doubts: Iterable[Doubt]) -> list[str]:
 
 
 def _count_entry_sets(entry_sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]:
-    """Return for each ledger its entry sets as rows of bookie, groups and number of entries."""
+    """Return, for each ledger, its entry sets as rows of bookie, groups and number of entries."""
     packed_sets = [groups.tobytes() for ledger_entry_sets in entry_sets for _, groups in ledger_entry_sets]
     # One pass counts all sets of the batch. The counts are then assigned to the sets in the same order.
     counted_sets = iter(zip(packed_sets, count_entries(packed_sets), strict=True))
@@ -332,10 +339,11 @@ def _count_entry_sets(entry_sets: list[list[tuple[str, Groups]]]) -> list[list[d
 
 
 def find_unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Find entries that a bookie serves or lists and its index lacks.
+    """Find entries that a bookie serves or lists but that its index lacks.
 
-    Ledgers that the two scans show differently are left out. Returns scope_id, ledger_id, bookie_id, groups,
-    count (of entries), and served: whether the bookie served them. False: it only listed them.
+    Ledgers that differ between the two scans are left out. The result has the columns scope_id, ledger_id,
+    bookie_id, groups, count (of entries) and served. ``served`` is True if the bookie served the entries,
+    and False if it only listed them.
     """
 
     def explode_entry_sets(column: str, is_served: bool) -> DataFrame:

@@ -10,9 +10,9 @@ from auditor.tables.doubts import Doubt
 
 @dataclass(frozen=True, slots=True)
 class ForeignCopy:
-    """The entries that a bookie holds of a ledger whose ensembles do not name it.
+    """The entries that a bookie holds of a ledger whose ensembles do not name the bookie.
 
-    ``behind_end`` is the number of its entries after the ledger's end that no takeover explains
+    ``behind_end`` counts its entries after the ledger's end that no takeover explains
     (`auditor.tables.past_end`).
     """
 
@@ -25,8 +25,8 @@ class ForeignCopy:
 class Judgement:
     """The judgement of one ledger. Its entry groups are canonical, and its bookies are in ascending order.
 
-    ``m`` is the largest number of missing copies of one entry. ``mu`` is the same with unknown copies counted
-    as missing.
+    ``m`` is the largest number of missing copies of any entry. ``mu`` is the largest number of missing or
+    unknown copies of any entry.
     """
 
     m: int = 0

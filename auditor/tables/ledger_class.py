@@ -1,10 +1,10 @@
-"""The class of a ledger: how many copies its worst entry lacks, and which entries lack as many.
+"""The class of a ledger: how many copies its worst entry lacks, and which entries lack the same number.
 
-`set_class` compares sets of entries and serves every ledger. `set_classes_of_whole` gives the same result for
-many ledgers at a time, if their unequal replicas hold no entry. A bookie that is unread, down or empty lacks
-its replica of each of its ledgers. If most bookies are unread, most ledgers of the cluster lack several
-replicas. The positions of the bookies in the ensembles are then enough to find the worst entry.
-docs/architecture.md says how much time this saves.
+`set_class` compares sets of entries and works for every ledger. `set_classes_of_whole` gives the same
+result for many ledgers at a time if their unequal replicas hold no entry. A bookie that is unread, down or
+empty lacks its replica of every one of its ledgers. If most bookies are unread, most ledgers of the cluster
+lack several replicas. The positions of the bookies in the ensembles are then enough to find the worst
+entry. docs/architecture.md says how much time this saves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,9 +41,9 @@ def judge(
 
 
 def set_class(ledger: LedgerFacts, judgement: Judgement) -> None:
-    """Set the class of a classified ledger: ``m``, ``mu`` and the entries of the class.
+    """Set the class of a classified ledger: ``m``, ``mu`` and the entries that belong to the class.
 
-    Raises `CoverageLimitError` as `judge` does.
+    Raises `CoverageLimitError` in the same cases as `judge`.
     """
     missing_sets, unknown_sets = (
         [replica_set[1] for replica_set in judgement.missing],
@@ -55,7 +55,7 @@ def set_class(ledger: LedgerFacts, judgement: Judgement) -> None:
 
 
 def min_missing_copies(ledger: LedgerFacts, m: int) -> int:
-    """Return the least number of missing copies that an entry of the ledger's class has.
+    """Return the smallest number of missing copies with which an entry belongs to the ledger's class.
 
     The class depends on ``m``, the number of copies that the ledger's worst entry lacks.
 
@@ -73,9 +73,10 @@ def min_missing_copies(ledger: LedgerFacts, m: int) -> int:
 
 
 def entries_of_class(ledger: LedgerFacts, judgement: Judgement) -> Groups | None:
-    """Return the entries that give a judged ledger its class: no copy left, or below ack or write quorum.
+    """Return the entries that determine the class of a judged ledger.
 
-    Only missing copies count; unknown copies are assumed to exist. None if the sets are too irregular.
+    They have no copy left, or fewer copies than the ack quorum or the write quorum. Only missing copies
+    count. Unknown copies are assumed to exist. Returns None if the sets are too irregular.
     """
     missing_sets = [groups for _, groups in judgement.missing]
     if len(missing_sets) < 2:
@@ -89,7 +90,7 @@ def entries_of_class(ledger: LedgerFacts, judgement: Judgement) -> Groups | None
 def lacks_whole_replicas(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
     """Return whether the ledger is closed and none of its unequal replicas holds any entry.
 
-    Each of these replicas should hold an entry.
+    Each of these replicas should hold at least one entry.
     """
     holds_nothing = all(
         len(pair.expected_groups) and not len(pair.held_groups) and not len(pair.gone_groups)
@@ -99,9 +100,9 @@ def lacks_whole_replicas(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
 
 
 def set_classes_of_whole(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) -> None:
-    """Set the class of classified ledgers for which `lacks_whole_replicas` is true.
+    """Set the class of classified ledgers for which `lacks_whole_replicas` is True.
 
-    The result is that of `set_class`.
+    The result is the same as with `set_class`.
     """
     judgements = [judgement for _, judgement in ledgers]
     ledger_numbers: list[int] = []

@@ -1,9 +1,9 @@
-"""log_entries: entries that an index lacks and that an entry log of the bookie has.
+"""log_entries: entries that a bookie's index lacks, but that an entry log of the bookie contains.
 
 A row is a ledger in an entry log. The bookie's index lacks entries of the ledger, or some of the ledger's
-entries are in no bookie's index any more. One task reads each log once, headers only. A ledger has no row for
-a log that has none of these entries: the index locates all needed entries in other logs, and the ledger's
-bytes in this log are superseded.
+entries are no longer in any bookie's index. A single task reads each log once, headers only. If a log
+contains none of these entries, the ledger has no row for the log. The index then locates all needed entries
+in other logs, and the ledger's bytes in this log are superseded.
 
 The judgement of the ledger (table ``judged``) tells whether an entry is needed:
 
@@ -11,10 +11,12 @@ The judgement of the ledger (table ``judged``) tells whether an entry is needed:
     gone (gone_entries)  the index locates the entry in a log that does not exist
     no copy left         no index has the entry: bytes of the entry on any bookie count
     any entry            an ensemble names the bookie, its index locates no entry of the ledger, and the
-                         ledger is not closed or its copies are unknown: all its entries in the log are needed
+                         ledger is not closed or its copies are unknown: all its entries in the log are
+                         needed
 
-Two kinds of logs are not read: logs of directories from ``bkaudit collect``, which copies no logs, and logs
-beyond the number of bytes that one task reads. Their entries are unknown, and the row gives the reason.
+Two kinds of logs are not read. The first kind are logs of directories from ``bkaudit collect``, which
+copies no logs. The second kind are logs beyond the number of bytes that a task may read. Their entries are
+unknown, and the row gives the reason.
 """
 
 from collections.abc import Iterator
@@ -111,7 +113,10 @@ def log_entries(
 
 
 def _lacking_replicas(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> DataFrame:
-    """Return the replicas whose index lacks entries. ``wanted`` has these entries; null if all are needed."""
+    """Return the replicas whose index lacks entries.
+
+    ``wanted`` has the entries that the index lacks. It is null if all entries are needed.
+    """
 
     def explode_replica_sets(column: str) -> DataFrame:
         ledger_part = judged.select(*LEDGER, F.explode(column).alias("part"))
@@ -141,7 +146,10 @@ def _lacking_replicas(locations: DataFrame, ledgers: DataFrame, judged: DataFram
 
 
 def _lost_copies(judged: DataFrame) -> DataFrame:
-    """Return the ledgers with entries that no bookie's index has. The logs of any bookie may have them."""
+    """Return the ledgers with entries that no bookie's index has.
+
+    The logs of any bookie may contain these entries.
+    """
     groups = F.col("class_entries.groups")
     return judged.where(class_of("m") == LedgerClass.ENTRY_LOST).select(
         *LEDGER,
@@ -214,7 +222,7 @@ def _unknown_row(ledger_part: dict[str, Any], reason: str) -> dict[str, Any]:
 def _ledger_row_of_log(
     ledger_part: dict[str, Any], entries: Longs, sizes: Longs, damage: str | None
 ) -> dict[str, Any] | None:
-    """Return the row of one ledger. None if the log was read to its end and has no needed entry."""
+    """Return the row of one ledger, or None if the log was read to its end and has no needed entry."""
     is_lost_entry = np.zeros(len(entries), np.bool_)
     if ledger_part["no_copy"] is not None:
         is_lost_entry = coverage.contains(_groups_of_bytes(ledger_part["no_copy"]), entries)

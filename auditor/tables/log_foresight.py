@@ -1,31 +1,31 @@
 """log_foresight, deletion_candidates: the next garbage collection or compaction of each entry log.
 
-The server counts all bytes of a ledger in a log as needed while the bookie has the ledger, even if its index
-points to other logs (GarbageCollectorThread). It deletes a log without needed bytes. It rewrites a log whose
-needed share is below the threshold of a compaction (minor or major), when the interval of this compaction is
-over. Then the needed bytes go into a new log, and the old log is deleted. Logs with bytes of an unknown owner
-are left out. So are logs with a wrong map or header, because the garbage collector relies on these
-(`entry-log-header-wrong`).
+The server counts all bytes of a ledger in a log as needed while the bookie has the ledger, even if its
+index points to other logs (GarbageCollectorThread). It deletes a log without needed bytes. It rewrites a
+log if the share of needed bytes is below the threshold of a compaction (minor or major). It does so when
+the interval of this compaction is over. The needed bytes then go into a new log, and the old log is
+deleted. Logs with bytes of an unknown owner are left out of the forecast. Logs with a wrong map or header
+are also left out, because the garbage collector relies on maps and headers (`entry-log-header-wrong`).
 
-The column ``needed`` has another meaning: bytes that may be the last copy of an entry (`NOT_RECLAIMABLE`).
-The forecast of the server's action ignores these bytes. But the forecast counts no freed space for a log with
-such bytes, because nobody should delete or rewrite it.
+The column ``needed`` has a different meaning: bytes that may be the last copy of an entry
+(`NOT_RECLAIMABLE`). The forecast of the server's action ignores these bytes. But the forecast counts no
+freed space for a log with such bytes, because nobody should delete or rewrite it.
 
-In a log with damaged records (``collector_scan`` of entry_logs) the garbage collector counts the records that
-it sees, including records of no ledger. If its scan of a log fails, it keeps the log, unless the log's map
-says that nothing is needed.
+In a log with damaged records (``collector_scan`` of entry_logs), the garbage collector counts the records
+that it sees. These include records that belong to no ledger. If its scan of a log fails, it keeps the log,
+unless the log's map says that nothing is needed.
 
-The garbage collector leaves the newest log of a directory alone while its bookie writes to it. A restarted
-bookie begins a new log, and the old one then counts like any other log (``after_restart``), although it has
-no map.
+The garbage collector does not touch the newest log of a directory while its bookie writes to it. A
+restarted bookie begins a new log. The old log then counts like any other log (``after_restart``), although
+it has no map.
 
 ``minor_since`` and ``major_since`` tell how long a log has been waiting for a compaction. Each run copies
-them from the run before.
+them from the previous run.
 
-A deleted log does not come back, and the garbage collector relies on ledgers maps. So for every log that the
-next pass deletes, the audit compares the map with all entries of the log, not with a sample
-(deletion_candidates). Up to a number of bytes, it does the same with logs that compaction rewrites. It cannot
-read logs of directories from ``bkaudit collect``, and it reads no log twice.
+A deletion cannot be undone, and the garbage collector relies on ledgers maps. So for every log that the
+next pass deletes, the audit compares the map with all entries of the log, not only with a sample
+(deletion_candidates). Up to a number of bytes, it does the same with logs that compaction rewrites. It
+cannot read logs of directories from ``bkaudit collect``, and it reads no log twice.
 """
 
 from collections.abc import Iterator
@@ -128,16 +128,16 @@ def log_foresight(
     availability: DataFrame | None = None,
     passed_bookies: DataFrame | None = None,
 ) -> DataFrame:
-    """Forecast collection and compaction of every entry log: rows of `LOG_FORESIGHT`.
+    """Forecast garbage collection and compaction of every entry log: rows of `LOG_FORESIGHT`.
 
     Args:
         space: The table of that name.
         entry_logs: The table of that name.
         foresight: The table ``gc_foresight``.
         settings: Settings of the collectors.
-        scan_time: Time of the scan, ms.
-        earlier_forecast: The table ``log_foresight`` of an earlier run; None if there is none.
-        disks: The table of that name; None if its free bytes are not those of the bookies' disks.
+        scan_time: Time of the scan, in ms.
+        earlier_forecast: The table ``log_foresight`` of an earlier run, or None if there is none.
+        disks: The table of that name, or None if its free bytes are not those of the bookies' own disks.
         availability: The table of that name. Without it, logs with damaged records are left out.
         passed_bookies: Bookies whose collector has certainly run since the earlier run, or None.
     """
@@ -213,7 +213,7 @@ def log_foresight(
 def _all_logs(
     space: DataFrame, foresight: DataFrame, entry_logs: DataFrame, availability: DataFrame | None
 ) -> DataFrame:
-    """Return the rows of `_count_log_bytes`; for damaged logs, with the collector's counts."""
+    """Return the rows of `_count_log_bytes`. The rows of damaged logs have the collector's counts."""
     damaged_rows = entry_logs.where(F.col("collector_scan").isNotNull())
     undamaged_logs = _count_log_bytes(space, foresight).join(
         damaged_rows.where(F.col("ledger_id").isNull()).select("path"), "path", "left_anti"
@@ -227,7 +227,10 @@ def _all_logs(
 def _damaged_logs(
     space: DataFrame, foresight: DataFrame, damaged_rows: DataFrame, availability: DataFrame
 ) -> DataFrame:
-    """Return rows like `_count_log_bytes` for logs with damaged records, whose bytes the collector misses."""
+    """Return rows like those of `_count_log_bytes` for logs with damaged records.
+
+    The collector does not see all bytes of these logs.
+    """
     unlisted_forecast = foresight.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
@@ -267,10 +270,12 @@ def _damaged_logs(
 
 
 def _count_log_bytes(space: DataFrame, foresight: DataFrame) -> DataFrame:
-    """Return one row per log: its ``bytes``, and those of ``entries``, ``needed`` and ``remain``.
+    """Return one row per log, with its length in ``bytes`` and with three parts of these bytes.
 
+    ``entries`` are the bytes of entries. ``needed`` are bytes that may be the last copy of an entry.
     ``remain`` are the bytes of ledgers that the bookie still has after the next pass. Logs with bytes of an
-    unclear owner are left out, except the newest log of a directory (``current``): its end is always unclear.
+    unclear owner are left out. The newest log of a directory (``current``) is an exception, because its end
+    is always unclear.
     """
     unlisted_forecast = foresight.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
@@ -359,7 +364,7 @@ def _compare_maps(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def compare_map(path: str) -> dict[str, str | None]:
-    """Compare the ledgers map of one log with all of its entries; return state and reason.
+    """Compare the ledgers map of one log with all entries of the log. Return the state and the reason.
 
     >>> compare_map("/no/such/log")
     {'state': 'unreadable', 'reason': 'No such file or directory'}

@@ -1,12 +1,12 @@
-"""stale_marks, empty_directories: under-replication marks and their directories that nobody needs any more.
+"""stale_marks, empty_directories: under-replication marks and mark directories that are no longer needed.
 
 An under-replication mark tells a replication worker to look at a ledger, and names the bookies that were
-missing. Only a worker removes it. So when bookies come back and ledgers have all their copies again, the
-marks stay.
+missing. Only a worker removes a mark. So when bookies come back and ledgers have all their copies again,
+the marks stay.
 
 A mark has its own directory, below three directories that it shares with other marks. The worker that
-removes a mark also tries to remove the four directories, and stops at the first that has other children. If
-the worker dies meanwhile, or two workers run at the same time, directories without a mark remain.
+removes a mark also tries to remove these four directories. It stops at the first that has other children.
+If the worker dies meanwhile, or two workers run at the same time, directories without a mark remain.
 """
 
 import pyarrow as pa
@@ -36,9 +36,10 @@ MARK_DEPTH = 4
 
 
 def named_marks(marks: DataFrame) -> DataFrame:
-    """Return readable marks that name a bookie: scope_id, ledger_id, path, replicas, since (ms).
+    """Return the readable marks that name a bookie: scope_id, ledger_id, path, replicas, since (ms).
 
-    A mark that names no bookie is left out. It asks for another placement, and no bookie is missing.
+    Marks that name no bookie are left out. Such a mark asks for a different placement, and no bookie is
+    missing.
     """
     return marks.where("damage is null and not misplaced and size(replicas) > 0").select(
         *LEDGER, "path", "replicas", F.coalesce("ctime", "mtime").alias("since")
@@ -46,7 +47,7 @@ def named_marks(marks: DataFrame) -> DataFrame:
 
 
 def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Return the rows of `STALE_MARKS` from the tables of a run."""
+    """Return the rows of `STALE_MARKS`, made from the tables of a run."""
     ledger_marks = named_marks(marks)
     healthy_ledgers = (
         verdicts.where("class = 'healthy' and potential_class = 'healthy'")
@@ -72,20 +73,24 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
 
 
 def registered_ids(bookies: DataFrame) -> DataFrame:
-    """Return one row with one array: the ids of all registered bookies."""
+    """Return one row with a single array: the ids of all registered bookies."""
     bookie_ids = F.collect_set("bookie_id").alias("registered")
     return F.broadcast(bookies.where("registered is not null").agg(bookie_ids))
 
 
 def marks_with_scope(marks: DataFrame) -> DataFrame:
-    """Return marks and locks with the column ``scope_id``. It is 0, because other scopes have none."""
+    """Return marks and locks with the column ``scope_id``.
+
+    It is 0, because other scopes have no marks or locks.
+    """
     return marks.withColumn("scope_id", F.lit(0).cast("long"))
 
 
 def marks_of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Return the marks without those of ledgers created after the first scan, which the audit did not check.
+    """Return the marks, without marks of ledgers that were created after the first scan.
 
-    ``moved`` has the differences between two scans of a live store; None for a saved store.
+    The audit did not check these new ledgers. ``moved`` has the differences between two scans of a live
+    store. It is None for a saved store.
     """
     if moved is None:
         return marks
@@ -94,9 +99,9 @@ def marks_of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def empty_directories(marks: DataFrame) -> DataFrame:
-    """Return the empty directories of the table ``marks``: path, ctime (creation time, ms).
+    """Return the empty directories in the table ``marks``: path, ctime (creation time, ms).
 
-    The table has each directory in which one of several reads found no mark. A directory is left out if
+    The table lists a directory if any of several reads found no mark in it. A directory is left out here if
     another read found something below it, or if it could not be listed.
     """
     slash_count = "length(path) - length(replace(path, '/', ''))"

@@ -1,4 +1,4 @@
-"""members: the bookies that the ensembles of ledgers name, one row per bookie."""
+"""members: the bookies that the ensembles of ledgers name, with one row per bookie."""
 
 from collections.abc import Iterator
 

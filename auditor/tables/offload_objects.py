@@ -1,10 +1,10 @@
-"""offload_objects: copies of ledgers in an object store, by the topics' lists and by the bucket's inventory.
+"""offload_objects: copies of ledgers in an object store, from the topics' lists and the bucket's inventory.
 
     UUID-ledger-ID          the data of ledger ID; UUID is the one in its offload context
     UUID-ledger-ID-index    the positions of the ledger's entries in the data
 
-Names may begin with a path. Objects of streaming offloads (``UUID``, ``UUID-index``) name no ledger, and are
-left out like all other objects in the bucket. Source: DataBlockUtils of Pulsar's tiered storage.
+A path may precede these names. Objects of streaming offloads (``UUID``, ``UUID-index``) name no ledger.
+They are left out, like all other objects in the bucket. Source: DataBlockUtils of Pulsar's tiered storage.
 """
 
 import pyarrow as pa
@@ -53,14 +53,14 @@ _NAME_PATTERN = (
 def offload_objects(listing: DataFrame, owners: DataFrame, grace_ms: int) -> DataFrame:
     """Return the rows of `OFFLOAD_OBJECTS`: every offload context with a UUID, and every listed copy.
 
-    The age of the inventory is not known. Its reference context is the newest offload context with objects
-    in the inventory. The inventory is no older than this context.
+    The age of the inventory is not known. The newest offload context with objects in the inventory serves
+    as the reference context. The inventory is not older than this context.
 
     Args:
         listing: The bucket's inventory, with the columns name and bytes.
         owners: The table ``owners``.
-        grace_ms: Time in ms. An object that the inventory lacks counts as absent only if the object's offload
-            context is more than this time older than the reference context.
+        grace_ms: Time in ms. An object that the inventory lacks counts as absent only under one condition:
+            its offload context must be older than the reference context by at least this time.
     """
     # A full join: a copy without a context wastes space, and a context without a copy is a loss.
     copies = _listed_copies(listing).join(_contexts_by_copy(owners), [*_COPY_KEY], "full_outer")
@@ -110,7 +110,10 @@ def _listed_copies(listing: DataFrame) -> DataFrame:
 
 
 def _contexts_by_copy(owners: DataFrame) -> DataFrame:
-    """Return one row for each copy that an offload context names. A shadow topic's copy is its source's."""
+    """Return one row for each copy that an offload context names.
+
+    References of shadow topics are left out, because their copies belong to the source topics.
+    """
     rows = owners.where("status = 'ok' and offload is not null and offload_uid is not null and not borrowed")
     rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
     first_owner = F.min(

@@ -1,8 +1,8 @@
-"""orphans, over_replicated: copies on bookies that the metadata does not ask for.
+"""orphans, over_replicated: copies on bookies that the metadata does not require.
 
-An orphan is a ledger on a bookie that the store does not list. An over-replicated copy is on a bookie that no
-ensemble of the ledger names. All queries start from the unequal pairs. So their time depends on the number of
-differences, not on the size of the cluster.
+An orphan is a ledger that is on a bookie but not in the store's listing. An over-replicated copy is on a
+bookie that no ensemble of the ledger names. All queries start from the unequal pairs. So their time depends
+on the number of differences, not on the size of the cluster.
 """
 
 from collections.abc import Mapping
@@ -31,9 +31,9 @@ _PAIR_KEY = ("bookie_id", *LEDGER)
 class RecentIds(NamedTuple):
     """Evidence that the metadata had a ledger within the collectors' last interval before the first scan.
 
-    ``listed_ids`` are the ids that an earlier run listed in that interval; None if there is no such run.
-    ``issued_range`` is the range of ids that the store's generator has given out since the start of that
-    interval: the first id, and the id after the last; None if they are not known.
+    ``listed_ids`` are the ids that an earlier run listed in that interval. It is None if there is no such
+    run. ``issued_range`` is the range of ids that the store's generator has given out since the start of
+    that interval: the first id, and the id after the last. It is None if the range is unknown.
     """
 
     listed_ids: DataFrame | None = None
@@ -106,23 +106,24 @@ def orphans(
     doubtful_ids: DataFrame | None = None,
     all_ledgers: DataFrame | None = None,
 ) -> DataFrame:
-    """Find ledgers on a bookie that the store does not list, one row per pair.
+    """Find ledgers that are on a bookie but not in the store, with one row per pair of ledger and bookie.
 
-    A ledger that only the first scan lists was deleted between the scans. All its copies have rows, also
-    healthy ones. A ledger that only the second scan lists was created between the scans, and is no orphan.
-    ``doubt`` says why the store may have the ledger although no scan saw it; null if there is no reason.
+    A ledger that only the first scan lists was deleted between the scans. All its copies have rows, even
+    healthy ones. A ledger that only the second scan lists was created between the scans, and is not an
+    orphan. ``doubt`` says why the store may have the ledger although no scan saw it. It is null if there is
+    no reason.
 
     Args:
         unequal_pairs: The table of that name.
         indexes: Rows of ``availability``. If ``moved`` is empty, those of the unequal pairs are enough.
         ledgers: The table of that name. Rows for the unequal pairs are enough if ``all_ledgers`` is given.
-        second_scan: The second scan of a live store; None for a saved one.
-        moved: Differences between the two scans (`auditor.tables.scans`); None for a saved store.
-        scan_time: Time of the first scan, ms.
-        index_times: Latest possible time of each bookie's index, ms; None if it is unknown. Only RocksDB
-            indexes need it.
-        doubtful_ids: Ids that a scan may have missed (`auditor.tables.scans`); None if there are none.
-        all_ledgers: All rows of the table ``ledgers``, if ``ledgers`` has only some.
+        second_scan: The second scan of a live store, or None for a saved store.
+        moved: Differences between the two scans (`auditor.tables.scans`), or None for a saved store.
+        scan_time: Time of the first scan, in ms.
+        index_times: Latest possible time of each bookie's index, in ms, or None if it is unknown. Only
+            RocksDB indexes need it.
+        doubtful_ids: Ids that a scan may have missed (`auditor.tables.scans`), or None if there are none.
+        all_ledgers: All rows of the table ``ledgers``, if ``ledgers`` has only some of them.
     """
     stored_replicas = unequal_pairs.where(F.col("index_state").isin(*ON_DISK))
     scanned_ids = scan_ids(ledgers)
@@ -176,18 +177,21 @@ def orphans(
 
 
 def _has_files(emptiness_condition: str = "length(groups) = 0") -> Column:
-    """Return whether the bookie has the ledger; for rows of ``availability``, or of counts of them."""
+    """Return whether the bookie has the ledger.
+
+    The condition applies to rows of ``availability``, or to rows of index counts.
+    """
     # A bookie that was asked for a ledger and has no entry of it does not have the ledger.
     is_empty_answer = (F.col("storage") == "rpc") & F.expr(emptiness_condition)
     return F.col("state").isin(*ON_DISK) & ~is_empty_answer
 
 
 def _find_ids_above_all(indexes: DataFrame, listed_ids: DataFrame, bookies: list[str]) -> DataFrame:
-    """Find pairs in RocksDB indexes whose ledger may be younger than the scan.
+    """Find pairs in RocksDB indexes whose ledger may have been created after the scan.
 
-    A RocksDB index keeps no times, but new ledgers have higher ids. A ledger whose id is above all ids that
-    the scan lists in its scope may have been created after the scan. If the scan lists no id of a scope, this
-    holds for every ledger of the scope.
+    A RocksDB index keeps no times, but new ledgers have higher ids. A ledger may be newer than the scan if
+    its id is above all ids that the scan lists in its scope. If the scan lists no id in a scope, this is
+    true for every ledger of the scope.
     """
     highest_ids = listed_ids.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
     rows = indexes.where((F.col("storage") == "rocksdb") & F.col("bookie_id").isin(bookies)).select(
@@ -198,7 +202,10 @@ def _find_ids_above_all(indexes: DataFrame, listed_ids: DataFrame, bookies: list
 
 
 def _add_recent_flag(orphans: DataFrame, recent_ids: RecentIds) -> DataFrame:
-    """Add ``recent``: whether the metadata recently had the orphan, so that its garbage collection is due."""
+    """Add ``recent``: whether the metadata had the orphan until recently.
+
+    The garbage collection of such an orphan is still due.
+    """
     is_recent = F.lit(False)
     if recent_ids.issued_range is not None:
         first_issued_id, next_unissued_id = recent_ids.issued_range
@@ -214,7 +221,7 @@ def _add_recent_flag(orphans: DataFrame, recent_ids: RecentIds) -> DataFrame:
 
 
 def _add_dropped_flag(orphans: DataFrame, owner_rows: DataFrame | None) -> DataFrame:
-    """Add ``dropped``: whether owners were read, and none of them names the ledger of the orphan."""
+    """Add ``dropped``: whether owners were read, and no owner names the ledger of the orphan."""
     if owner_rows is None:
         return orphans.withColumn("dropped", F.lit(False))
     ids_with_owner = owner_rows.select(*LEDGER).distinct().withColumn("named", F.lit(True))
@@ -229,16 +236,17 @@ def holdings(
     recent_ids: RecentIds | None = None,
     owner_rows: DataFrame | None = None,
 ) -> DataFrame:
-    """Count by bookie the ledgers in its index, the orphans among them, and the orphans in doubt.
+    """Count, by bookie, the ledgers in its index, the orphans among them, and the orphans in doubt.
 
     Args:
-        index_counts: Counts of all indexes (`auditor.tables.index_counts`).
+        index_counts: Counts over all indexes (`auditor.tables.index_counts`).
         orphans: The table of that name.
-        earlier_orphans: Orphans of a run that ended at least `COLLECTED_WITHIN_MS` before, or None.
-            ``lasting`` counts orphans of both runs that are not in doubt.
-        recent_ids: Evidence of ledgers that were in the metadata recently. ``recent`` counts orphans of such
-            ledgers that are not in doubt.
-        owner_rows: Ledgers that owners name. None if owners were not read; no orphan counts as dropped then.
+        earlier_orphans: Orphans of a run that ended at least `COLLECTED_WITHIN_MS` earlier, or None.
+            ``lasting`` counts orphans that both runs have and that are not in doubt.
+        recent_ids: Evidence of ledgers that were in the metadata until recently. ``recent`` counts orphans
+            of such ledgers that are not in doubt.
+        owner_rows: Ledgers that owners name, or None if owners were not read. If it is None, no orphan
+            counts as dropped.
     """
     ledgers = (
         index_counts.where(_has_files("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
@@ -265,9 +273,9 @@ def vanished_ranges(
 ) -> DataFrame:
     """Find blocks of ids in which a bookie has only orphans, and at least ``vanished_ledgers`` of them.
 
-    Returns rows of `VANISHED_RANGES`; ``in_doubt`` counts orphans with an id in doubt. Orphans that the
-    metadata had recently (``recent_ids``) do not count towards the minimum. By default, a block is a leaf of
-    the hierarchical layouts, because a lost inner znode takes whole leaves with it.
+    The result has rows of `VANISHED_RANGES`. ``in_doubt`` counts orphans with an id in doubt. Orphans that
+    the metadata had until recently (``recent_ids``) do not count towards the minimum. By default, a block
+    is a leaf of the hierarchical layouts, because the loss of an inner znode removes whole leaves.
     """
     settings = settings or CheckSettings()
     block_ids = settings.vanished_block_ids
@@ -304,7 +312,10 @@ def vanished_ranges(
 
 
 def _add_orphan_counts(ledgers: DataFrame, orphans: DataFrame, keys: list[str], *counts: Column) -> DataFrame:
-    """Return ``ledgers`` with the number of orphans by ``keys``, of those in doubt, and ``counts``."""
+    """Return ``ledgers`` with three kinds of columns, grouped by ``keys``.
+
+    They are the number of orphans, the number of orphans in doubt, and ``counts``.
+    """
     doubted_count = F.count("doubt").alias("in_doubt")
     orphan_counts = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), doubted_count, *counts)
     count_columns = [name for name in orphan_counts.columns if name not in keys]
@@ -314,12 +325,12 @@ def _add_orphan_counts(ledgers: DataFrame, orphans: DataFrame, keys: list[str], 
 def find_over_replicated(
     judged: DataFrame, ledgers: DataFrame, marks: DataFrame, locks: DataFrame, bookies: DataFrame
 ) -> DataFrame:
-    """Find ledgers on a bookie that none of their ensembles names, one row per pair.
+    """Find ledgers on a bookie that none of their ensembles names, with one row per pair.
 
-    Returns scope_id, ledger_id, bookie_id, count, behind_end, state, marked, locked, exposed. ``count`` is
-    the number of held entries. ``behind_end`` is the number of those after the ledger's end that no takeover
-    explains. ``exposed`` is whether a member is unregistered or read-only: then an operator may be making
-    this copy.
+    The result has the columns scope_id, ledger_id, bookie_id, count, behind_end, state, marked, locked and
+    exposed. ``count`` is the number of held entries. ``behind_end`` is the number of held entries after the
+    ledger's end that no takeover explains. ``exposed`` is True if a member is unregistered or read-only. In
+    that case an operator may be making this copy.
     """
     over_replicated_pairs = filter_part("over_replicated", judged).select(
         *LEDGER, "state", F.explode("foreign").alias("f")

@@ -1,7 +1,7 @@
 """owner_stores: one row per store of owners, and whether the stores prove that a ledger has no owner.
 
-An owner is an object of an application, such as a topic of Pulsar, that names ledgers. The rules of the proof
-are in `auditor.model.owner_scope`.
+An owner is an object of an application that names ledgers, such as a topic of Pulsar. The rules of the
+proof are in `auditor.model.owner_scope`.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ OWNER_STORES = schema_of(
 
 
 def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: int) -> DataFrame:
-    """Return by store the numbers of ledgers: claims, foreign_claims, unowned, listed_before and dropped.
+    """Return, by store, numbers of ledgers: claims, foreign_claims, unowned, listed_before and dropped.
 
     Args:
         ownership: The table of this run.
         applications: Applications whose owners were read.
-        scan_time: Time of the first scan, ms.
+        scan_time: Time of the first scan, in ms.
     """
     is_own_claim = F.col("claim").isNotNull() & F.col("application").isin(*applications)
     is_claim = is_own_claim & ~F.coalesce("borrowed", F.lit(False))
@@ -89,14 +89,17 @@ def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: 
 
 
 def store_facts(owners: DataFrame) -> DataFrame:
-    """Return by store the number of paths that could not be listed (gaps), and the newest change, ms."""
+    """Return, by store, the number of paths that could not be listed, and the time of the newest change.
+
+    The columns are gaps and newest (ms).
+    """
     gap_count = F.count_if(F.col("status") == "gap").alias("gaps")
     return owners.groupBy("store").agg(gap_count, F.max("mtime").alias("newest"))
 
 
 @dataclass(frozen=True, slots=True)
 class StoreReferences:
-    """The ledger references that stores of owners have in common. A store is named as in ``--owners``.
+    """The references to ledgers that stores of owners have in common. Stores are named as in ``--owners``.
 
     Args:
         lowest_ids: The lowest ledger id that each store of this run names.
@@ -111,12 +114,12 @@ class StoreReferences:
 
 @dataclass(frozen=True, slots=True)
 class StoreMatches:
-    """The names in this run and in the earlier run that stand for the same store of owners.
+    """The names, in this run and in the earlier run, that denote the same store of owners.
 
     Args:
-        first_names: First name of each store of this run that has several, by each of its other names.
-        current_names: Name in this run of each store of the earlier run, by its name there.
-        identities: Name of each store that is the same in every run, by its first name in this run.
+        first_names: For stores with several names in this run: the first name, by each other name.
+        current_names: The name of each store in this run, by its name in the earlier run.
+        identities: For each store, a name that stays the same in every run, by its first name in this run.
     """
 
     first_names: Mapping[str, str]
@@ -127,12 +130,12 @@ class StoreMatches:
 def match_stores(
     stores: Sequence[str], references: StoreReferences, earlier_identities: Mapping[str, str | None]
 ) -> StoreMatches:
-    """Match a run's stores of owners with each other, and with those of the earlier run.
+    """Match a run's stores of owners with each other, and with the stores of the earlier run.
 
     Args:
         stores: The names in ``--owners`` of the stores that were read.
         references: The references that the stores have in common.
-        earlier_identities: Identity of each store of the earlier run; None if that run kept none.
+        earlier_identities: Identity of each store of the earlier run, or None if that run saved none.
     """
     first_names: dict[str, str] = {}
     for store in stores:
@@ -173,7 +176,7 @@ def _linked_stores(store: str, store_pairs: Sequence[tuple[str, str]]) -> set[st
 def _new_identity(store: str, lowest_id: int | None) -> str:
     """Return the identity of a store that no earlier run read.
 
-    That of a saved store includes ``lowest_id``, the lowest ledger id that it names.
+    The identity of a saved store includes ``lowest_id``, the lowest ledger id that the store names.
     """
     identity = store_identity(store)
     return f"{identity} of ledger {lowest_id}" if identity != store and lowest_id is not None else identity
@@ -182,10 +185,11 @@ def _new_identity(store: str, lowest_id: int | None) -> str:
 def current_store(earlier_name: str | None, stores: Sequence[str], matched_stores: Mapping[str, str]) -> str:
     """Return the name in ``stores`` of the store that an earlier run named ``earlier_name``.
 
-    If no store matches, the result is a name that is not in ``stores``. A saved store may be in another file
-    in each run, so the ledgers that it names identify it. ``matched_stores`` has the stores that were found
-    in this way: names of this run, by name of the earlier run. A store without a common ledger is identified
-    by its chroot. Runs of earlier releases had one store without a name.
+    If no store matches, the result is a name that is not in ``stores``. A saved store may be in a different
+    file in each run, so the ledgers that it names identify it. ``matched_stores`` has the stores that were
+    matched in this way. It maps names in the earlier run to names in this run. A store that has no ledger
+    in common with the earlier run is identified by its chroot. Runs of earlier releases had a single store
+    without a name.
 
     >>> current_store("pulsar:dump:///mon.jsonl?root=/east", ["pulsar:dump:///tue.jsonl?root=/east"], {})
     'pulsar:dump:///tue.jsonl?root=/east'
@@ -210,7 +214,9 @@ def current_store(earlier_name: str | None, stores: Sequence[str], matched_store
 
 
 def store_identity(store: str) -> str:
-    """Return the identity of a store in runs of earlier versions: a saved one has application and chroot.
+    """Return the identity that runs of earlier versions gave to a store.
+
+    For a saved store, it consists of the application and the chroot.
 
     >>> store_identity("pulsar:dump:///mon.jsonl?root=/east"), store_identity("pulsar:zk://h1:2181/east")
     ('pulsar saved /east', 'pulsar:zk://h1:2181/east')
@@ -220,7 +226,7 @@ def store_identity(store: str) -> str:
 
 
 def _saved_path(store: str) -> tuple[str, str] | None:
-    """Return the application and chroot of a saved store; None for a running one."""
+    """Return the application and chroot of a saved store, or None for a running store."""
     owners = parse_owners_uri(store)
     is_saved = owners.store.partition("://")[0] in SAVED_SCHEMES
     return (owners.application, owners.chroot) if is_saved else None

@@ -1,24 +1,25 @@
-"""ownership: every owner's reference together with the ledger it names, and every ledger that no owner names.
+"""ownership: every owner's reference with the ledger that it names, and every ledger that no owner names.
 
-Owners and ledgers are joined once, by ledger id. The result has one row per reference, and one per ledger
-without a reference. The application's ledgers are in scope 0, like all ledgers of an unmodified BookKeeper.
-Both sides together give the standing of a row:
+Owners and ledgers are joined once, by ledger id. The result has one row per reference, and one row per
+ledger without a reference. The application's ledgers are in scope 0, like all ledgers of an unmodified
+BookKeeper. Both sides together determine the standing of a row:
 
     owned       the ledger exists and an owner names it
     offloaded   the ledger is gone, because its owner replaced it by a copy in an object store: no fault
-    dangling    an owner names the ledger, and no scan of the ledgers has it
+    dangling    an owner names the ledger, but no scan of the ledgers has it
     unowned     its custom metadata names an owner; that owner was read, and no longer names the ledger
     young       no owner names it, and it is younger than the grace: its owner may still add it
-    unknown     an owner of the ledger, or the ledger itself, may exist unseen: ``why`` says what was not read
+    unknown     an owner of the ledger, or the ledger itself, may exist unseen: ``why`` says what was not
+                read
     foreign     no owner names it, and it claims another application, or a namespace that no store has
     unnamed     no owner names it, and its custom metadata names no owner
 
-The audit reads ledgers, then owners, then ledgers again; a saved store is read once. A ledger that only one
-scan lists was created or deleted meanwhile, which is no fault.
+The audit reads ledgers, then owners, then ledgers again. It reads a saved store only once. If only one scan
+lists a ledger, the ledger was created or deleted between the scans, which is not a fault.
 
-A ledger is owned if any store of owners names it. The custom metadata of a ledger tells which owner it claims
-(`auditor.tables.claims`), but not the store. A claim in a namespace that no store has is foreign: an owner
-that was not read may name the ledger.
+A ledger is owned if any store of owners names it. The custom metadata of a ledger tells which owner it
+claims (`auditor.tables.claims`), but not which store that owner is in. If a claim is in a namespace that no
+store has, the ledger is foreign, because an owner that was not read may name it.
 """
 
 from collections.abc import Mapping
@@ -124,10 +125,10 @@ _REFERENCE = (
 class ReadTimes:
     """The times of the reads, in ms. A ledger younger than ``grace_ms`` at ``scan_time`` is never unowned.
 
-    ``chroots`` has the path above the owners' trees by store. ``first_zxid`` is the zxid at the first scan if
-    one running ZooKeeper has both ledgers and owners, else None. ``first_scan_time`` is the start of that
-    scan if only clocks tell whether an owner changed after it, else None. ``mismatch_reason`` says why owners
-    and ledgers may not belong together; None if they do.
+    ``chroots`` has the path above the owners' trees, by store. ``first_zxid`` is the zxid at the first scan
+    if the same running ZooKeeper has both ledgers and owners, else None. ``first_scan_time`` is the start
+    of that scan if only clocks show whether an owner changed after it, else None. ``mismatch_reason`` says
+    why owners and ledgers may not belong together. It is None if they do belong together.
     """
 
     scan_time: int
@@ -155,8 +156,8 @@ def ownership(
         owners: The table of that name.
         moved: Differences between two scans of a live store (`auditor.tables.scans`), or None.
         doubtful_rows: Ids that a scan may have missed.
-        earlier_ownership: The table ``ownership`` of a run that is older by the grace or more, or None.
-        earlier_lists: The table ``ownership`` of the newest earlier run; None if there is none.
+        earlier_ownership: The table ``ownership`` of a run that is older by at least the grace, or None.
+        earlier_lists: The table ``ownership`` of the newest earlier run, or None if there is none.
         applications: Applications whose owners were read.
         times: Times of the reads (`ReadTimes`).
     """
@@ -191,7 +192,10 @@ def ownership(
 
 
 def _claim_chroot(chroots: Mapping[str, str]) -> Column:
-    """Return the chroot of the row's store; without a store, the one that all stores share, or empty text."""
+    """Return the chroot of the row's store.
+
+    For a row without a store, it is the chroot that all stores share. If they share none, it is empty text.
+    """
     distinct_chroots = {*chroots.values()}
     chroot = F.lit(next(iter(distinct_chroots)) if len(distinct_chroots) == 1 else "")
     if len(distinct_chroots) > 1:
@@ -201,7 +205,10 @@ def _claim_chroot(chroots: Mapping[str, str]) -> Column:
 
 
 def _listed_ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Return the ledgers of scope 0 in at least one scan, with ``settled``: whether both scans list them."""
+    """Return the ledgers of scope 0 that at least one scan lists.
+
+    ``settled`` is True if both scans list the ledger.
+    """
     rows = ledgers.where("scope_id = 0 and status in ('ok', 'broken', 'unreadable')").select(
         "ledger_id",
         "state",
@@ -227,7 +234,10 @@ def _listed_ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``blocked``: why the owner that a ledger claims was not read; null if it was read or is absent."""
+    """Add ``blocked``: why the owner that a ledger claims was not read.
+
+    It is null if the owner was read or does not exist.
+    """
     unread_reason = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
     stale_reason = F.when(F.col("stale"), F.lit("only the last entry of the cursor's ledger mentions it"))
     # An unreadable value may name the ledger. A stale value may have changed since.
@@ -260,7 +270,10 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``claimed_namespace``, and ``namespace_read``: whether a store has it. Null without a claim."""
+    """Add ``claimed_namespace``, and ``namespace_read``: whether a store has that namespace.
+
+    Both are null for a ledger without a claim.
+    """
     name = "claimed_namespace"
     namespaces_of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(
         F.col(name).isNotNull()
@@ -272,9 +285,10 @@ def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: int) -> DataFrame:
-    """Add ``listed_before`` and ``dropped_since``. For a ledger without owner, set its last ``store``.
+    """Add ``listed_before`` and ``dropped_since``.
 
-    A dropped ledger stays dropped. Otherwise the next run would trust a store that lost its lists.
+    For a ledger without an owner, also set ``store`` to its last store. A dropped ledger stays dropped.
+    Otherwise the next run would trust a store that lost its lists.
     """
     if old_rows is None:
         return rows.withColumns({"listed_before": F.lit(False), "dropped_since": F.lit(None).cast("bigint")})
@@ -300,9 +314,10 @@ def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: in
 
 
 def _add_seen_before(rows: DataFrame, earlier_ownership: DataFrame | None) -> DataFrame:
-    """Add ``seen_before``: an earlier run found the ledger unowned, or unknown only because of its age.
+    """Add ``seen_before``: whether an earlier run found the ledger without an owner.
 
-    The earlier run is older by the grace, so its ledgers are older than the grace.
+    That run found it unowned, or unknown only because its creation time was not known. The earlier run is
+    older by the grace, so all its ledgers are older than the grace.
     """
     if earlier_ownership is None:
         return rows.withColumn("seen_before", F.lit(False))
@@ -341,7 +356,10 @@ def _standing_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
 
 
 def _is_foreign() -> Column:
-    """Return whether a ledger claims a namespace that no store has, although every place for it was read."""
+    """Return whether a ledger claims a namespace that no store has.
+
+    The result is False if a place for its owner was not read, or if only one scan lists the ledger.
+    """
     return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
 
 
@@ -379,7 +397,7 @@ def _reason_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
 
 
 def _fault_column(times: ReadTimes) -> Column:
-    """Return the check that reports the fault of a row with a ledger; null if there is no fault."""
+    """Return the check that reports the fault of a row with a ledger, or null if there is no fault."""
     is_owned = F.col("standing") == "owned"
     is_data = is_owned & (F.col("kind") == "data") & ~F.col("borrowed")
     entries_column, size_column = F.col("entries"), F.col("size")

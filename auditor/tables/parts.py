@@ -1,7 +1,7 @@
-"""Parts: the rows of large tables that one kind of check needs. One query finds out which parts have rows.
+"""Parts of large tables: the rows that one kind of check needs.
 
-In a healthy cluster most parts have no rows. One query of a few columns finds that out for all parts. Without
-this query, each check that finds nothing would scan its table.
+In a healthy cluster, most parts have no rows. A single query of a few columns finds out which parts have
+rows. Without this query, each check that finds nothing would scan its table.
 """
 
 from collections.abc import Mapping
@@ -48,13 +48,16 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 
 def filter_part(part: str, table: DataFrame) -> DataFrame:
-    """Return the rows of ``table`` that belong to a part. The part must have one table."""
+    """Return the rows of ``table`` that belong to a part. The part must belong to exactly one table."""
     [(_, condition)] = PARTS[part]
     return table.where(condition)
 
 
 def part_count_queries(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataFrame, list[str]]]:
-    """Return by table the expressions that count its parts' rows, for `table_queries.aggregate_many`."""
+    """Return, by table, the expressions that count the rows of its parts.
+
+    They are the input of `table_queries.aggregate_many`.
+    """
     conditions: dict[str, list[str]] = {}
     for pairs in PARTS.values():
         for table, condition in pairs:
@@ -70,7 +73,7 @@ def part_count_queries(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataF
 def empty_parts(
     count_queries: Mapping[str, tuple[DataFrame, list[str]]], counts: Mapping[str, tuple[int, ...]]
 ) -> frozenset[str]:
-    """Return the parts without a row, from the answers to `part_count_queries`."""
+    """Return the parts without rows, from the results of `part_count_queries`."""
     nonempty_parts = {
         (table, part_and_table)
         for table, (_, table_queries) in count_queries.items()

@@ -1,21 +1,23 @@
 """Entries after the end of a closed ledger that its writer may have seen acknowledged.
 
-The metadata says where a ledger ends. Most entries after the end are left-overs: writes that recovery cut off
-because too few bookies had them. But an entry that an ack quorum of its bookies holds may have been
-acknowledged. Recovery would have found and kept it, if it had asked these bookies (bookkeeper #4812, #2908).
+The metadata says where a ledger ends. Most entries after the end are left-overs: writes that recovery cut
+off because too few bookies had them. But an entry that an ack quorum of its bookies holds may have been
+acknowledged. Recovery would have found and kept this entry if it had asked these bookies (bookkeeper #4812,
+#2908).
 
-Only consecutive entries from the end on count. A writer gets acknowledgements in order: if one entry is on
-fewer bookies than the ack quorum, no later entry was acknowledged. If the writer itself closed the ledger, no
-entry after the end counts: the writer knew the end, and reported later entries as failed.
+Only consecutive entries, starting directly after the end, count. A writer gets acknowledgements in order.
+If fewer bookies than the ack quorum have an entry, no later entry was acknowledged. If the writer itself
+closed the ledger, no entry after the end counts. The writer knew the end, and reported later entries as
+failed.
 
-In a takeover, somebody recovers a ledger that its writer still has open. The next add of the writer is
-refused, and the writer closes the ledger at the last acknowledged entry
+In a takeover, another client recovers a ledger that its writer still has open. The next add of the writer
+is refused, and the writer closes the ledger at the last acknowledged entry
 (`LedgerHandle.handleUnrecoverableErrorDuringAdd`). Meanwhile, recovery reads the entries that the writer
-sent, and writes them to all bookies that should have them. If the writer's close comes first, recovery keeps
-that end (`ReadOnlyLedgerHandle.closeRecovered`). The entries that recovery wrote are then after the end on
-every bookie. Of 108 such takeovers on bookies of 4.17, 97 ended at the last
-acknowledged entry, and 55 of these left entries after the end on an ack quorum. Recovery closed the other 11
-at a later entry, and none left any.
+sent, and writes them to all bookies that should have them. If the writer's close comes first, recovery
+keeps that end (`ReadOnlyLedgerHandle.closeRecovered`). The entries that recovery wrote are then after the
+end on every bookie. Of 108 such takeovers on bookies of 4.17, 97 ended at the last acknowledged entry. Of
+these 97, 55 left entries after the end on an ack quorum. Recovery closed the other 11 at a later entry, and
+none of them left any entries after the end.
 """
 
 from collections.abc import Mapping
@@ -31,11 +33,12 @@ from auditor.tables.judgement import Judgement
 def separate_past_end(ledger: LedgerFacts, bookies: Mapping[str, BookieState], judgement: Judgement) -> None:
     """Move entries after the end that may have been acknowledged from ``surplus`` to ``past_end``.
 
-    For a bookie that no ensemble names, only the number of entries after the end is kept (``behind_end``), if
-    no takeover explains them. After re-replication such a bookie may have the only copies of acknowledged
-    entries, and its collector deletes ledgers whose ensembles do not name it.
+    For a bookie that no ensemble names, only the number of entries after the end is kept (``behind_end``),
+    and only if no takeover explains these entries. After re-replication, such a bookie may have the only
+    copies of acknowledged entries. Its collector deletes ledgers whose ensembles do not name the bookie.
 
-    Entries that an index does not show do not count as held. Raises `CoverageLimitError` as `judge` does.
+    Entries that an index does not show do not count as held. Raises `CoverageLimitError` in the same cases
+    as `judge`.
     """
     if not ledger.is_closed or is_closed_by_its_writer(ledger):
         return
@@ -80,10 +83,10 @@ def separate_past_end(ledger: LedgerFacts, bookies: Mapping[str, BookieState], j
 
 
 def is_closed_by_its_writer(ledger: LedgerFacts) -> bool:
-    """Return whether the writer closed the ledger: only new segments and one close changed the metadata.
+    """Return whether the writer closed the ledger.
 
-    There is one change for each further segment, and one for the close. A recovery makes two changes, and
-    re-replication more.
+    In that case only new segments and one close changed the metadata. There is one change for each segment
+    after the first, and one for the close. A recovery makes two changes, and re-replication makes more.
 
     >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], metadata_changes=1)
     >>> is_closed_by_its_writer(ledger), is_closed_by_its_writer(replace(ledger, metadata_changes=2))
@@ -95,8 +98,8 @@ def is_closed_by_its_writer(ledger: LedgerFacts) -> bool:
 def is_changed_by_takeover(ledger: LedgerFacts) -> bool:
     """Return whether only new segments, one start of a recovery and one close changed the metadata.
 
-    The metadata does not tell whether the writer or the recovery closed the ledger. Re-replication makes more
-    changes.
+    The metadata does not tell whether the writer or the recovery closed the ledger. Re-replication makes
+    more changes.
 
     >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], metadata_changes=2)
     >>> is_changed_by_takeover(ledger), is_changed_by_takeover(replace(ledger, metadata_changes=3))
@@ -111,7 +114,10 @@ def _count_entries_from(groups: Groups, first_entry: int) -> int:
 
 
 def _last_consecutive_entry(groups: Groups, first_entry: int) -> int:
-    """Return the last of the consecutive entries from ``first_entry`` on, or ``first_entry - 1``."""
+    """Return the last entry of the consecutive entries that start at ``first_entry``.
+
+    Returns ``first_entry - 1`` if the groups do not contain ``first_entry``.
+    """
     if not len(groups) or int(groups["first_start"][0]) != first_entry:
         return first_entry - 1
     return first_entry + int(groups["size"][0]) - 1

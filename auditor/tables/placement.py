@@ -1,9 +1,10 @@
 """placement, bookie_locations: segments that break the placement policy, or have all copies in one domain.
 
-Every segment of every ledger is judged, also empty segments and those of ledgers that are not closed. The
-input is the files of the table ``ledgers``, many ensembles at once. Healthy segments have no row. Segments
-that the policy refuses because of ensemble size and write quorum alone have no row either, because the table
-``ledgers`` has both numbers. The table bookie_locations has the location of each bookie and its source.
+Every segment of every ledger is judged, including empty segments and segments of ledgers that are not
+closed. The input consists of the files of the table ``ledgers``, and many ensembles are judged at once.
+Healthy segments have no row. The policy refuses some segments only because of their ensemble size and write
+quorum. These segments have no row either, because the table ``ledgers`` has both numbers. The table
+bookie_locations has the location of each bookie and the source of that location.
 """
 
 from __future__ import annotations
@@ -71,13 +72,14 @@ PLACEMENT = schema_of(
 
 @dataclass(frozen=True)
 class PlacementJudge:
-    """The rules and locations to judge segments by, sent to Spark tasks. Bookies are positions in ``names``.
+    """The rules and locations by which segments are judged. Spark tasks receive this object.
 
-    ``views`` are the possible states of a server's knowledge of racks. There is one view, except for a rack
-    policy with locations of mixed depths. Then there is one view for each depth that may have been registered
-    first, and a segment is broken only if it breaks the policy in all views. ``all_writable_view`` is that of
-    a server for which every bookie with a location is writable. ``paths`` and ``domains`` are those of the
-    bookies in the mapping of locations.
+    Bookies are represented by their positions in ``names``. ``views`` are the possible states of a server's
+    knowledge of racks. There is only one view, except for a rack policy with locations of mixed depths.
+    Then there is one view for each depth that may have been registered first. A segment is broken only if
+    it breaks the policy in all views. ``all_writable_view`` is the view of a server for which every bookie
+    with a location is writable. ``paths`` and ``domains`` are the locations and domains of the bookies in
+    the mapping.
     """
 
     settings: PlacementSettings
@@ -98,7 +100,7 @@ class PlacementJudge:
         writable_bookies: Collection[str],
         registered_bookies: Collection[str],
     ) -> PlacementJudge:
-        """Return the judge of a cluster. ``names`` are all bookies that ensembles may name."""
+        """Return the judge for a cluster. ``names`` are all bookies that ensembles may name."""
         location_level = POLICY_LEVEL[settings.policy]
         view = ServerView.from_locations(
             locations, settings.policy, names, writable_bookies, registered_bookies
@@ -126,7 +128,7 @@ class PlacementJudge:
 
 
 def placement(spark: SparkSession, ledgers: TableFiles, judge: PlacementJudge) -> PartTable:
-    """Return the table ``placement``, from the files of the table ``ledgers``."""
+    """Return the table ``placement``, made from the files of the table ``ledgers``."""
     return from_files(spark, PLACEMENT, ledgers, partial(judge_files, judge=judge))
 
 
@@ -135,7 +137,7 @@ _READ_COLUMNS = (*_LEDGER_COLUMNS, "undecidable", "last_entry_id", "segments")
 
 
 def judge_files(files: TableFiles, judge: PlacementJudge) -> Iterator[pa.RecordBatch]:
-    """Return the rows of `PLACEMENT` for the ledgers of some files."""
+    """Return the rows of `PLACEMENT` for the ledgers in some files."""
     for rows in files.row_groups(_READ_COLUMNS, (), _ROWS_PER_BATCH):
         is_decodable = pc.and_(rows["ledger_id"].is_valid(), pc.equal(rows["undecidable"], False))
         judged_rows = rows.filter(is_decodable)
@@ -144,7 +146,7 @@ def judge_files(files: TableFiles, judge: PlacementJudge) -> Iterator[pa.RecordB
 
 
 def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
-    """Return the rows of `PLACEMENT` for some rows of the table ledgers."""
+    """Return the rows of `PLACEMENT` for some rows of the table ``ledgers``."""
     segments = _Segments.from_rows(rows, judge.names)
     verdicts = _Verdicts.without_faults(len(segments.ledger_rows))
     judged_segments = np.flatnonzero((segments.ensemble_sizes > 0) & (segments.write_quorum > 0))
@@ -159,11 +161,11 @@ def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
 
 @dataclass(frozen=True)
 class _Segments:
-    """Every segment of some ledgers, in order, as columns.
+    """All segments of some ledgers, in order, as columns.
 
-    ``ledger_rows`` has the row number of each segment's ledger. ``members`` has the bookies of all segments,
-    as numbers. A segment's bookies start at its index in ``member_starts``. ``has_entries`` is also true for
-    the open end of a ledger.
+    ``ledger_rows`` has the row number of each segment's ledger. ``members`` has the bookies of all
+    segments, as numbers. ``member_starts`` has the position in ``members`` at which each segment's bookies
+    start. ``has_entries`` is also True for the open end of a ledger.
     """
 
     ledger_rows: NDArray[np.int64]
@@ -210,9 +212,9 @@ class _Segments:
 class _Verdicts:
     """The verdicts on segments, as arrays with one element per segment.
 
-    A segment is broken if it breaks the policy; otherwise it may be at risk. A broken segment is excused if
-    it would not be broken with all bookies writable. ``first_write_sets`` has the position of the first write
-    set that breaks the policy or is at risk, and ``write_set_counts`` the number of these write sets.
+    A segment is broken if it breaks the policy. Otherwise it may be at risk. A broken segment is excused if
+    it would not be broken with all bookies writable. ``first_write_sets`` has the position of the first
+    write set that breaks the policy or is at risk. ``write_set_counts`` has the number of such write sets.
     """
 
     is_broken: Flags
@@ -229,7 +231,7 @@ class _Verdicts:
         return cls(is_broken, is_excused, is_at_risk, first_write_sets, write_set_counts, in_one_domain)
 
     def judge(self, segments: _Segments, rows: NDArray[np.int64], judge: PlacementJudge) -> None:
-        """Judge segments with equal ensemble size and quorums. Equal ensembles are judged once."""
+        """Judge segments that have the same ensemble size and quorums. Equal ensembles are judged once."""
         size, quorum, ack_quorum = (
             int(column[rows[0]])
             for column in (segments.ensemble_sizes, segments.write_quorum, segments.ack_quorum)
@@ -330,7 +332,10 @@ BOOKIE_LOCATIONS = schema_of(
 
 
 def locations_of(rows: Iterable[Mapping[str, Any]], location_source: str | None) -> Locations:
-    """Return the locations of bookies from rows of ``bookie_locations``, with the name of their source."""
+    """Return the locations of bookies from rows of ``bookie_locations``.
+
+    ``location_source`` is the name of their source.
+    """
     bookie_locations = {
         row["bookie_id"]: Location(row["location"], tuple(row["groups"]), row["origin"], row["given"])
         for row in rows

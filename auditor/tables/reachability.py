@@ -1,7 +1,7 @@
 """reachability: ledgers that few or no bookies can serve now, because some of their members are down.
 
-A copy is reachable if its bookie is registered and is not known to lack the entry. A ledger has a row only if
-an unregistered member should have a copy. Entries without any copy are lost, and other tables report them.
+A copy is reachable if its bookie is registered and is not known to lack the entry. A ledger has a row only
+if an unregistered member should have a copy. Entries without any copy are lost. Other tables report them.
 """
 
 import pyarrow as pa

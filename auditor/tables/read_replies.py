@@ -1,4 +1,4 @@
-"""Bookies' replies to single reads of a ledger's entries, and their effect on entries in missing logs."""
+"""Bookies' replies to single reads of a ledger's entries, and what they mean for entries in missing logs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class ReadReplies:
     """The replies of one bookie to reads of entries of one ledger.
 
     ``served_groups`` are the entries that it returned. ``denied_groups`` are entries that it does not have.
-    If ``has_no_ledger``, it has no entry of the ledger. ``failed_groups`` are entries that it could not read
-    from its disk, with the error ``read_error``. ``silence_reason`` is why some reads have no reply at all;
-    None if all have one. ``is_refused`` is whether the only reason is that the bookie accepts no reads from
-    this client.
+    If ``has_no_ledger`` is True, it has no entry of the ledger. ``failed_groups`` are entries that it could
+    not read from its disk, because of the error ``read_error``. ``silence_reason`` says why some reads got
+    no reply. It is None if all reads got a reply. ``is_refused`` is True if the only reason is that the
+    bookie accepts no reads from this client.
     """
 
     served_groups: Groups = field(default_factory=lambda: NO_GROUPS)
@@ -40,11 +40,11 @@ class ReadReplies:
 
     @property
     def doubt_reason(self) -> str | None:
-        """Return why some read has no reply, or only a disk error; None if there is no such read."""
+        """Return why some read got no reply or only a disk error, or None if there is no such read."""
         return self.silence_reason or (self.read_error if len(self.failed_groups) else None)
 
     def without_entries(self, entries: Groups) -> ReadReplies:
-        """Return the replies, without replies about ``entries``."""
+        """Return a copy without the replies about ``entries``."""
         reply_groups = (self.served_groups, self.denied_groups, self.failed_groups)
         served, denied_groups, failed_groups = (
             coverage.difference(groups, entries) for groups in reply_groups
@@ -53,7 +53,7 @@ class ReadReplies:
 
 
 def replies_by_bookie(answers: Iterable[Mapping[str, Any]]) -> dict[str, ReadReplies]:
-    """Return the replies of each bookie, from rows of the table ``witness`` for one ledger."""
+    """Return the replies of each bookie, from rows of the table ``witness`` about the same ledger."""
     rows_by_bookie: dict[str, list[Mapping[str, Any]]] = {}
     for row in answers:
         rows_by_bookie.setdefault(row["bookie_id"], []).append(row)
@@ -86,7 +86,7 @@ def entries_of(rows: Iterable[Mapping[str, Any]]) -> Groups:
 
 
 class GoneCopies(NamedTuple):
-    """Copies of entries in missing entry logs: those that are missing, and those that are unknown."""
+    """Copies of entries in missing entry logs, divided into missing and unknown copies."""
 
     missing_groups: Groups
     unknown_groups: Groups
@@ -96,15 +96,17 @@ def weigh_gone(gone_groups: Groups, is_certain: bool, replies: ReadReplies) -> G
     """Decide for which entries in missing entry logs the bookie has no copy.
 
     Args:
-        gone_groups: The entries that an index locates in missing logs. No other log is known to have them.
+        gone_groups: The entries that an index locates in missing logs. No other log is known to contain
+            them.
         is_certain: Whether two readings of index and logs agree, or the bookie was stopped.
         replies: The bookie's replies to reads.
 
     Returns:
-        The copies that are missing or unknown; served entries are in neither group. If the bookie served one
-        of the entries, the list of its logs was incomplete. The other entries are then missing if it denied
-        them or could not read them, else unknown. If it served none, all are missing if ``is_certain``, or if
-        it denied or could not read one; otherwise all are unknown.
+        The copies that are missing and those that are unknown. Served entries are in neither group. If the
+        bookie served any of the entries, the list of its logs was incomplete. In that case another entry is
+        missing if the bookie denied it or could not read it, else unknown. If the bookie served none of the
+        entries, all are missing in two cases: ``is_certain`` is True, or the bookie denied or could not
+        read one of them. Otherwise all are unknown.
     """
     unserved_groups = coverage.difference(gone_groups, replies.served_groups)
     denied_groups = (
@@ -124,7 +126,7 @@ def weigh_gone(gone_groups: Groups, is_certain: bool, replies: ReadReplies) -> G
 
 
 def unite_by_bookie(groups_of_bookies: Sequence[tuple[str, Groups]]) -> list[tuple[str, Groups]]:
-    """Return the entries of each bookie in one set. Bookies keep the order in which they first occur."""
+    """Return one set of entries per bookie. Bookies keep the order in which they first occur."""
     groups_by_bookie: dict[str, Groups] = {}
     for bookie_id, groups in groups_of_bookies:
         groups_by_bookie[bookie_id] = (

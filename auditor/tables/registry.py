@@ -1,6 +1,7 @@
-"""The bookies of a cluster: cookies, registrations and directories joined, one row per bookie.
+"""The bookies of a cluster: cookies, registrations and directories joined, with one row per bookie.
 
-The number of bookies bounds all these rows. So the driver builds them, and then makes tables of them.
+The number of bookies limits the number of these rows. So the driver builds the rows, and then makes tables
+of them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -91,7 +92,7 @@ class StoreCookie:
 
 
 def store_cookies(cluster: ClusterNodes) -> list[StoreCookie]:
-    """Return every cookie of the store, in order of bookies. ``damage`` says why one could not be read."""
+    """Return all cookies in the store, ordered by bookie. ``damage`` says why a cookie could not be read."""
     return [
         StoreCookie(bookie_name, *cookie_codec.read(znode.data), znode.version)
         for bookie_name, znode in _children(cluster, "cookies/")
@@ -159,14 +160,14 @@ def _children(cluster: ClusterNodes, parent: str) -> list[tuple[str, Znode]]:
 
 
 def instance_id(cluster: ClusterNodes) -> str | None:
-    """Return the cluster's INSTANCEID; None if it has none (allowed in old clusters)."""
+    """Return the cluster's INSTANCEID, or None if it has none (allowed in old clusters)."""
     znode = cluster.nodes.get("INSTANCEID")
     # An empty INSTANCEID counts as a missing one.
     return znode.data.decode("utf-8", "replace").strip() or None if znode else None
 
 
 def instance_id_missing(cluster: ClusterNodes) -> bool:
-    """Return whether the cluster certainly has no INSTANCEID. False if znodes could not be read."""
+    """Return whether the cluster certainly has no INSTANCEID, or False if znodes could not be read."""
     return instance_id(cluster) is None and not cluster.gaps
 
 

@@ -1,10 +1,10 @@
 """witness: the entries that bookies are asked for, and the judgement of ledgers with the bookies' answers.
 
-If the indexes show that a ledger lacks copies, the audit asks the bookies themselves. The entry that gives
-the ledger its class is requested from every bookie that should have it. A sample of the entries that a bookie
-lacks is requested from that bookie. If it lacks few entries, the sample has all of them. Then the ledger is
-judged again. The number of requests depends only on the number of missing entries, and is bounded before rows
-of requests are made. Each row of the following list is about one ledger on one bookie:
+If the indexes show that a ledger lacks copies, the audit asks the bookies themselves. The entry that
+determines the class of the ledger is requested from every bookie that should have it. Each bookie is also
+asked for a sample of the entries that it lacks. If it lacks few entries, the sample has all of them. Then
+the ledger is judged again. The number of requests depends only on the number of missing entries. It is
+limited before rows of requests are made. Each row of the following list is about one ledger on one bookie:
 
     the index        the bookie says       result
     ---------------  --------------------  -----------------------------------------------------------------
@@ -19,8 +19,8 @@ of requests are made. Each row of the following list is about one ledger on one 
     lacks the entry  nothing (silent, or   The index shows whether the entry is missing or unknown. A doubt
                      the bound on reads)   says that the bookie did not respond, so that a finding is at
                                            most suspect.
-    lacks the entry  refused: it takes no  As without an answer, with the same doubt. There is no doubt if
-                     reads from us         the journal was read completely.
+    lacks the entry  refused: it takes no  The same result and doubt as without an answer. There is no doubt
+                     reads from us         if the journal was read completely.
     was not read     served                The entry is held. Other entries stay unknown.
     was not read     no such entry/ledger  The entry is missing. Other entries stay unknown.
     lacks an entry   served                The entry is held. If clocks do not explain it, the bookie gets a
@@ -45,8 +45,8 @@ of requests are made. Each row of the following list is about one ledger on one 
     shows the entry  no such entry/ledger  The entry is unknown (denied): index or answer is wrong.
 
 A listing (``rpc:``) counts as an index whose age is always in doubt. A bookie that is not registered cannot
-be asked. It is judged by its index and by the age of the index alone. A bookie whose directories are all of
-another cluster is not asked. Two doubts remain whatever a bookie answers: the ledger is not closed, or a
+be asked. Only its index and the age of the index decide. A bookie is not asked if all its directories
+belong to another cluster. Whatever a bookie answers, two doubts can remain: the ledger is not closed, or a
 directory is at the path of another bookie.
 """
 
@@ -101,17 +101,17 @@ def choose_reads(
     listed: Sequence[tuple[str, Groups]] = (),
     bookies_with_undecided_replica: Collection[str] = (),
 ) -> list[tuple[int, str, int]]:
-    """Choose the entries of one ledger to ask for: (turn, bookie, entry), the most useful first.
+    """Choose the entries of one ledger to request, as tuples (turn, bookie, entry), the most useful first.
 
-    Turn 0 is the entry with the most missing copies, requested from its whole write set. Later turns are
-    entries that a bookie lacks, or that only its listing has.
+    Turn 0 is the entry with the most missing copies. It is requested from its whole write set. Later turns
+    are entries that a bookie lacks, or that only its listing has.
 
     Args:
-        ledger: Facts of the ledger.
+        ledger: Facts about the ledger.
         missing_sets: Missing entries by bookie.
         askable_bookies: Bookies that can be asked.
         listed: Entries by bookie that only its listing has.
-        bookies_with_undecided_replica: Bookies whose reply about one entry decides the whole replica.
+        bookies_with_undecided_replica: Bookies whose reply about a single entry decides the whole replica.
 
     Raises:
         CoverageLimitError: The sets are too irregular.
@@ -141,7 +141,7 @@ def choose_reads(
 
 
 def write_set(ledger: LedgerFacts, entry: int) -> list[str]:
-    """Return the bookies that should have an entry, each of them once.
+    """Return the bookies that should have an entry, without duplicates.
 
     >>> write_set(LedgerFacts(1, True, 3, 2, 1, 9, 0, [(0, ["a", "b", "c"])]), 2)
     ['c', 'a']
@@ -179,8 +179,8 @@ def judge_again(
 ) -> Judgement:
     """Judge a ledger from its unequal replicas and the bookies' answers (rows of the table ``witness``).
 
-    ``askable_bookies`` are the bookies that could be asked. The others are judged as by `judge`. Raises
-    `CoverageLimitError` as `judge` does.
+    ``askable_bookies`` are the bookies that could be asked. The replicas of other bookies are judged as in
+    `judge`. Raises `CoverageLimitError` in the same cases as `judge`.
     """
     bookie_replies = replies_by_bookie(answers)
     answered_pairs = [
@@ -220,7 +220,10 @@ _READ_SCHEMA = pa.schema(
 
 
 def ledgers_worth_asking(judged: DataFrame, askable_bookies: Sequence[str]) -> DataFrame:
-    """Return the rows of ``judged`` that an answer may change, because one of their bookies can be asked."""
+    """Return the rows of ``judged`` that a bookie's answer may change.
+
+    At least one of the bookies concerned can be asked.
+    """
     listed = F.exists("listed", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable_bookies)))
     return judged.where(
         _has_askable_bookie(askable_bookies) | listed | (F.size(_undecided_copies(askable_bookies)) > 0)
@@ -232,8 +235,9 @@ def select_reads(
 ) -> DataFrame:
     """Return at most ``max_reads`` reads to request: scope_id, ledger_id, entry_id, bookie_id, place.
 
-    ``place`` is the order of the reads of a bookie. The worst entries of all ledgers come before all samples,
-    and the worst ledgers come first. No bookie gets more than half of ``max_reads``, but each may get one.
+    ``place`` is the position of a read among the reads of its bookie. The worst entries of all ledgers come
+    before all samples, and the worst ledgers come first. No bookie gets more than half of ``max_reads``,
+    but every bookie may get one read.
     """
     askable_ids = frozenset(askable_bookies)
     ranked_candidates = ledgers_worth_asking(judged, askable_bookies).withColumn("rank", _class_rank())
@@ -270,10 +274,10 @@ def rejudge(
     askable_bookies: Sequence[str],
     grace_ms: int,
 ) -> DataFrame:
-    """Return the table ``judged`` with the answers of the bookies: rows of `auditor.tables.judged.JUDGED`.
+    """Return the table ``judged`` after the bookies' answers: rows of `auditor.tables.judged.JUDGED`.
 
-    Ledgers without an answer keep their row. The row gets a doubt if a bookie that lacks an entry could have
-    been asked.
+    Ledgers without an answer keep their row. Such a row gets a doubt if a bookie that lacks an entry could
+    have been asked.
     """
     answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
@@ -330,7 +334,8 @@ def _judge_again(
 def _limit_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return at most `MAX_ANSWERS_KEPT` answers, grouped by entry.
 
-    Entries with most answers come first. The worst entry is one of these, because its write set was asked.
+    Entries with the most answers come first. The worst entry is among them, because its whole write set was
+    asked.
     """
     answer_counts = Counter(answer["entry_id"] for answer in answers)
     request_order = sorted(
@@ -345,7 +350,7 @@ def _has_askable_bookie(askable_bookies: Sequence[str]) -> Column:
 
 
 def _undecided_copies(askable_bookies: Sequence[str]) -> Column:
-    """Return those askable bookies whose reply about one entry decides the whole replica."""
+    """Return the askable bookies whose reply about a single entry decides the whole replica."""
     undecided_copies = F.filter(
         "unknown",
         lambda entry_set_row: (
@@ -357,7 +362,10 @@ def _undecided_copies(askable_bookies: Sequence[str]) -> Column:
 
 
 def _class_rank() -> Column:
-    """Return the rank of a ledger's class: 1 for the worst; ledgers that lack nothing have the last rank."""
+    """Return the rank of a ledger's class. The worst class has rank 1.
+
+    Ledgers that lack nothing have the last rank.
+    """
     class_rank = F.array_position(
         F.array(*(F.lit(class_name) for class_name in _CLASSES_WORST_FIRST)), class_of("m")
     ).cast("int")

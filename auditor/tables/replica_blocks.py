@@ -1,8 +1,8 @@
 """Replicas packed in blocks: Spark moves the many replicas of a block between tasks as one row.
 
-The join of expected and held replicas reads every replica of a cluster. With a row per replica, creating,
-sorting and comparing rows would take most of its time. So a row here is a block of replicas of one bucket of
-ledgers, with these columns:
+The join of expected and held replicas reads every replica of a cluster. With one row per replica, creating,
+sorting and comparing rows would take most of its time. So a row here is a block of replicas from the same
+bucket of ledgers, with these columns:
 
     bucket, account      one number each; the account is the source of the report
     ledgers              8 bytes for each replica
@@ -10,7 +10,7 @@ ledgers, with these columns:
     bookies, groups,     three columns each: a code of 1, 2 or 4 bytes for each replica (-1 for null); the
     states               end of each value that a code stands for; the bytes of all these values
 
-Each block has its own codes. `from_blocks` gives equal values equal codes.
+Each block has its own codes. `from_blocks` gives equal values the same code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ Codes = NDArray[np.int32]
 
 
 class Account(IntEnum):
-    """The source of a block's replicas. Reports of one ledger and bookie are sorted by these numbers."""
+    """The source of a block's replicas.
+
+    Reports about the same ledger and bookie are sorted by these numbers.
+    """
 
     EXPECTED = 0  # from the metadata: entries that should be held
     INDEX = 1
@@ -58,14 +61,14 @@ BLOCKS = pa.schema(
 
 
 class CodedColumn(NamedTuple):
-    """A dictionary-encoded column of bytes: a code for each row, -1 for null, and the value of each code."""
+    """A dictionary-encoded column of bytes: one code per row (-1 for null), and the value of each code."""
 
     codes: Codes
     values: pa.Array
 
     @classmethod
     def from_column(cls, column: pa.ChunkedArray | pa.Array) -> CodedColumn:
-        """Encode a column of texts or bytes.
+        """Encode a column of strings or bytes.
 
         >>> CodedColumn.from_column(pa.array(["b", None, "b"])).codes.tolist()
         [0, -1, 0]
@@ -86,15 +89,16 @@ class CodedColumn(NamedTuple):
         return CodedColumn(self.codes[rows], self.values)
 
     def column(self, rows: Longs, arrow_type: pa.DataType) -> pa.Array:
-        """Return the values of the given rows as an Arrow array. The row number -1 gives null."""
+        """Return the values of the given rows as an Arrow array. For the row number -1, the value is null."""
         codes = np.where(rows < 0, -1, np.append(self.codes, -1)[rows])
         return self.values.take(pa.array(codes, mask=codes < 0)).cast(arrow_type)
 
 
 class ReplicaBatch(NamedTuple):
-    """Replicas of one account, as columns: groups, time of the answer, and state.
+    """Replicas of the same account, as columns.
 
-    For expected replicas, ``states`` are the states of their ledgers.
+    ``answered`` are the times of the bookies' answers. For expected replicas, ``states`` are the states of
+    their ledgers.
     """
 
     ledgers: Longs
@@ -111,7 +115,7 @@ class ReplicaBatch(NamedTuple):
 
 
 def to_blocks(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBatch:
-    """Pack replicas into blocks, one for each bucket with ledgers."""
+    """Pack replicas into blocks, one block for each bucket that has ledgers."""
     bucket_column = ledger_buckets(replicas.ledgers, buckets)
     sorted_positions = np.argsort(bucket_column, kind="stable")
     counts = np.bincount(bucket_column, minlength=buckets)
@@ -134,7 +138,7 @@ def to_blocks(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.Reco
 
 
 def ledger_buckets(ledgers: Longs, buckets: int) -> NDArray[np.uint16]:
-    """Return the bucket of each ledger. A hash spreads regular ids over all buckets.
+    """Return the bucket of each ledger. A hash spreads evenly spaced ids over all buckets.
 
     >>> np.bincount(ledger_buckets(np.arange(0, 8000, 8), 4)).min() > 200
     np.True_
@@ -173,7 +177,7 @@ def _block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
 
 
 def _to_buffers(codes: Codes, values: pa.Array) -> tuple[bytes, bytes, bytes]:
-    """Return new codes for the values that occur, and the end offsets and bytes of these values."""
+    """Return codes that number only the values that occur, and the end offsets and bytes of these values."""
     is_used = np.zeros(len(values) + 1, bool)
     is_used[codes] = True  # null has the last position
     used_codes = np.cumsum(is_used, dtype=np.int32) - 1

@@ -1,7 +1,8 @@
-"""Facts about the cluster and its bookies in the driver's memory: all tables that do not grow with ledgers.
+"""Facts about the cluster and its bookies in the driver's memory.
 
-A cluster has tens of bookies, thousands at most. For 100,000 bookies these rows would take up to 1 GB. Code
-that reads them needs no Spark query. Such queries would take most of the time of a small audit.
+They come from all tables whose size does not depend on the number of ledgers. A cluster has tens of
+bookies, or thousands at most. For 100,000 bookies these rows would take up to 1 GB. Code that reads them
+needs no Spark query. Such queries would take most of the time of a small audit.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from auditor.model.states import BookieRead
 
 
 def is_unread(bookie_row: Mapping[str, Any]) -> bool:
-    """Return whether an audit should have read a bookie and did not read it completely.
+    """Return whether an audit should have read a bookie but did not read it completely.
 
     >>> is_unread({"named": True, "found": False, "read": "unread"})
     True
@@ -33,32 +34,32 @@ class ClusterFacts:
     """The audited cluster, and the time from which ages are counted.
 
     Attributes:
-        scan_time: Milliseconds since 1970: the server's clock for a live store, and the largest ctime or
-            mtime in a saved one, so that the same input gives the same findings.
-        has_marks: False if the store keeps no under-replication marks (``keeps_marks``), or not all of them
-            could be listed. A missing mark proves nothing then.
+        scan_time: Milliseconds since 1970. For a live store, the time by the server's clock. For a saved
+            store, the largest ctime or mtime in it, so that the same input gives the same findings.
+        has_marks: False if the store keeps no under-replication marks (``keeps_marks``), or if not all of
+            them could be listed. A missing mark then proves nothing.
         instance_id_missing: The cluster certainly has no instance id. False if it could not be read.
         looks_unused: The store certainly looks unused: it has neither a LAYOUT nor an id generator.
         lists_no_ledger: The store was listed without a gap and has no ledger, but the cluster is not new.
-        unproved_bookies: Bookies whose data is of another time or cluster than the metadata, with the reason.
-            No finding that depends on such data is confirmed.
+        unproved_bookies: The reason for each bookie whose data comes from a different time or cluster than
+            the metadata. No finding that depends on such data is confirmed.
         has_sources: The audit could look for bookies' indexes. False for an audit of metadata alone.
-        bookies_listed: Cookies and registrations were listed completely. If not, a bookie without a cookie or
-            registration is unknown, not a ghost.
-        earlier_orphans_time: End of the earlier run whose orphans ``holdings`` compares (``lasting``), ms.
-            None without such a run.
+        bookies_listed: Cookies and registrations were listed completely. If they were not, a bookie without
+            a cookie or registration is unknown, not a ghost.
+        earlier_orphans_time: End of the earlier run whose orphans ``holdings`` compares (``lasting``), in
+            ms. None if there is no such run.
         unclear_bookies: Bookies whose own cookie or registration could not be read.
         wrong_tree_reason: A sentence if the ledgers are not where the store's LAYOUT says, else None.
-        layout_known: The store says its layout, or can have only one. If False, the layout is assumed.
-        placement: The placement policy to judge by. None if no mapping of bookies to locations is known and
-            no policy was chosen.
-        placement_differences: Sentences about settings in which AutoRecovery and brokers differ.
+        layout_known: The store records its layout, or can have only one. If False, the layout is assumed.
+        placement: The placement policy by which ledgers are judged. None if no mapping of bookies to
+            locations is known and no policy was chosen.
+        placement_differences: Sentences about settings that differ between AutoRecovery and brokers.
         copies_complete: The metadata was read without a gap, every judged entry has all its copies, and no
             bookie holds a ledger without metadata.
         repair: The state of AutoRecovery, with the number of waiting ledgers.
         settings: The constants of the checks.
-        resolves_ids: Clients find bookies at their registered addresses. False if ``--bookie-conf`` switches
-            that off (BP-41), so that an id is itself the address.
+        resolves_ids: Clients find bookies at their registered addresses. False if ``--bookie-conf``
+            disables this (BP-41). A bookie's id is then also its address.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
     >>> facts.scan_time - facts.settings.stuck_ms
@@ -95,9 +96,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Roster:
-    """The rows in the driver about one cluster: its bookies and stores of owners.
+    """The rows about one cluster in the driver: its bookies and its stores of owners.
 
-    Each field but ``cluster`` has the rows of the table of its name in `auditor.tables.run_tables`.
+    Each field except ``cluster`` has the rows of the table with the same name in
+    `auditor.tables.run_tables`.
     """
 
     cookies: Sequence[Row]
@@ -114,7 +116,7 @@ class Roster:
 
     @classmethod
     def read(cls, rows: Callable[[str], Sequence[Row]], cluster: ClusterFacts) -> Roster:
-        """Read the roster of a cluster. ``rows`` returns the rows of a table of `ROSTER_TABLES`."""
+        """Read the roster of a cluster. ``rows`` returns the rows of a table in `ROSTER_TABLES`."""
         return cls(**{table_name: rows(table_name) for table_name in ROSTER_TABLES}, cluster=cluster)
 
     @cached_property
@@ -125,7 +127,10 @@ class Roster:
         return locations_of(self.bookie_locations, None)
 
     def sought_address(self, registration: Row) -> tuple[str, int] | None:
-        """Return host and port at which clients look for a registered bookie; None without an address."""
+        """Return the host and port at which clients look for a registered bookie.
+
+        Returns None if the bookie has no address.
+        """
         if not self.cluster.resolves_ids:
             return legacy_address(registration["bookie_id"])
         host = registration["host"]
@@ -133,7 +138,7 @@ class Roster:
 
     @cached_property
     def certain_bookies(self) -> list[Row]:
-        """Return the rows of ``bookies`` whose cookie and registration were read, or are certainly absent."""
+        """Return the rows of ``bookies`` whose cookie and registration were read or are certainly absent."""
         # A listing that failed does not prove that a bookie is absent.
         if not self.cluster.bookies_listed:
             return []
@@ -141,25 +146,25 @@ class Roster:
 
     @cached_property
     def unregistered(self) -> list[Row]:
-        """Return the rows of bookies that an ensemble names and that are certainly not registered."""
+        """Return the rows of bookies that an ensemble names but that are certainly not registered."""
         return [row for row in self.certain_bookies if row["named"] and row["registered"] is None]
 
     @cached_property
     def suspect_bookie_ids(self) -> list[str]:
-        """Return the bookies whose data may be another bookie's."""
+        """Return the ids of bookies whose data may belong to a different bookie."""
         return [row["bookie_id"] for row in self.bookies if row["suspect"]]
 
     @cached_property
     def unread_bookies(self) -> list[Row]:
-        """Return the rows of ``bookies`` that the audit should have read and did not read completely."""
+        """Return the rows of ``bookies`` that the audit should have read but did not read completely."""
         return [row for row in self.bookies if is_unread(row)]
 
     @cached_property
     def all_cookies(self) -> list[Row]:
-        """Return all cookies, in the store and on disks, also damaged ones. ``place`` tells where each is.
+        """Return all cookies, in the store and on disks, including damaged ones.
 
-        For a cookie on disk, ``bookie_id`` is the bookie in whose place the directory is. An absent VERSION
-        file is not a cookie.
+        ``place`` tells where each cookie is. For a cookie on disk, ``bookie_id`` is the bookie in whose
+        place the directory is. An absent VERSION file does not count as a cookie.
         """
         # Cookies of store and disks get the same keys, so that checks treat them alike.
         store_cookies = [{**row, "place": "metadata store"} for row in self.cookies]
@@ -173,10 +178,10 @@ class Roster:
 
     @cached_property
     def aliases(self) -> frozenset[tuple[str, str]]:
-        """Return pairs of ids, in both orders, that the check bookie-alias reports as one bookie.
+        """Return pairs of ids, in both orders, that the check bookie-alias reports as the same bookie.
 
         A bookie counts only if ensembles name one of its ids that is not registered. If all its ids are
-        registered, they have one address, and the check endpoint-duplicate reports that.
+        registered, they have the same address, and the check endpoint-duplicate reports that.
         """
         return frozenset(
             (row["bookie_id"], other_id)

@@ -1,8 +1,8 @@
-"""The rows of a large table for the ledgers of a small one: unequal pairs, or under-replication marks.
+"""The rows of a large table for the ledgers in a small table, which has unequal pairs or marks.
 
-A query about an unequal pair concerns its ledger and the other copies of the ledger. These are few rows, and
-each query would search the whole table for them. So tasks search the table's files once, and make Spark rows
-only of the matches.
+A query about an unequal pair concerns its ledger and the other copies of the ledger. These are few rows,
+but each query would search the whole large table for them. So tasks search the table's files once, and make
+Spark rows only of the matches. The marks are under-replication marks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,9 +32,9 @@ def rows_of_ledgers(
     schema: StructType,
     columns: Sequence[str] | None = None,
 ) -> PartTable:
-    """Return all rows of ``table`` with a ledger id of ``wanted_files``, in any scope and on any bookie.
+    """Return all rows of ``table`` whose ledger id is in ``wanted_files``, in any scope and on any bookie.
 
-    ``schema`` has the columns of ``table``. ``columns`` are the columns to keep, or None for all.
+    ``schema`` has the columns of ``table``. ``columns`` are the columns to keep, or None for all columns.
     """
     from pyspark.sql.types import StructType
 

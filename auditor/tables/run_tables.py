@@ -1,4 +1,4 @@
-"""The list of all tables of a run, with their columns and source tables. Code that needs tables reads it.
+"""The list of all tables of a run, with their columns and source tables. All code that needs tables reads it.
 
 This command publishes the columns:
 
@@ -55,11 +55,12 @@ from auditor.tables.verdicts import VERDICTS
 class Table:
     """One table of a run.
 
-    ``row`` says what a row is. ``columns`` (`auditor.model.columns.schema_of`) describes each column.
-    ``run_kind`` says which runs have the table; None if every run has it.
+    ``row`` says what a row represents. ``columns`` (`auditor.model.columns.schema_of`) describes each
+    column. ``run_kind`` says which runs have the table. It is None if every run has the table.
 
-    ``make_rows`` makes the table from the tables named in ``sources``, in this order. An audit that has these
-    tables writes the table without further code. If ``make_rows`` is None, a stage of the audit writes it.
+    ``make_rows`` makes the table from the tables named in ``sources``, in this order. An audit that has
+    these tables writes the table without further code. If ``make_rows`` is None, a stage of the audit
+    writes the table.
     """
 
     name: str
@@ -236,7 +237,7 @@ OPTIONAL_TABLES = frozenset(table.name for table in _ALL_TABLES if table.run_kin
 
 
 def to_json() -> str:
-    """Return the columns of all tables as JSON, with the types that Arrow names.
+    """Return the columns of all tables as JSON. Types have their Arrow names.
 
     >>> json.loads(to_json())["holdings"]["orphans"]["type"]
     'int64'

@@ -1,14 +1,14 @@
 """moved, doubtful_ids: differences between two scans of the ledger tree, and ids that a scan may have missed.
 
 Both scans of a live store list every ledger, and they agree on nearly all. This module finds their
-differences once. Every query about ledgers that were deleted, created or changed between the scans uses these
-few rows.
+differences once. Every query about ledgers that were deleted, created or changed between the scans uses
+these few rows.
 
-An id is open if a ledger with this id may exist although no scan saw it. That is so if a listing failed, or
-if a record is at the wrong path. There is at most one row for open ids per damaged znode, whatever the number
-of ids. An orphan with an open id is only suspected, never skipped.
+An id is open if a ledger with this id may exist although no scan saw it. This is the case if a listing
+failed, or if a record is at the wrong path. There is at most one row for open ids per damaged znode,
+whatever the number of ids is. An orphan with an open id is only suspected, but never skipped.
 
-Records at paths of another layout may be as many as the cluster has ledgers. Such a record leaves no id open
+Records at paths of another layout may be as many as the cluster's ledgers. Such a record leaves no id open
 if its ledger also has a record at its own path. If there is a whole tree of such records, every id is open.
 """
 
@@ -49,9 +49,9 @@ IS_IN_ANOTHER_LAYOUT = "status = 'misplaced' and damage is not null"
 def doubtful_ids(
     ledgers: DataFrame, second_scan: DataFrame | None, any_id_reason: str | None = None
 ) -> DataFrame:
-    """Return the rows of `DOUBTFUL_IDS` from one scan of the ledgers or from two.
+    """Return the rows of `DOUBTFUL_IDS` from one or two scans of the ledgers.
 
-    ``any_id_reason`` says why the scan may have missed any id; None if there is no such reason.
+    ``any_id_reason`` says why the scan may have missed any id. It is None if there is no such reason.
     """
     rows = _open_id_ranges(ledgers, any_id_reason).withColumn("scan", F.lit(1))
     if any_id_reason is not None:
@@ -70,14 +70,15 @@ def doubtful_ids(
 
 
 def unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
-    """Return the id ranges in which unseen ledgers may exist. Ranges of one scope do not overlap."""
+    """Return the id ranges in which unseen ledgers may exist. Ranges of the same scope do not overlap."""
     return _without_overlaps(doubtful_rows.where("unseen").drop("scan"), ["scope_id"])
 
 
 def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> DataFrame:
-    """Add ``doubt`` to rows about ledgers: why scan number ``scan`` may have missed them; null if it cannot.
+    """Add ``doubt`` to rows about ledgers: why scan number ``scan`` may have missed the ledger.
 
-    No row is duplicated: the ranges of one scope do not overlap, and at most one range applies to all scopes.
+    It is null if the scan cannot have missed the ledger. No row is duplicated, because ranges of the same
+    scope do not overlap, and at most one range applies to all scopes.
     """
     id_ranges = doubtful_rows.where(F.col("scan") == scan).select(
         F.col("scope_id").alias("of"), "low", "high", "why"
@@ -96,7 +97,10 @@ def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> Da
 
 
 def add_both_doubt_columns(rows: DataFrame, doubtful_rows: DataFrame) -> DataFrame:
-    """Add ``first`` and ``second`` to rows about ledgers: the doubt of each scan (`add_doubt_column`)."""
+    """Add ``first`` and ``second`` to rows about ledgers.
+
+    They contain the doubt of the first and of the second scan (`add_doubt_column`).
+    """
     for scan, doubt_column in ((1, "first"), (2, "second")):
         rows = add_doubt_column(rows, doubtful_rows, scan).withColumnRenamed("doubt", doubt_column)
     return rows
@@ -136,9 +140,9 @@ def _doubt_reason() -> Column:
 
 
 def _without_overlaps(id_ranges: DataFrame, partition_columns: Sequence[str]) -> DataFrame:
-    """Cut the ranges so that ranges with equal ``partition_columns`` do not overlap.
+    """Cut the ranges so that ranges with the same values of ``partition_columns`` do not overlap.
 
-    Of two ranges that overlap, the one that begins later loses the common ids.
+    If two ranges overlap, the range that begins later loses the ids that both have.
     """
     # Of ranges with the same first id, the widest comes first, so that it covers the others.
     range_window = F.Window.partitionBy(*partition_columns).orderBy(
@@ -176,9 +180,9 @@ MOVED = schema_of(
 def find_moves(
     ledgers: DataFrame, second_scan: DataFrame, doubtful_rows: DataFrame | None = None
 ) -> DataFrame:
-    """Find ledgers that only one of two scans has, or both with different versions: rows of `MOVED`.
+    """Find ledgers that only one of two scans has, or that differ in version between them: rows of `MOVED`.
 
-    ``doubtful_rows`` are the ids that a scan may have missed (`doubtful_ids`); None if there are none.
+    ``doubtful_rows`` are the ids that a scan may have missed (`doubtful_ids`), or None if there are none.
     """
     first_versions = _ledger_versions(ledgers, F.col("version"))
     second_versions = _ledger_versions(second_scan, F.col("version").alias("version_again"))
@@ -201,10 +205,10 @@ IDS_PER_LEAF = 10_000
 def shrunken_leaves(
     earlier_rows: DataFrame, current_ledgers: DataFrame, min_lost_share: int, min_lost: int
 ) -> DataFrame:
-    """Return the leaves (`IDS_PER_LEAF`) of which a scan lists fewer ledgers than an earlier scan.
+    """Return the leaves (`IDS_PER_LEAF`) in which a scan lists fewer ledgers than an earlier scan.
 
-    The columns are scope_id, leaf and lost (number of ledgers). Counts are enough: the generator gives out
-    the ids of a leaf once, in order, so that a full leaf can only lose ledgers.
+    The result has the columns scope_id, leaf and lost (number of ledgers). It is enough to compare counts:
+    the generator gives out the ids of a leaf only once, in order, so a full leaf can only lose ledgers.
 
     Args:
         earlier_rows: The ledgers of the earlier scan.
@@ -230,20 +234,20 @@ def scan_ids(ledgers: DataFrame) -> DataFrame:
 
 
 def deleted_ids(moved: DataFrame) -> DataFrame:
-    """Return the ids of ledgers that the first scan lists and the second scan does not."""
+    """Return the ids of ledgers that only the first of the two scans lists."""
     return moved.where("listed and version_again is null").select(*LEDGER)
 
 
 def new_ids(moved: DataFrame) -> DataFrame:
-    """Return the ids of ledgers that the second scan lists and the first scan does not."""
+    """Return the ids of ledgers that only the second of the two scans lists."""
     return moved.where("listed and version is null").select(*LEDGER)
 
 
 def unsettled_ledgers(moved: DataFrame) -> DataFrame:
-    """Return the ledgers of the first scan that the second shows differently or not at all, one row each.
+    """Return the ledgers of the first scan that the second scan shows differently or not at all.
 
-    The columns are scope_id, ledger_id and deleted. A ledger is deleted if the second scan does not list it
-    and cannot have missed it.
+    The result has one row per ledger, with the columns scope_id, ledger_id and deleted. A ledger is deleted
+    if the second scan does not list it and cannot have missed it.
     """
     first_scan_rows = moved.where("version is not null")
     return first_scan_rows.groupBy(*LEDGER).agg(
@@ -252,9 +256,10 @@ def unsettled_ledgers(moved: DataFrame) -> DataFrame:
 
 
 def drop_deleted_ledgers(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Drop rows about ledgers deleted between the scans. Add the column ``moved``: the ledger changed.
+    """Drop rows about ledgers that were deleted between the scans, and add the column ``moved``.
 
-    The argument ``moved`` has the differences of the scans. None means that there was only one scan.
+    The column ``moved`` says whether the ledger changed between the scans. The argument ``moved`` has the
+    differences between the scans. It is None if there was only one scan.
     """
     if moved is None:
         return rows.withColumn("moved", F.lit(False))
@@ -266,10 +271,10 @@ def drop_deleted_ledgers(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
 def add_since_column(
     rows: DataFrame, unchanged_columns: list[str], scan_time: int, earlier_rows: DataFrame | None
 ) -> DataFrame:
-    """Add ``since``: the scan time, ms, of the first of consecutive runs with an equal row.
+    """Add ``since``: the scan time in ms of the first of consecutive runs with an equal row.
 
-    Rows are equal if their columns ``unchanged_columns`` are. ``earlier_rows`` is the same table of the run
-    before, or None. A table of an older program version may lack the column ``since``.
+    Rows are equal if their values of ``unchanged_columns`` are equal. ``earlier_rows`` is the same table of
+    the previous run, or None. A table from an older program version may lack the column ``since``.
     """
     scan_time_column = F.lit(scan_time).cast("long")
     if earlier_rows is None or "since" not in earlier_rows.columns:

@@ -1,7 +1,7 @@
-"""sources: the inputs of an audit, what each claims to cover (its scope), and the part that is proved.
+"""sources: the inputs of an audit, what each claims to cover (its scope), and the proved part of the scope.
 
 If a source lacks an object, the object counts as absent only if it is in the proved scope. There is one row
-per metadata store, listing of bookies, bookie, and owner store.
+for each metadata store, listing of bookies, bookie, and owner store.
 """
 
 from collections.abc import Iterable
@@ -25,5 +25,5 @@ SOURCES = schema_of(
 
 
 def rows_of_scopes(scopes: Iterable[SourceScope]) -> list[dict[str, Any]]:
-    """Return the rows of `SOURCES`, one per source, in order of kind and name."""
+    """Return the rows of `SOURCES`, one per source, ordered by kind and name."""
     return [asdict(scope) for scope in sorted(scopes, key=lambda scope: (scope.kind, scope.source))]

@@ -1,12 +1,13 @@
 """space, misplaced: the ledger of each byte of an entry log, and index entries that point to wrong places.
 
-A row of space is a log, a ledger and a class of bytes. The bytes of a ledger in a log have one class, or
-several if some of its entries are surplus or not indexed. Bytes of no ledger have rows without a ledger. The
-rows of a file add up to its length. The bytes come from ledgers maps, so no entry is read for them. The
-locations in the index tell whether a ledger still needs a log (`auditor.sources.bookies.entry_logs`).
+A row of space is a log, a ledger and a class of bytes. The bytes of a ledger in a log belong to one class,
+or to several if some of its entries are surplus or not indexed. Bytes that belong to no ledger have rows
+without a ledger. The rows of a file add up to its length. The bytes come from ledgers maps, so no entry is
+read for them. The locations in the index tell whether a ledger still needs a log
+(`auditor.sources.bookies.entry_logs`).
 
-A row of misplaced is a log and a ledger. Ledgers that are gone from index or metadata have no row: their
-locations remain until RocksDB has dropped them, although their log may be deleted before.
+A row of misplaced is a log and a ledger. A ledger that is no longer in the index or in the metadata has no
+row. Its locations remain until RocksDB has dropped them, although its log may be deleted earlier.
 """
 
 import pyarrow as pa
@@ -105,8 +106,8 @@ def space(
 ) -> DataFrame:
     """Return the rows of `SPACE`. The arguments are the tables of these names.
 
-    With ``log_per_ledger`` (entryLogPerLedgerEnabled) the bookie may write to every log without a map, and
-    every log may be unflushed. None means that the setting is unknown.
+    If ``log_per_ledger`` (entryLogPerLedgerEnabled) is True, the bookie may be writing to every log without
+    a map, and every log may be unflushed. None means that the setting is unknown.
     """
     files = _log_files(entry_logs, directories, locations, log_per_ledger)
     rows = (
@@ -165,7 +166,7 @@ def space(
 
 
 def drop_repeated_files(entry_logs: DataFrame) -> DataFrame:
-    """Return one row per file. Rows of a further name of the same log are left out."""
+    """Return one row per file. If the same log has a second file name, the rows of that name are left out."""
     files = entry_logs.where(F.col("ledger_id").isNull() & F.col("bytes").isNotNull())
     logs = files.where(F.col("kind") == LogFileKind.LOG).select("directory", "log_id").distinct()
     second_files = files.where(F.col("kind") == LogFileKind.COMPACTED).join(
@@ -177,19 +178,19 @@ def drop_repeated_files(entry_logs: DataFrame) -> DataFrame:
 def _log_files(
     entry_logs: DataFrame, directories: DataFrame, locations: DataFrame, log_per_ledger: bool | None
 ) -> DataFrame:
-    """Return the files, once each, with the flags below.
+    """Return one row per file, with the flags below.
 
     A file that has only a header was created in advance (entryLogFilePreAllocationEnabled). The bookie then
     still writes to the previous log.
 
     ``young``: the index may lack entries of the log, or the bookie still writes to it.
 
-    ``unflushed``: nothing shows that a flush came after the last write to the log. A log gets its map when it
-    is full, or when its ledger is idle. The collector leaves it alone until the next flush has closed it
-    (DefaultEntryLogger.getFlushedLogIds).
+    ``unflushed``: nothing shows that a flush followed the last write to the log. A log gets its map when it
+    is full, or when its ledger is idle. The collector does not touch the log until the next flush has
+    closed it (DefaultEntryLogger.getFlushedLogIds).
 
-    ``broken``: a damaged record hides later ones. The log was read up to this record, although the index has
-    entries after it.
+    ``broken``: a damaged record hides later records. The log was read only up to this record, although the
+    index locates entries after it.
     """
     marked_directories = directories.select(F.col("path").alias("directory"), "index_time")
     is_preallocated = F.col("bytes") <= HEADER_BYTES
@@ -226,7 +227,7 @@ def _log_files(
 
 
 def _count_surplus_entries(judged: DataFrame) -> DataFrame:
-    """Count for each replica the held entries that the striping does not put on the bookie."""
+    """Count, for each replica, the held entries that the striping does not assign to the bookie."""
     extra_entries = F.concat("surplus", "stale")
     entry_rows = judged.select(*LEDGER, F.explode(extra_entries).alias("held"))
     return entry_rows.groupBy(F.col("held.bookie_id").alias("bookie_id"), *LEDGER).agg(
@@ -235,7 +236,10 @@ def _count_surplus_entries(judged: DataFrame) -> DataFrame:
 
 
 def _space_class() -> Column:
-    """Return the class of a ledger's bytes in a log, by the first rule that fits (`_split_classes`)."""
+    """Return the class of a ledger's bytes in a log. The first rule that applies determines the class.
+
+    `_split_classes` later divides these bytes further.
+    """
     readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
     is_replica_clear = F.coalesce(~F.col("state").isin(_UNCLEAR_STATES), F.lit(True))
     is_listed = F.col("members").isNotNull()
@@ -262,11 +266,11 @@ _UNINDEXED_CLASSES = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SU
 
 
 def _split_classes(rows: DataFrame) -> DataFrame:
-    """Return one row per class that a ledger's bytes in a log have.
+    """Return one row for each class of a ledger's bytes in a log.
 
-    If the audit read the log's entries, the bytes that the index lacks are known exactly. Otherwise these are
+    If the audit read the log's entries, it knows exactly which bytes the index lacks. Otherwise these are
     all bytes of the ledger if the index locates none of its entries in this log, else none. The remaining
-    bytes are divided between live and surplus in proportion to the entries.
+    bytes are divided between live and surplus in proportion to the numbers of entries.
     """
     unlocated_bytes = F.when(F.col("located").isNull(), F.col("bytes")).otherwise(0)
     unindexed_bytes = F.when(
@@ -299,7 +303,7 @@ def _split_classes(rows: DataFrame) -> DataFrame:
 
 
 def _rows_of_files(files: DataFrame) -> DataFrame:
-    """Return the rows for bytes of log files that belong to no ledger."""
+    """Return the rows for those bytes of log files that belong to no ledger."""
     # The remaining bytes get a class too, so that the classes add up to the file length.
     format_bytes = F.coalesce(F.col("header_bytes") + F.col("map_bytes") + F.col("padding_bytes"), F.lit(0))
     # Bytes after a damaged record are not newer than the bytes before it.
@@ -365,7 +369,7 @@ def misplaced_locations(
 ) -> DataFrame:
     """Return the rows of `MISPLACED`. The arguments are the tables of these names.
 
-    ``earlier_rows`` is the table ``misplaced`` of an earlier run; None if there is none.
+    ``earlier_rows`` is the table ``misplaced`` of an earlier run, or None if there is none.
     """
     wrong_locations = locations.where(F.col("probe") != Probe.OK).select(
         *_LOCATION_KEY, F.lit(False).alias("deep")
@@ -388,7 +392,7 @@ def misplaced_locations(
 
 
 def _other_entries(digests: DataFrame) -> DataFrame:
-    """Return the locations at which a full read found another entry than the index says."""
+    """Return the locations at which a full read found a different entry from the entry in the index."""
     other_entries = digests.where(F.col("reason") == NotChecked.OTHER).withColumns(
         {
             "probe": F.lit(Probe.OTHER),

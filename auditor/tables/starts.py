@@ -1,8 +1,9 @@
 """starts: the result of the cookie check at the next start of each bookie whose directories are known.
 
 There is at most one row per bookie. So the driver builds the rows and then makes a table of them. The
-configuration is the file of ``--bookie-conf`` if it is this bookie's (`auditor.model.bookie_conf`), else it
-is inferred (`auditor.model.cookie`). The rules are the server's (`auditor.model.start_refusal`).
+bookie's configuration comes from the file of ``--bookie-conf`` if that file belongs to this bookie
+(`auditor.model.bookie_conf`). Otherwise it is inferred (`auditor.model.cookie`). The rules are those of the
+server (`auditor.model.start_refusal`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -81,14 +82,15 @@ def starts(
     replays: Mapping[str, Refusal] | None = None,
     configuration_file: ConfiguredBookie | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the rows of `STARTS`, in order of bookies.
+    """Return the rows of `STARTS`, ordered by bookie.
 
     Args:
         owned_directories: All directories, each with the bookie at whose path it is.
-        cookies: All cookies of the store.
-        instance_id: The cluster's instance id; None if it has none.
-        replays: Refusals of bookies that cannot replay their journals. They count if the cookies match.
-        configuration_file: The settings in the file of ``--bookie-conf``; None without a file.
+        cookies: All cookies in the store.
+        instance_id: The cluster's instance id, or None if it has none.
+        replays: Refusals of bookies that cannot replay their journals. They count only if the cookies
+            match.
+        configuration_file: The settings in the file of ``--bookie-conf``, or None if there is no file.
     """
     cookie_by_bookie = {cookie.bookie_id: cookie for cookie in cookies}
     directories_by_bookie: dict[str, list[OwnedDirectory]] = {}
@@ -132,7 +134,7 @@ def _infer_configuration(
 
 @dataclass(frozen=True, slots=True)
 class _Bookie:
-    """A bookie's directories, its configuration inferred from cookies, and that of its file if given."""
+    """A bookie's directories, the configuration inferred from cookies, and the configuration in its file."""
 
     name: str
     directories: Sequence[OwnedDirectory]
@@ -142,7 +144,7 @@ class _Bookie:
 
     @property
     def versions(self) -> list[Cookie]:
-        """Return the cookies in the bookie's directories, whatever id they contain."""
+        """Return the cookies in the bookie's directories, including cookies with a different id."""
         return [directory.cookie for directory in self.directories if directory.cookie is not None]
 
     @property
@@ -157,7 +159,10 @@ class _Bookie:
 
     @property
     def configuration(self) -> BookieConfiguration | None:
-        """Return the bookie's lists of directories: from its own file, else inferred; None if not known."""
+        """Return the bookie's lists of directories, or None if they are unknown.
+
+        They come from the bookie's own configuration file if it was given. Otherwise they are inferred.
+        """
         if self.conf is None:
             return self.inferred
         cookies_agree = False
@@ -215,9 +220,10 @@ def _find_refusals(
     matched_directories: Mapping[str, OwnedDirectory],
     later_refusal: Refusal | None,
 ) -> tuple[Refusal | None, Refusal | None]:
-    """Return the refusals of a start as configured and with allowStorageExpansion; None if it would start.
+    """Return two refusals: of a start as configured, and of a start with allowStorageExpansion.
 
-    ``later_refusal`` is a refusal by a step after the check of the cookies, or None.
+    A refusal is None if the bookie would start. ``later_refusal`` is the refusal by a step after the check
+    of the cookies, or None.
     """
     present_directories = _configured_directories(expected_cookie, matched_directories)
     # An unreadable stored cookie also stops a start. A missing one is handled by the rules below.
@@ -242,8 +248,8 @@ def _compare_with_store(
 ) -> tuple[tuple[str, ...], bool | None]:
     """Return the fields in which the store's cookie differs from every VERSION of the bookie.
 
-    The second result is whether the only difference is more directories in one cookie; None if no field
-    differs.
+    The second result is True if the only difference is that one cookie has more directories. It is None if
+    no field differs.
     """
     is_inferred_from_disks = bookie.inferred is not None and bookie.inferred.source is Source.VERSIONS
     if not is_inferred_from_disks or stored_cookie is None or stored_cookie.bookie_id != bookie.name:
@@ -262,7 +268,7 @@ def _compare_with_store(
 
 
 def _row_without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
-    """Return the row of a bookie with data but without any cookie; None for other bookies."""
+    """Return the row of a bookie that has data but no cookie at all, or None for other bookies."""
     directories = [directory.found_directory for directory in bookie.directories]
     filled_directories = [
         directory.path for directory in directories if directory.version_absent and directory.empty is False
@@ -288,7 +294,10 @@ def _row_without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
 def _configured_directories(
     expected_cookie: Cookie, matched_directories: Mapping[str, OwnedDirectory]
 ) -> list[BookieDirectory]:
-    """Return the configured directories, each with the VERSION found at its path; None if it has none."""
+    """Return the configured directories, each with the VERSION found at its path.
+
+    The VERSION is None if there is none at the path.
+    """
     return [
         BookieDirectory(
             path, role, _read_version(matched_directories[path]) if path in matched_directories else None
@@ -300,7 +309,10 @@ def _configured_directories(
 def _refuse_unnamed_index(
     bookie: _Bookie, store_cookie: StoreCookie | None, matched_directories: Mapping[str, OwnedDirectory]
 ) -> Refusal | None:
-    """Return the refusal of index directories that no cookie of the bookie names; None if there are none."""
+    """Return the refusal because of index directories that no cookie of the bookie names.
+
+    Returns None if there are no such directories.
+    """
     matched_paths = {directory.found_directory.path for directory in matched_directories.values()}
     paths = {
         directory.found_directory.path

@@ -1,16 +1,18 @@
 """unseen_entries: indexed entries that a garbage collector does not see in their entry log.
 
-A record with a wrong size hides later records from every reader of a log's entries. These readers are the
-collector, if the log has no ledgers map, and compaction in any case (`auditor.codecs.bookie.collector_scan`).
-The bookie still serves the hidden entries, because its index has their offsets. They are lost with the log if
-the collector counts no needed ledger in it, or if compaction rewrites only the records that it sees.
+A record with a wrong size hides later records from every reader of a log's entries. Compaction is such a
+reader. The collector is one if the log has no ledgers map (`auditor.codecs.bookie.collector_scan`). The
+bookie still serves the hidden entries, because its index has their offsets. They are lost together with the
+log in two cases: the collector counts no needed ledger in the log, or compaction rewrites only the records
+that it sees.
 
-The logs of this table are those with a sign of damage (``collector_scan`` of entry_logs), and damaged ones
+The table covers logs with signs of damage (``collector_scan`` of entry_logs). It also covers damaged logs
 that are deleted or rewritten next (deletion_candidates). Each log is read once more, headers only.
 
-The number of hidden entries is a lower bound: the larger of two numbers. The first (0, 1 or 2) is how many of
-the ledger's first and last location in the log have no record in the scan. The second is the number of
-indexed entries, minus the ledger's records that the scan finds from the first to the last location.
+The number of hidden entries is a lower bound. It is the larger of two numbers. The first number (0, 1 or 2)
+is how many of the ledger's first and last location in the log have no record in the scan. The second number
+is the number of indexed entries, minus the number of the ledger's records that the scan finds from the
+first to the last location.
 """
 
 from collections.abc import Iterator
@@ -91,11 +93,11 @@ def _read_hidden_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) -> list[dict[str, Any]]:
-    """Return the rows of one log for ledgers that the index locates in it.
+    """Return the rows of one log for the ledgers that the index locates in it.
 
     If the collector's scan of the log fails, the collector keeps the log, and there are no rows. If the log
-    cannot be read now, there are rows for the ledgers that the index locates after byte ``read_end``: the
-    audit read the log up to that byte before.
+    cannot be read now, there are rows for the ledgers that the index locates after byte ``read_end``. This
+    is the byte up to which the audit read the log before.
     """
     if COLLECTION_SEPARATOR in path:
         return [_unknown_row(part, NOT_IN_COLLECTION) for part in ledgers if part["last"] > (read_end or 0)]

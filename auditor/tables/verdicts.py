@@ -1,6 +1,6 @@
 """verdicts: the class of every ledger, its potential class, and the bookies whose copies are unknown.
 
-The class counts missing copies only. The potential class counts unknown copies as missing too.
+The class counts only missing copies. The potential class counts unknown copies as missing too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ No entry of such a ledger is judged: `auditor.sources.metadata.ledger_replicas` 
 
 
 def verdicts_of_judged(judged: DataFrame) -> DataFrame:
-    """Return the rows of ledgers with an unequal replica, from the table judged."""
+    """Return the rows of ledgers that have an unequal replica, made from the table ``judged``."""
     unread_bookies = F.transform("unknown", lambda bookie_entry: bookie_entry.bookie_id)
     return judged.select(
         *LEDGER,
@@ -70,9 +70,9 @@ def verdicts_of_judged(judged: DataFrame) -> DataFrame:
 
 
 def class_of(copies_column: str) -> Column:
-    """Return a ledger's class by the number of copies that its worst entry lacks: ``copies_column``.
+    """Return a ledger's class by the number of copies that its worst entry lacks.
 
-    Only a closed ledger can have the class entry-lost.
+    ``copies_column`` is the column with this number. Only a closed ledger can have the class entry-lost.
     """
     # Each entry should have as many copies as the write quorum, in any ensemble.
     copy_count = F.col("write_quorum") - F.col(copies_column)
@@ -100,10 +100,10 @@ def _confidence() -> Column:
 def verdicts(
     spark: SparkSession, ledgers: TableFiles, judged: TableFiles, judged_verdicts: TableFiles
 ) -> PartTable:
-    """Return the table ``verdicts``, from the files of other tables of the run.
+    """Return the table ``verdicts``, made from the files of other tables of the run.
 
-    ``judged_verdicts`` has the rows for the ledgers in ``judged``. The other ledgers, nearly all, need no
-    computation: none of their replicas differs.
+    ``judged_verdicts`` has the rows for the ledgers in ``judged``. Nearly all ledgers are not in
+    ``judged``. Their verdicts need no computation, because none of their replicas differs.
     """
 
     count_healthy = partial(healthy_verdicts, judged=judged)
@@ -114,7 +114,7 @@ def verdicts(
 
 
 def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.RecordBatch]:
-    """Return the rows of `VERDICTS` for those ledgers of some files that are not in the table ``judged``."""
+    """Return the rows of `VERDICTS` for the ledgers in some files that are not in the table ``judged``."""
     judged_ledgers = _LedgerSet(judged.read(LEDGER))
     listed_statuses = pa.array([status.value for status in LISTED])
     for rows in files.row_groups(
@@ -128,7 +128,10 @@ def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.Recor
 
 
 class _LedgerSet:
-    """The ids and scopes of a table's ledgers, 8 bytes each, to test whether other rows have one of them."""
+    """The ids and scopes of a table's ledgers. It tells whether the ledgers of other rows are among them.
+
+    Each ledger takes 8 bytes.
+    """
 
     def __init__(self, rows: pa.Table) -> None:
         self._of_scope = {}
@@ -137,7 +140,7 @@ class _LedgerSet:
             self._of_scope[unique_scope] = np.unique(ids[scopes == unique_scope])
 
     def contains(self, rows: pa.Table) -> NDArray[np.bool_]:
-        """Return for each row whether its ledger is one of these."""
+        """Return for each row whether its ledger is in the set."""
         scopes, ids = (rows[name].fill_null(0).to_numpy() for name in LEDGER)
         is_member = np.zeros(rows.num_rows, bool)
         for unique_scope, scope_ids in self._of_scope.items():
