@@ -93,7 +93,7 @@ def stage_table(stages: Sequence[Stage]) -> str:
 
 
 def with_stages(page: str, stages: Sequence[Stage]) -> str:
-    """Return the text of a page, with its table of stages brought up to date.
+    """Return the text of a page with its table of stages updated.
 
     >>> with_stages("<!-- stages -->\\n\\n| old |\\n\\nEnd.\\n", []).splitlines()[2]
     '| | stage | what it does | gives | modules |'
