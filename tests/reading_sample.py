@@ -1,8 +1,8 @@
 """Samples of texts for a reader who does not know the project: ``python -m tests.reading_sample SEED DIR``.
 
-The command draws 40 docstrings, 40 paragraphs of documents, 30 messages, and the names of 40 modules. It writes
-one file for each kind. The reader marks each text that needs a second reading, and each module in which more
-than two names need a guess. At most a tenth of each kind may be marked.
+The command draws 40 docstrings, 40 paragraphs of documents, 30 messages, and the names of 40 modules. It
+writes one file for each kind. The reader marks each text that needs a second reading, and each module in
+which more than two names need a guess. At most a tenth of each kind may be marked.
 """
 
 from __future__ import annotations
