@@ -129,21 +129,15 @@ def derive_tables(
     def stale_rows(_: TableCache) -> DataFrame:
         return stale_marks(ledger_marks, verdicts_of_marks, ledgers_of_marks, bookies)
 
-    def write_facts_of_bookies() -> Roster:
-        _write_contents(cache, ledgers, indexes, comparison, bookies, counts)
-        cache.write_rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
-        write_identities(cache, bookies, ledgers, comparison.unequal_replicas)
-        cluster = _cluster_facts(metadata, difference, indexes, earlier_runs, placement, settings)
-        return Roster.read(lambda name: cache.run.read(f"tables/{name}").to_pylist(), cluster)
-
-    table_inputs = (cache, metadata, difference, indexes, comparison, earlier_runs, counts, ownership)
-    roster, orphan_frames, stale_mark_rows = cache.execution.run_concurrently(
-        [
-            write_facts_of_bookies,
-            partial(_write_orphans, *table_inputs, settings),
-            partial(cache.write_query, "stale_marks", STALE_MARKS, stale_rows, cache),
-        ]
+    _write_contents(cache, ledgers, indexes, comparison, bookies, counts)
+    cache.write_rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
+    write_identities(cache, bookies, ledgers, comparison.unequal_replicas)
+    cluster = _cluster_facts(metadata, difference, indexes, earlier_runs, placement, settings)
+    roster = Roster.read(lambda name: cache.run.read(f"tables/{name}").to_pylist(), cluster)
+    orphan_frames = _write_orphans(
+        cache, metadata, difference, indexes, comparison, earlier_runs, counts, ownership, settings
     )
+    stale_mark_rows = cache.write_query("stale_marks", STALE_MARKS, stale_rows, cache)
     locks = derive(marks.where("kind = 'lock'"), all_marks)
     reachability = write_reachability(cache, roster)
     queue_tables = QueueTables(ledgers, ledger_marks, locks, reachability)

@@ -5,7 +5,6 @@ A stage that produces several values returns them as a named tuple.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 from auditor.actions.action_list import ActionList
@@ -201,13 +200,8 @@ def check_tables(
     configuration: CheckConfiguration,
 ) -> CheckedTables:
     """Run every check, and find the metadata that could not be read."""
-    (unconfirmed, claims), holes = cache.execution.run_concurrently(
-        [
-            partial(run_checks, cache, tables, configuration.not_run),
-            partial(find_unread_metadata, metadata, difference.doubtful_ids),
-        ]
-    )
-    return CheckedTables(unconfirmed, claims, holes)
+    unconfirmed, claims = run_checks(cache, tables, configuration.not_run)
+    return CheckedTables(unconfirmed, claims, find_unread_metadata(metadata, difference.doubtful_ids))
 
 
 def compare_runs(
@@ -271,12 +265,8 @@ def make_holds(
         newest_data_time,
         configuration.unheld_checks,
     )
-    (holds, actions), numbers = cache.execution.run_concurrently(
-        [
-            partial(write_holds, cache, findings, changes, tables, before, run_scope),
-            partial(count_for_report, tables, metadata, indexes, answers, findings, claims, options.samples),
-        ]
-    )
+    holds, actions = write_holds(cache, findings, changes, tables, before, run_scope)
+    numbers = count_for_report(tables, metadata, indexes, answers, findings, claims, options.samples)
     return HoldsMade(holds, actions, numbers)
 
 

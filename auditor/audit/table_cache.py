@@ -81,8 +81,7 @@ class TableCache:
     @property
     def empty_table_names(self) -> frozenset[str]:
         """Return the names of the tables that have no row. `queries_with_input` uses them."""
-        # A copy, because a second thread may write a table at the same time.
-        return names_without_rows(dict(self.frames))
+        return names_without_rows(self.frames)
 
     def write_table(self, name: str, make_rows: Callable[[], Rows], directory: str = "tables") -> DataFrame:
         """Return a table. If its files are incomplete or missing, first write the result of ``make_rows``."""

@@ -1,4 +1,4 @@
-"""Decisions on where the work of an audit runs: in the driver, in Spark's tasks, or in a second thread.
+"""Decisions on where the work of an audit runs: in the driver or in Spark's tasks.
 
 A caller only says what to compute. This module looks at sizes, and decides by the estimated time. Starting a
 task takes about as long as reading the indexes of ten thousand ledgers, so the driver does short work itself.
@@ -10,13 +10,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from threading import local
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs
@@ -105,43 +103,20 @@ class BucketSource:
 
 
 class Execution:
-    """The Spark session of an audit, with the plans of its queries and a second thread for some of them.
+    """The Spark session of an audit, with the plans of its queries.
 
-    Without ``plans``, queries keep the session's settings. Without ``second_thread``, nothing runs
-    concurrently.
+    Without ``plans``, queries keep the session's settings.
     """
 
-    def __init__(
-        self, spark: SparkSession, plans: QueryPlans | None = None, second_thread: Executor | None = None
-    ) -> None:
+    def __init__(self, spark: SparkSession, plans: QueryPlans | None = None) -> None:
         self.spark = spark
         self._plans = plans
-        self._second = second_thread
-        self._thread = local()
         self._shared = False
 
     def plan_for(self, table_bytes: int, replicas: int = 0) -> None:
         """Set Spark's query planning for tables of this size, and for the number of replicas to compare."""
         if self._plans is not None:
             self._plans.fit_to_tables(table_bytes, replicas)
-
-    def run_concurrently(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Call functions that do not need each other's results, and return their results in the same order.
-
-        A small audit spends its time on query planning, for which Java uses only the calling thread. So the
-        first function runs in this thread, and the others run in a second one. For large tables, all
-        functions run in this thread, because tasks use all cores anyway. Raises the error of a function that
-        failed.
-        """
-        is_small = self._plans is not None and self._plans.small
-        if self._second is None or not is_small or getattr(self._thread, "is_second", False):
-            return [function() for function in functions]
-        futures = [self._second.submit(self._run_in_second_thread, function) for function in functions[1:]]
-        return [*(function() for function in functions[:1]), *(future.result() for future in futures)]
-
-    def _run_in_second_thread(self, function: Callable[[], T]) -> T:
-        self._thread.is_second = True  # so that it does not submit work to itself
-        return function()
 
     def frame(self, rows: Rows) -> DataFrame:
         """Return rows as a Spark table. Read them now if that is short work, else when they are needed."""
@@ -223,12 +198,11 @@ class Execution:
             # Each query has its own tasks, most of them idle.
             return union(queries).coalesce(partitions(self.spark))
 
-        write_calls = [
-            partial(write, group_name, partial(rows, queries))
+        return [
+            write(group_name, partial(rows, queries))
             for group_name, queries in query_groups.items()
             if queries
         ]
-        return self.run_concurrently(write_calls)
 
     def count_rows(
         self, schema: pa.Schema, table: TableFiles, count_file_rows: FileReader, sum_columns: Sequence[str]

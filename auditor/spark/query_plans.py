@@ -86,8 +86,6 @@ class QueryPlans:
         self._earlier_settings = {
             setting_name: spark.conf.get(setting_name, None) for setting_name in setting_names
         }
-        self.small = False
-        """Whether the tables are small, so that planning a query takes longer than running it."""
 
     def fit_to_tables(self, table_bytes: int, replicas: int) -> None:
         """Set the session for queries of tables of this size, with this number of replicas to compare.
@@ -98,7 +96,6 @@ class QueryPlans:
         spark = self._spark
         cores, earlier_partitions = spark.sparkContext.defaultParallelism, partitions(spark)
         is_small, is_tiny = not is_large(table_bytes), table_bytes <= TINY_BYTES
-        self.small = is_small
         plan_settings = (
             (STATIC_PLAN_SETTINGS | _ONE_TASK_SETTINGS if is_tiny else STATIC_PLAN_SETTINGS)
             if is_small

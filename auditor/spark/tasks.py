@@ -6,7 +6,6 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -254,23 +253,3 @@ def _report_progress(spark: SparkSession, progress: Progress, stop_event: thread
                     progress.expect(stage.numTasks)
                 progress.advance(stage.numCompletedTasks - tasks_by_stage.get(stage_id, 0))
                 tasks_by_stage[stage_id] = stage.numCompletedTasks
-
-
-@contextmanager
-def background_thread(session: SparkSession) -> Iterator[Executor]:
-    """Yield an executor with one thread, for queries of the audit's own ``session``.
-
-    If the block fails or is interrupted, the running query is cancelled, without waiting for the thread.
-    Queries of other sessions of the same context go on.
-    """
-    from py4j.protocol import Py4JError
-
-    thread = ThreadPoolExecutor(1, "beside")
-    try:
-        yield thread
-    except BaseException:
-        thread.shutdown(wait=False, cancel_futures=True)
-        with suppress(Py4JError, OSError):  # Java may be what has failed
-            session.interruptAll()
-        raise
-    thread.shutdown()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from threading import RLock
 
 from auditor.model.collector_settings import CollectorSettings
 from auditor.spark import functions as F
@@ -72,12 +71,6 @@ class Tables:
 
 Query = Callable[[Tables], DataFrame]
 
-_CACHE_LOCK = RLock()
-"""Lock of `cached_query`, because two threads may build queries at the same time.
-
-One thread builds a shared query, and the other one waits for it.
-"""
-
 
 def cached_query(build_query: Query) -> Query:
     """Return ``build_query`` with a cache, so that it builds its query only once for the same tables.
@@ -91,9 +84,8 @@ def cached_query(build_query: Query) -> Query:
 
     @wraps(build_query)
     def build_once(tables: Tables) -> DataFrame:
-        with _CACHE_LOCK:
-            if build_query not in tables.cached_queries:
-                tables.cached_queries[build_query] = build_query(tables)
-            return tables.cached_queries[build_query]
+        if build_query not in tables.cached_queries:
+            tables.cached_queries[build_query] = build_query(tables)
+        return tables.cached_queries[build_query]
 
     return build_once

@@ -1,10 +1,8 @@
-"""Work of the driver, of tasks and of the second thread has equal results, and runs where it is fastest."""
+"""Work of the driver and of tasks has equal results, and runs where it is fastest."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +16,7 @@ from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.spark import execution
 from auditor.spark.execution import Execution, read_parts
 from auditor.spark.part_tables import PartTable
-from auditor.spark.query_plans import SMALL_BYTES, TINY_BYTES, query_plans
+from auditor.spark.query_plans import TINY_BYTES, query_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,30 +65,6 @@ def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
     assert isinstance(rows, pa.Table)
     assert rows.num_rows == 0
     assert rows.column_names == SCHEMA.names
-
-
-def test_functions_of_a_small_audit_run_concurrently(spark: SparkSession) -> None:
-    went_on = threading.Event()
-
-    def go_on() -> int:
-        went_on.set()
-        return threading.get_ident()
-
-    def wait() -> tuple[bool, int, list[int]]:
-        rows = run([lambda: spark.range(3).count(), lambda: 4])  # a second thread would wait for itself
-        return went_on.wait(60), threading.get_ident(), rows
-
-    with query_plans(spark) as plans, ThreadPoolExecutor(1) as second:
-        run = Execution(spark, plans, second).run_concurrently
-        plans.fit_to_tables(SMALL_BYTES, 0)
-        main_thread, (has_waited, second_thread, rows) = run([go_on, wait])
-        assert has_waited
-        assert main_thread == threading.get_ident() != second_thread
-        assert rows == [3, 4]
-        with pytest.raises(ZeroDivisionError):
-            run([threading.get_ident, lambda: 1 // 0])
-        plans.fit_to_tables(SMALL_BYTES + 1, 0)
-        assert run([threading.get_ident] * 2) == [main_thread] * 2, "tasks of large tables have all cores"
 
 
 @pytest.mark.parametrize(("table_bytes", "written"), [(TINY_BYTES, 1), (TINY_BYTES + 1, 3)])

@@ -10,10 +10,10 @@ import pytest
 from tests.test_house import HOUSE, MODULES, floor_of
 
 NAMES_OF_SIZES = {
-    *("has_one_task_plans", "is_large", "partitions", "partitions_of", "read_parts", "small"),
+    *("has_one_task_plans", "is_large", "partitions", "partitions_of", "read_parts"),
     *("DRIVER_SECONDS", "DRIVER_READ_BYTES", "DRIVER_READ_SECONDS", "IN_MEMORY_BYTES", "MAX_BROADCAST_BYTES"),
 }
-"""Names of `auditor.spark` that tell how large work is. `small` is an attribute of its plans."""
+"""Names of `auditor.spark` that tell how large work is."""
 METHODS_OF_READERS = {"partitions", "partitions_of"}
 ASSEMBLE_TABLES = {"audit/derived_tables.py", "audit/table_cache.py", "tables/__init__.py"}
 """Modules that state which tables are empty."""
@@ -53,7 +53,7 @@ def test_only_spark_looks_whether_a_table_is_empty() -> None:
     "line",
     [
         "from auditor.spark.query_plans import is_large",
-        "if execution._plans.small: pass",
+        "if query_plans.has_one_task_plans(spark): pass",
         "execution.read_parts(t)",
     ],
 )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from time import sleep
-
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -12,14 +9,13 @@ from auditor.tables import Tables, cached_query
 from tests.checks.tables_builder import tables
 
 
-def test_two_threads_get_the_same_question_and_other_tables_another(spark: SparkSession) -> None:
+def test_the_same_tables_get_the_same_query_and_other_tables_another(spark: SparkSession) -> None:
     made: list[Tables] = []
 
     @cached_query
     def registered(these: Tables) -> DataFrame:
         """Bookies that are registered."""
         made.append(these)
-        sleep(0.05)  # so that the second thread asks meanwhile
         return these.bookies.where("registered is not null")
 
     @cached_query
@@ -27,9 +23,7 @@ def test_two_threads_get_the_same_question_and_other_tables_another(spark: Spark
         return registered(these).select("bookie_id")
 
     one = tables(spark, bookies=[{"bookie_id": "bk1"}, {"bookie_id": "bk2", "registered": None}])
-    with ThreadPoolExecutor(2) as threads:
-        first, second = threads.map(registered, (one, one))
-    assert first is second
+    assert registered(one) is registered(one)
     assert [row["bookie_id"] for row in names(one).collect()] == ["bk1"]
     assert len(made) == 1
 
