@@ -1,30 +1,31 @@
 """All errors that this package raises on purpose.
 
     AuditorError
-    ├── UsageError            2  an option, URI or configuration that is invalid
-    │   ├── RunUsageError     2  a run, or a part of one, that is invalid; a RunError too
-    │   └── LockedError       2  another audit or scan of this cluster runs beside this one
-    ├── RunError              5  a run directory that is damaged
-    │   └── UnknownWordError  5  a word in a table of a run that this version does not know
-    ├── StoreError            4  a metadata store could not be read, or refused the login
-    │   ├── CompactedError    4  etcd no longer keeps the revision that was being read
-    │   ├── UnsettledError    4  a store whose servers do not agree for now; a later attempt may succeed
-    │   ├── TooLargeError     4  an answer of etcd that passes the limit of a message
-    │   └── NoRootError       4  a metadata store has nothing at the given root
-    ├── UnreadError           3  a bookie's directory or file could not be read
-    │   ├── RefusedError      3  a bookie does not serve this client, whatever is asked
-    │   └── DamagedError      3  a bookie's database that cannot be opened, or not be read to its end
-    ├── DecodeError           5  bytes that do not follow their format
-    ├── RuleError             5  bytes that follow their format, with a value that is not allowed
-    ├── CoverageLimitError    3  sets of entries too irregular to compare within the bound
-    ├── JavaMissingError      4  no Java runtime that Spark can use
-    ├── SparkError            4  Spark could not be started, or its process has ended
-    ├── DiskFullError         4  there is no room for the run, or for Spark's scratch files
-    ├── OutputError           4  standard output cannot be written
-    └── FileSystemError       4  the file system of a path that an option names fails
+    ├── UsageError              2  an option, URI or configuration is invalid
+    │   ├── RunUsageError       2  a run cannot be used; it is also a RunError
+    │   └── LockedError         2  another audit or scan of this cluster is running
+    ├── RunError                5  a run directory is damaged
+    │   ├── RunUnreadableError  4  this process may not read a part of a run
+    │   └── UnknownWordError    5  a table of a run contains a word that this version does not know
+    ├── StoreError              4  a metadata store could not be read, or it refused the login
+    │   ├── CompactedError      4  etcd no longer keeps the revision that was being read
+    │   ├── UnsettledError      4  the servers of a store do not agree yet; a later attempt may succeed
+    │   ├── TooLargeError       4  an answer of etcd exceeds the size limit of a message
+    │   └── NoRootError         4  a metadata store has nothing at the given root
+    ├── UnreadError             3  a bookie's directory or file could not be read
+    │   ├── RefusedError        3  a bookie refuses all requests of this client
+    │   └── DamagedError        3  a bookie's database cannot be opened, or cannot be read to its end
+    ├── DecodeError             5  bytes do not follow their format
+    ├── RuleError               5  bytes follow their format, but contain a forbidden value
+    ├── CoverageLimitError      3  sets of entries are too irregular to compare within the limit
+    ├── JavaMissingError        4  there is no Java runtime that Spark can use
+    ├── SparkError              4  Spark could not be started, or its process has ended
+    ├── DiskFullError           4  there is no space for the run, or for Spark's scratch files
+    ├── OutputError             4  standard output cannot be written
+    └── FileSystemError         4  the file system that an option's path is on fails
 
-The number is the exit code of a command that ends with the error. Inside an audit, most of these errors end
-nothing: they become a row and a finding. Any other exception that ends a command is a bug.
+The number is the exit code of a command that ends with the error. Most of these errors do not end an audit.
+The audit records them as a row and a finding. Any other exception that ends a command is a bug.
 """
 
 from __future__ import annotations
@@ -42,30 +43,30 @@ Value = TypeVar("Value")
 
 
 class AuditorError(Exception):
-    """Base of all errors that this package raises on purpose.
+    """Base class of all errors that this package raises on purpose.
 
-    Spark passes only the text of a traceback from a task to the driver. In a task, an error therefore carries
-    its arguments as a note, which Python prints below the message. The driver makes the error again from this
-    note.
+    If a Spark task fails, the driver receives only the text of the traceback. In a task, an error therefore
+    carries its arguments as a note, which Python prints below the message. From this note the driver
+    creates the same error again.
     """
 
     exit_code: ClassVar[int] = 4
     _creation_arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        """Make the error, and keep the arguments that it was made from."""
+        """Create the error, and store its arguments for `note`."""
         error = super().__new__(cls, *arguments)
         error._creation_arguments = arguments, options
         return error
 
     @property
     def __notes__(self) -> list[str]:  # type: ignore[override]
-        """Lines below the message in a traceback; none outside of Spark's Python workers."""
+        """Lines that Python prints below the message; empty outside of Spark's Python workers."""
         is_in_worker = any(name.startswith(_WORKER_VARIABLE_PREFIX) for name in os.environ)
         return [self.note()] if is_in_worker else []
 
     def note(self) -> str:
-        """Return the line from which `error_in_traceback` makes the error again."""
+        """Return the line from which `error_in_traceback` recreates the error."""
         arguments, options = self._creation_arguments
         note_fields = {"type": type(self).__name__, "arguments": arguments, "options": options}
         return f"{_NOTE_PREFIX}{json.dumps(note_fields, default=lambda _: None)}"
@@ -104,7 +105,10 @@ def error_in_traceback(text: str) -> AuditorError | None:
 
 
 def _error_of_message(text: str) -> AuditorError | None:
-    """Return the error of a traceback without a note; None if a message is not enough to make the error."""
+    """Recreate an error from the message in a traceback without a note.
+
+    Returns None if the message alone is not enough to create the error.
+    """
     for error_class in _error_classes(AuditorError):
         pattern = rf"^(?:.*\s)?{__name__}\.{error_class.__name__}: (.*)$"
         message_match = re.search(pattern, text, re.MULTILINE)
@@ -130,7 +134,9 @@ WRONG_PATH_ERRNOS = frozenset(
 
 
 def path_error(error: OSError, message: str) -> UsageError | FileSystemError:
-    """Return the error for an option's path: `UsageError` if the path is wrong, else `FileSystemError`.
+    """Return the error to raise if the path in an option cannot be used.
+
+    The error is a `UsageError` if the path itself is wrong, and a `FileSystemError` otherwise.
 
     >>> type(path_error(OSError(errno.ENOENT, "No such file"), "--racks x: No such file")).__name__
     'UsageError'
@@ -141,7 +147,7 @@ def path_error(error: OSError, message: str) -> UsageError | FileSystemError:
 
 
 def system_error_text(error: OSError) -> str:
-    """Return the path and the text of an error of the operating system.
+    """Return the path and the message of an error from the operating system.
 
     >>> system_error_text(FileNotFoundError(2, "No such file or directory", "/runs/1"))
     '/runs/1: No such file or directory'
@@ -159,10 +165,10 @@ WRITE_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))
 
 @contextmanager
 def named_target(path: str | Path) -> Iterator[None]:
-    """Name the file that the block writes in errors of writing, such as that of a full disk.
+    """Name the file ``path`` in errors that occur while a ``with`` block writes it, such as a full disk.
 
-    Python names a file only in errors of opening it. Errors that may come from files that the block reads
-    do not change.
+    Python itself names a file only if opening it fails. Errors that could come from a file that the block
+    reads are not changed.
 
     >>> with named_target("/runs/1"):
     ...     raise OSError(28, "No space left on device")
@@ -178,26 +184,26 @@ def named_target(path: str | Path) -> Iterator[None]:
 
 
 class UsageError(AuditorError):
-    """An option, URI or configuration that is invalid; the message names it, and says what to do."""
+    """An option, URI or configuration is invalid. The message names it, and says what to do."""
 
     exit_code = 2
 
 
 class LockedError(UsageError):
-    """Another audit or scan of this cluster runs, into the same directory of runs."""
+    """Another audit or scan of this cluster is running and writes to the same directory of runs."""
 
 
 class RunError(AuditorError):
-    """A run directory that cannot be read; the message names the file that is damaged, or was changed.
+    """A run directory cannot be read. The message names the file that is damaged or was changed.
 
-    Catch this error for any fault of a run; `RunUsageError` is one too.
+    Catch this error to handle all faults of a run. It is also the base class of `RunUsageError`.
     """
 
     exit_code = 5
 
 
 class RunUnreadableError(RunError):
-    """A part of a run that the file system does not let this process read. The part may be undamaged.
+    """The file system does not let this process read a part of a run. The part may be undamaged.
 
     >>> RunUnreadableError.exit_code
     4
@@ -207,12 +213,17 @@ class RunUnreadableError(RunError):
 
 
 class UnknownWordError(RunError, ValueError):
-    """A word in a run's table that this version does not know, because of damage or of another version."""
+    """A table of a run contains a word that this version does not know.
+
+    The table is damaged, or a different version of the program wrote it.
+    """
 
 
 class RunUsageError(RunError, UsageError):
-    """A run that cannot be used: it does not exist, lacks the requested part, or another configuration or
-    version wrote it.
+    """A run that cannot be used.
+
+    The run does not exist, lacks the requested part, or was written with a different configuration or by a
+    different version.
 
     >>> RunError.exit_code, RunUsageError.exit_code, issubclass(RunUsageError, UsageError)
     (5, 2, True)
@@ -222,19 +233,19 @@ class RunUsageError(RunError, UsageError):
 
 
 class StoreError(AuditorError):
-    """A metadata store could not be read, or refused the login."""
+    """A metadata store could not be read, or it refused the login."""
 
 
 class CompactedError(StoreError):
-    """etcd no longer keeps the revision that was being read, so that the read cannot be completed."""
+    """The read cannot be completed, because etcd no longer keeps the revision that was being read."""
 
 
 class UnsettledError(StoreError):
-    """Shards of Oxia that have no leader, or do not fit together. A later attempt may succeed."""
+    """Shards of Oxia have no leader, or leave gaps or overlap. A later attempt may succeed."""
 
 
 class TooLargeError(StoreError):
-    """An answer of etcd passes the limit of a message; `EtcdPages` asks again in smaller pieces."""
+    """An answer of etcd exceeds the size limit of a message. `EtcdPages` then asks for smaller pages."""
 
 
 class NoRootError(StoreError):
@@ -246,7 +257,7 @@ class JavaMissingError(AuditorError):
 
 
 class SparkError(AuditorError):
-    """Spark could not be started, or its process has ended; the message says where to look."""
+    """Spark could not be started, or its process has ended. The message says where to look."""
 
 
 class DiskFullError(AuditorError):
@@ -254,11 +265,11 @@ class DiskFullError(AuditorError):
 
 
 class FileSystemError(AuditorError):
-    """The file system of a path that an option names fails: not permitted, not reachable, full."""
+    """The file system fails at the path of an option: no permission, not reachable, or full."""
 
 
 class OutputError(AuditorError):
-    """Standard output cannot be written, for another reason than a closed pipe."""
+    """Standard output cannot be written, and the reason is not a closed pipe."""
 
 
 class UnreadError(AuditorError):
@@ -280,13 +291,13 @@ class UnreadError(AuditorError):
 
 
 class RefusedError(UnreadError):
-    """A bookie that does not serve this client with its credentials; asking again is of no use."""
+    """A bookie refuses to serve this client with its credentials. Asking again does not help."""
 
 
 class DamagedError(UnreadError):
-    """A bookie's database whose files do not fit together, or fail their checksums.
+    """The files of a bookie's database do not fit together, or a checksum is wrong.
 
-    ``offset`` is the first faulty byte of the file ``path``, or None if it is not known.
+    ``offset`` is the position of the first faulty byte in the file ``path``, or None if it is not known.
 
     >>> str(DamagedError("/data/ledgers0/current/locations/CURRENT", "not there"))
     '/data/ledgers0/current/locations/CURRENT: not there'
@@ -298,13 +309,13 @@ class DamagedError(UnreadError):
 
 
 class CoverageLimitError(AuditorError):
-    """Sets of entries that are too irregular to compare within the bound on work."""
+    """Sets of entries are so irregular that comparing them would exceed the limit on work."""
 
     exit_code = 3
 
 
 class DecodeError(AuditorError):
-    """Bytes that do not follow their format.
+    """Bytes do not follow their format.
 
     >>> str(DecodeError("availability", 64, "3 groups declared, 2 present"))
     'availability: 3 groups declared, 2 present (at byte 64)'
@@ -323,9 +334,10 @@ class DecodeError(AuditorError):
 
 
 class RuleError(AuditorError, Generic[Value]):
-    """Bytes that follow their format, but have a forbidden value; the error carries the parsed value.
+    """Bytes follow their format, but contain a forbidden value.
 
-    ``rule`` is the id of the broken rule: the id of a check, if a check reports this rule.
+    ``rule`` is the id of the broken rule. If a check reports this rule, it is the id of that check.
+    ``value`` is the parsed value.
 
     >>> str(RuleError("ledger metadata", "quorum-invalid", "write quorum 3 is above ensemble size 2", None))
     'ledger metadata: write quorum 3 is above ensemble size 2'

@@ -13,17 +13,17 @@ PAGE = ROOT / "docs" / "proofs.md"
 _TEXT = """\
 # Proving programs
 
-Each program below `proofs/` compares the auditor with data that it did not make. `python -m proofs.NAME`
-ends with exit code 1 if the claim is false. CONTRIBUTING.md says what each needs, [truth.md](truth.md) has
-the results. `python3 run.py test --all` and `.ci/run` run the short forms. Times are wall-clock times on two
-cores.
+Each program in `proofs/` tests a claim about the auditor with data that the auditor did not make.
+`python -m proofs.NAME` runs a program. Exit code 1 means that the claim is false. CONTRIBUTING.md lists what
+each program needs, and [truth.md](truth.md) shows the results. `python3 run.py test --all` and `.ci/run` run
+the short forms. Times are wall-clock times on two cores.
 
 """
 
 _END = """\
 
 `python -m proofs > docs/proofs.md` writes this page from `proofs/programs.toml`. After a complete run of a
-program, enter its date and duration in that file.
+program, enter the run's date and duration in that file.
 """
 
 

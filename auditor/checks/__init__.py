@@ -1,4 +1,4 @@
-"""All checks, in the order of reports."""
+"""All checks, in the order in which reports list them."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""Live data under a bookie's old id, which the bookie's own collector will delete."""
+"""Copies under a bookie's old id, which the bookie's own garbage collector will delete."""
 
 from auditor.checks.check import (
     ERASES,
@@ -30,37 +30,37 @@ from auditor.model.ledger_metadata import LedgerState
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START), Lift.DATA_ELSEWHERE),),
 )
 def alias_gc_danger(tables: Tables) -> DataFrame:
-    """A live bookie holds the ledgers of an id that is gone, and will delete them.
+    """A live bookie holds copies that belong to a vanished bookie id, and will delete them.
 
     What it finds:
-        A bookie id that is not registered and that no disk carries. For its ledgers, a live bookie has
-        exactly the entries that the id should have, or `bookie-alias` finds that it is the live bookie's old
-        id.
+        Reports a bookie id that is not registered and that no disk carries. A live bookie holds exactly the
+        entries that this id should hold, or `bookie-alias` finds that it is the live bookie's old id.
 
     Why it matters:
-        Within a day the bookie's garbage collector deletes closed ledgers whose ensembles do not name the
-        bookie. These may be the last copies.
+        Within a day, the live bookie's garbage collector deletes closed ledgers whose ensembles do not name
+        this bookie. These copies may be the last ones.
 
     How sure:
-        Confirmed if the bookie has at least five ledgers of one such id, or if `bookie-alias` reports that id
-        too. Suspect with fewer ledgers: somebody may be copying a dead bookie's ledgers. Suspect if the
-        bookie also has `disk-id-mismatch`.
+        Confirmed if the live bookie has at least five ledgers of the vanished id, or if `bookie-alias` also
+        reports that id. Suspect with fewer ledgers: somebody may be copying a dead bookie's ledgers.
+        Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        First stop the bookie, or restart it with gcOverreplicatedLedgerWaitTime=0, which stops these
-        deletions. Then give it its old id back, or write the new id into the ledgers and afterwards into the
-        cookie. Do not run decommissionbookie or cookie_delete for the old id before that.
+        First stop the live bookie, or restart it with gcOverreplicatedLedgerWaitTime=0, which stops these
+        deletions. Then give the bookie its old id back, or write the new id into the ledgers' metadata and
+        afterwards into the cookie. Until then, do not run decommissionbookie or cookie_delete for the old
+        id.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
         - `bookkeeper shell updateledgers -bookieId hostname`.
         - `bookkeeper shell updatecookie -b hostname`
-          Only once the ledgers have the new id.
+          Run it only once the ledgers have the new id.
 
     Limits:
-        A bookie that came back after it was replaced is reported too: stop its garbage collection as well.
-        Open ledgers without a finished segment do not count.
+        A bookie that came back after other bookies replaced it in ensembles is reported too. Stop its
+        garbage collection as well. Open ledgers without a finished segment do not count.
     """
     closed_ledger_count = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     alias_rows = with_ledgers(
@@ -92,7 +92,10 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
 
 def _copies_of_unregistered(tables: Tables) -> DataFrame:
-    """Return surplus copies on live bookies. ``alias`` is the vanished id that should have the copies."""
+    """Return copies on live bookies that are in no ensemble of the ledger.
+
+    ``alias`` is the vanished bookie id that should hold the copy.
+    """
 
     from auditor.tables.gc_foresight import other_ids
 

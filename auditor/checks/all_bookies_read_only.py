@@ -15,7 +15,7 @@ def all_bookies_read_only(roster: Roster) -> Findings:
     """Every registered bookie is read-only.
 
     What it finds:
-        Clusters with registered bookies, none of them writable.
+        Reports clusters with registered bookies, but no writable one.
 
     Why it matters:
         Nobody can create a ledger, replace a failed bookie or copy anything.

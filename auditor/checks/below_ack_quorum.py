@@ -16,19 +16,19 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
 
     What it finds:
-        Only copies that are surely absent count as missing. If the ledger is not
-        closed, the check leaves out the last segment, and as many entries before it as the write quorum.
+        A copy counts as missing only if it is certainly absent. If a ledger is not closed, the check
+        ignores its last segment, and as many entries before it as the write quorum.
 
     Why it matters:
-        The next failure may take the last copy. Recovery may treat the entry as never written.
+        The next failure may destroy the last copy. Recovery may treat the entry as never written.
 
     How sure:
         Suspect if the ledger changed during the audit or is not closed, or for a reason that `entry-lost`
         gives.
 
     What to do:
-        Have the ledger marked as under-replicated: replication then makes the copies. Do not restart or drain
-        a bookie of the ledger before that.
+        Have the ledger marked as under-replicated. Replication then makes the missing copies. Until then,
+        do not restart or drain a bookie of the ledger.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.

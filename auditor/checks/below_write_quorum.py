@@ -15,7 +15,7 @@ def below_write_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its write quorum.
 
     What it finds:
-        Ledgers whose entry with the fewest copies has at least as many as the ack quorum.
+        Reports ledgers in which every entry still has at least an ack quorum of copies.
 
     Why it matters:
         The ledger survives fewer failures than intended.
@@ -25,8 +25,8 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         gives.
 
     What to do:
-        Have the ledger marked as under-replicated: replication then makes the copies. BookKeeper's auditor
-        rarely sees single missing entries.
+        Have the ledger marked as under-replicated. Replication then makes the missing copies. BookKeeper's
+        auditor rarely notices single missing entries.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.

@@ -35,50 +35,50 @@ from auditor.model.alias_evidence import Rule
     ),
 )
 def bookie_alias(roster: Roster) -> Findings:
-    """Ledgers name an id that is not registered, and another id is the same bookie.
+    """Ledgers name an unregistered bookie id, but the same bookie now has another id.
 
     What it finds:
-        Two ids that have one of these signs of one bookie (evidence `edges`). The severity is `note` if no
-        entry depends on the unregistered id. Signs:
-        - One id is registered at the other's address.
-        - One id is a host name, and the other is its IP address or another spelling.
-        - The disks of a running bookie have the entries that a vanished id should have.
-        - Two of these hints: one id is a short name of the other; a cookie or VERSION of one has the other
-          id; both have the same directories.
+        Reports two ids with at least one sign that they belong to the same bookie (evidence `edges`). The
+        severity is `note` if no entry depends on the unregistered id. Signs:
+        - One id is registered at the other id's address.
+        - One id has a host name, and the other has its IP address or another spelling of it.
+        - The disks of a running bookie hold the entries that a vanished id should hold.
+        - Two of these hints apply. One host name is a short form of the other. A cookie or VERSION of one
+          id has the other id. Both ids have the same directories.
 
     Why it matters:
-        Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case) but
-        not its ledgers. Clients cannot find these copies.
+        Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case)
+        but not the id in its ledgers' metadata. Clients cannot find the copies under the old id.
 
     How sure:
-        Confirmed if the registered bookie holds at least five ledgers of the other id, and most of the
-        entries that the other id should hold. Suspect with less evidence. Suspect if the bookie also has
+        Confirmed if the registered bookie holds, entry for entry, most of the ledgers that the other id
+        should hold, and at least five. Suspect with less evidence. Suspect if the bookie also has
         `disk-id-mismatch`.
 
     What to do:
-        Check on the host whether both ids are one bookie:
-        - If they are, stop the bookie. Give it its old id back, or write the new id into the ledgers and
-          afterwards into the cookie.
-        - If the old address now belongs to another bookie, change no id. Follow `bookie-down` or
+        Check on the host whether both ids belong to the same bookie:
+        - If they do, stop the bookie. Give it its old id back, or write the new id into the ledgers'
+          metadata and afterwards into the cookie.
+        - If the old address now belongs to a different bookie, change no id. Follow `bookie-down` or
           `ghost-bookie` for the old id.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`
           Use the registered id.
         - `bookkeeper shell cookie_get BOOKIE`
-          Compare both ids.
+          Compare both cookies.
         - `bookkeeper shell listledgers -bookieid BOOKIE`
-          Use the other id.
+          Use the unregistered id.
         - `bookkeeper shell listfilesondisc -txn -log -idx`.
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
         - `bookkeeper shell updateledgers -bookieId hostname`.
         - `bookkeeper shell updatecookie -b hostname`
-          Only once the ledgers have the new id.
+          Run it only once the ledgers have the new id.
 
     Limits:
-        Two ids are not reported if they have only one hint, or if most of their ensembles contain both. An
-        unregistered id is not reported if the registered bookie has no entry of that id's ledgers. DNS is not
-        asked.
+        Two ids are not reported if only one hint applies, or if most ledgers of the unregistered id have
+        both ids in one ensemble. Nor are they reported if the registered bookie has no entry of these
+        ledgers. DNS is not queried.
     """
     identity_by_bookie = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}
     member_rows = [row for row in roster.bookies if row["bookie_id"] in identity_by_bookie]

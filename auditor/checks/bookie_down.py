@@ -12,10 +12,10 @@ from auditor.checks.check import ActionKind, Basis, Findings, Need, Roster, Seve
     action=ActionKind.START,
 )
 def bookie_down(roster: Roster) -> Findings:
-    """A bookie that ledgers name has a cookie and is not registered.
+    """A bookie that is named by ledgers has a cookie but is not registered.
 
     What it finds:
-        Bookies with a cookie and ledgers, but no ephemeral registration.
+        Reports bookies that have a cookie and ledgers, but no ephemeral registration.
 
     Why it matters:
         The bookie's copies are unreachable until it returns or is decommissioned.

@@ -1,9 +1,9 @@
-"""Rows of findings about bookies, and counts per bookie for checks.
+"""Findings about bookies, and counts per bookie for checks.
 
-`bookie_finding` fills every column of a finding. BookKeeper regularly leaves thousands of useless entries or
-ledgers behind, for example after a worker has copied a fragment. Checks report them in one finding per
-bookie, with counts. A table of the run keeps the single rows. A finding about entry logs has the number
-and bytes of the logs, and the names of the largest logs.
+`bookie_finding` fills every column of a finding. BookKeeper regularly leaves thousands of useless entries
+or ledgers behind, for example after a worker has copied a fragment. Checks therefore report them in one
+finding per bookie, with counts. A table of the run has the single rows. A finding about entry logs has the
+number and the total size of the logs, and the names of the largest logs.
 """
 
 import json
@@ -43,8 +43,8 @@ def bookie_finding(
     Args:
         bookie_id: the bookie; None if the finding is about the cluster.
         message: one sentence for the reader.
-        evidence: facts that become a JSON object.
-        severity: None for the severity of the check.
+        evidence: facts of the finding, which become a JSON object.
+        severity: the severity of the finding; None for the severity of the check.
         confidence: how sure the finding is.
         unknown: ids of bookies whose copies are unknown.
 
@@ -70,7 +70,7 @@ def suspect_or_confirmed(condition: bool) -> Confidence:
 
 
 def count_text(number: int, singular_form: str, plural_form: str) -> str:
-    """Return a number with its noun, as `auditor.checks.finding_rows.words` writes it.
+    """Return a number with the singular or plural form, as `auditor.checks.finding_rows.words` does.
 
     >>> count_text(1, "ledger names", "ledgers name"), count_text(0, "ledger names", "ledgers name")
     ('1 ledger names', '0 ledgers name')
@@ -89,7 +89,7 @@ def sorted_facts(rows: Iterable[Mapping[str, Any]], *field_names: str) -> list[R
 
 
 def group_rows(rows: Iterable[Row], group_key: Callable[[Row], Hashable]) -> dict[Any, list[Row]]:
-    """Return the rows grouped by ``group_key``, in the order in which each key occurs first.
+    """Group rows by the result of ``group_key``. The groups are in the order of their first rows.
 
     >>> group_rows([{"n": 1}, {"n": 3}, {"n": 2}], lambda row: row["n"] % 2)
     {1: [{'n': 1}, {'n': 3}], 0: [{'n': 2}]}
@@ -101,17 +101,18 @@ def group_rows(rows: Iterable[Row], group_key: Callable[[Row], Hashable]) -> dic
 
 
 def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
-    """Count the rows of each bookie: sure rows, which are not doubtful, and doubtful rows.
+    """Count the doubtful rows and the other rows of each bookie.
 
     Args:
-        rows: one row per ledger and bookie, with the column ``doubtful`` and the columns ``sums``.
-        sums: names of columns to add up.
+        rows: one row per ledger and bookie. The column ``doubtful`` tells whether the row is doubtful. The
+            columns ``sums`` have numbers.
+        sums: names of the columns to add up.
 
     Returns:
-        One row per bookie. ``total`` is the number of sure rows, and ``doubted`` that of doubtful rows.
-        ``sample`` has ledgers of sure rows, or of doubtful rows if there are no sure rows. Each column of
-        ``sums`` has the sum over sure rows. The same name with the prefix ``doubted_`` has the sum over
-        doubtful rows.
+        One row per bookie. ``total`` is the number of rows that are not doubtful, and ``doubted`` is the
+        number of doubtful rows. ``sample`` has ledgers of rows that are not doubtful, or of doubtful rows
+        if there are no others. Each column of ``sums`` has the sum over the rows that are not doubtful. The
+        column of the same name with the prefix ``doubted_`` has the sum over the doubtful rows.
     """
     counts_by_doubt = with_ledgers(
         rows, ["bookie_id", "doubtful"], *(F.sum(name).alias(name) for name in sums)
@@ -131,15 +132,15 @@ def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
 
 
 def other_entries_findings(tables: Tables, column: str, description_text: str) -> DataFrame:
-    """Return one finding for each bookie that has entries listed in one column of the table ``judged``.
+    """Return one finding for each bookie that has entries in one column of the table ``judged``.
 
-    A ledger is doubtful if it is not closed, changed between the two metadata scans, or may belong to another
-    bookie.
+    A ledger counts as doubtful if it is not closed, if it changed between the two metadata scans, or if the
+    bookie's data may belong to another bookie.
 
     Args:
         tables: the tables of the run.
         column: the column of ``judged`` that lists the entries.
-        description_text: the words after "entries of 5 ledgers" in the message.
+        description_text: the words that follow "entries of 5 ledgers" in the message.
     """
 
     from auditor.tables.scans import drop_deleted_ledgers
@@ -182,7 +183,10 @@ def other_entries_findings(tables: Tables, column: str, description_text: str) -
 
 
 def doubtful_ledgers_clause() -> Column:
-    """Return the end of a message: the number of doubtful ledgers in a row of `count_per_bookie`, if any."""
+    """Return the end of a message about a row of `count_per_bookie`: the number of doubtful ledgers.
+
+    The text is empty if the row has no doubtful ledger.
+    """
     doubt_clause = words("; {doubted} of these ledgers are unconfirmed: not closed, or changing")
     return F.when(F.col("doubted") > 0, doubt_clause).otherwise("")
 
@@ -201,13 +205,14 @@ _UNCLEAR_SPACE_CLASSES = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED, *
 def closed_logs(tables: Tables) -> DataFrame:
     """Return one row for each closed entry log of the table space.
 
-    The result has neither the log that the bookie writes to nor files that are not yet a log. It also has no
-    log with bytes that might be needed, such as bytes of an unknown owner (`_UNCLEAR_SPACE_CLASSES`).
+    The result leaves out the log that the bookie still writes to, and files that are not complete logs. It
+    also leaves out logs with bytes that may be needed (`_UNCLEAR_SPACE_CLASSES`), such as bytes of an
+    unknown owner.
 
     Returns:
-        ``bytes`` is the size of the log, ``entries`` the bytes of entries, and ``remain`` the bytes that
-        garbage collection keeps. ``keeps`` has the ledgers that keep the log, the largest first.
-        ``unflushed`` is the column of the table space.
+        ``bytes`` is the size of the log. ``entries`` is the number of bytes in entries, and ``remain`` is
+        the number of these bytes that garbage collection keeps. ``keeps`` has up to `MAX_SHOWN_LEDGERS`
+        ledgers that keep the log, the largest first. ``unflushed`` is the column of the table space.
     """
     ledger_name = F.expr(LEDGER_NAME)
     has_ledger_id = F.col("ledger_id").isNotNull()
@@ -242,7 +247,11 @@ def closed_logs(tables: Tables) -> DataFrame:
 
 
 def logs_per_bookie(rows: DataFrame, *aggregates: Column) -> DataFrame:
-    """Return one row per bookie: ``logs`` (number), ``bytes``, ``sample`` (largest logs), and aggregates."""
+    """Return one row per bookie about its logs.
+
+    ``logs`` is the number of logs, ``bytes`` is their total size, and ``sample`` has the largest logs.
+    Further columns are the ``aggregates``.
+    """
     size_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
     log_struct = F.struct("place", "path", "bytes", "entries", "remain", "keeps")
     bookie_rows = (

@@ -10,11 +10,11 @@ from auditor.model.bookie_id import ACCEPTED_PATTERN, PORTABLE_PATTERN, RESERVED
     Severity.ERROR, rests_on=Basis.METADATA, asks="odd_ids", do_now="find out who made the ids of {bookies}"
 )
 def bookie_id_invalid(tables: Tables) -> DataFrame:
-    """A bookie id is one that BookKeeper refuses, or that BP-41 does not allow.
+    """BookKeeper refuses a bookie id, or BP-41 does not allow it.
 
     What it finds:
-        Ids in ensembles, cookies and registrations that the server's pattern refuses, and the id readonly.
-        The severity is `note` for ids that only BP-41 forbids.
+        Reports ids in ensembles, cookies and registrations that do not match the server's pattern, and the
+        reserved id readonly. The severity is `note` if only BP-41 forbids the id.
 
     Why it matters:
         Nobody can open, audit or replicate a ledger with such an id. One such cookie or registration makes
@@ -29,7 +29,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          It fails on such a ledger.
+          Fails on such a ledger.
 
     Limits:
         BP-41 allows letters, digits, ':', '-' and '.'. The check also accepts an underscore.

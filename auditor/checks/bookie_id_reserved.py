@@ -1,4 +1,4 @@
-"""Reserved ids in ensembles, which cannot be the id of a bookie."""
+"""Reserved ids in ensembles. No bookie can have such an id."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
@@ -8,13 +8,13 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
     Severity.ERROR, rests_on=Basis.METADATA, do_now="find the client that wrote {bookies} into ledgers"
 )
 def bookie_id_reserved(roster: Roster) -> Findings:
-    """Ledgers name an id that ends with :0, which means no bookie.
+    """Ledgers name an id that ends with :0, which is only a placeholder.
 
     What it finds:
-        Ids with port 0 in ensembles. Placement policies use them as placeholders.
+        Reports ids with port 0 in ensembles. Placement policies use such ids as placeholders.
 
     Why it matters:
-        Entries striped to such an id have one copy less.
+        Entries that are striped to such an id have one copy fewer.
 
     How sure:
         Confirmed: the metadata has this id.

@@ -9,10 +9,10 @@ def bookie_in_two_groups(roster: Roster) -> Findings:
     """A bookie is in more than one of Pulsar's bookie groups.
 
     What it finds:
-        Bookies that Pulsar's /bookies names in several groups.
+        Reports bookies that Pulsar's mapping /bookies lists in several groups.
 
     Why it matters:
-        None of the groups has the bookie to itself. Somebody edited /bookies by hand.
+        No group has exclusive use of the bookie. Somebody edited /bookies by hand.
 
     How sure:
         Confirmed: the mapping says so.
@@ -24,7 +24,7 @@ def bookie_in_two_groups(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        If the racks differ, the audit uses the rack of the group whose name sorts last.
+        If the groups' racks differ, the audit uses the rack of the group whose name sorts last.
     """
     if roster.cluster.placement is None:
         return

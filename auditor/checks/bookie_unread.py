@@ -13,30 +13,31 @@ from auditor.model.states import BookieRead
     do_now="pass all directories of {bookies} with --bookies",
 )
 def bookie_unread(roster: Roster) -> Findings:
-    """A bookie was not read, so what it holds is unknown.
+    """A bookie was not read, so it is unknown which copies it holds.
 
     What it finds:
-        No source covers the bookie, or a directory in its cookie was not given or could not be listed. If a
-        given directory has data but no cookie, the finding is `start-refused` instead.
+        Reports bookies that no source covers, or whose cookie lists a directory that was not given or could
+        not be listed. If a given directory has data but no cookie, `start-refused` reports the bookie
+        instead.
 
     Why it matters:
-        Its copies count as unknown, never as missing.
+        The bookie's copies count as unknown, never as missing.
 
     How sure:
-        Always unknown: nobody read the copies.
+        Always unknown, because the copies were not read.
 
     What to do:
-        Pass every index directory of the bookie. Check the paths, the mounts, and the rights of the user who
-        runs the audit. If executors do not share the disks, run `bkaudit collect` on the bookie.
+        Pass every index directory of the bookie. Check paths, mounts, and the permissions of the audit's
+        user. If Spark's executors cannot read the bookie's disks, run `bkaudit collect` on the bookie.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
         - `bkaudit collect --bookies PATH --out DIR`
-          on the bookie, writes its indexes as tables for --bookies. Risk: none; it only reads, and
-          writes to DIR.
+          writes the bookie's indexes as tables for --bookies. Run it on the bookie. Risk: none; it only
+          reads, and writes to DIR.
 
     Limits:
-        The table `verdicts` has the undecided ledgers.
+        The table `verdicts` lists the undecided ledgers.
     """
     if not roster.cluster.has_sources:
         yield _no_bookie_read(roster.unread_bookies)
@@ -59,7 +60,7 @@ def bookie_unread(roster: Roster) -> Findings:
 
 
 def _no_bookie_read(unread_bookies: list[Row]) -> Row:
-    """Return one finding for all bookies, for an audit without any bookie source."""
+    """Return the single finding of an audit to which no bookie source was given."""
     reason = "no --bookies was given"
     replica_count = sum(row["replicas"] for row in unread_bookies)
     return bookie_finding(

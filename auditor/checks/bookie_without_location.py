@@ -13,25 +13,25 @@ def bookie_without_location(roster: Roster) -> Findings:
     """Bookies have no location, so servers put them in one default location.
 
     What it finds:
-        Bookies, registered or in an ensemble, with no location or only a default one.
+        Reports bookies, registered or in an ensemble, that have no location or only a default one.
 
     Why it matters:
-        Servers treat bookies without location as one rack. A zone policy rates every ensemble with such a
-        bookie FAIL.
+        Servers treat bookies without a location as one rack. A zone policy rates every ensemble with such
+        a bookie as FAIL.
 
     How sure:
         Confirmed: the mapping is complete.
 
     What to do:
-        Add the bookies to the mapping. Pulsar uses the new mapping at once; servers run a rack script only
-        when a bookie joins.
+        Add the bookies to the rack mapping. Pulsar uses the new mapping at once. Servers run a
+        rack script only when a bookie joins.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Not reported if the placement policy is `none`. If no bookie has a location, `placement-violated` is
-        not reported.
+        Nothing is reported if the placement policy is `none`. If no bookie has a location,
+        `placement-violated` reports nothing.
     """
     from auditor.model.adherence import DEFAULT_PATHS  # imports NumPy, too slow for bkaudit explain check
 

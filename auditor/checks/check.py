@@ -1,7 +1,7 @@
-"""Definition of a check: one documented question about tables of ledgers or about the list of bookies.
+"""Definition of a check: one documented question about a cluster.
 
-Spark's tables answer questions about ledgers. The roster answers questions about bookies: it is the list of a
-cluster's bookies, as plain rows in the driver. Reading the whole list is faster than a Spark query.
+Spark tables answer questions about ledgers. The roster answers questions about bookies. It is the list of a
+cluster's bookies, as plain rows in the driver. Reading this list is faster than a Spark query.
 """
 
 import inspect
@@ -39,10 +39,11 @@ Way = Literal["records", "copies", "disks", "owners"]
 
 
 class Basis(StrEnum):
-    """Data that a run must read before the absence of a finding means that the fault is fixed.
+    """Data that a run must read before the absence of a finding proves that the fault is fixed.
 
-    ``way`` decides whether a run read the data. If ``table`` is not None, a run without that table did not
-    read the data. A check has the ``needs`` of its basis, unless the check declares other needs.
+    ``way`` names the rule that decides whether a run read the data. If ``table`` is not None, a run without
+    that table did not read the data. A check has the ``needs`` of its basis, unless the check declares
+    other needs.
     """
 
     METADATA = "metadata", "records"
@@ -98,18 +99,20 @@ class Check:
 
     Attributes:
         severity: severity of a finding that does not set its own severity.
-        rests_on: data that the run must read before the absence of a finding means anything.
+        rests_on: data that the run must read before the absence of a finding proves anything.
         needs: inputs that the check needs in addition to the metadata.
         urgency: urgency of the findings. A finding with a milder severity than the check's is not urgent.
-        do_now: first action in a few words, with ``{bookies}`` or ``{ledgers}`` for ids. None if not urgent.
+        do_now: first action in a few words. ``{bookies}`` or ``{ledgers}`` stands for ids. None if there is
+            no first action.
         aliases: former ids of the check.
-        action: kind of the action ``do_now``. None if no hold could forbid the action.
-        holds: rules for actions that the findings forbid, whether the findings are confirmed or not.
+        action: kind of the action in ``do_now``. None if no hold could forbid the action.
+        holds: rules for the actions that a finding forbids, whether or not the finding is confirmed.
         settings: names of the constants that the check uses (`auditor.model.check_settings`).
 
     Raises:
-        TypeError: the manual page lacks a section or the risk of a command, or repeats a section. A setting
-            is unknown. A check with an urgency of `URGENCIES_THAT_FORBID_ACTIONS` has no hold.
+        TypeError: the manual page lacks a section or the risk of a command, or it repeats a section. A name
+            in ``settings`` is unknown. The urgency is one of `URGENCIES_THAT_FORBID_ACTIONS`, but the check
+            has no hold.
     """
 
     severity: Severity
@@ -149,7 +152,7 @@ class Check:
 
     @property
     def sections(self) -> dict[str, str]:
-        """Return the texts of the manual page's sections by their headings, in order."""
+        """Return the text of each section of the manual page by its heading, in order."""
         return manual.sections(self._manual_page)
 
     @property
@@ -159,7 +162,7 @@ class Check:
 
     @property
     def all_needs(self) -> frozenset[Need]:
-        """Return the declared needs, plus the metadata if the basis is metadata records or owners."""
+        """Return the declared needs, and `Need.METADATA` if the check is based on records or owners."""
         needs_metadata = self.rests_on.way in ("records", "owners")
         return self.needs | {Need.METADATA} if needs_metadata else self.needs
 
@@ -170,10 +173,10 @@ class Check:
 
 @dataclass(frozen=True)
 class TableCheck(Check):
-    """A question that Spark's tables answer.
+    """A question that Spark tables answer.
 
-    ``asks`` names fields of `Tables`, or parts of such fields (`auditor.tables.parts`). If none of these has
-    rows, the check cannot find anything, and the run skips the check. None: the check always runs.
+    ``asks`` names fields of `Tables`, or parts of such fields (`auditor.tables.parts`). If none of them has
+    rows, the check cannot find anything, and the run skips it. If ``asks`` is None, the check always runs.
     """
 
     asks: Asks = None
@@ -185,9 +188,10 @@ class TableCheck(Check):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return SQL for FINDING_COLUMNS over the rows of ``find``.
+        """Return the SQL expressions for FINDING_COLUMNS over the rows that ``find`` returns.
 
-        A null in urgency or severity becomes the value of the check.
+        A null severity becomes the check's severity. A null urgency becomes the check's urgency, or
+        `Urgency.REST` if the severity is milder than the check's.
         """
         milder_severity_list = ", ".join(
             f"'{severity}'" for severity in Severity if not severity.at_least(self.severity)
@@ -204,7 +208,7 @@ class TableCheck(Check):
 
 @dataclass(frozen=True)
 class RosterCheck(Check):
-    """A question that the roster answers. The roster is the rows about bookies in the driver's memory."""
+    """A question that the roster answers. The roster has rows about bookies in the driver's memory."""
 
     def __call__(self, roster: Roster) -> list[dict[str, Any]]:
         """Return one row per finding, in the columns of FINDING_COLUMNS."""

@@ -1,4 +1,4 @@
-"""Entry logs that compaction has not rewritten although it had the time."""
+"""Entry logs that compaction has not rewritten, although it had enough time."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
@@ -23,30 +23,31 @@ def compaction_stopped(tables: Tables) -> DataFrame:
     """A running bookie has entry logs that compaction should have rewritten.
 
     What it finds:
-        Closed entry logs of registered bookies that are below a compaction threshold now, and were below it
-        more than two compaction intervals ago. Needs an earlier run with `--entry-logs` in the same
+        Reports closed entry logs of registered bookies that are below a compaction threshold, and already
+        were more than two compaction intervals ago. Needs an earlier run with `--entry-logs` in the same
         directory.
 
     Why it matters:
-        Deleted data keeps its disk space. The compaction thread died, or tries an unreadable log for ever
-        (bookkeeper #4596). Or a full disk suspends compaction (isForceGCAllowWhenNoSpace=false), or the
-        compaction throttle is too low.
+        Deleted data still takes up disk space. The compaction thread died, or it retries an unreadable log
+        forever (bookkeeper #4596). Or a full disk suspends compaction (isForceGCAllowWhenNoSpace=false), or
+        the compaction throttle is too low.
 
     How sure:
         Confirmed: two runs saw the logs. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         Search the bookie's log for GarbageCollectorThread and the id of the first entry log. If a disk is
-        full, make room, or set isForceGCAllowWhenNoSpace=true and restart. With httpServerEnabled, a PUT of
-        {"majorCompaction": true} to /api/v1/bookie/gc starts compaction.
+        full, make room, or set isForceGCAllowWhenNoSpace=true and restart the bookie. With
+        httpServerEnabled, a PUT of {"majorCompaction": true} to /api/v1/bookie/gc starts compaction.
 
     Commands:
         - `bookkeeper shell listfilesondisc -txn -log -idx`
-          Afterwards the finding's logs should be gone.
+          After compaction, the finding's logs should be gone.
 
     Limits:
-        Logs with bytes of class `not-indexed` or `owner-named` (docs/space.md) do not count. A restart begins
-        the interval of major compaction anew. The table log_foresight has each log's reason.
+        Logs with bytes of class `not-indexed` or `owner-named` (docs/space.md) do not count. After a
+        restart, the interval of major compaction begins again. The table log_foresight has the reason for
+        each log.
     """
     scan_time, settings = tables.cluster.scan_time, tables.collector_settings
     interval_count = tables.cluster.settings.compaction_intervals

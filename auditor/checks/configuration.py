@@ -1,15 +1,15 @@
-"""The checks that an audit runs and the constants of checks, as options and a settings file set them.
+"""The checks that an audit runs and their constants, from options and a settings file.
 
     checks = ["entry-lost", "below-ack-quorum"]       only these run
     skip_checks = ["mark-stuck"]                      these do not run
     [constants]
     stuck_hours = 48
 
-``--checks`` replaces ``checks`` of the file, and ``--skip-checks`` replaces ``skip_checks``. A run that skips
-checks is incomplete, because it proves nothing about the faults that these checks find. The gate, which
-decides whether bkaudit shows a command that writes, therefore refuses actions that the holds of a skipped
-check could forbid (`kinds_without_holds`). It also refuses them if a constant of the check is less careful
-than its default.
+``--checks`` overrides the key ``checks`` of the file, and ``--skip-checks`` overrides ``skip_checks``. A
+run that skips checks is incomplete, because it proves nothing about the faults that these checks find. The
+gate decides whether bkaudit shows a command that writes. It refuses actions that the holds of a skipped
+check could forbid (`kinds_without_holds`). It also refuses actions that the holds of a check could forbid
+if a constant of the check is less careful than its default.
 """
 
 from __future__ import annotations
@@ -50,13 +50,16 @@ class CheckConfiguration:
     def identity(self) -> dict[str, Any]:
         """Return the configuration as a JSON object.
 
-        An audit resumes an interrupted run only if both have equal objects.
+        An audit resumes an interrupted run only if the objects of both are equal.
         """
         return {"not_run": list(self.not_run), "constants": asdict(self.settings)}
 
     @property
     def unheld_checks(self) -> tuple[str, ...]:
-        """Return the checks whose holds may be missing, because of a skip or a less careful constant."""
+        """Return the ids of the checks whose holds may be missing.
+
+        A check is skipped, or one of its constants is less careful than its default.
+        """
         loosened_constants = {*self.settings.loosened_constants()}
         return tuple(
             check.id for check in ALL if check.id in self.not_run or loosened_constants & {*check.settings}
@@ -84,7 +87,7 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
 
     Raises:
         UsageError: the file is unreadable or is not TOML. A key, check, constant or value in the file is
-            wrong. No check is left to run. The message names the wrong part.
+            wrong. No check remains to run. The message names the wrong part.
     """
     file_path = options.check_settings
     file_values: Mapping[str, Any] = {} if file_path is None else read_toml(file_path)
@@ -108,7 +111,7 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
 
 
 def kinds_without_holds(ids: Collection[str]) -> dict[ActionKind, tuple[str, ...]]:
-    """Return the kinds of action that holds of these checks could forbid, each with the ids of the checks.
+    """Return the ids of these checks by each kind of action that their holds could forbid.
 
     >>> kinds_without_holds(["index-incomplete", "mark-stuck"])[ActionKind.STOP]
     ('index-incomplete',)
@@ -133,7 +136,7 @@ def unknown_check(name: str) -> UsageError:
 
 
 def _ids_of_file(file_values: Mapping[str, Any], file_key: str, file_path: str | None) -> set[str]:
-    """Return the ids that a key of the settings file has. The value is a string or a list of strings."""
+    """Return the check ids under a key of the settings file, given as a string or a list of strings."""
     id_texts = file_values.get(file_key, [])
     id_texts = [id_texts] if isinstance(id_texts, str) else id_texts
     if not isinstance(id_texts, list) or not all(isinstance(id_text, str) for id_text in id_texts):
@@ -142,7 +145,10 @@ def _ids_of_file(file_values: Mapping[str, Any], file_key: str, file_path: str |
 
 
 def _ids(id_texts: str | Sequence[str], option_name: str) -> Iterator[str]:
-    """Yield the present ids of checks. The comma-separated ``id_texts`` have present or former ids."""
+    """Yield the present id of each check that ``id_texts`` names.
+
+    The texts contain present or former ids, separated by commas.
+    """
     for id_text in [id_texts] if isinstance(id_texts, str) else id_texts:
         for name in (trimmed_name.strip() for trimmed_name in id_text.split(",")):
             if name not in BY_ID:

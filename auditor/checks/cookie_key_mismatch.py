@@ -1,4 +1,4 @@
-"""Cookies that name another bookie than their znode."""
+"""Cookies that name a different bookie than their znode."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import (
@@ -23,10 +23,10 @@ from auditor.checks.check import (
     ),
 )
 def cookie_key_mismatch(roster: Roster) -> Findings:
-    """A cookie in the store names another bookie than its znode does.
+    """A cookie in the store names a different bookie than its znode.
 
     What it finds:
-        Cookies whose bookieHost is not the name of their znode.
+        Reports cookies whose bookieHost is not the name of their znode.
 
     Why it matters:
         The bookie refuses to start.
@@ -35,15 +35,15 @@ def cookie_key_mismatch(roster: Roster) -> Findings:
         Confirmed: the cookie was read.
 
     What to do:
-        Find the bookie's id in its VERSION files, and store the cookie that agrees with them.
+        Find the bookie's id in its VERSION files, and store a cookie that agrees with them.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
-          Do it for both ids.
+          Run it for both ids.
         - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
-        A host name and its address count as two ids.
+        A host name and its IP address count as two ids.
     """
     for cookie in roster.cookies:
         name, bookie_host = cookie["bookie_id"], cookie["bookie_host"]

@@ -23,10 +23,10 @@ from auditor.checks.check import (
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def cookie_missing(roster: Roster) -> Findings:
-    """A bookie is registered, but the store has no cookie of it.
+    """A bookie is registered, but the store has no cookie for it.
 
     What it finds:
-        Bookies with an ephemeral registration and no cookie.
+        Reports bookies with an ephemeral registration but without a cookie.
 
     Why it matters:
         The bookie refuses its next start. Somebody may have decommissioned it while it ran.
@@ -35,9 +35,9 @@ def cookie_missing(roster: Roster) -> Findings:
         Confirmed: all cookies were listed.
 
     What to do:
-        First check that the bookie exists: a process runs at its address, and a VERSION file has its id. Then
-        make the cookie from that file before anyone restarts the bookie. If no ledger and no directory has
-        the id, make no cookie: find the client that registers this id.
+        First check that the bookie exists: a process runs at its address, and a VERSION file has its id.
+        Then create the cookie from that file before anyone restarts the bookie. If no ledger and no
+        directory has the id, create no cookie, but find the client that registers this id.
 
     Commands:
         - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.

@@ -26,7 +26,7 @@ def cookie_unreadable(roster: Roster) -> Findings:
     """A cookie of a bookie cannot be read, in the store or on one of its disks.
 
     What it finds:
-        Cookies and VERSION files that do not parse or have a layout version before 3.
+        Reports cookies and VERSION files that cannot be parsed or have a layout version below 3.
 
     Why it matters:
         The bookie does not start. The file system may be damaged.
@@ -36,7 +36,7 @@ def cookie_unreadable(roster: Roster) -> Findings:
 
     What to do:
         Find the reason and check the disk before you replace the cookie. Copy a VERSION file only between
-        directories that surely belong to the bookie.
+        directories that certainly belong to the bookie.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.

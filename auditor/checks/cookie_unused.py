@@ -6,10 +6,10 @@ from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster
 
 @roster_check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
 def cookie_unused(roster: Roster) -> Findings:
-    """The store has a cookie of a bookie that is not registered and that no ledger names.
+    """The store has a cookie for a bookie that is not registered and that no ledger names.
 
     What it finds:
-        Cookies whose bookie is not registered and is in no ensemble.
+        Reports cookies of bookies that are neither registered nor in an ensemble.
 
     Why it matters:
         While the cookie exists, a bookie with this id cannot start on empty disks.
@@ -23,10 +23,10 @@ def cookie_unused(roster: Roster) -> Findings:
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
-          Keep the output.
+          Save the output.
         - `bookkeeper shell cookie_delete BOOKIE`
-          deletes the cookie from the store. Risk: writes; the disks keep their VERSION, and the bookie cannot
-          start again without a new cookie.
+          deletes the cookie from the store. Risk: writes; the disks keep their VERSION, and the bookie
+          cannot start again without a new cookie.
 
     Limits:
         A new bookie that stopped before its first ledger is reported too.

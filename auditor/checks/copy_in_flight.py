@@ -1,4 +1,4 @@
-"""Copies on bookies outside the ensembles of a ledger that a worker replicates."""
+"""Copies that replication is making on bookies that are not yet in the ledger's ensembles."""
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, words
@@ -10,18 +10,19 @@ def copy_in_flight(tables: Tables) -> DataFrame:
     """A bookie holds entries of a marked or locked ledger, but no ensemble of the ledger names the bookie.
 
     What it finds:
-        Copies that replication probably makes now: it rewrites the ensemble after the copy.
+        Reports copies that replication is probably making now. Replication rewrites the ensemble
+        afterwards.
 
     Why it matters:
-        A copy that stays after the mark is gone only takes space.
+        A copy that remains after the mark is removed only takes up space.
 
     How sure:
         Confirmed if a replication worker has locked the ledger, or if replication is on and a worker runs.
         Suspect if no worker is known to run. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Nothing while replication works. Do not run `recover` by hand after replication emptied a bookie: the
-        target bookie's garbage collector may delete the fresh copy.
+        Do nothing while replication works. Do not run `recover` by hand after replication has emptied a
+        bookie: the target bookie's garbage collector may delete the fresh copy.
 
     Commands:
         - `bookkeeper shell listunderreplicated -pmr -prw`.

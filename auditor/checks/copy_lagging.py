@@ -10,13 +10,14 @@ def copy_lagging(tables: Tables) -> DataFrame:
     """An open ledger has an acknowledged entry that one bookie of its ensemble does not have yet.
 
     What it finds:
-        The entry is in the last segment, and an ack quorum of indexes has it. Ledgers in recovery count too.
+        Reports entries of the last segment that an ack quorum of indexes already has. Ledgers in recovery
+        count as open.
 
     Why it matters:
-        Usually harmless. A bookie that lags in many audits drops writes.
+        A short lag is usually harmless. A bookie that lags in many audits drops writes.
 
     How sure:
-        Always suspect: an index lags behind its journal.
+        Always suspect, because an index lags behind its journal.
 
     What to do:
         Audit again later. If the same bookie lags again, check its log and disks.

@@ -27,15 +27,15 @@ _DIRECTORY_LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
     ),
 )
 def dirset_mismatch(roster: Roster) -> Findings:
-    """The cookie of a bookie in the store has other directories than the cookies on its disks.
+    """A bookie's cookie in the store lists different directories than the cookies on its disks.
 
     What it finds:
-        Lists of directories that differ. The severity is `warning` if one list has all directories of the
-        other (allowStorageExpansion accepts that).
+        Reports bookies whose lists of directories differ. The severity is `warning` if one list contains
+        all directories of the other, which allowStorageExpansion accepts.
 
     Why it matters:
-        The bookie refuses to start until store and disks agree. Lists of journal directories must be exactly
-        equal.
+        The bookie refuses to start until the store and the disks agree. Lists of journal directories must
+        be exactly equal.
 
     How sure:
         Confirmed: both cookies were read.

@@ -1,4 +1,4 @@
-"""Directories whose ledgers belong to another bookie, whatever their cookies say."""
+"""Directories that hold the ledgers of another bookie, even if their cookies do not show it."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
@@ -21,7 +21,8 @@ from auditor.model.alias_evidence import MIN_COMPARED_LEDGERS
 def matches_other_bookie(row: Row, match_margin: int) -> bool:
     """Return whether a row of the table contents suggests that the data belongs to the candidate.
 
-    At least ``match_margin`` ledgers must match the candidate for each ledger that matches the owner.
+    For each ledger that matches only the owner, at least ``match_margin`` ledgers must match only the
+    candidate. In any case, at least `MIN_COMPARED_LEDGERS` ledgers must match only the candidate.
     """
     minimum_ledgers = max(MIN_COMPARED_LEDGERS, match_margin * row["worse"])
     return bool(row["candidate"] != row["owner"] and row["better"] >= minimum_ledgers)
@@ -41,33 +42,34 @@ def matches_other_bookie(row: Row, match_margin: int) -> bool:
     settings=("content_margin",),
 )
 def disk_content_mismatch(roster: Roster) -> Findings:
-    """The ledgers in a directory are those of another bookie.
+    """A directory holds the ledgers of another bookie.
 
     What it finds:
-        At least five ledgers in the directory have exactly the entries that another bookie should have and
-        lacks. Hardly any ledger has the entries that the bookie in the directory's VERSION should have. If
-        `disk-id-mismatch` reports the directory too, somebody copied VERSION to it, and the disk may be in
-        its right place.
+        Reports directories in which at least five ledgers have exactly the entries that another bookie
+        should have and lacks. Hardly any ledger there has the entries that the bookie in the directory's
+        VERSION should have. If `disk-id-mismatch` also reports the directory, somebody copied VERSION into
+        it, and the disk may be in its right place.
 
     Why it matters:
-        Somebody swapped two bookies' disks and gave each disk the cookie of its new bookie. The bookie starts
-        and lacks its own ledgers. After a day its garbage collector deletes the other bookie's ledgers.
+        Somebody swapped two bookies' disks and gave each disk the cookie of its new bookie. The bookie
+        starts without its own ledgers. After a day its garbage collector deletes the other bookie's
+        ledgers.
 
     How sure:
-        Always suspect: matching ledgers are no proof.
+        Always suspect, because matching ledgers are no proof.
 
     What to do:
-        First stop the bookie. Decommission neither bookie: both disks still have their data. Then mount the
-        disk at the bookie to which its ledgers belong, with that bookie's own VERSION.
+        First stop the bookie. Decommission neither bookie, because both disks still have their data. Then
+        mount the disk on the bookie to which its ledgers belong, with that bookie's own VERSION.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
-          Compare both ids.
+          Compare both cookies.
         - `bookkeeper shell listledgers -bookieid BOOKIE`.
         - `bookkeeper shell listfilesondisc -txn -log -idx`.
 
     Limits:
-        Two ids that should have the same entries cannot be told apart.
+        The check cannot tell apart two bookies that should have the same entries.
     """
     bookies_by_id = {row["bookie_id"]: row for row in roster.bookies}
     mismatched_rows = [
@@ -94,7 +96,7 @@ def disk_content_mismatch(roster: Roster) -> Findings:
 
 
 def _took_new_id(owner: Row, candidate: Row) -> bool:
-    """Return whether the owner is registered and the candidate is gone, as after a bookie got a new id."""
+    """Return whether the owner is registered and the candidate is gone, as after a change of the id."""
     return owner["registered"] is not None and candidate["registered"] is None and not candidate["found"]
 
 

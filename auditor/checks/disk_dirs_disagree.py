@@ -31,11 +31,11 @@ from auditor.checks.check import (
     ),
 )
 def disk_dirs_disagree(roster: Roster) -> Findings:
-    """The VERSION files of one bookie name different directories.
+    """The VERSION files of a bookie name different directories.
 
     What it finds:
-        VERSION files with different lists of directories. A file does not count if its directory was given
-        for another bookie than the file names.
+        Reports bookies whose VERSION files have different lists of directories. A file does not count if
+        its directory was given for a different bookie than the file names.
 
     Why it matters:
         One disk is an old copy, or missed a change of the configuration. The bookie refuses to start.
@@ -44,16 +44,16 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
         Confirmed: the VERSION files were read.
 
     What to do:
-        Replace the disk whose VERSION is wrong by the right disk. Never copy VERSION from one directory to
-        another.
+        Replace the disk that has the wrong VERSION with the right disk. Never copy VERSION from one
+        directory to another.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
         - `bookkeeper shell updatecookie -e`.
 
     Limits:
-        Only directories given to the audit are compared. Cookies that differ only in their layout version (3
-        or later) count as equal.
+        Only directories given to the audit are compared. Cookies that differ only in their
+        layout version (3 or later) count as equal.
     """
     own_rows = [
         row

@@ -27,11 +27,12 @@ from auditor.model.alias_evidence import Rule
     ),
 )
 def disk_id_mismatch(roster: Roster) -> Findings:
-    """A directory that was given for one bookie carries the cookie of another bookie.
+    """A directory that was given for one bookie contains the cookie of another bookie.
 
     What it finds:
-        Directories whose VERSION names another bookie. If the cluster knows that bookie, the audit assigns
-        the data to it. Not reported if `bookie-alias` finds that both ids are one bookie.
+        Reports directories whose VERSION names another bookie. If the cluster knows that bookie, the audit
+        assigns the data to it. Nothing is reported if `bookie-alias` finds that both ids are the same
+        bookie.
 
     Why it matters:
         Somebody swapped, cloned or misplaced disks, or changed the bookie's id. The bookie refuses to
@@ -46,7 +47,7 @@ def disk_id_mismatch(roster: Roster) -> Findings:
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
-          Compare both ids.
+          Compare both cookies.
         - `bookkeeper shell updatecookie -b hostname`
           Set useHostNameAsBookieID first.
 

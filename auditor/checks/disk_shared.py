@@ -1,4 +1,4 @@
-"""Directories that were found for two bookies."""
+"""Directories that two bookies share."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
@@ -25,11 +25,11 @@ from auditor.checks.check import (
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def disk_shared(roster: Roster) -> Findings:
-    """Two bookies have the same directory.
+    """Two bookies use the same directory.
 
     What it finds:
-        Two directories that were given for two bookies have equal VERSION files. Both correspond to the same
-        path in these files.
+        Reports directories that were given for different bookies and have equal VERSION files. The paths of
+        both directories match the same path in these files.
 
     Why it matters:
         Two processes overwrite each other's entries and delete each other's ledgers.
@@ -45,8 +45,8 @@ def disk_shared(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        A backup of a directory is reported too. Not compared: directories whose path does not end like a path
-        in their VERSION.
+        A backup of a directory is reported too. The check skips directories whose path does not end like a
+        path in their VERSION.
     """
     configured_rows = [
         row
@@ -80,7 +80,7 @@ def disk_shared(roster: Roster) -> Findings:
 
 
 def _cookie_key(row: Row) -> str:
-    """Return the part of a directory's cookie that is the same in all copies of the directory."""
+    """Return a key from a directory's cookie that is equal for all copies of the directory."""
     field_names = (
         "cookie_bookie_id",
         "instance_id",

@@ -1,4 +1,4 @@
-"""Directories without their cookie."""
+"""Directories without their VERSION file."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
@@ -34,33 +34,33 @@ from auditor.checks.check import (
     ),
 )
 def disk_version_missing(roster: Roster) -> Findings:
-    """A directory in a bookie's cookies has no VERSION file.
+    """A directory that a bookie's cookies list has no VERSION file.
 
     What it finds:
-        Listed directories without VERSION. The severity is `warning` if nobody can need data on the disk,
-        because all of these conditions hold:
-        - No ledger or under-replication mark has the bookie's id.
+        Reports directories in the bookie's cookies that have no VERSION. The severity is `warning` if
+        nobody can need data on the disk, because all of these conditions hold:
+        - No ledger and no under-replication mark names the bookie.
         - Every entry has all copies on other bookies.
         - No bookie holds orphans.
 
     Why it matters:
-        The bookie refuses its next start. With allowStorageExpansion the bookie takes a wiped journal
-        directory for a new one, and silently loses the journal's entries.
+        The bookie refuses its next start. With allowStorageExpansion, it treats a wiped journal directory
+        as a new one, and silently loses the journal's entries.
 
     How sure:
         Confirmed: the directory was listed.
 
     What to do:
-        Mount the right disk. If it is gone, have the bookie's ledgers copied and set it up anew. Or start the
-        bookie with dataIntegrityChecking and dataIntegrityStampMissingCookies. Never copy VERSION from
-        another directory.
+        Mount the right disk. If it is gone, have the bookie's ledgers copied, and set the bookie up again.
+        Or start the bookie with dataIntegrityChecking and dataIntegrityStampMissingCookies. Never copy
+        VERSION from another directory.
 
     Commands:
         - `bookkeeper shell recover -q BOOKIE`.
         - `bookkeeper shell recover -dr -sk -sku BOOKIE`.
         - `bookkeeper shell recover -sk -sku BOOKIE`.
         - `bookkeeper shell bookieformat -deleteCookie`
-          Only once the bookie's ledgers are copied.
+          Run it only once the bookie's ledgers are copied.
 
     Limits:
         A directory that does not exist is not reported.
@@ -90,9 +90,10 @@ def disk_version_missing(roster: Roster) -> Findings:
 
 
 def _is_unused_bookie(bookie: Row | None) -> bool:
-    """Return whether no ensemble and no under-replication mark names the bookie.
+    """Return whether neither an ensemble nor an under-replication mark names the bookie.
 
-    Return False if data on the bookie's disks may belong to another bookie or cluster.
+    The result is False if ``bookie`` is None, or if data on its disks may belong to another bookie or
+    cluster.
     """
     if bookie is None or bookie["suspect"] or bookie["foreign_instance"]:
         return False

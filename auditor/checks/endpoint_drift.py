@@ -12,11 +12,11 @@ _ADDRESS_PATTERN = re.compile(r"[^:]+:[0-9]{1,5}")
 
 @roster_check(Severity.NOTE, rests_on=Basis.METADATA)
 def endpoint_drift(roster: Roster) -> Findings:
-    """The id of a bookie looks like an address, but the bookie is at another address.
+    """A bookie's id looks like an address, but the bookie is at a different address.
 
     What it finds:
-        Ids of the form host:port whose bookie-rpc endpoint is another address. The severity is `warning` if
-        `--bookie-conf` has bookieAddressResolverEnabled=false.
+        Reports ids of the form host:port whose bookie-rpc endpoint is a different address. The severity is
+        `warning` if `--bookie-conf` has bookieAddressResolverEnabled=false.
 
     Why it matters:
         A bookie may move and keep its id (BP-41). Clients without the resolver, or before 4.13, look for
@@ -32,7 +32,7 @@ def endpoint_drift(roster: Roster) -> Findings:
         - `bookkeeper shell endpointinfo -b BOOKIE`.
 
     Limits:
-        DNS is not asked: a host name and its IP address count as different.
+        DNS is not queried, so a host name and its IP address count as different.
     """
     unused_clause = (
         "" if roster.cluster.resolves_ids else f"; with {RESOLVER_KEYS[0]}=false clients do not find it"

@@ -6,28 +6,29 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 @roster_check(Severity.ERROR, rests_on=Basis.METADATA, do_now="give {bookies} addresses of their own")
 def endpoint_duplicate(roster: Roster) -> Findings:
-    """Two registered bookies have one address.
+    """Two registered bookies have the same address.
 
     What it finds:
-        Bookies with equal addresses. An address is the bookie's endpoint, or its id if `--bookie-conf` has
-        bookieAddressResolverEnabled=false.
+        Reports bookies with equal addresses. A bookie's address is its endpoint, or its id if
+        `--bookie-conf` has bookieAddressResolverEnabled=false.
 
     Why it matters:
-        One process gets the entries of both bookies. Somebody copied a configuration, or the bookie has a
+        One process gets the entries of both bookies. Somebody copied a configuration, or one bookie has a
         new id.
 
     How sure:
         Confirmed: the registrations were read.
 
     What to do:
-        Find out which bookie runs there. Give each bookie its own address and disks before it writes more.
+        Find out which bookie runs at this address. Give each bookie its own address and disks before it
+        writes more.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`.
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        DNS is not asked. Bookies behind one proxy are reported too.
+        DNS is not queried. Bookies behind one proxy are reported too.
     """
     used_rows = [row for row in roster.registrations if row["used"]]
     addressed_rows = [

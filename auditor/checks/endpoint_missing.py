@@ -15,18 +15,20 @@ def endpoint_missing(roster: Roster) -> Findings:
     """A bookie is registered, but its registration gives clients no address.
 
     What it finds:
-        The bookie-rpc endpoint is missing or unreadable, or it is empty and the id is not host:port. With
-        bookieAddressResolverEnabled=false in `--bookie-conf`, every id that is not host:port is reported.
+        Reports bookies whose bookie-rpc endpoint is missing or unreadable, or is empty although the id is
+        not host:port. If `--bookie-conf` has bookieAddressResolverEnabled=false, every id that is not
+        host:port is reported.
 
     Why it matters:
-        Nobody reaches the bookie. No auditor copies its ledgers, because it is registered.
+        No client can reach the bookie. The auditor does not have its ledgers copied, because the bookie is
+        registered.
 
     How sure:
         Confirmed: the registration was read.
 
     What to do:
-        Restart the bookie with a version that publishes its endpoints, or, with etcd, use its address as its
-        id. If the resolver is off, turn it on for all clients or use only addresses as ids.
+        Restart the bookie with a version that publishes its endpoints. Or, with etcd, use its address as
+        its id. If the resolver is off, turn it on for all clients or use only addresses as ids.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`.

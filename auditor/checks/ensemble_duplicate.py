@@ -15,17 +15,17 @@ def ensemble_duplicate(tables: Tables) -> DataFrame:
     """An ensemble of a ledger names a bookie twice.
 
     What it finds:
-        A segment lists one bookie id more than once.
+        Reports ledgers with a segment that lists the same bookie id more than once.
 
     Why it matters:
-        Two copies of an entry may be the same one. Somebody edited the metadata.
+        Two copies of an entry may be the same copy. Somebody edited the metadata.
 
     How sure:
         Confirmed: the metadata says so. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
-        Have the segment's entries copied to distinct bookies. Do not run updateBookieInLedger on these ids:
-        it replaces every occurrence.
+        Have the segment's entries copied to distinct bookies. Do not run updateBookieInLedger on these ids,
+        because it replaces every occurrence.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

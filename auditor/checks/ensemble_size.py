@@ -13,24 +13,24 @@ from auditor.checks.ledger_queries import ledgers_breaking
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),),
 )
 def ensemble_size(tables: Tables) -> DataFrame:
-    """An ensemble of a ledger does not have the ensemble size.
+    """A ledger has an ensemble of the wrong size.
 
     What it finds:
-        A segment lists more or fewer bookies than the ledger's ensemble size.
+        Reports ledgers with a segment that lists more or fewer bookies than the ledger's ensemble size.
 
     Why it matters:
-        Nobody can say where an entry is. BookKeeper's replicas check waits for its timeout on such a
-        ledger.
+        Nobody can tell on which bookies an entry is. BookKeeper's replicas check waits for its timeout on
+        such a ledger.
 
     How sure:
         Confirmed: the metadata says so. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
-        Restore the record from a backup with the store's own client, and keep the old one.
+        Save the present record, then restore it from a backup with the store's own client.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          It fails on such a record.
+          Fails on such a record.
 
     Limits:
         The audit does not judge the ledger's copies.

@@ -1,4 +1,4 @@
-"""Closed ledgers that end before entries on an ack quorum of their bookies."""
+"""Closed ledgers with entries past their end on an ack quorum of their bookies."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -29,33 +29,34 @@ _TAKEOVER_NOTE = "a fenced writer that closes its ledger itself leaves the same 
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),),
 )
 def entries_past_end(tables: Tables) -> DataFrame:
-    """A closed ledger ends before entries that an ack quorum of its bookies holds.
+    """An ack quorum of a closed ledger's bookies holds entries past the ledger's end.
 
     What it finds:
-        Entries directly after the ledger's last entry. Not reported if the writer itself closed the ledger
-        and its metadata has not changed since. The severity is `note`, which forbids no action, if the
-        metadata changed as in a single takeover by another client, such as a broker failover (`taken_over`).
+        Reports entries directly after the ledger's last entry. A ledger is not reported if its writer
+        closed it and its metadata has not changed since. The severity is `note`, which forbids no action,
+        if the metadata changed exactly as in one takeover by another client, such as a broker failover
+        (`taken_over`).
 
     Why it matters:
-        Writers may have got acknowledgements for these entries, but no reader gets them. Recovery misses
-        entries if empty bookies replaced bookies of the ledger (bookkeeper #4812), or if one bookie answered
-        that it lacks an entry (#2908).
+        Writers may have got acknowledgements for entries past the end, but no reader gets them. Recovery
+        misses entries if empty bookies replaced bookies of the ledger (bookkeeper #4812), or if one bookie
+        answered that it lacks an entry (#2908).
 
     How sure:
-        Always suspect, also in later runs: no data shows whether the writer got acknowledgements for these
-        entries.
+        Always suspect, even in later runs, because no data shows whether the writer got acknowledgements
+        for the entries.
 
     What to do:
-        Ask the writing application, or its log, for the last entry that it wrote. Until then keep the
-        bookies' data and the ledger.
+        Find out from the writing application, or from its log, which entry it wrote last. Until then, keep
+        the bookies' data and the ledger.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Entries after a missing entry count as `surplus-entries`. A takeover that lost entries by bookkeeper
-        #2908 is only a `note` as well.
+        Entries that follow a missing entry count as `surplus-entries`. A takeover that lost entries because
+        of bookkeeper #2908 also has only the severity `note`.
     """
     rows = filter_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
     held_entries = F.transform(

@@ -10,8 +10,8 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
     """A bookie holds entries that do not match their digests.
 
     What it finds:
-        Only with `--deep`: sampled entries that do not match their CRC32, CRC32C, or HMAC (if the
-        credentials file has the password).
+        Reports sampled entries that do not match their CRC32, CRC32C or HMAC. Needs `--deep`, and for an
+        HMAC the password in the credentials file.
 
     Why it matters:
         No client accepts such a copy, and the disk may have damaged other data too.
@@ -20,7 +20,7 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
         Confirmed: written entries never change. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Check the disk (SMART, kernel log), and that the ledgers have good copies elsewhere. Then replace
+        Check the disk (SMART, kernel log). Check that the ledgers have good copies elsewhere. Then replace
         the disk and have its ledgers copied.
 
     Commands:
@@ -28,8 +28,8 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Only a sample is checked (`--digest-entries`, `--digest-percent`, `--digest-budget`), and no entry
-        whose digest type or password is unknown.
+        The check reads only a sample (`--digest-entries`, `--digest-percent`, `--digest-budget`). It skips
+        entries whose digest type or password is unknown.
     """
     wrong_digests = tables.digests.where(F.col("state") == DigestState.WRONG.value)
     ledger_rows = wrong_digests.groupBy("bookie_id", "scope_id", "ledger_id").agg(

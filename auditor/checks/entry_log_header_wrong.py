@@ -30,30 +30,30 @@ from auditor.model.states import CacheState, EntryLogState, SpaceClass
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def entry_log_header_wrong(tables: Tables) -> DataFrame:
-    """An entry log's ledgers map, or the garbage collector's copy of it, disagrees with the log.
+    """An entry log's ledgers map, or the garbage collector's cached copy of it, disagrees with the log.
 
     What it finds:
-        Needs `--entry-logs`: the audit then compares every ledgers map with its log's length. It reads one
-        log in 64 (`--deep`: every log), and each log that the next garbage collection deletes, entry by
-        entry. Faults:
-        - The map lacks a ledger, has a ledger too many, or has a wrong number of bytes for a ledger.
-        - The offset of the map hides ledgers: it is a little below 0 (`header-astray`), or past the end of a
-          log of DirectEntryLogger.
+        Needs `--entry-logs`. The audit then compares every ledgers map with the length of its log.
+        It reads one log in 64 entry by entry (`--deep`: every log), and each log that the next garbage
+        collection deletes. Reports these faults:
+        - The map lacks a ledger, has an extra ledger, or has a wrong number of bytes for a ledger.
+        - The map's offset hides ledgers: it is a little below 0 (`header-astray`), or past the end of a log
+          that DirectEntryLogger wrote.
         - The garbage collector's `metadata-cache` differs from the log, or lacks a needed ledger.
 
     Why it matters:
-        The garbage collector deletes a log when every ledger of its map is gone. Ledgers that the map lacks
+        The garbage collector deletes a log when every ledger in its map is gone. Ledgers that the map lacks
         then lose their entries (bookkeeper #4607, #4658; pulsar #24482).
 
     How sure:
-        Confirmed: the log itself disagrees. Suspect without `--bookie-conf` if the offset is below 0: this
-        misleads only servers with readBufferSizeBytes above 1,024 (default 512; Pulsar 4,096). Suspect if the
-        bookie also has `disk-id-mismatch`.
+        Confirmed: the log itself disagrees. Suspect if the offset is below 0 and `--bookie-conf` was not
+        given: such an offset misleads only servers with readBufferSizeBytes above 1,024 (default 512;
+        Pulsar 4,096). Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Stop garbage collection on the bookie before it runs next, and save copies of the logs. Then have the
-        bookie's ledgers copied, and start it with empty disks. If only the cache is wrong, stop the bookie
-        and move the directory metadata-cache away.
+        Stop garbage collection on the bookie before it runs next, and save copies of the logs. Then have
+        the bookie's ledgers copied, and start the bookie with empty disks. If only the cache is wrong, stop
+        the bookie and move the directory metadata-cache away.
 
     Commands:
         - `bkaudit decode entry-log FILE`
@@ -61,8 +61,8 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Not reported: maps that the server does not use, and a cache at gcEntryLogMetadataCachePath. Also not
-        reported: wrong ledgers in a map with the right sum of bytes, if the log was not read entry by entry.
+        Ignores maps that the server does not use, and a cache at gcEntryLogMetadataCachePath. If a
+        log was not read entry by entry, wrong ledgers are not found in a map with the right sum of bytes.
     """
     wrong_logs = _wrong_maps(tables.entry_logs, tables.collector_settings).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:

@@ -1,4 +1,4 @@
-"""Entries that are not at the place in an entry log that an index gives for them."""
+"""Entries that are not at the location in an entry log that an index gives for them."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
@@ -24,26 +24,27 @@ from auditor.model.states import GoneState, Probe
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.REBUILD_INDEX,)),),
 )
 def entry_log_missing(tables: Tables) -> DataFrame:
-    """A bookie's index points into an entry log that is gone, too short, or has other data at the offset.
+    """A bookie's index points into an entry log that is gone or too short, or that has other data there.
 
     What it finds:
-        Needs `--entry-logs`: the audit then checks for every ledger that the logs exist and are long enough.
-        In each batch of 65,536 index entries it looks up one entry of each of up to 256 ledgers (`--deep`:
-        every sampled entry).
+        Needs `--entry-logs`. The audit then checks for every ledger that its entry logs exist and
+        are long enough. In each batch of 65,536 index entries, it also looks up one entry of each of up to
+        256 ledgers (`--deep`: every sampled entry).
 
     Why it matters:
-        The bookie claims these entries and cannot read them. The audit counts them as missing.
+        The bookie's index lists entries that the bookie cannot read. The audit counts them as
+        missing.
 
     How sure:
         Confirmed if the bookie was stopped, if the directory is a saved copy, or if a second reading or run
-        finds the same (table gone_entries). Suspect if a running bookie may have moved the entries, or has no
-        entry log at all. Suspect if the bookie also has `disk-id-mismatch`.
+        finds the same fault (table gone_entries). Suspect if a running bookie may have moved the entries,
+        or has no entry log at all. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        First look for the log on unmounted disks and among moved files. After a broken transactional
-        compaction a log may have its id in decimal (bookkeeper #4804): stop the bookie and rename 12.log to
-        c.log. If the log is gone, check that the ledgers are fully replicated elsewhere, then replace the
-        bookie.
+        First look for the log on unmounted disks and among moved files. After a failed transactional
+        compaction, a log's name may have its id in decimal instead of hexadecimal digits (bookkeeper
+        #4804). Stop the bookie and rename such a log, for example 12.log to c.log. If the log is gone,
+        check that the ledgers are fully replicated elsewhere, then replace the bookie.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
@@ -91,10 +92,10 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
 
 def _faults_per_bookie(tables: Tables) -> DataFrame:
-    """Return one row per bookie, with the number of ledgers that have each fault.
+    """Return one row per bookie, with the number of ledgers for each kind of fault.
 
-    ``runs`` tells whether the bookie runs. ``point`` is an example of an offset at which the entry log has
-    another entry.
+    ``runs`` is true if the bookie is registered, else null. ``point`` is an example of an indexed entry
+    whose offset in the entry log has other data.
     """
     count_by_fault = {
         fault_kind: F.count_if(F.col("probe") == fault_kind)

@@ -1,4 +1,4 @@
-"""Entry logs that other ledgers keep, although they have bytes of deleted ledgers."""
+"""Entry logs that contain bytes of deleted ledgers, but that live ledgers still need."""
 
 from auditor.checks.bookie_findings import closed_logs, logs_per_bookie
 from auditor.checks.check import Basis, Column, DataFrame, F, Severity, Tables, check
@@ -7,12 +7,12 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_attributi
 
 @check(Severity.NOTE, rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_pinned(tables: Tables) -> DataFrame:
-    """Needed ledgers keep a bookie's entry logs, which also have the bytes of deleted ledgers.
+    """Entry logs contain bytes of deleted ledgers, but remain because live ledgers still use them.
 
     What it finds:
-        Needs `--entry-logs`. Closed logs count if they have both needed and unneeded bytes after the next
-        garbage collection. Minor compaction rewrites logs below 20 % needed bytes, major compaction those
-        below 80 %.
+        Needs `--entry-logs`. Reports closed logs that will have both needed and unneeded bytes
+        after the next garbage collection. Minor compaction rewrites logs with less than 20 % needed bytes,
+        and major compaction those with less than 80 %.
 
     Why it matters:
         One small, long-lived ledger can keep a log of a gigabyte.
@@ -22,15 +22,16 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
 
     What to do:
         If the disk is short of space, check that compaction runs, and find the owners of the ledgers in the
-        evidence. Higher minorCompactionThreshold and majorCompactionThreshold free more space and write more.
-        `bkaudit space RUN` prints the request that starts compaction. Compaction itself needs free space.
+        evidence. With higher values of minorCompactionThreshold and majorCompactionThreshold, compaction
+        frees more space but writes more. `bkaudit space RUN` prints the request that starts compaction.
+        Compaction itself needs free space.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
         Logs with bytes of an unknown owner, or of class `not-indexed` or `owner-named` (docs/space.md), do
-        not count. An entry that a log has twice counts twice.
+        not count. An entry that is in a log twice counts twice.
     """
     minor_threshold, major_threshold = (
         tables.collector_settings.minor_threshold,

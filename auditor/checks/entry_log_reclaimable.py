@@ -1,4 +1,4 @@
-"""Entry logs that the next collection deletes."""
+"""Entry logs that the next garbage collection deletes."""
 
 from auditor.checks.bookie_findings import closed_logs, logs_per_bookie
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
@@ -8,33 +8,33 @@ from auditor.checks.gc_guards import distrusted_bookies
 
 @check(Severity.NOTE, rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_reclaimable(tables: Tables) -> DataFrame:
-    """A bookie has entry logs without a needed ledger: its next garbage collection deletes them.
+    """A bookie has entry logs that no ledger needs. Its next garbage collection deletes them.
 
     What it finds:
-        Needs `--entry-logs`. Closed entry logs count if each of their ledgers is deleted, or is an orphan
-        that the next garbage collection deletes.
+        Needs `--entry-logs`. Reports closed entry logs in which every ledger is deleted, or is
+        an orphan that the next garbage collection deletes.
 
     Why it matters:
-        This space comes free by itself, unless garbage collection has stopped.
+        The logs' space becomes free by itself, unless garbage collection has stopped.
 
     How sure:
         Confirmed: index and logs agree. Suspect if the bookie also has `metadata-suspect`. Suspect if a log
-        survived a garbage collection: the bookie may still write to it (entryLogPerLedgerEnabled), or garbage
-        collection has stopped. Suspect if the bookie may not have flushed the log yet (flushInterval, 10
-        seconds). Suspect if the bookie also has `disk-id-mismatch`.
+        survived a garbage collection: the bookie may still write to it (entryLogPerLedgerEnabled), or
+        garbage collection has stopped. Suspect if the bookie may not have flushed the log yet
+        (flushInterval, 10 seconds). Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Check `metadata-suspect` and `alias-gc-danger` first. Then wait for a garbage collection (gcWaitTime,
-        15 minutes), or start one with a PUT to /api/v1/bookie/gc (httpServerEnabled). If it frees nothing,
-        see `orphan-stuck`.
+        Check `metadata-suspect` and `alias-gc-danger` first. Then wait for a garbage collection
+        (gcWaitTime, 15 minutes), or start one with a PUT to /api/v1/bookie/gc (httpServerEnabled). If the
+        collection frees nothing, see `orphan-stuck`.
 
     Commands:
         - `bookkeeper shell listfilesondisc -log`
-          on the bookie, lists its entry logs. Risk: none; it reads.
+          lists the bookie's entry logs. Run it on the bookie. Risk: none; it reads.
 
     Limits:
-        Over-replicated ledgers keep their logs for a day of uptime. Logs with bytes of an unknown owner, or
-        of class `not-indexed` or `owner-named` (docs/space.md), do not count.
+        Over-replicated ledgers keep their logs for a day of the bookie's uptime. Logs with bytes of an
+        unknown owner, or of class `not-indexed` or `owner-named` (docs/space.md), do not count.
     """
     distrusted_rows = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
     overdue_logs = tables.log_foresight.where("overdue").select(

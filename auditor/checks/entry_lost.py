@@ -30,28 +30,29 @@ def entry_lost(tables: Tables) -> DataFrame:
     """A closed ledger has an entry with no copy left.
 
     What it finds:
-        Every bookie that should hold the entry was read, and no index has it. With `--entry-logs` an entry
-        whose entry log is gone counts as lost too (table gone_entries). `in_entry_logs` has the entry logs
-        with bytes of the ledger that no index points at.
+        Every bookie that should hold the entry was read, and no index has it. With `--entry-logs`, an entry
+        whose entry log is gone counts as lost too (table gone_entries). The evidence `in_entry_logs` lists
+        the entry logs that have unindexed bytes of the ledger.
 
     Why it matters:
-        Readers fail at the entry. The next garbage collection deletes bytes that no index points at
+        Readers fail at the entry. The next garbage collection deletes unindexed bytes
         (`gc-would-delete-live`).
 
     How sure:
         Confirmed if the ledger's metadata had the same version in every scan. Suspect if the ledger changed
         less than `--grace` seconds before an index was written, or if one of these times is unknown. On a
-        running cluster the audit asks the registered bookies for the entry with the fewest copies. If they
+        running cluster, the audit asks the registered bookies for the entry with the fewest copies. If they
         answer that they lack it, the age of their indexes does not matter. Suspect if a bookie could not be
-        asked, or if its list of entries is the only evidence. The next run confirms a suspect finding if the
-        finding is unchanged and the indexes are newer by `--grace` (`earlier_run`), unless the finding has
-        `lasting_doubts`. Suspect if the ledger changed between the two metadata scans. Suspect if the bookie
+        asked, or if its list of entries is the only evidence. The next run confirms a suspect finding if
+        the finding is unchanged, has no `lasting_doubts`, and its indexes are newer by `--grace`
+        (`earlier_run`). Suspect if the ledger changed between the two metadata scans. Suspect if the bookie
         also has `disk-id-mismatch`.
 
     What to do:
         First stop everything that deletes data on the ledger's bookies. If an entry log has the bytes, stop
-        that log's bookie and rebuild its index (`bkaudit plan`). Otherwise look for the disks that had the
-        entries: a replaced volume, a directory missing from the configuration, an index from an old backup.
+        the bookie of that log and rebuild its index (`bkaudit plan`). Otherwise look for the disks that had
+        the entries. The cause may be a replaced volume, a directory missing from the configuration, or an
+        index from an old backup.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.
@@ -60,8 +61,8 @@ def entry_lost(tables: Tables) -> DataFrame:
         - `bookkeeper shell rebuild-db-ledger-locations-index`.
 
     Limits:
-        A bookie that was not read counts as having its copies. An index does not prove that the bytes are
-        good. If a bookie's journal was not read from its lastMark on, ledgers that changed since that
-        lastMark are suspect.
+        The check assumes that a bookie that was not read has its copies. An index does not prove that the
+        bytes are good. If a bookie's journal was not read from its lastMark on, ledgers that changed since
+        that lastMark are suspect.
     """
     return ledgers_of_class(tables, "entry-lost")

@@ -49,7 +49,8 @@ def finding_rows(
     Args:
         rows: rows to turn into findings. Rows about a ledger also have ``scope_id``.
         message: a column, or a template for `words`.
-        evidence: a SQL select list, or columns and SQL by key. It becomes a JSON object, which keeps nulls.
+        evidence: a SQL select list, or a mapping from keys to columns or SQL. It becomes a JSON object,
+            which keeps nulls.
         ledger_id: SQL for the ledger id. None if the finding is about a bookie or the cluster.
         bookie_id: the bookie id. None if the finding is about a ledger or the cluster.
         urgency: the urgency. None: the urgency of the check.
@@ -129,7 +130,7 @@ LEDGER_NAME = name_of_ledger("scope_id", "ledger_id")
 
 
 def meanings_of_codes(column: str, meaning_by_code: Mapping[str, str]) -> Column:
-    """Return an array of codes with each code replaced by its meaning. A code without a meaning stays."""
+    """Replace each code in an array column with its meaning. A code without a meaning is kept."""
     code_and_text_literals = [
         F.lit(text) for code_and_meaning in meaning_by_code.items() for text in map(str, code_and_meaning)
     ]
@@ -146,7 +147,8 @@ def utc_text(time_ms: Column) -> Column:
 def group_list(groups: Column, max_groups: int | None = MAX_SHOWN_GROUPS) -> Column:
     """Return the first ``max_groups`` packed groups of entries as arrays.
 
-    An array has the first start, the last start, the size and the period of a group.
+    If ``max_groups`` is None, all groups are returned. Each array has the first start, the last start, the
+    size and the period of one group.
     """
 
     def read_number(offset: Column, first_byte: int, byte_count: int) -> Column:
@@ -173,7 +175,10 @@ def group_list(groups: Column, max_groups: int | None = MAX_SHOWN_GROUPS) -> Col
 
 
 def _cast(value: Column | str, name: str, sql_type: str) -> Column:
-    """Return a value as a column of a SQL type. A SQL text needs one call to Java, a column thousands."""
+    """Return a value as a named column of a SQL type.
+
+    A value in the form of SQL text needs one call to Java. A value in the form of a column needs thousands.
+    """
     if isinstance(value, str):
         return F.expr(f"cast({value} AS {sql_type}) AS {name}")
     return value.cast(sql_type).alias(name)
@@ -221,7 +226,7 @@ def with_samples(
 
 
 def with_ledgers(rows: DataFrame, group_columns: str | Sequence[str], *aggregates: Column) -> DataFrame:
-    """Return `with_samples` of rows about ledgers. ``sample`` has the names of the ledgers."""
+    """Return the result of `with_samples` for rows about ledgers, with ledger names in ``sample``."""
     ledger_rows = rows.selectExpr("*", f"struct({', '.join(LEDGER)}) AS _ledger")
     ledger_names = F.expr(f"transform(sample, each -> {name_of_ledger('each.scope_id', 'each.ledger_id')})")
     return with_samples(ledger_rows, group_columns, "_ledger", *aggregates).withColumn("sample", ledger_names)
@@ -243,12 +248,15 @@ def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def ownership_with_fault(tables: Tables, fault: str) -> DataFrame:
-    """Return the rows of the table ownership with one fault."""
+    """Return the rows of the table ownership that have this fault."""
     return tables.ownership.where(F.col("fault") == fault)
 
 
 def owner_evidence(*columns: str) -> str:
-    """Return SQL for the evidence of a finding about an owner: the owner, and ``columns`` of ownership."""
+    """Return SQL for the evidence of a finding about an owner.
+
+    The evidence has the owner and ``columns`` of the table ownership.
+    """
     return ", ".join((*OWNER, *columns))
 
 

@@ -1,8 +1,8 @@
 """Guards before garbage collection: reasons to distrust metadata that lists too few ledgers.
 
-A bookie deletes ledgers that its metadata store does not list. If the list is wrong, or is that of another
-cluster, the bookie may delete everything. One sign of such a list is a large number of orphans, which are
-ledgers that the list lacks. Another sign is the instance id of another cluster.
+A bookie deletes ledgers that its metadata store does not list. If that list is wrong or belongs to another
+cluster, the bookie may delete everything. One sign of a wrong list is a large number of orphans, which are
+ledgers on a bookie that the list lacks. Another sign is the instance id of another cluster.
 """
 
 from collections.abc import Mapping
@@ -20,17 +20,18 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
 
     Returns:
         One row per bookie. ``rules`` has the names of the rules of `metadata-suspect` that apply to the
-        bookie. ``in_doubt`` counts orphans whose metadata the scan of the store may have missed. ``sure`` is
-        true if a rule applies even without these. Other columns count orphans or ranges:
+        bookie. ``in_doubt`` counts orphans whose metadata the scan of the store may have missed. ``sure``
+        is true if a rule applies even without these orphans. Other columns count orphans or ranges of ids:
 
-        - ``recent``: orphans that were in the metadata within the collectors' last interval. They do not
-          count for the rules `orphan-share` and `vanished-ranges`.
-        - ``lasting``: orphans that an earlier run had already. On a live store, `orphan-share` and
-          `vanished-ranges` are sure only with enough lasting orphans.
+        - ``recent``: orphans that were in the metadata within the last interval of garbage collection. They
+          do not count for the rules `orphan-share` and `vanished-ranges`.
+        - ``lasting``: orphans that an earlier run also had. On a live store, `orphan-share` and
+          `vanished-ranges` are sure only if there are enough lasting orphans.
         - ``unexplained``: orphans that are neither recent, nor newer than the scan, nor dropped by their
           owner. Only they count for `large-orphan-share` and `store-empty`, two rules that are never sure.
-        - ``vanished``: ranges of ids in which no ledger is left. ``vanished_scope`` is the ledger id scope
-          with most of these ranges. ``low`` and ``high`` are the lowest and the highest id of its ranges.
+        - ``vanished``: ranges of ids in which all ledgers of the bookie are orphans. ``vanished_scope`` is
+          the ledger id scope with most of these ranges. ``low`` and ``high`` are the lowest and the highest
+          id in the ranges of that scope.
         - ``undrawn``: orphans with ids that the store's id generator has not given out. ``lowest`` and
           ``highest`` are the limits of these ids.
     """
@@ -137,7 +138,7 @@ def _names_of_true_conditions(condition_by_name: Mapping[str, str]) -> str:
 
 @cached_query
 def doubted_orphans(tables: Tables) -> DataFrame:
-    """Return the rows of the table orphans and a column ``doubts``: reasons why a ledger may be no orphan."""
+    """Return the table orphans with a column ``doubts``: reasons why a ledger may not be an orphan."""
     distrusted_rows = distrusted_bookies(tables).selectExpr("bookie_id", "true AS distrusted")
     rows = with_attribution(tables.orphans, tables).join(F.broadcast(distrusted_rows), "bookie_id", "left")
     condition_by_doubt = {

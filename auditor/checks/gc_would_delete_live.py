@@ -1,4 +1,4 @@
-"""Needed data that a bookie's own collector is about to delete."""
+"""Needed data that a bookie's own garbage collector is about to delete."""
 
 from auditor.checks.check import (
     ERASES,
@@ -39,17 +39,16 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     """A bookie's next garbage collection deletes data that a ledger needs.
 
     What it finds:
-        The check finds these kinds of data (table gc_foresight, docs/space.md). The last two need
-        `--entry-logs`:
-        - `in-its-ensembles`: a ledger whose ensembles name the bookie, but that the server's listing of
-          ledgers leaves out. Its record is not at its path (`listed-out-of-order`), or its id is 2^63 - 1
+        Reports these kinds of data (table gc_foresight, docs/space.md). The last two need `--entry-logs`:
+        - `in-its-ensembles`: a ledger's ensembles name the bookie, but the server's listing leaves the
+          ledger out. Its record is not at its path (`listed-out-of-order`), or its id is 2^63 - 1
           (`listing-overflows`).
-        - `last-copy`: a copy on a bookie that no ensemble names, with an entry that no bookie of the
+        - `last-copy`: no ensemble names the bookie, but its copy has an entry that no bookie of the
           ensembles has.
-        - `not-indexed`: an entry log that is deleted or rewritten has entries of a ledger that the bookie's
-          index lacks.
-        - `unseen`: a record with a wrong size in an entry log hides needed entries from the garbage collector
-          (bookkeeper #2264, #2373).
+        - `not-indexed`: an entry log that will be deleted or rewritten has entries that the bookie's index
+          lacks.
+        - `unseen`: a record with a wrong size in an entry log hides needed entries from the garbage
+          collector (bookkeeper #2264, #2373).
 
     Why it matters:
         The bookie's garbage collector runs every gcWaitTime (default 10 minutes; Pulsar 15). It deletes
@@ -57,17 +56,18 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: metadata and indexes agree. Suspect if an entry log that will be deleted was not read for
-        unindexed entries. Suspect for `unseen` if another ledger keeps the log from deletion, or if the
-        bookie's scan of the log may run out of memory. Suspect if the bookie also has `disk-id-mismatch`.
+        unindexed entries. Suspect for `unseen` if another ledger prevents the deletion of the log, or if
+        the bookie's scan of the log may run out of memory. Suspect if the bookie also has
+        `disk-id-mismatch`.
 
     What to do:
         First stop the bookie or its garbage collection. Then:
-        - `in-its-ensembles`: set verifyMetadataOnGC=true on every bookie and restart all bookies. Correct the
-          records that `metadata-misplaced` reports.
+        - `in-its-ensembles`: set verifyMetadataOnGC=true on every bookie and restart all bookies. Correct
+          the records that `metadata-misplaced` reports.
         - `last-copy`: set gcOverreplicatedLedgerWaitTime=0, restart the bookie, and have the ledger copied
           from it.
-        - `not-indexed`: rebuild the index from the logs while the bookie is stopped (see `ledger-not-indexed`
-          for RocksDB, `index-unreadable` for index files).
+        - `not-indexed`: rebuild the index from the logs while the bookie is stopped (see
+          `ledger-not-indexed` for RocksDB, `index-unreadable` for index files).
         - `unseen`: save a copy of the log. With garbage collection off, have the ledgers copied while the
           bookie serves them.
 
@@ -137,7 +137,7 @@ _CAUSE_TEXTS = {
 
 
 def _findings_without_index(tables: Tables) -> DataFrame:
-    """Return ledgers that lose entries with a deleted or compacted log, because the index lacks them."""
+    """Return copies that lose entries with a deleted or compacted log, because the index lacks them."""
     is_kept_log = (F.col("action") == GcAction.KEEP.value) | is_suspended()
     deleted_or_rewritten_logs = tables.log_foresight.where(~is_kept_log).select("bookie_id", "path", "action")
     rows = tables.space.where(~F.col("remains")).join(deleted_or_rewritten_logs, ["bookie_id", "path"])

@@ -14,7 +14,8 @@ def ghost_bookie(roster: Roster) -> Findings:
     """Ledgers name a bookie that has no cookie and is not registered.
 
     What it finds:
-        Bookie ids that occur only in ensembles. The severity is `note` if the bookie should have no entry.
+        Reports bookie ids that occur only in ensembles. The severity is `note` if no entry should be on the
+        bookie.
 
     Why it matters:
         The bookie was removed before its ledgers were copied, or has another id now.
@@ -23,8 +24,8 @@ def ghost_bookie(roster: Roster) -> Findings:
         Confirmed: all cookies and registrations were listed.
 
     What to do:
-        Find the host. If it runs under another id (`bookie-alias`), write the new id into the ledgers'
-        metadata. If the host is gone, have the bookie's ledgers copied.
+        Find the bookie's host. If the bookie runs under another id (`bookie-alias`), write that id into the
+        ledgers' metadata. If the host is gone, have the bookie's ledgers copied.
 
     Commands:
         - `bookkeeper shell listledgers -bookieid BOOKIE`.
@@ -34,7 +35,7 @@ def ghost_bookie(roster: Roster) -> Findings:
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
 
     Limits:
-        A host name and its address count as two ids.
+        A host name and its IP address count as two ids.
     """
     aliases = {row["bookie_id"]: row["aliases"] for row in roster.identities if row["stranded"]}
     for row in roster.unregistered:

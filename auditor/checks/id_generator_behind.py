@@ -1,4 +1,4 @@
-"""Stores whose id generator would give out ids in use."""
+"""Stores whose id generator would give out ids that are already in use."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -27,31 +27,31 @@ def id_generator_behind(tables: Tables) -> DataFrame:
     """The store's id generator would give out ids that ledgers already have.
 
     What it finds:
-        Id generators whose next id is not above the id of a listed ledger, or of an orphan. Etcd has 128
-        generators.
+        Reports an id generator if a listed ledger or an orphan has an id at or above the generator's next
+        id. Etcd has 128 generators.
 
     Why it matters:
         The generator gives out the id of a deleted ledger again. A bookie that still has the old ledger
-        serves the old entries as those of the new ledger. The cause is usually a store that was restored
+        serves its entries as entries of the new ledger. The cause is usually a store that was restored
         without its generator.
 
     How sure:
-        Confirmed if the application never chooses ids (Pulsar), or if bookies hold orphans with such ids and
-        the generator gave out every listed id. Suspect if an application may have chosen these ids itself.
+        Confirmed if the application never chooses ids (Pulsar), or if bookies hold orphans with such ids
+        and the generator gave out every listed id. Suspect if an application may have chosen these ids
+        itself.
 
     What to do:
-        Create no ledger until the generator is beyond every id in use. ZooKeeper: create and delete
+        Create no ledger until the generator is beyond every id in use. In ZooKeeper, create and delete
         sequential znodes below idgen until their sequence number exceeds the highest id of the evidence.
-        Etcd: write the bucket's key as many times as ids must be skipped.
+        In etcd, write the bucket's key once for each id to skip.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Not compared: ledgers in the flat layout, a dump without cversion, a store with unreadable znodes of
-        its own. Nothing is reported if an application surely chooses ids itself. Signs of that: some ids
-        exceed the generator's range, or fewer than 1 in 1,000 ids between its next id and the highest id are
-        listed.
+        Ignores the flat layout, dumps without cversion, and stores with unreadable znodes of their own.
+        Reports nothing if an application clearly chooses ids itself. Signs are ids beyond the generator's
+        range, or fewer than 1 in 1,000 listed ids between its next id and the highest id.
     """
     may_be_generated = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

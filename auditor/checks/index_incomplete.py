@@ -31,23 +31,23 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_ledgers, 
     ),
 )
 def index_incomplete(tables: Tables) -> DataFrame:
-    """A bookie serves entries that its index on disk does not have.
+    """A bookie serves entries that its index on disk lacks.
 
     What it finds:
-        Entries that a running bookie (`rpc:`) served or listed. Only closed ledgers count, and only if they
-        did not change within `--grace` seconds before the index was written.
+        Reports entries that a running bookie served or listed (`rpc:`). Only closed ledgers count. They
+        must not have changed within `--grace` seconds before the index was written.
 
     Why it matters:
-        The entries are only in the bookie's memory, or in a deleted file that it still has open. They are
+        Such entries are only in the bookie's memory, or in a deleted file that it still has open. They are
         lost when the bookie stops.
 
     How sure:
         Confirmed if the bookie served the entries. Suspect if it only listed them.
 
     What to do:
-        Do not stop the bookie. Have the ledgers copied while it serves them. Compare the audited directories
-        with those that the bookie has open (`/proc/PID/fd`): a volume may be mounted over them, or their
-        files may be deleted.
+        Do not stop the bookie. Have the ledgers copied while it serves them. Compare the audited
+        directories with those that the bookie has open (`/proc/PID/fd`): a volume may be mounted over them,
+        or their files may be deleted.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
@@ -56,8 +56,8 @@ def index_incomplete(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        The audit asks the bookie only for a sample of the missing entries. With etcd, which stores no times,
-        nothing is reported.
+        The audit asks the bookie only for a sample of the missing entries. Nothing is reported with etcd,
+        because it stores no times.
     """
 
     def count_entries(is_served: bool) -> Column:

@@ -16,14 +16,14 @@ def index_unreadable(tables: Tables) -> DataFrame:
     """A bookie's index is damaged.
 
     What it finds:
-        The check finds these damaged parts. Their entries count as unknown, never as missing:
-        - Index files that are empty, cut, without the right magic or of an unknown version.
-        - RocksDB databases of DbLedgerStorage: one finding per bookie, for the first damaged database.
+        Reports these damaged parts of an index. Their entries count as unknown, never as missing:
+        - Index files that are empty or cut off, or have a wrong magic number or an unknown version.
+        - RocksDB databases of DbLedgerStorage. A bookie has one finding, for its first damaged database.
 
     Why it matters:
-        If an index file is empty, the bookie may answer that it has no entry, and recovery believes that. A
+        With an empty index file, the bookie may answer that it has no entry, and recovery believes that. A
         DbLedgerStorage bookie does not start with a damaged RocksDB MANIFEST or table file. With a damaged
-        write-ahead log it starts and drops the rest of that log.
+        write-ahead log, it starts and drops the rest of that log.
 
     How sure:
         Confirmed: the file was read. Suspect if the file was gone when the audit read it: a running bookie
@@ -32,24 +32,24 @@ def index_unreadable(tables: Tables) -> DataFrame:
     What to do:
         Stop the bookie, or keep it out of recovery, until its index is repaired. First save a copy of the
         file. If the ledger's other copies are good, delete nothing: replication makes a new copy elsewhere.
-        Before you write an index file anew, stop the bookie. Then:
-        - Move away a file that is empty, too short or without the right magic.
-        - Leave in place a file that is cut inside a page: it has the master key.
+        Before you regenerate an index file, stop the bookie. Then:
+        - Move away a file that is empty or too short, or has a wrong magic number.
+        - Leave a file in place if it is cut off inside a page, because it has the master key.
 
     Commands:
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`.
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password PASSWORD`
-          on the stopped bookie, writes the index from its entry logs. Risk: danger; keep the old
-          index file. Give the ledger's own password, not an empty one: with another the bookie
+          writes the ledger's index from the entry logs. Run it on the stopped bookie. Risk: danger; keep
+          the old index file. Give the ledger's own password, not an empty one: with another the bookie
           refuses recovery of the ledger.
         - `bookkeeper shell localconsistencycheck`
-          on the stopped bookie, follows every index entry into its entry log. Risk: none; it only
+          follows every index entry into its entry log. Run it on the stopped bookie. Risk: none; it only
           reads. On DbLedgerStorage it always passes and proves nothing.
         - `bookkeeper shell rebuild-db-ledgers-index`.
         - `bookkeeper shell rebuild-db-ledger-locations-index`.
 
     Limits:
-        Damage in a file that still parses, such as zeroed slots, looks like absent entries.
+        Damage in a file that can still be parsed, such as zeroed slots, looks like absent entries.
     """
     index_state, bookie_id = F.col("state"), F.col("bookie_id")
     index_rows = tables.availability.where("storage <> 'rpc'").select(

@@ -8,23 +8,24 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
     Severity.WARNING, rests_on=Basis.METADATA, do_now="put the instance id back before a bookie restarts"
 )
 def instance_id_missing(roster: Roster) -> Findings:
-    """The store has no instance id of the cluster.
+    """The metadata store has no instance id for the cluster.
 
     What it finds:
-        INSTANCEID is missing or empty. The severity is `note` if no cookie carries an instance id either.
+        Reports a store whose INSTANCEID is missing or empty. The severity is `note` if no cookie has an
+        instance id either.
 
     Why it matters:
-        If their cookies carry an instance id, bookies refuse to start. Otherwise they do not notice that
-        their disks belong to another cluster, or that somebody formatted the metadata anew. They then delete
-        all their ledgers.
+        Bookies whose cookies have an instance id refuse to start. Other bookies do not notice that their
+        disks belong to another cluster, or that somebody formatted the metadata again. They then delete all
+        their ledgers.
 
     How sure:
         Confirmed: all of the store's own znodes were read.
 
     What to do:
-        If cookies carry an instance id, find out who removed INSTANCEID. Put that id back with ZooKeeper's
-        client before a bookie restarts. If no cookie carries one (clusters formatted before 4.3, standalone
-        Pulsar), do nothing.
+        If cookies have an instance id, find out who removed INSTANCEID. Put that id back with ZooKeeper's
+        client before a bookie restarts. If no cookie has an instance id (clusters formatted before 4.3,
+        standalone Pulsar), do nothing.
 
     Commands:
         - `bookkeeper shell whatisinstanceid`.

@@ -1,4 +1,4 @@
-"""Bookies with another cluster's instance id, or none."""
+"""Bookies with another cluster's instance id, or with none."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, sorted_facts
 from auditor.checks.check import (
@@ -26,15 +26,15 @@ from auditor.checks.check import (
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.MAKE_COOKIE)),),
 )
 def instance_mismatch(roster: Roster) -> Findings:
-    """A cookie of a bookie carries another instance id than the cluster, or none.
+    """A bookie's cookie does not have the cluster's instance id.
 
     What it finds:
-        The check reads cookies in the store and VERSION files. Cookies of a layout version before 4 have no
-        instance id, and are reported.
+        Reports cookies in the store and VERSION files. Cookies with a layout version below 4 have no
+        instance id, and are reported too.
 
     Why it matters:
-        Somebody formatted the metadata anew, or the bookie belongs to another cluster. A running bookie's
-        garbage collector sees only orphans and deletes everything.
+        Somebody formatted the metadata again, or the bookie belongs to another cluster. A running bookie's
+        garbage collector then treats all ledgers as orphans and deletes everything.
 
     How sure:
         Confirmed: both ids were read.
@@ -46,11 +46,11 @@ def instance_mismatch(roster: Roster) -> Findings:
         - `bookkeeper shell whatisinstanceid`.
         - `bookkeeper shell cookie_get BOOKIE`.
         - `bookkeeper shell bookieformat -deleteCookie`
-          Do it only for disks whose data nobody needs.
+          Run it only for disks whose data nobody needs.
 
     Limits:
-        If the store's cookies belong to this cluster, but all given directories belong to another, the
-        finding is `source-suspect` instead.
+        If the store's cookies belong to this cluster, but all given directories belong to another cluster,
+        only `source-suspect` reports them.
     """
     cluster_instance_id = roster.cluster.instance_id
     if cluster_instance_id is None:

@@ -12,16 +12,17 @@ from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),),
 )
 def ledger_misattributed(tables: Tables) -> DataFrame:
-    """A ledger was made for one owner, and the record of another owner names it.
+    """A ledger was created for one owner, but the record of another owner names it.
 
     What it finds:
-        Ledgers whose custom metadata names another owner than the record does. Shadow topics do not count.
+        Reports ledgers that are in one owner's record, while their custom metadata names another owner.
+        Shadow topics do not count.
 
     Why it matters:
         When one of the two owners is deleted, its application deletes the ledger too.
 
     How sure:
-        Confirmed: applications write both names and never rename.
+        Confirmed: applications write both names and never change them.
 
     What to do:
         Find out who edited the second owner's record. Delete neither owner until the ledger is in only one
@@ -31,7 +32,7 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Not compared: ledgers without custom metadata, compacted ledgers, delayed messages.
+        Ignores ledgers without custom metadata, compacted ledgers, and ledgers of delayed messages.
     """
     return finding_rows(
         ownership_with_fault(tables, "ledger-misattributed"),

@@ -1,4 +1,4 @@
-"""Ledgers with entries on a bookie whose ledger index lacks them."""
+"""Ledgers that have entries on a bookie but are not in the bookie's index of ledgers."""
 
 from auditor.checks.check import (
     ERASES,
@@ -30,8 +30,8 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
     """A bookie's index has locations of a ledger's entries, but not the ledger itself.
 
     What it finds:
-        Ledgers in DbLedgerStorage's index of locations that its index of ledgers lacks. Their copies count as
-        unknown.
+        Reports ledgers that are in DbLedgerStorage's index of locations but not in its index of ledgers.
+        Their copies count as unknown.
 
     Why it matters:
         The bookie answers that it does not have the ledger, and a recovery may cut off the ledger's end.
@@ -45,7 +45,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell check-db-ledgers-index`
-          on the stopped bookie, reads the index of ledgers to its end. Risk: none; it only reads.
+          reads the index of ledgers to its end. Run it on the stopped bookie. Risk: none; it only reads.
         - `bookkeeper shell rebuild-db-ledgers-index`.
 
     Limits:

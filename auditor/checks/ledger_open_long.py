@@ -1,4 +1,4 @@
-"""Ledgers open for a month without a change of their metadata."""
+"""Ledgers that have been open for a month without a change of their metadata."""
 
 from auditor.checks.check import Basis, Column, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, owner_name, with_ledgers, words
@@ -20,31 +20,31 @@ NO_APPLICATION = "no application"
     settings=("open_days",),
 )
 def ledger_open_long(tables: Tables) -> DataFrame:
-    """Ledgers have been open for a month, and their metadata has not changed since.
+    """Ledgers have been open for a month without a change of their metadata.
 
     What it finds:
-        Ledgers in state OPEN, unchanged for 30 days. One finding counts those of an owner or application. A
-        ledger is its owner's newest (`last`), is older than the newest (`superseded`), or has no known owner
-        (`unnamed`).
+        Reports ledgers in state OPEN whose metadata has not changed for 30 days. Each owner or application
+        has one finding. It counts ledgers that are their owner's newest (`last`), older than the newest
+        (`superseded`), or without a known owner (`unnamed`).
 
     Why it matters:
         A ledger without a writer stays open until somebody opens it with recovery. Until then replication
         skips its last segment (bookkeeper #1200, #3405; pulsar #4599).
 
     How sure:
-        Confirmed that the ledger is open and unchanged. A `last` ledger may still have a writer: brokers
-        write to a topic's last ledger, however seldom.
+        Confirmed that the ledger is open and unchanged. A `last` ledger may still have a writer, because a
+        broker may write to a topic's last ledger only rarely.
 
     What to do:
         Ask the application whether it still writes to the ledger. If not, let the application open it with
-        recovery. To do so for a topic, load the topic. Do not delete a ledger for this finding.
+        recovery. To do so for a topic, load the topic. Do not delete a ledger because of this finding.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Adding entries does not change metadata, so busy ledgers are reported too. Stores without times (etcd)
-        never have this finding.
+        Adding entries does not change metadata, so busy ledgers are reported too. Stores without times
+        (etcd) never have this finding.
     """
     settings, scan_time = tables.cluster.settings, tables.cluster.scan_time
     open_age = F.lit(scan_time) - F.col("mtime")
@@ -77,7 +77,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
 
 def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
-    """Add the columns of the first owner, and ``writer``, which is last, superseded or unnamed."""
+    """Add the columns of each ledger's first owner, and ``writer``: last, superseded or unnamed."""
     owned_ledgers = tables.ownership.where("standing = 'owned'").select(*OWNER, *LEDGER, "place", "list_size")
     first_owners = owned_ledgers.groupBy(*LEDGER).agg(
         F.min_by(F.struct(*OWNER, "place", "list_size"), F.struct("path", "place")).alias("named")
@@ -91,7 +91,7 @@ def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
 
 
 def _owner_group() -> Column:
-    """Return the owner's name, the application in the custom metadata, or otherwise `NO_APPLICATION`."""
+    """Return the owner's name, else the application in the custom metadata, else `NO_APPLICATION`."""
     owner_text = F.when(F.col("path").isNotNull(), owner_name())
     return F.coalesce(owner_text, F.concat(F.lit("application "), F.col("claimed")), F.lit(NO_APPLICATION))
 

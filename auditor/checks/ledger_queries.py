@@ -1,7 +1,7 @@
 """Queries that several checks share: ledgers by class, by broken rule and by placement, marks and locks.
 
-A ledger has one finding and one class, which is the class of its worst entry. The class of a ledger that is
-not closed comes only from the finished segments. Such a ledger is never entry-lost, and its finding is not
+A ledger has one finding and one class, which is the class of its worst entry. If a ledger is not closed,
+only its finished segments determine its class. Such a ledger is never entry-lost, and its finding is never
 confirmed.
 """
 
@@ -27,8 +27,9 @@ from auditor.tables import Tables, cached_query
 def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
     """Add a struct ``queue`` to rows about ledgers: the under-replication mark and the lock of the ledger.
 
-    The fields are marked, since (ms), replicas, held_by and held_since (ms). ``marked`` is null if the store
-    has no marks, or if a scan could not list all marks.
+    ``marked`` tells whether the ledger is marked. It is null if the store has no marks, or if a scan could
+    not list all marks. ``since`` (ms) is the time of the mark, and ``replicas`` has the bookies that it
+    names. ``held_by`` and ``held_since`` (ms) are the holder and the time of the lock.
     """
     marks = (
         tables.marks.where("not misplaced")
@@ -49,7 +50,7 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def queue_clause(tables: Tables) -> Column:
-    """Return the end of a message about a row of `with_queue`: whether a mark exists, and who locked it."""
+    """Return the end of a message about a row of `with_queue`: whether it is marked, and who locked it."""
     unknown_mark_reason = (
         "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
     )
@@ -96,7 +97,7 @@ def waiting_marks(tables: Tables) -> DataFrame:
 
 
 def marks_by_bookie(marks: DataFrame, moved_ledgers: DataFrame | None, *columns: str) -> DataFrame:
-    """Return one row for each mark and each bookie that the mark names, as `count_per_bookie` expects.
+    """Return one row for each mark and each bookie that the mark names, as input of `count_per_bookie`.
 
     Args:
         marks: under-replication marks.
@@ -104,7 +105,8 @@ def marks_by_bookie(marks: DataFrame, moved_ledgers: DataFrame | None, *columns:
         columns: further columns to keep.
 
     Returns:
-        scope_id, ledger_id, bookie_id, ``doubtful`` (the ledger changed between the scans), and ``columns``.
+        The columns scope_id, ledger_id, bookie_id, ``doubtful`` and ``columns``. ``doubtful`` is true if
+        the ledger changed between the scans.
     """
 
     from auditor.tables.scans import drop_deleted_ledgers
@@ -139,16 +141,16 @@ def marks_of_deleted_ledgers(tables: Tables) -> DataFrame:
 
 
 def judged_with_class(tables: Tables) -> DataFrame:
-    """Return the rows of the table judged with two more columns of their ledger.
+    """Return the rows of the table judged, with the class and the potential class of each ledger.
 
-    ``class`` is the ledger's class. ``potential_class`` is its class if all unknown copies are missing.
+    ``potential_class`` is the ledger's class if all unknown copies are missing.
     """
     verdicts = tables.verdicts.select(*LEDGER, "class", "potential_class")
     return tables.judged.join(verdicts, [*LEDGER])
 
 
 def rows_of_members(rows: DataFrame, tables: Tables) -> DataFrame:
-    """Return the rows about a ledger and a bookie in which the ledger's metadata names the bookie."""
+    """Return only the rows in which the ledger's metadata names the row's bookie."""
     ensemble_members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))
         .join(rows, [*LEDGER], "left_semi")
@@ -242,7 +244,7 @@ def _potential_class_clause() -> Column:
 
 
 def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:
-    """Return one finding for each ledger that breaks one of ``rules``. The evidence has every reason."""
+    """Return one finding for each ledger that breaks any of ``rules``. The evidence has every reason."""
     broken_rules = F.filter("rules", lambda rule: rule["rule"].isin(*rules))
     rows = tables.ledgers.withColumn("reasons", F.transform(broken_rules, lambda rule: rule["reason"]))
     return finding_rows(
@@ -262,7 +264,10 @@ PLACEMENT_COLUMNS = "state, segments, first_entry_id, windows, bookies, location
 
 
 def group_by_ledger(segments: DataFrame) -> DataFrame:
-    """Return one row per ledger, with the columns of the first segment and the number of ``segments``."""
+    """Return one row per ledger, with the columns of its first segment, ``segments`` and ``excused``.
+
+    ``segments`` is the number of segments. ``excused`` is true if all of them are excused.
+    """
     first_segment = F.expr(f"min(struct({_SEGMENT_COLUMNS})) AS first")
     rows = segments.groupBy(*LEDGER).agg(
         F.expr("count(*) AS segments"), F.expr("bool_and(excused) AS excused"), first_segment

@@ -19,15 +19,15 @@ If there are more ledgers, they probably have one cause, and one finding about t
     do_now="find out why every member of {ledgers} is down",
 )
 def ledger_unavailable(tables: Tables) -> DataFrame:
-    """No registered bookie can serve an entry of the ledger.
+    """A ledger has entries that no registered bookie can serve.
 
     What it finds:
-        All copies of an entry are missing or on unregistered bookies, or recovery cannot close the ledger
-        because too few bookies of its ensemble are registered. If there are more than 1,000 such ledgers, one
-        finding counts them (table reachability).
+        Reports ledgers with an entry whose copies are all missing or on unregistered bookies. Also reports
+        ledgers that recovery cannot close, because too few bookies of their ensemble are registered. If
+        there are more than 1,000 such ledgers, one finding counts them (table reachability).
 
     Why it matters:
-        Nobody can read or copy these entries until a bookie returns.
+        Nobody can read or copy the entries until a bookie returns.
 
     How sure:
         Confirmed: neither metadata scan saw a registration of these bookies.
@@ -42,8 +42,8 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Saved metadata without any registration is not checked. An open ledger moves to other bookies at its
-        next write.
+        The check skips saved metadata without any registration. An open ledger moves to other bookies at
+        its next write.
     """
     rows = tables.reachability.where(F.col("reach") != Reach.SINGLE_COPY)
     repair_state = tables.cluster.repair

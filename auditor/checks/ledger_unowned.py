@@ -10,34 +10,34 @@ NOT_COMPLETE_REASON = "the stores of owners are not proved complete (owners-susp
 
 @check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")
 def ledger_unowned(tables: Tables) -> DataFrame:
-    """A ledger's owner is gone or does not name the ledger: a leak.
+    """A ledger has leaked: its owner is gone or does not name the ledger.
 
     What it finds:
-        Ledgers older than `--owner-grace` that have an application's custom metadata and are in no owner's
-        record. The owner in the custom metadata (`claim`) was read or is surely gone.
+        Reports ledgers that are older than `--owner-grace`, have an application's custom metadata, and are
+        in no owner's record. The owner in the custom metadata (`claim`) was read or is certainly gone.
 
     Why it matters:
         Nobody will delete these ledgers, and they fill disks (pulsar #13238).
 
     How sure:
-        Suspect in the first run, and if `owners-suspect` is found. Confirmed if all of these hold:
-        - A run at least `--owner-grace` earlier found the ledger too.
-        - `--owner-grace` is at least 4 hours (a ledger rollover).
-        - Owners and ledgers come from one store, or were read in an order that proves absence.
+        Suspect in the first run, and if `owners-suspect` is reported. Confirmed if all of these hold:
+        - A run at least `--owner-grace` earlier also found the ledger.
+        - `--owner-grace` is at least 4 hours (a broker's usual ledger rollover).
+        - Owners and ledgers come from the same store, or were read in an order that proves absence.
 
     What to do:
-        Start with the oldest and largest. Ask the topic's owner whether it was deleted on purpose: a lost
-        znode can be put back only while its ledgers exist. Delete a ledger only if the finding is confirmed,
-        its topic is known to be gone, and nobody plans to restore the application's metadata.
+        Start with the oldest and largest ledgers. Ask the topic's team whether it was deleted on purpose: a
+        lost znode can be put back only while its ledgers exist. Delete a ledger only if the finding is
+        confirmed, its topic is known to be gone, and nobody plans to restore the application's metadata.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell deleteledger -l ID`
-          Never for a ledger that is only suspect.
+          Never run it for a ledger that is only suspect.
 
     Limits:
-        Not reported: ledgers of unknown age, of unread owners, of other applications or of unknown
-        namespaces.
+        Not reported: ledgers whose age or namespace is unknown, that belong to another application, or that
+        may belong to an owner that could not be read.
     """
     is_complete = not incomplete_reasons(tables.roster.owner_stores)
     doubt_text = F.coalesce("why", F.lit(None if is_complete else NOT_COMPLETE_REASON))

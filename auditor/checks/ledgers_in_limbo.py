@@ -26,29 +26,29 @@ from auditor.tables.parts import filter_part
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)),),
 )
 def ledgers_in_limbo(tables: Tables) -> DataFrame:
-    """A bookie has ledgers in limbo, and refuses to read them.
+    """A bookie has ledgers in the state limbo, and refuses to read them.
 
     What it finds:
-        Ledgers in the state limbo, into which a bookie with dataIntegrityChecking puts its open ledgers after
-        the loss of a disk. These copies count as unknown.
+        Reports ledgers in limbo. A bookie with dataIntegrityChecking puts its open ledgers into this
+        state after the loss of a disk. These copies count as unknown.
 
     Why it matters:
-        Replication cannot use these copies ("unknown ledger state").
+        Replication cannot use copies in limbo ("unknown ledger state").
 
     How sure:
-        Confirmed: the index says so.
+        Confirmed: the index says so. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Wait for the end of the bookie's data integrity check. If it does not end, read the bookie's log, and
-        start the ledgers' other bookies, from which the check reads.
+        Wait for the end of the bookie's data integrity check. If it does not end, read the bookie's log,
+        and start the ledgers' other bookies, because the check reads from them.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        A ledger that the running bookie serves does not count. To clients of protocol version 2, the bookie
-        serves the entries that it has.
+        A ledger that the running bookie serves does not count. The bookie still serves its entries to
+        clients of protocol version 2.
     """
     rows = filter_part("in_limbo", tables.availability).select(*LEDGER, "bookie_id")
     ensemble_members = (

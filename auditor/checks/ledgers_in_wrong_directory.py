@@ -1,4 +1,4 @@
-"""Ledgers in a directory in which their bookie does not look for them."""
+"""Ledgers in a directory where their bookie does not look for them."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -36,8 +36,8 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
     """A bookie has ledgers in one of its directories, but looks for them in another.
 
     What it finds:
-        Ledgers in a wrong directory: DbLedgerStorage looks for ledger ID only in directory number ID modulo
-        the number of directories. These copies count as unknown.
+        Reports ledgers in the wrong directory. DbLedgerStorage looks for ledger ID only in the directory
+        whose number is ID modulo the number of directories. These copies count as unknown.
 
     Why it matters:
         The bookie answers that it does not have the ledger, and a recovery may cut off the ledger's end.
@@ -46,12 +46,12 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         Confirmed: the databases were read. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Stop the bookie at once: when the directories are right again, it will not find ledgers that it writes
-        now. Restore the directories, or their order in ledgerDirectories. Then audit again.
+        Stop the bookie at once. Ledgers that it writes now cannot be found after the directories are
+        corrected. Restore the directories, or their order in ledgerDirectories. Then audit again.
 
     Commands:
         - `bkaudit explain bookie BOOKIE`
-          shows its directories and what was read there. Risk: none; it reads the run.
+          shows the bookie's directories and the data that was read there. Risk: none; it reads the run.
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:

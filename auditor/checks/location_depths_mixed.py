@@ -14,24 +14,24 @@ def location_depths_mixed(roster: Roster) -> Findings:
     """Locations have different depths, and servers use only bookies of the depth that they see first.
 
     What it finds:
-        Writable bookies with locations of different numbers of parts, such as /r1 and /east/r1.
+        Reports writable bookies whose locations have different numbers of parts, such as /r1 and /east/r1.
 
     Why it matters:
-        A client or Auditor takes the depth of the first bookie that it sees. Bookies of other depths get no
-        ledgers and count for no rack. One bookie in /default-rack can shut out all in /region/rack.
+        A client or Auditor accepts only the depth of the first bookie that it sees. Bookies of other depths
+        get no ledgers and count for no rack. One bookie in /default-rack can exclude all in /region/rack.
 
     How sure:
         Confirmed by this run's mapping.
 
     What to do:
-        Give all bookies locations of one depth. Then restart clients and the Auditor.
+        Give all bookies locations of the same depth. Then restart clients and the Auditor.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Read-only and absent bookies do not count. The audit cannot know which bookie a client or the Auditor
-        saw first.
+        Read-only and absent bookies do not count. The audit cannot know which bookie a client or the
+        Auditor saw first.
     """
     from auditor.model.adherence import ServerView, depth_of  # NumPy, too slow for bkaudit explain check
 

@@ -9,23 +9,23 @@ def location_slashes(roster: Roster) -> Findings:
     """Locations differ only by slashes.
 
     What it finds:
-        Locations such as /r1, /r1/ and /r1//. The severity is `note` if servers treat them as one: servers
-        drop one slash at the end, and Pulsar adds one in front.
+        Reports locations such as /r1, /r1/ and /r1//. The severity is `note` if servers treat them as the
+        same location: servers drop one slash at the end, and Pulsar adds one in front.
 
     Why it matters:
-        To servers /r1// is another rack than /r1, so copies in one rack count as spread.
+        Servers treat /r1// and /r1 as different racks, so copies in one rack count as spread.
 
     How sure:
         Confirmed: the mapping is complete.
 
     What to do:
-        Write every location one way: a slash before each part, and none at the end.
+        Write all locations the same way: a slash before each part, and none at the end.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Differences in letter case and blanks are not reported; they also make different locations.
+        Differences in letter case and blanks also make different locations, but are not reported.
     """
     if roster.cluster.placement is None:
         return

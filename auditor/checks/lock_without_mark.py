@@ -15,28 +15,28 @@ _MINUTE_MS = 60 * 1000
     settings=("lock_minutes",),
 )
 def lock_without_mark(tables: Tables) -> DataFrame:
-    """A ledger has been locked for repair for an hour but is not marked.
+    """A ledger has been locked for an hour, but has no under-replication mark.
 
     What it finds:
-        Locks in the replication queue whose ledger has no mark.
+        Reports locks in the replication queue whose ledger has no mark.
 
     Why it matters:
-        No worker takes a locked ledger. Garbage collection keeps the ledger's surplus copies.
+        No replication worker takes a locked ledger. Garbage collection keeps the ledger's surplus copies.
 
     How sure:
-        Always suspect: a worker may just have finished. If two runs see the same lock time, the lock was left
-        behind.
+        Always suspect, because a worker may just have finished. If two runs see the same lock time, the
+        lock was left behind.
 
     What to do:
-        Check whether autorecovery, or a bookie's garbage collection, still works on the machine that has the
-        lock. A restart of that process removes the lock.
+        Check whether AutoRecovery, or a bookie's garbage collection, still works on the machine that holds
+        the lock. A restart of that process removes the lock.
 
     Commands:
         - `bookkeeper shell listunderreplicated -prw`
           lists the marked ledgers with their workers. Risk: none; it reads metadata.
 
     Limits:
-        Bookies lock ledgers that they check for over-replicated copies, but not for so long.
+        Bookies also lock ledgers while they check for over-replicated copies, but not for so long.
     """
     scan_time = F.lit(tables.cluster.scan_time)
     old_locks = tables.locks.where(F.lit(tables.cluster.has_marks) & F.col("damage").isNull()).where(

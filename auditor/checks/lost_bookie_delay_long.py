@@ -14,28 +14,28 @@ from auditor.model.repair import waiting_text
     settings=("recovery_delay_hours",),
 )
 def lost_bookie_delay_long(roster: Roster) -> Findings:
-    """The cluster waits more than a day before it repairs a lost bookie.
+    """The cluster waits more than a day before it replicates a lost bookie's ledgers.
 
     What it finds:
-        The store's lostBookieRecoveryDelay is long. The severity is `error` if unmarked ledgers depend on a
-        bookie that is down.
+        Reports a store with a long lostBookieRecoveryDelay. The severity is `error` if unmarked ledgers
+        depend on a bookie that is down.
 
     Why it matters:
-        Until the delay has passed, the auditor marks no ledger of a lost bookie, and no worker copies one. A
-        second failure meanwhile can lose data.
+        Until the delay has passed, the auditor marks no ledger of a lost bookie, and no worker copies these
+        ledgers. A second failure meanwhile can lose data.
 
     How sure:
         Confirmed: the store has the delay.
 
     What to do:
-        Find out whether the delay was meant for planned maintenance. lostbookierecoverydelay -s sets another
-        delay, in seconds.
+        Find out whether the delay was meant for planned maintenance. `lostbookierecoverydelay -s` sets
+        another delay, in seconds.
 
     Commands:
         - `bookkeeper shell lostbookierecoverydelay -g`.
 
     Limits:
-        The store does not say since when a bookie is lost.
+        The store does not record when a bookie was lost.
     """
     repair_state = roster.cluster.repair
     max_delay_s = roster.cluster.settings.recovery_delay_hours * 3_600

@@ -41,9 +41,9 @@ class Command:
 
     @property
     def storage(self) -> str | None:
-        """Return the kind of index that the command is for. None if it is for any bookie.
+        """Return the kind of index that the command is for. None if the command is for any kind of index.
 
-        The words are those of the column ``storage`` of the table bookies.
+        The kinds are values of the column ``storage`` of the table bookies.
 
         >>> SHARED_COMMANDS["bookkeeper shell rebuild-db-ledgers-index"].storage
         'rocksdb'
@@ -164,7 +164,7 @@ SHARED_COMMANDS = dict(_shared_commands())
 
 
 def sections(page: str) -> dict[str, str]:
-    """Return the texts of the sections of a cleaned docstring by their headings, in order."""
+    """Return the text of each section of a cleaned docstring by its heading, in order."""
     return {name: inspect.cleandoc(text) for name, text in _SECTION_PATTERN.findall(page)}
 
 

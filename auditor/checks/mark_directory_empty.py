@@ -12,21 +12,20 @@ from auditor.checks.finding_rows import finding_rows, with_samples
     settings=("empty_directories",),
 )
 def mark_directory_empty(tables: Tables) -> DataFrame:
-    """Many directories of the replication queue have no mark any more.
+    """Many directories of the replication queue no longer contain a mark.
 
     What it finds:
-        Directories without children.
+        Reports directories of the queue that have no children.
 
     Why it matters:
-        Workers list and watch all these directories. Scripts that count znodes below
-        underreplication/ledgers take them for marked ledgers (pulsar #21607).
+        Workers list and watch empty directories too. Scripts that count znodes below
+        underreplication/ledgers count them as marked ledgers (pulsar #21607).
 
     How sure:
-        Confirmed in saved metadata. Suspect on a running store: a worker may be removing their marks just
-        now.
+        Confirmed in saved metadata. Suspect on a running store: a worker may just be removing the marks.
 
     What to do:
-        Usually nothing.
+        Usually, do nothing.
 
     Commands:
         - `bookkeeper shell listunderreplicated -c`

@@ -14,10 +14,11 @@ from auditor.model.states import DECODED
     asks="unregistered",
 )
 def mark_missing(tables: Tables) -> DataFrame:
-    """Ledgers depend on an unregistered bookie and are not marked for replication.
+    """Ledgers depend on an unregistered bookie, but are not marked for replication.
 
     What it finds:
-        Unmarked ledgers with entries on the bookie. Etcd has no marks, so nothing is reported there.
+        Reports unregistered bookies that should have entries of unmarked ledgers. Nothing is reported for
+        etcd, because it has no marks.
 
     Why it matters:
         Replication copies only marked ledgers.
@@ -27,7 +28,8 @@ def mark_missing(tables: Tables) -> DataFrame:
         scans.
 
     What to do:
-        Check whether the cluster has an auditor, and whether the auditor still waits for the recovery delay.
+        Check whether the cluster has an auditor, and whether the auditor still waits for the recovery
+        delay.
 
     Commands:
         - `bookkeeper shell whoisauditor`.
@@ -38,7 +40,7 @@ def mark_missing(tables: Tables) -> DataFrame:
           Risk: writes; it marks the ledgers, and replication starts on them.
 
     Limits:
-        Marks are rightly missing during the recovery delay.
+        Missing marks are normal during the recovery delay.
     """
 
     from auditor.tables.scans import drop_deleted_ledgers

@@ -1,4 +1,4 @@
-"""Under-replication marks of deleted ledgers, by the bookie that the mark names."""
+"""Under-replication marks of deleted ledgers, grouped by the bookie that the mark names."""
 
 from auditor.checks.bookie_findings import count_per_bookie
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
@@ -11,24 +11,24 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have no metadata.
 
     What it finds:
-        Marks of ledgers that the ledger tree lacks. Not reported if a damaged or unread part of the tree
-        could hold their metadata.
+        Reports marks of ledgers that are not in the ledger tree. A mark is not reported if a damaged or
+        unread part of the tree could contain the ledger's metadata.
 
     Why it matters:
-        These ledgers count as under-replicated until a worker removes the marks.
+        Deleted ledgers count as under-replicated until a worker removes their marks.
 
     How sure:
         Confirmed: the ledger tree was listed.
 
     What to do:
-        Nothing, if replication runs. If such a ledger should exist, its metadata was lost.
+        Do nothing if replication runs. If such a ledger should exist, its metadata was lost.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          There should be no metadata.
+          Expect no metadata.
 
     Limits:
-        Marks without a bookie's id do not count.
+        Marks that name no bookie do not count.
     """
     bookie_rows = count_per_bookie(marks_by_bookie(marks_of_deleted_ledgers(tables), tables.moved_ledgers))
     return finding_rows(

@@ -17,26 +17,28 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     """Closed ledgers without entries have been marked as under-replicated for a day.
 
     What it finds:
-        Old marks of closed, empty ledgers that no worker has locked.
+        Reports old marks of closed, empty ledgers that no worker has locked.
 
     Why it matters:
-        Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble, so
+        No data can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble, so
         the ledger returns to the queue (bookkeeper #3220).
 
     How sure:
-        Confirmed by metadata and mark. Suspect if all of the ledgers changed between the two metadata scans.
+        Confirmed by metadata and mark. Suspect if all of the ledgers changed between the two metadata
+        scans.
 
     What to do:
-        Nothing, if the bookie comes back. If it is gone for good, replace it in these ensembles or run newer
-        workers. If the workers are of newer releases, find out why none of them takes the marks.
+        Do nothing if the bookie comes back. If it is gone for good, replace it in these ensembles or run
+        newer workers. If the workers already run newer releases, find out why none of them takes the marks.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell recover -l ID BOOKIE`
-          Here it only replaces the bookie in the metadata. A worker then removes the mark.
+          For an empty ledger, this only replaces the bookie in the metadata. A worker then removes the
+          mark.
         - `bookkeeper shell deleteledger -l ID`
-          Only if no application needs the ledger.
+          Run it only if no application needs the ledger.
 
     Limits:
         Marks that old workers remove and the auditor renews never get old enough to be reported.

@@ -11,23 +11,24 @@ def mark_stale(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have all their copies.
 
     What it finds:
-        Marks whose bookies came back or left the ensembles (table `stale_marks`).
+        Reports marks if all their bookies came back, or none of them is in an ensemble any more (table
+        `stale_marks`).
 
     Why it matters:
-        The number of marks no longer says how many ledgers need replication.
+        The number of marks no longer shows how many ledgers need replication.
 
     How sure:
         Confirmed: no copy is unknown. Suspect if all of the ledgers changed between the two metadata scans.
 
     What to do:
-        Usually nothing: a worker that takes the mark removes it.
+        Usually, do nothing: a worker that takes the mark removes it.
 
     Commands:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
         - `bookkeeper shell queryautorecoverystatus`.
 
     Limits:
-        Marks without a bookie's id do not count.
+        Marks that name no bookie do not count.
     """
     marks = marks_by_bookie(tables.stale_marks, tables.moved_ledgers, "why")
     returned_flag = (F.col("why") == "returned").cast("bigint").alias("returned")

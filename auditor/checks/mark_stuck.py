@@ -16,14 +16,14 @@ from auditor.model.states import DECODED, LISTED
     settings=("stuck_hours",),
 )
 def mark_stuck(tables: Tables) -> DataFrame:
-    """A ledger has been marked as under-replicated for a day, and nobody works on it.
+    """A ledger has been marked as under-replicated for a day, but no worker works on it.
 
     What it finds:
-        Marks that no worker has locked. The severity is `error` if the ledger's only bookie is not
-        registered, because no worker can copy the ledger.
+        Reports marks that no worker has locked. The severity is `error` if the ledger's only copies are on
+        an unregistered bookie, because no worker can then copy it.
 
     Why it matters:
-        Replication is off, lacks writable bookies, or fails on this ledger again and again.
+        Replication is off, lacks writable bookies, or fails on this ledger repeatedly.
 
     How sure:
         Confirmed by the mark's own time. Suspect if the metadata scan does not show whether the ledger
@@ -38,10 +38,10 @@ def mark_stuck(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
         - `bookkeeper shell listbookies -rw -h`.
         - `bookkeeper shell deleteledger -l ID`
-          Only if no copy of the ledger will return.
+          Run it only if no copy of the ledger will return.
 
     Limits:
-        A mark's time is that of the last bookie added to it.
+        A mark's age counts from the time when its last bookie was added.
     """
 
     from auditor.tables.marks import registered_ids

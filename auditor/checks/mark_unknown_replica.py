@@ -7,10 +7,11 @@ from auditor.model.columns import LEDGER
 
 @check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.MARKS}, asks="marks")
 def mark_unknown_replica(tables: Tables) -> DataFrame:
-    """Underreplication marks have a bookie id that nothing else in the cluster has.
+    """Under-replication marks name a bookie id that appears nowhere else in the cluster.
 
     What it finds:
-        Bookie ids in underreplication marks that have no cookie, no registration and no place in an ensemble.
+        Reports bookie ids in under-replication marks that have no cookie and no registration, and are in no
+        ensemble.
 
     Why it matters:
         Somebody retired or renamed the bookie. The marks do not help to find missing entries.
@@ -19,7 +20,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         Confirmed: nothing else has this id.
 
     What to do:
-        If the bookie was renamed, look for its other id. Otherwise nothing.
+        If the bookie was renamed, look for its other id. Otherwise, do nothing.
 
     Commands:
         - `bookkeeper shell listunderreplicated -mr BOOKIE`
@@ -27,7 +28,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         - `bookkeeper shell listbookies -a`.
 
     Limits:
-        A host name and its address count as two ids.
+        A host name and its IP address count as two ids.
     """
 
     from auditor.tables.marks import named_marks

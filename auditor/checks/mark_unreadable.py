@@ -16,17 +16,18 @@ def mark_unreadable(tables: Tables) -> DataFrame:
     """An under-replication mark or lock cannot be read, or is at a path where no worker looks.
 
     What it finds:
-        Znodes below underreplication that do not parse, and marks whose path is not that of their ledger id.
+        Reports znodes below underreplication that cannot be parsed, and marks that are not at the path of
+        their ledger id.
 
     Why it matters:
-        A pass of BookKeeper's auditor may break off at such a mark.
+        A pass of BookKeeper's auditor may stop at such a mark.
 
     How sure:
         Confirmed: the znode was read.
 
     What to do:
         Read the znode with ZooKeeper's client (`get PATH`). If the ledger is healthy, remove the mark by
-        hand, and only while replication is off.
+        hand, but only while replication is off.
 
     Commands:
         - `bookkeeper shell listunderreplicated`

@@ -1,4 +1,4 @@
-"""Differing master keys of one ledger."""
+"""Different master keys for the same ledger."""
 
 from auditor.checks.check import ActionKind, Basis, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers
@@ -13,33 +13,33 @@ from auditor.model.columns import LEDGER
     action=ActionKind.RECOVER,
 )
 def master_key_mismatch(tables: Tables) -> DataFrame:
-    """A bookie's master key of a ledger differs from the other bookies' key or from the password.
+    """A bookie's master key for a ledger does not match the other bookies' key or the ledger's password.
 
     What it finds:
-        Only with `--deep`: master keys in `.idx` files or RocksDB that differ from the key of most of the
-        ledger's bookies, or do not fit the credentials file's password.
+        Reports master keys in `.idx` files or RocksDB that differ from the key on most of the ledger's
+        bookies, or do not match the password in the credentials file. Needs `--deep`.
 
     Why it matters:
         A DbLedgerStorage bookie refuses the right key (EIO: "masterKey in db can only be set once"), so
-        recovery may find no quorum. A bookie with `.idx` files refuses the right key (EUA) only after a start
-        from a journal without the key. Plain reads work.
+        recovery may find no quorum. A bookie with `.idx` files refuses the right key (EUA) only after a
+        start from a journal without the key. Plain reads work.
 
     How sure:
-        Confirmed if most bookies have one key, or if the password fits one key. Suspect if nothing shows
-        which key is right. Suspect if the bookie also has `disk-id-mismatch`.
+        Confirmed if most bookies have the same key, or if the password matches one key. Suspect if nothing
+        shows which key is right. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        If the ledger is closed, have it copied to another bookie. If it is open, check that its other bookies
-        can be fenced before its writer ends. Then have the copies on this bookie made anew: the first write
-        sets the key.
+        If the ledger is closed, have it copied to another bookie. If it is open, check that its other
+        bookies can be fenced before its writer ends. Then have the copies on this bookie made again: the
+        first write sets the key.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Not compared: absent keys (rebuilt indexes), ledgers without a password in the metadata, ledgers
-        outside of the sample.
+        Ignores absent keys (rebuilt indexes), ledgers without a password in the metadata, and ledgers
+        outside the sample.
     """
     wrong_keys = tables.digests.where(F.col("master_key") == "wrong").select("bookie_id", *LEDGER).distinct()
     differing_ledgers = tables.digests.where(F.col("master_key") == "differs").groupBy(*LEDGER)

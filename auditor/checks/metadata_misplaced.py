@@ -28,37 +28,37 @@ from auditor.tables.parts import filter_part
     ),
 )
 def metadata_misplaced(tables: Tables) -> DataFrame:
-    """A znode below the ledger tree is not at the path of a ledger.
+    """A znode in the ledger tree is not at a path that a ledger can have.
 
     What it finds:
-        Znodes whose name does not parse, or whose path is not that of their ledger id. `elsewhere` is the
-        number of znodes at paths of another layout. If these znodes are as many as the ledgers, or more than
-        10,000, LAYOUT and the ledger tree disagree. The severity is then `critical`, unless bookies still
-        find these ledgers in their listing.
+        Reports znodes whose name cannot be parsed, or whose path is not the path of their ledger id.
+        `elsewhere` counts the znodes at paths of another layout. If there are at least as many of them as
+        ledgers, or more than 10,000, LAYOUT and the ledger tree disagree. The severity is then `critical`,
+        unless bookies still find these ledgers in their listing.
 
     Why it matters:
-        A bookie's garbage collector takes the ledger for deleted, and clients do not find it. With a wrong
-        LAYOUT the first garbage collection deletes every ledger, even with verifyMetadataOnGC (seen with
+        A bookie's garbage collector treats the ledger as deleted, and clients do not find it. With a wrong
+        LAYOUT, the first garbage collection deletes every ledger, even with verifyMetadataOnGC (seen with
         4.17.2).
 
     How sure:
-        Confirmed: the path was listed. Suspect if LAYOUT is absent and the path fits another layout. Suspect
-        if the ledger changed between the two metadata scans.
+        Confirmed: the path was listed. Suspect if LAYOUT is absent and the path fits another layout.
+        Suspect if the ledger changed between the two metadata scans.
 
     What to do:
-        If LAYOUT and tree disagree, stop every bookie first. If no ledger is at a path of LAYOUT, put back
-        the LAYOUT that fits the tree, start one bookie, and check that it lists its ledgers. Otherwise find
-        out which ledger the znode belongs to, perhaps by its content. Move the znode only while no bookie
-        collects garbage: copy it with ZooKeeper's client under another name first.
+        If LAYOUT and the tree disagree, stop every bookie first. If no ledger is at a path of LAYOUT, put
+        back the LAYOUT that fits the tree, start one bookie, and check that it lists its ledgers. Otherwise
+        find out to which ledger the znode belongs, perhaps from its content. Move the znode only while no
+        bookie collects garbage, and first copy it under another name with ZooKeeper's client.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
-          It reads the path that LAYOUT gives the ledger.
+          Reads the path that LAYOUT gives the ledger.
 
     Limits:
-        An orphan is suspect if such a znode may be that of its ledger (ids from `low` to `high`), or if
-        LAYOUT and tree disagree. If the layout was changed, ledgers that were deleted later are still in the
-        old tree and look like ledgers.
+        An orphan is suspect if such a znode may belong to its ledger (ids from `low` to `high`), or if
+        LAYOUT and the tree disagree. After a change of the layout, ledgers that were deleted later are
+        still in the old tree and look like ledgers.
     """
     is_unparsable = F.col("damage").isNotNull()  # where another layout keeps ledgers
     other_layout_text = tables.cluster.wrong_tree_reason

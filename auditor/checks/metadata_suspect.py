@@ -44,21 +44,22 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
 
     What it finds:
-        Bookies with many orphans: ledgers that the metadata does not list now. `recent_orphans` counts
-        orphans that disappeared from the metadata shortly before the scan, within one garbage collection
-        interval (gcWaitTime of `--bookie-conf`, else 15 minutes). `unexplained_orphans` counts orphans that
-        are not recent, have no index newer than the scan, and were not dropped by their owner. The evidence
-        has the rules that apply. Numbers in rules are minimums:
-        - `orphan-share`: 100 orphans that are not recent, and more than 5 % of the bookie's ledgers.
+        Reports bookies with many orphans, which are ledgers that the metadata does not list now.
+        `recent_orphans` counts orphans that disappeared from the metadata less than one garbage collection
+        interval before the scan (gcWaitTime of `--bookie-conf`, else 15 minutes). `unexplained_orphans`
+        counts orphans that are not recent, have no index newer than the scan, and were not dropped by their
+        owner. The evidence has the rules that apply. Numbers in these rules are minimums:
+        - `orphan-share`: 100 orphans that are not recent, more than 5 % of the bookie's ledgers.
         - `every-ledger`: 100 orphans, and no other ledger on the bookie.
         - `vanished-ranges`: 100 ledgers in a block of 10,000 ids, all of them orphans that are not recent.
-        - `foreign-instance`: all directories carry another cluster's instance id.
-        - `store-older`: the id generator gave out all listed ids, but not an orphan's (a restored backup, or
-          another cluster's store).
-        - `store-bare`: one orphan, in a store with neither LAYOUT nor id generator, unless Pulsar has ledgers
-          in the store.
-        - `large-orphan-share`: 5 unexplained orphans, and more than 20 % of the bookie's ledgers.
-        - `store-empty`: one unexplained orphan, in a store without ledgers whose id generator gave out 5 ids.
+        - `foreign-instance`: all directories have another cluster's instance id.
+        - `store-older`: the id generator gave out all listed ids, but not the id of an orphan (a restored
+          backup, or another cluster's store).
+        - `store-bare`: one orphan, in a store with neither LAYOUT nor id generator, unless Pulsar has
+          ledgers in the store.
+        - `large-orphan-share`: 5 unexplained orphans, more than 20 % of the bookie's ledgers.
+        - `store-empty`: one unexplained orphan, in a store without ledgers whose id generator gave out 5
+          ids.
 
     Why it matters:
         If the metadata is wrong, good data is lost within minutes of the bookie's start.
@@ -78,13 +79,13 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         - `bookkeeper shell whatisinstanceid`.
         - `bookkeeper shell cookie_get BOOKIE`.
         - `bookkeeper shell listledgers`
-          counts what the store lists. Risk: none; it reads all metadata.
+          counts the ledgers that the store lists. Risk: none; it reads all metadata.
 
     Limits:
         If an earlier run is within the last garbage collection interval, a partial loss of metadata looks
-        like deletions. Mass deletions by retention, removed applications, stopped garbage collectors, and
-        deleted ledgers with ids that an application chose look like lost metadata. `store-older` ignores flat
-        layouts and dumps without cversion.
+        like normal deletions. These cases look like lost metadata: mass deletions by retention, removed
+        applications, stopped garbage collectors, and deleted ledgers with ids that an application chose.
+        `store-older` ignores flat layouts and dumps without cversion.
     """
     earlier_run = (
         "null" if tables.cluster.earlier_orphans_time is None else tables.cluster.earlier_orphans_time
@@ -111,9 +112,11 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 
 
 def _second_look_text(cluster: ClusterFacts) -> Column:
-    """Return the end of the message: whether a later run must find the same orphans, or has found them.
+    """Return the end of the message, about the same orphans in another run.
 
-    It is empty for saved metadata, and if a rule that does not count orphans applies too.
+    After an earlier run, the text has the number of orphans that the run had already. Without one, the text
+    says that the finding is suspect until a later run finds the same orphans. The text is empty for saved
+    metadata, and if a rule other than orphan-share, vanished-ranges and large-orphan-share applies.
     """
     if not cluster.live:
         return F.lit("")

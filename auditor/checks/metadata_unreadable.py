@@ -17,15 +17,15 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
     """The metadata of a ledger cannot be decoded.
 
     What it finds:
-        Bytes that follow no format of ledger metadata.
+        Reports records whose bytes follow no format of ledger metadata.
 
     Why it matters:
-        No client can open the ledger, and BookKeeper's auditor ends its check at this ledger. Bookies keep
+        No client can open the ledger, and BookKeeper's auditor stops its check at this ledger. Bookies keep
         the data.
 
     How sure:
-        Confirmed: the bytes do not follow the format. Suspect if the ledger changed between the two metadata
-        scans.
+        Confirmed: the bytes do not follow the format. Suspect if the ledger changed between the two
+        metadata scans.
 
     What to do:
         Keep the damaged bytes. Restore the record from a backup with the store's own client: BookKeeper's

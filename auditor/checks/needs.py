@@ -1,7 +1,7 @@
 """Inputs that checks need, inputs that a run read, and needs that the run did not meet.
 
-If a need of a check is not met, the check finds nothing, and this proves nothing. Only `unmet_needs` decides
-which needs a run did not meet. All reports use `unmet_needs`. `bkaudit doctor` uses it for a planned audit.
+If a need of a check is not met, a lack of findings proves nothing. Only `unmet_needs` decides which needs a
+run did not meet, and all reports use it. `bkaudit doctor` uses it for a planned audit.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class Need(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableInputs:
-    """The inputs that a run read, or that a planned audit will read. By default, these are all inputs.
+    """The inputs that a run read, or that a planned audit will read. By default, all inputs are available.
 
-    A field is None if a run of an earlier version does not record it.
+    A field is None if the run is from an earlier version that did not record it.
 
     Attributes:
-        hidden_place: Reason why a part of the store with cookies or registrations was not read. None if all
-            were read (`auditor.model.report.BookiesListed`).
+        unread_place_reason: Reason why a part of the store with cookies or registrations was not read. None
+            if all parts were read (`auditor.model.report.BookiesListed`).
         unclear_bookies: Bookies with a cookie or registration that could not be read.
         has_bookie_sources: Whether ``--bookies`` named a source.
         directory_count: Number of bookie directories found.
@@ -150,7 +150,7 @@ class MissingInput:
 
 
 def unmet_needs(inputs: AvailableInputs) -> dict[Need, MissingInput]:
-    """Return the needs that are not met, with reasons. Needs that are not met at all come first."""
+    """Return the unmet needs with reasons. Needs that are unmet for the whole cluster come first."""
     missing_needs = [
         *_unmet_store_needs(inputs),
         *_unmet_bookie_needs(inputs),
@@ -204,7 +204,7 @@ def _unmet_store_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingI
 
 
 def _unmet_bookie_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingInput]]:
-    """Yield needs for data of bookies that the run did not get from any bookie."""
+    """Yield needs for data that the run did not get from any bookie."""
     if not inputs.directory_count and not inputs.read_bookie_count:
         missing_input = MissingInput(
             "no bookie was read" if inputs.has_bookie_sources else "no --bookies was given"

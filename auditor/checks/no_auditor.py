@@ -15,13 +15,13 @@ def no_auditor(roster: Roster) -> Findings:
     """No auditor is elected, or the elected auditor is on a bookie that is down.
 
     What it finds:
-        Clusters with several bookies and with ledgers, but without a live auditor.
+        Reports clusters that have several bookies and ledgers, but no live auditor.
 
     Why it matters:
         Without an auditor nobody marks the ledgers of a lost bookie, and no worker runs.
 
     How sure:
-        Confirmed if no metadata scan saw a live vote. Suspect if the vote is of a bookie that is down:
+        Confirmed if no metadata scan saw a live vote. Suspect if the vote is from a bookie that is down:
         AutoRecovery may run without the bookie, or the vote's session has not expired.
 
     What to do:

@@ -15,17 +15,17 @@ from auditor.model.amounts import plural
     settings=("stuck_hours",),
 )
 def no_replication_workers(tables: Tables) -> DataFrame:
-    """Marked ledgers wait for a day or more, and no worker works on any ledger.
+    """Marked ledgers have waited for a day or more, but no worker works on any ledger.
 
     What it finds:
-        Clusters in which replication is switched on, but no ledger is locked. Stale marks and marks of
-        deleted or empty ledgers do not count.
+        Reports clusters in which replication is switched on, but no ledger is locked. Stale marks and marks
+        of deleted or empty ledgers do not count.
 
     Why it matters:
         Probably nothing is copied.
 
     How sure:
-        Always suspect: workers do not register, and between two ledgers they hold no lock.
+        Always suspect, because workers do not register, and hold no lock between ledgers.
 
     What to do:
         Check that AutoRecovery runs, and read the logs of its workers.
@@ -36,7 +36,7 @@ def no_replication_workers(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
 
     Limits:
-        Workers that fail immediately are reported too.
+        A cluster whose workers fail immediately is reported too.
     """
     repair_state = tables.cluster.repair
     is_idle = not repair_state.locked and not repair_state.disabled

@@ -9,24 +9,25 @@ def object_orphan(tables: Tables) -> DataFrame:
     """The bucket has a copy of a ledger, but no topic's ledger list has that copy.
 
     What it finds:
-        Objects of the bucket whose UUID and ledger id are in no offload context.
+        Reports objects in the bucket whose UUID and ledger id are in no offload context.
 
     Why it matters:
         The broker never deletes these objects.
 
     How sure:
-        Suspect: another cluster may offload into the bucket, or the offload began after the owners were read.
-        Unknown if a topic's ledger list could not be read (`doubt`).
+        Suspect, because another cluster may offload into the bucket, or the offload may have begun after
+        the owners were read. Unknown if a topic's ledger list could not be read (`doubt`).
 
     What to do:
         Check that no other cluster uses the bucket, and that no topic has the ledger (`bkaudit explain
-        ledger`). Keep the copy until two bucket listings some days apart have it without an offload context.
+        ledger`). Keep the copy until two bucket listings, some days apart, have it without an offload
+        context.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Needs `--offload-listing`. Streaming offloads are ignored.
+        Needs `--offload-listing`. Ignores streaming offloads.
     """
     return finding_rows(
         tables.offload_objects.where(F.col("fault") == "object-orphan"),

@@ -1,4 +1,4 @@
-"""Offloads that were begun and are incomplete."""
+"""Offloads that were started but are incomplete."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, ownership_with_fault, words
@@ -6,21 +6,21 @@ from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name
 
 @check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")
 def offload_incomplete(tables: Tables) -> DataFrame:
-    """A ledger's copy to an object store was begun and is incomplete.
+    """The offload of a ledger to an object store was started but is incomplete.
 
     What it finds:
-        Ledgers in a topic's ledger list, closed longer ago than `--owner-grace`, with an incomplete offload
-        context.
+        Reports ledgers in a topic's ledger list that were closed longer ago than `--owner-grace` and have
+        an incomplete offload context.
 
     Why it matters:
         The broker removes the incomplete objects only if it offloads the ledger again. BookKeeper has the
         whole ledger.
 
     How sure:
-        Suspect: the offload may still be running.
+        Always suspect, because the offload may still be running.
 
     What to do:
-        See whether an offload runs (`pulsar-admin topics offload-status`). If not, read the broker's log
+        Check whether an offload runs (`pulsar-admin topics offload-status`). If not, read the broker's log
         and offload again.
 
     Commands:

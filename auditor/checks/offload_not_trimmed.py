@@ -14,18 +14,19 @@ from auditor.model.columns import LEDGER
 
 @check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")
 def offload_not_trimmed(tables: Tables) -> DataFrame:
-    """A ledger's copy in an object store is complete, and the ledger still fills the bookies' disks.
+    """A ledger is completely offloaded to an object store, but still takes up space on bookies' disks.
 
     What it finds:
-        The topic's ledger list says that BookKeeper's copy was deleted, or the offload became complete longer
-        ago than `--owner-grace`. With `--offload-listing`, only ledgers whose copy is in the bucket count.
+        Reports ledgers if their topic's ledger list says that BookKeeper's copy was deleted, or if their
+        offload was completed longer ago than `--owner-grace`. With `--offload-listing`, only ledgers whose
+        copy is in the bucket count.
 
     Why it matters:
         The ledger's disk space is not freed.
 
     How sure:
-        Confirmed if the bucket's listing has both objects of the copy. Suspect if the bucket was not listed:
-        BookKeeper may have the only copy.
+        Confirmed if the bucket's listing has both objects of the copy. Suspect if the bucket was not
+        listed: BookKeeper may have the only copy.
 
     What to do:
         If the bucket was not listed, keep the ledger and list the bucket (`--offload-listing`). If the
@@ -37,7 +38,7 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Objects are listed, but not read.
+        The objects are listed, but not read.
     """
     deletion_text = F.when(F.col("offload") == "deleted", "is recorded as deleted from BookKeeper").otherwise(
         "is not recorded as deleted from BookKeeper"

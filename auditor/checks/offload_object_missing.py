@@ -26,26 +26,26 @@ def offload_object_missing(tables: Tables) -> DataFrame:
     """A topic's ledger list says that a ledger is offloaded, but the bucket lacks its data or its index.
 
     What it finds:
-        Missing objects with data or an index. The severity is `critical` if Pulsar has deleted BookKeeper's
-        copy, so nobody has the entries.
+        Reports missing data objects and index objects. The severity is `critical` if Pulsar has deleted
+        BookKeeper's copy, because nobody then has the entries.
 
     Why it matters:
         Readers of the bucket's copy fail.
 
     How sure:
-        Confirmed if the bucket's listing is surely newer than the copy: it has objects of another offload,
-        which became complete at least `--owner-grace` later. Suspect if the listing may be older than the
-        copy, or the offload context has no time.
+        Confirmed if the bucket's listing is certainly newer than the copy: it has objects of another
+        offload, which was completed at least `--owner-grace` later. Suspect if the listing may be older
+        than the copy, or if the offload context has no time.
 
     What to do:
-        If BookKeeper still has the ledger, offload it again before Pulsar deletes BookKeeper's copy. Look for
-        the object among the bucket's older object versions, and in the log of its lifecycle rules.
+        If BookKeeper still has the ledger, offload it again before Pulsar deletes BookKeeper's copy. Look
+        for the object among the bucket's older object versions, and in the log of its lifecycle rules.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Needs `--offload-listing`. A listed object may be unreadable. Streaming offloads are ignored.
+        Needs `--offload-listing`. Ignores streaming offloads. A listed object may be unreadable.
     """
     missing_objects_text = (
         F.when(F.col("has_index"), "its data object is")

@@ -17,10 +17,11 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
     """Ledgers depend on a bookie that is not registered.
 
     What it finds:
-        Ledgers of which the bookie should have an entry.
+        Reports unregistered bookies that should hold an entry of at least one ledger.
 
     Why it matters:
-        Readers cannot reach these copies. If the bookie's disks were not read, the copies are unknown.
+        Readers cannot reach the bookie's copies. If the bookie's disks were not read, the copies are
+        unknown.
 
     How sure:
         Confirmed: neither metadata scan saw a registration.

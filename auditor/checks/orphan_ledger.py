@@ -10,11 +10,11 @@ def orphan_ledger(tables: Tables) -> DataFrame:
     """A bookie keeps a ledger that the metadata store does not list.
 
     What it finds:
-        Ledgers in a bookie's index that neither the first nor the second metadata scan lists.
+        Reports ledgers in a bookie's index that neither metadata scan lists.
 
     Why it matters:
-        The bookie's garbage collector deletes such ledgers within an hour. If a bookie has very many of them,
-        the metadata may be wrong (`metadata-suspect`).
+        The bookie's garbage collector deletes unlisted ledgers within an hour. If a bookie has very many of
+        them, the metadata may be wrong (`metadata-suspect`).
 
     How sure:
         Confirmed: neither scan lists the ledger. Suspect if the index file is newer than the first scan.
@@ -28,13 +28,13 @@ def orphan_ledger(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          There should be no metadata.
+          Expect no metadata.
         - `bookkeeper shell whatisinstanceid`
-          The bookie's cookie must have this id.
+          Compare it with the id in the bookie's cookie.
 
     Limits:
-        If a malformed znode name contains the ledger's id, the server's listing has the ledger, and no bookie
-        deletes it. The finding is then only suspect.
+        If a malformed znode name contains the ledger's id, the server's listing has the ledger, and no
+        bookie deletes it. The finding is then only suspect.
     """
     return finding_rows(
         doubted_orphans(tables).where("not in_m0 and not in_m1"),

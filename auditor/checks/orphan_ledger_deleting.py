@@ -10,7 +10,7 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
     """A bookie keeps a ledger that was deleted while the audit ran.
 
     What it finds:
-        Ledgers in a bookie's index that only the first of the two metadata scans lists.
+        Reports ledgers in a bookie's index that only the first of the two metadata scans lists.
 
     Why it matters:
         The bookie's next garbage collection deletes the data.
@@ -20,14 +20,14 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
         metadata (`doubt`). Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Nothing. If the deletion was a mistake, stop garbage collection on the bookie at once.
+        Do nothing. If the deletion was a mistake, stop garbage collection on the bookie at once.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        Saved metadata has only one scan, so nothing is found.
+        Nothing is found in saved metadata, because it has only one scan.
     """
     return finding_rows(
         doubted_orphans(tables).where("in_m0 and not in_m1"),

@@ -1,4 +1,4 @@
-"""Garbage that a bookie's collector should have deleted already."""
+"""Garbage that a bookie's garbage collector should have deleted already."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
@@ -24,32 +24,32 @@ def orphan_stuck(tables: Tables) -> DataFrame:
     """A running bookie keeps ledgers that it should have deleted: its garbage collection has stopped.
 
     What it finds:
-        Registered bookies with ledgers that were garbage in an earlier run too, more than twice the
-        gcWaitTime of `--bookie-conf` ago (without that file, an hour ago). The evidence `causes` has the
-        server's reasons to delete or keep these ledgers (table gc_foresight).
+        Reports registered bookies with ledgers that were already garbage in an earlier run. That run was
+        more than twice the gcWaitTime of `--bookie-conf` ago (without that file, an hour). The evidence
+        `causes` has the server's reasons to delete or keep these ledgers (table gc_foresight).
 
     Why it matters:
         The disks fill up. The garbage collector's thread died, cannot list the metadata, or waits for a
         compaction. On etcd the collector stops after a day, unless gcOverreplicatedLedgerWaitTime is 0.
 
     How sure:
-        Confirmed if the bookie's index is newer than the first run that saw the garbage. Suspect if the index
-        may be older, or if the bookie also has `metadata-suspect`. Suspect if the bookie also has
+        Confirmed if the bookie's index is newer than the first run that saw the garbage. Suspect if the
+        index may be older, or if the bookie also has `metadata-suspect`. Suspect if the bookie also has
         `disk-id-mismatch`.
 
     What to do:
-        First clear up `metadata-suspect`: if the metadata is wrong, the stopped collector protects data.
-        Search the bookie's log for GarbageCollectorThread and ScanAndCompareGarbageCollector. A restart of
-        the bookie starts garbage collection again.
+        First resolve `metadata-suspect`: if the metadata is wrong, the stopped
+        collector protects data. Search the bookie's log for GarbageCollectorThread and
+        ScanAndCompareGarbageCollector. A restart of the bookie starts garbage collection again.
 
     Commands:
         - `bkaudit diff OLD NEW`
-          shows new and gone findings. Risk: none; it reads both.
+          shows which findings are new or gone. Risk: none; it reads both.
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        The check needs two runs in one directory. A garbage collector that reads metadata slowly or compacts
-        for hours is reported too.
+        The check needs two runs in one directory. A garbage collector that reads metadata slowly or
+        compacts for hours is reported too.
     """
 
     from auditor.tables.orphans import COLLECTED_WITHIN_MS

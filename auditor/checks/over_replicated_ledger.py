@@ -10,8 +10,8 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
     """A bookie holds entries of a ledger, but no ensemble of the ledger names the bookie.
 
     What it finds:
-        Ledgers that have neither an underreplication mark nor a lock. If it is unknown which entries the
-        bookie has, the evidence `count` is 0.
+        Reports ledgers that have neither an under-replication mark nor a lock. If it is unknown which
+        entries the bookie has, the evidence `count` is 0.
 
     Why it matters:
         Usually replication moved the copy to another bookie. After a day of uptime the bookie's garbage
@@ -19,8 +19,8 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed if the ledger is closed. Suspect if it is not closed: BookKeeper then keeps the copy.
-        Suspect if a bookie of the ledger's ensembles is unregistered or read-only: an operator may be copying
-        the ledger without a lock. Suspect if the bookie also has `disk-id-mismatch`.
+        Suspect if a bookie of the ledger's ensembles is unregistered or read-only: an operator may be
+        copying the ledger without a lock. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         If a bookie has very many such ledgers, find out whether its id changed. Until you know, set

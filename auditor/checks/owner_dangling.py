@@ -39,24 +39,24 @@ def owner_dangling(tables: Tables) -> DataFrame:
     """A topic, subscription or schema names a ledger that the metadata store does not have.
 
     What it finds:
-        A ledger that is in a topic's ledger list, a subscription (positions, delayed messages, compacted
-        ledger) or a schema, and in no metadata scan. The severity is `warning` if the ledger's offload is
-        complete, because the object store has the data. Not reported if the topic's ledger list also says
-        that BookKeeper's copy was deleted.
+        Reports ledgers that are in no metadata scan, but in a topic's ledger list, a subscription
+        (positions, delayed messages, compacted ledger) or a schema. The severity is `warning` if the
+        ledger's offload is complete, because the object store has the data. Nothing is reported if the
+        topic's ledger list also says that BookKeeper's copy was deleted.
 
     Why it matters:
         Readers fail at the missing ledger. Without the ledger a subscription restarts from an older
         position, a topic may not load, and a schema refuses producers and consumers.
 
     How sure:
-        Confirmed if owner and ledgers were read at one time, or if the owner was read between two metadata
-        scans that both lack the ledger. Suspect if the owner changed, if the scans have gaps that could hide
-        the ledger, or if owners and ledgers were saved at different times (`doubt`).
+        Confirmed if owner and ledgers were read at the same time, or if the owner was read between two
+        metadata scans that both lack the ledger. Suspect if the owner changed, if the scans have gaps that
+        could hide the ledger, or if owners and ledgers were saved at different times (`doubt`).
 
     What to do:
-        Look for the ledger on the bookies' disks (`orphan-ledger`) before garbage collection deletes it, and
-        put its metadata back. A subscription needs the ledger unless every mark-delete position is past it
-        (`bkaudit explain topic`). Never delete the topic before you have checked that.
+        Look for the ledger on the bookies' disks (`orphan-ledger`) before garbage collection deletes it,
+        and put its metadata back. A subscription needs the ledger unless every mark-delete position is past
+        it (`bkaudit explain topic`). Never delete the topic before you have checked that.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

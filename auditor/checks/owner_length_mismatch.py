@@ -1,4 +1,4 @@
-"""Topics whose list gives a ledger another length than the ledger's metadata."""
+"""Topics whose ledger list gives a different length for a ledger than the ledger's metadata."""
 
 from auditor.checks.check import (
     ERASES,
@@ -26,10 +26,10 @@ from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name
     ),
 )
 def owner_length_mismatch(tables: Tables) -> DataFrame:
-    """A topic's ledger list has another number of entries or bytes than the closed ledger.
+    """A topic's ledger list has a different number of entries or bytes than the closed ledger.
 
     What it finds:
-        Ledgers whose last entry or length differs in the list.
+        Reports ledgers whose last entry or length in the topic's ledger list differs from their metadata.
 
     Why it matters:
         If the topic's list has too many entries, readers fail past the ledger's end. If it has too few,
@@ -39,15 +39,15 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
         Confirmed: both records are written once, when the ledger is closed.
 
     What to do:
-        First stop garbage collection on all bookies with entries of the ledger. Find out whether the topic's
-        list or the ledger's metadata was restored or edited. If the list has more entries, the ledger may
-        have been closed at too small a last entry (`below-ack-quorum`, `entry-lost`).
+        First stop garbage collection on all bookies with entries of the ledger. Find out whether the
+        topic's list or the ledger's metadata was restored or edited. If the list has more entries, the
+        ledger may have been closed too early (`below-ack-quorum`, `entry-lost`).
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Open ledgers are not compared: a topic's ledger list has no length for them.
+        Open ledgers are not compared, because a topic's ledger list has no length for them.
     """
     return finding_rows(
         ownership_with_fault(tables, "owner-length-mismatch"),

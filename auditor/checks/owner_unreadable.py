@@ -25,8 +25,8 @@ def owner_unreadable(tables: Tables) -> DataFrame:
     """An application's record of its ledgers cannot be read.
 
     What it finds:
-        Values of topics, subscriptions, schemas and logs that break their format, and paths of owners that
-        could not be listed.
+        Reports values of topics, subscriptions, schemas and logs that break their format, and paths of
+        owners that could not be listed.
 
     Why it matters:
         The topic does not load. A ledger whose custom metadata names this owner is not reported as unowned.
@@ -44,8 +44,8 @@ def owner_unreadable(tables: Tables) -> DataFrame:
           does the same for a subscription. Risk: none; it reads the file.
 
     Limits:
-        Damage is not noticed if the value still follows its format. Other clients may be allowed to list a
-        path that the audit may not list.
+        Damage is not noticed if the value still follows its format. Other clients may have permission to
+        list a path that the audit cannot list.
     """
     from auditor.sources.owners.applications import APPLICATIONS  # imported late: `explain` does not need it
 
@@ -60,10 +60,10 @@ def owner_unreadable(tables: Tables) -> DataFrame:
 
 
 def _without_repeated_gaps(rows: DataFrame, first_tree: str, *later_trees: str) -> DataFrame:
-    """Drop a gap at the top of a later tree if the first tree of its saved store has the same gap.
+    """Drop a gap at the top of a later tree if the first tree of the same saved store has that gap too.
 
-    A record without a readable path may belong to any tree. The reader of each tree therefore reports the
-    record as a gap, even if the tree never existed.
+    A record without a readable path may belong to any tree of the store. The reader of each tree therefore
+    reports the record as a gap, even if the tree never existed.
     """
     from auditor.sources.metadata.uri import SAVED_SCHEMES
 

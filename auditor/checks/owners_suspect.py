@@ -1,4 +1,4 @@
-"""Stores of owners that are not proved to be all stores with references to ledgers."""
+"""Missing proof that the audit read every store that refers to ledgers."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import (
@@ -21,12 +21,12 @@ from auditor.model.owner_scope import incomplete_reasons
     holds=(HoldRule(HoldTarget.OWNERS, (ActionKind.DELETE_LEDGER,)),),
 )
 def owners_suspect(roster: Roster) -> Findings:
-    """It is not proved that every store of owners was read.
+    """There is no proof that every store of owners was read.
 
     What it finds:
-        Audits that may have missed a store. The severity is `warning` if there are `ledger-unowned` findings.
-        Every store counts as read only if all of these conditions hold:
-        - `--owners-complete` has exactly the stores that were read, and no store under two names.
+        Reports audits that may have missed a store of owners. The severity is `warning` if there are
+        `ledger-unowned` findings. Every store counts as read only if all of these conditions hold:
+        - `--owners-complete` lists exactly the stores that were read, and no store under two names.
         - At least 99 % of the claims in custom metadata are in namespaces that a store has.
         - Of the ledgers that had an owner in an earlier run and still exist, at most 1 % lost this owner.
         - Every path of the stores could be listed.
@@ -40,9 +40,9 @@ def owners_suspect(roster: Roster) -> Findings:
         Confirmed: the proof is missing.
 
     What to do:
-        Nothing, if no ledger is to be deleted. Otherwise pass `--owners` with the store of every Pulsar
-        cluster that has ledgers here, and `--owners-complete` with all of them. If owners lost ledgers, first
-        find out whether the store was restored or wiped.
+        Before you delete ledgers, pass `--owners` with the store of every Pulsar cluster that has ledgers
+        here, and `--owners-complete` with all of these stores. If owners lost ledgers, first find out
+        whether the store was restored or wiped.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
@@ -50,7 +50,7 @@ def owners_suspect(roster: Roster) -> Findings:
 
     Limits:
         If two Pulsar clusters have the same namespaces, only `--owners-complete` shows that both were read.
-        If a ledger lost its owner, the check counts it for a week after the loss, and then no longer.
+        If a ledger lost its owner, the check counts the ledger only for a week after the loss.
     """
     reasons = incomplete_reasons(roster.owner_stores)
     if not reasons:

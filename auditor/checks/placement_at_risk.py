@@ -23,20 +23,20 @@ def placement_at_risk(tables: Tables) -> DataFrame:
     """One rack, zone or region has all copies of an entry, and the server's placement class accepts it.
 
     What it finds:
-        A write quorum of two or more bookies is in one rack, zone or region. The server accepts this (1) for
-        regions, (2) if a vanished bookie counts as a zone of its own, and (3) if the policy requires only 1
-        rack. With reppRegionsToWrite, an ack quorum in fewer regions than reppMinimumRegionsForDurability
-        counts too.
+        Reports ledgers that have a write quorum of two or more bookies in one rack, zone or region. The
+        server accepts this if the policy is for regions, if a vanished bookie counts as a zone of its own,
+        or if the policy requires only 1 rack. With reppRegionsToWrite, an ack quorum in fewer regions than
+        reppMinimumRegionsForDurability is reported too.
 
     Why it matters:
-        One failure of that domain takes every copy of these entries.
+        A single failure can take every copy of an entry.
 
     How sure:
         Confirmed by this run's mapping. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
-        Check the mapping. Have the ledger replicated elsewhere before maintenance in that domain (`bkaudit
-        simulate` shows the cost of its failure).
+        Check the mapping. Have the ledger replicated elsewhere before maintenance in
+        that rack, zone or region. `bkaudit simulate` shows the cost of its failure.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -1,4 +1,4 @@
-"""Clusters whose AutoRecovery has another placement policy or mapping than the brokers."""
+"""Clusters whose AutoRecovery has a different placement policy or mapping than the brokers."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
@@ -10,16 +10,16 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
     do_now="give AutoRecovery the policy and mapping of the brokers",
 )
 def placement_settings_differ(roster: Roster) -> Findings:
-    """AutoRecovery has another placement policy or mapping than the brokers.
+    """AutoRecovery has a different placement policy or mapping than the brokers.
 
     What it finds:
-        Differences between `--placement broker.conf` and `--bookie-conf bk_server.conf`: policy, minimum
-        numbers of racks or zones, metadata store of the mapping, or a rack resolver that does not read
-        Pulsar's mapping.
+        Reports differences between `--placement broker.conf` and `--bookie-conf bk_server.conf`: policy,
+        minimum numbers of racks or zones, metadata store of the mapping, or a rack resolver that does not
+        read Pulsar's mapping.
 
     Why it matters:
-        AutoRecovery repairs ledgers onto bookies that break the brokers' policy, and rates ledgers FAIL that
-        satisfy it. Without a mapping it puts every bookie in /default-rack.
+        AutoRecovery copies ledgers to bookies that break the brokers' policy, and rates ledgers that
+        satisfy it as FAIL. Without a mapping it puts every bookie in /default-rack.
 
     How sure:
         Confirmed: both files were read.
@@ -29,10 +29,10 @@ def placement_settings_differ(roster: Roster) -> Findings:
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`
-          The mapping must name these hosts.
+          Check that the mapping names these hosts.
 
     Limits:
-        Settings of a command line or the environment are not seen. Host names are compared as written.
+        Settings from a command line or the environment are not seen. Host names are compared as written.
     """
     differences = roster.cluster.placement_differences
     if differences:

@@ -21,26 +21,26 @@ def placement_violated(tables: Tables) -> DataFrame:
     """An ensemble breaks the placement policy.
 
     What it finds:
-        Ledgers, open ones too, with a segment that the server's placement class rates FAIL. If the only cause
-        is a bookie that is not writable, the severity is `note`.
-        - Racks: a write quorum in fewer racks than minNumRacksPerWriteQuorum.
-        - Zones: fewer zones than minNumZonesPerWriteQuorum, one upgrade domain for all bookies of a zone, or
-          a bookie without a zone.
-        - Zones: a write quorum that does not divide the ensemble size, or is not above
-          minNumZonesPerWriteQuorum. All such ledgers are one finding.
+        Reports ledgers, including open ones, with a segment that the server's placement class rates as
+        FAIL. The severity is `note` if the only cause is a bookie that is not writable. Causes:
+        - Racks: a write quorum is in fewer racks than minNumRacksPerWriteQuorum.
+        - Zones: a write quorum is in fewer zones than minNumZonesPerWriteQuorum, its bookies in one zone
+          are all in one upgrade domain, or a bookie has no zone.
+        - Zones: the write quorum does not divide the ensemble size, or is not above
+          minNumZonesPerWriteQuorum. One finding covers all such ledgers.
 
     Why it matters:
         A failing rack or zone may take more copies than the policy allows. With
         repairedPlacementPolicyNotAdheringBookieEnable the Auditor moves the data.
 
     How sure:
-        Confirmed: a server that starts now with this mapping and these settings rates the same. Suspect if
-        the ledger changed between the two metadata scans.
+        Confirmed: a server that starts now with this mapping and these settings gives the same rating.
+        Suspect if the ledger changed between the two metadata scans.
 
     What to do:
         Check that your Auditor has the policy and mapping that the report names. If the write quorum or
         ensemble size breaks the policy, change it or minNumZonesPerWriteQuorum. If the severity is `note`,
-        make the named bookies writable again. Other ledgers stay where they are until the Auditor repairs
+        make the named bookies writable. Other ledgers stay where they are until the Auditor repairs
         them or you replace their bookies.
 
     Commands:
@@ -89,7 +89,7 @@ def _placement_findings(tables: Tables, policy_text: str) -> DataFrame:
 def _ensemble_shape_findings(tables: Tables, settings: PlacementSettings) -> DataFrame:
     """Return at most one finding, for all ensemble sizes and quorums that the zone policy refuses.
 
-    `auditor.model.adherence.refuses_shape` has the rule.
+    `auditor.model.adherence.refuses_shape` defines the rule.
     """
     policy_text = rule_sentence(settings)
     # Other policies refuse no shape.

@@ -16,7 +16,8 @@ def quorum_invalid(tables: Tables) -> DataFrame:
     """A ledger has impossible quorums.
 
     What it finds:
-        A write quorum above the ensemble size, an ack quorum above the write quorum, or a number below 1.
+        Reports ledgers with a write quorum above the ensemble size, an ack quorum above the write quorum,
+        or one of these numbers below 1.
 
     Why it matters:
         No client can write or recover the ledger.
@@ -30,7 +31,7 @@ def quorum_invalid(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          It fails on such a record.
+          Fails on such a record.
 
     Limits:
         The audit does not judge the ledger's copies.

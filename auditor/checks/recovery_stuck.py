@@ -18,7 +18,7 @@ def recovery_stuck(tables: Tables) -> DataFrame:
     """A ledger has been in recovery for a day.
 
     What it finds:
-        Ledgers IN_RECOVERY whose metadata has not changed for 24 hours.
+        Reports ledgers in state IN_RECOVERY whose metadata has not changed for 24 hours.
 
     Why it matters:
         A client began to close the ledger and did not finish. Nobody can write to it until somebody opens
@@ -28,8 +28,8 @@ def recovery_stuck(tables: Tables) -> DataFrame:
         Confirmed by the record's own time. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
-        First start the bookies of the ledger's last ensemble that are down: without them recovery may cut off
-        acknowledged entries.
+        First start those bookies of the ledger's last ensemble that are down. Without them, recovery may
+        cut off acknowledged entries.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

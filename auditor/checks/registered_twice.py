@@ -15,7 +15,7 @@ def registered_twice(roster: Roster) -> Findings:
     """A bookie is registered as writable and as read-only at once.
 
     What it finds:
-        Bookies with both registrations in every metadata scan.
+        Reports bookies that have both registrations in every metadata scan.
 
     Why it matters:
         A change to read-only failed halfway, or two processes share the id. Clients still choose the

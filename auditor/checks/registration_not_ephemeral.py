@@ -10,22 +10,22 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
     do_now="find out which tool copied the registrations of {bookies}",
 )
 def registration_not_ephemeral(roster: Roster) -> Findings:
-    """A bookie's registration is not ephemeral: it does not prove that the bookie is alive.
+    """A bookie's registration is not ephemeral, so it does not prove that the bookie is alive.
 
     What it finds:
-        Persistent znodes (`ephemeralOwner` 0), etcd keys without a lease, and Oxia records without a
-        session. Other checks count such a bookie as not registered.
+        Reports persistent znodes (`ephemeralOwner` 0), etcd keys without a lease, and Oxia records without
+        a session. Other checks count such a bookie as not registered.
 
     Why it matters:
-        Clients choose the dead bookie and wait, the auditor never marks its ledgers, and a bookie of this
+        Clients choose the dead bookie and wait, the auditor never marks its ledgers, and a bookie with this
         id cannot register.
 
     How sure:
         Confirmed: the store has the owner of each registration.
 
     What to do:
-        Check that no tool copies znodes into this store. Delete the registration, then restart the bookie if
-        it runs.
+        Check that no tool copies znodes into this store. Delete the registration, then restart the bookie
+        if it runs.
 
         - ZooKeeper: delete the znode `ROOT/available/BOOKIE` (or below `readonly`) if `stat PATH` shows
           `ephemeralOwner = 0x0`.

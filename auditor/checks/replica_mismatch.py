@@ -28,17 +28,18 @@ def replica_mismatch(tables: Tables) -> DataFrame:
     """Bookies hold different payloads of the same entry.
 
     What it finds:
-        Only with `--deep`: sampled entries whose payloads differ, while no copy contradicts its own digest.
+        Reports sampled entries whose copies have different payloads, although no copy contradicts its own
+        digest. Needs `--deep`.
 
     Why it matters:
-        Readers and replication get either payload. A client that reuses a buffer during a send can cause
-        this (pulsar #22906).
+        Readers and replication may get any of these payloads. A client that reuses a buffer during a send
+        can cause this (pulsar #22906).
 
     How sure:
         Confirmed: written entries never change. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Read the entry from each bookie and keep both payloads. Ask the application which payload is right
+        Read the entry from each bookie and keep all payloads. Ask the application which payload is right
         before anything copies the ledger.
 
     Commands:
@@ -46,8 +47,8 @@ def replica_mismatch(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Not compared: bookies outside the ensembles, entries past the end, and ledgers of unknown digest
-        type.
+        Ignores bookies outside the ensembles, entries past the ledger's end, and ledgers whose digest
+        type is unknown.
     """
 
     from auditor.tables.digests import differing_copies

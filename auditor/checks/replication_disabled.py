@@ -17,8 +17,9 @@ def replication_disabled(roster: Roster) -> Findings:
     """Replication is switched off for the whole cluster.
 
     What it finds:
-        Clusters with the znode `underreplication/disable`, which `autorecovery -d` makes. The severity is
-        `error` if ledgers wait for replication and the znode is more than a day old, or of unknown age.
+        Reports clusters with the znode `underreplication/disable`, which `autorecovery -d` makes. The
+        severity is `error` if ledgers wait for replication and the znode is more than a day old, or of
+        unknown age.
 
     Why it matters:
         Nothing is marked or copied, even if a bookie is lost.
@@ -34,7 +35,7 @@ def replication_disabled(roster: Roster) -> Findings:
         - `bookkeeper shell autorecovery -e`.
 
     Limits:
-        The check does not know of planned maintenance.
+        The check does not know about planned maintenance.
     """
     repair_state = roster.cluster.repair
     if not repair_state.disabled:

@@ -27,30 +27,30 @@ _HARMLESS_CLASSES = (LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED)
 
 @check(Severity.NOTE, rests_on=Basis.COPIES, asks="undecided")
 def replication_undecided(tables: Tables) -> DataFrame:
-    """Whether a ledger has all copies is unknown: a bookie's index of it is old or unreadable.
+    """It is unknown whether a ledger has all copies, because a bookie's index is old or unreadable.
 
     What it finds:
-        A bookie's index is damaged, misplaced or incomplete, differs from the bookie's answers, or points
-        into an entry log that is not there. If a bookie's index is older than the ledgers and no journal
-        shows newer entries, the bookie has one finding for all its ledgers.
+        Reports ledgers for which a bookie's index is damaged, misplaced or incomplete, differs from the
+        bookie's answers, or points into a missing entry log. If a bookie's index is older than the ledgers
+        and no journal shows newer entries, the bookie has one finding for all these ledgers.
 
     Why it matters:
         The ledger may be losing copies.
 
     How sure:
-        Always unknown: the data cannot be read.
+        Always unknown, because the data cannot be read.
 
     What to do:
         Repair the index (`index-unreadable`, `ledger-not-indexed`). If the journal was not read, pass the
         journal directories too. With journalWriteData=false, wait for a flush of the index, or pass
-        `--bookies rpc:` besides the disks.
+        `--bookies rpc:` in addition to the disks.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        `bookie-unread`, `ledgers-in-limbo` and `ledgers-in-wrong-directory` report causes that affect a whole
-        bookie.
+        `bookie-unread`, `ledgers-in-limbo` and `ledgers-in-wrong-directory` report causes that affect a
+        whole bookie.
     """
     rows = judged_with_class(tables).where(F.col("class") != F.col("potential_class"))
     rows = rows.crossJoin(F.broadcast(_unread_journal_reasons(tables)))
@@ -58,18 +58,18 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
 
 def _unread_journal_reasons(tables: Tables) -> DataFrame:
-    """Return one row with a map from bookies to reasons why their journals do not complete their indexes."""
+    """Return one row, with a map from each bookie with an unread journal to the reason."""
     unread_journal_tails = tables.bookies.where("tail = 'unread'").select("bookie_id", "tail_reason")
     return unread_journal_tails.agg(F.map_from_entries(F.collect_list(F.struct("*"))).alias("tails"))
 
 
 def _depends_on_journal(copy: Column) -> Column:
-    """Return whether only the bookie's journal, which was not read, would decide a copy."""
+    """Return whether a copy is unknown only because the bookie's journal was not read."""
     return copy["why"].isin(*_REASONS_OF_OLD_INDEXES) & F.map_contains_key("tails", copy["bookie_id"])
 
 
 def _bookie_findings(rows: DataFrame) -> DataFrame:
-    """Return one finding for each bookie whose index is older than ledgers and whose journal was not read."""
+    """Return one finding for each bookie with an unread journal and an index older than its ledgers."""
     copies = rows.select(*LEDGER, "class", "potential_class", "tails", F.explode("unknown").alias("copy"))
     potential_classes = F.array_join(F.array_sort(F.collect_set("potential_class")), ", ")
     bookie_rows = (

@@ -16,10 +16,10 @@ def segment_gap(tables: Tables) -> DataFrame:
     """The first segment of a ledger does not start at entry 0.
 
     What it finds:
-        Ledgers whose metadata names no ensemble for the first entries.
+        Reports ledgers whose metadata names no ensemble for the first entries.
 
     Why it matters:
-        Readers cannot find these entries. The metadata was edited or cut.
+        Readers cannot find the first entries. The metadata was edited or cut.
 
     How sure:
         Confirmed: the record says so. Suspect if the ledger changed between the two metadata scans.

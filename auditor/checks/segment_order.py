@@ -16,10 +16,11 @@ def segment_order(tables: Tables) -> DataFrame:
     """The segments of a ledger are not in ascending order, or the ledger has none.
 
     What it finds:
-        Descending or repeated first entries of segments, or no segment.
+        Reports ledgers without a segment, and ledgers whose segments have descending or repeated first
+        entries.
 
     Why it matters:
-        A repeated first entry hides an ensemble; without a segment no entry is found.
+        A repeated first entry hides an ensemble. Without a segment, no entry is found.
 
     How sure:
         Confirmed: the record says so. Suspect if the ledger changed between the two metadata scans.
@@ -30,7 +31,7 @@ def segment_order(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          It fails on such a record.
+          Fails on such a record.
 
     Limits:
         The audit does not judge the ledger's copies.

@@ -14,12 +14,12 @@ from auditor.model.repair import waiting_text
     settings=("check_overdue_days",),
 )
 def server_check_overdue(roster: Roster) -> Findings:
-    """BookKeeper's auditor has completed none of its own periodic checks for a month.
+    """BookKeeper's auditor has not completed any of its periodic checks for a month.
 
     What it finds:
-        Clusters whose auditor last completed a check (of ledgers, placement or replicas) more than 30 days
-        before the metadata scan. The severity is `note` if no check ever ended, as some operators switch the
-        checks off.
+        Reports clusters whose auditor last completed a check (of ledgers, placement or replicas) more than
+        30 days before the metadata scan. The severity is `note` if no check ever ended, because some
+        operators switch the checks off.
 
     Why it matters:
         The weekly check of all ledgers finds unreadable copies. A check that hangs silently stops all
@@ -35,7 +35,7 @@ def server_check_overdue(roster: Roster) -> Findings:
         - `bookkeeper shell whoisauditor`.
 
     Limits:
-        The server may record the end of a check that broke off, so a recent time proves little.
+        The server may record an end even for a check that was aborted, so a recent time proves little.
     """
     repair_state, cluster = roster.cluster.repair, roster.cluster
     if not repair_state.sees_autorecovery:

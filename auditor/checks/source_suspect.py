@@ -1,4 +1,4 @@
-"""Bookies whose data is of another time or cluster than the metadata."""
+"""Bookies whose data is from a different time or cluster than the metadata."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Confidence, Findings, Roster, Severity, Urgency, roster_check
@@ -11,26 +11,26 @@ from auditor.checks.check import Basis, Confidence, Findings, Roster, Severity, 
     do_now="audit the present directories of {bookies}",
 )
 def source_suspect(roster: Roster) -> Findings:
-    """The data of a bookie is of another time, or of another cluster, than the metadata.
+    """The data of a bookie is from a different time or cluster than the metadata.
 
     What it finds:
-        Bookies with at least one of these faults:
+        Reports bookies with at least one of these faults:
         - The bookie's files are more than an hour older than the metadata, and its index has none of the
-          ledgers that the bookie got since.
-        - The bookie's tables of `bkaudit collect` were made more than an hour before the metadata was read,
-          or have a time in the future.
-        - The directories of all bookies carry another instance id than the cookies in the store.
+          ledgers that the bookie has received since then.
+        - The tables that `bkaudit collect` made for the bookie are more than an hour older than the
+          metadata, or have a time in the future.
+        - The directories of all bookies have a different instance id from the cookies in the store.
 
     Why it matters:
         Acting on old data can destroy good copies.
 
     How sure:
-        Always suspect: the data may be an old copy. No finding that depends on this data is confirmed,
-        entries that it lacks are unknown, and the exit code is 3.
+        Always suspect, because the data may be an old copy. No finding that depends on this data is
+        confirmed. Entries that it lacks are unknown, and the exit code is 3.
 
     What to do:
-        Do nothing to the bookie. Audit its present directories. Or audit tables of `bkaudit collect` with
-        metadata of the same time and cluster.
+        Do nothing to the bookie. Audit its present directories, or audit tables of `bkaudit collect` with
+        metadata from the same time and cluster.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.

@@ -6,27 +6,28 @@ from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, needs={Need.COPIES}, asks="stale")
 def stale_segment(tables: Tables) -> DataFrame:
-    """A bookie of one ensemble of a ledger holds entries of a segment with another ensemble.
+    """A bookie of a ledger holds entries of a segment whose ensemble does not contain the bookie.
 
     What it finds:
-        Entries in column `stale` of the table `judged`.
+        Reports entries in column `stale` of the table `judged`.
 
     Why it matters:
         BookKeeper frees the entries' space only when the ledger is deleted.
 
     How sure:
-        Confirmed if at least one ledger is closed and did not change during the audit, else suspect. Open and
-        changed ledgers are counted separately. Suspect if the bookie also has `disk-id-mismatch`.
+        Confirmed if at least one ledger is closed and did not change during the audit, else suspect.
+        Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Nothing: the entries are good spare copies.
+        Do nothing: the entries are good spare copies.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell ledger ID`
-          on the bookie, dumps its index of the ledger. Risk: none; it only reads files of the bookie.
+          dumps the bookie's index of the ledger. Run it on the bookie. Risk: none; it only reads files of
+          the bookie.
 
     Limits:
-        The number of bytes is estimated from average entry lengths, and leaves out open ledgers.
+        Bytes are estimated from average entry lengths, without open ledgers.
     """
     return other_entries_findings(tables, "stale", "from segments that do not name it")

@@ -29,10 +29,10 @@ def start_refused(roster: Roster) -> Findings:
     """A bookie would refuse its next start because of its cookies or its journal.
 
     What it finds:
-        Bookies with a cause below. The severity is `note` if the cluster does not know the bookie. Not
-        reported if `cookie-missing` or `instance-id-missing` reports the same cause. Causes:
+        Reports bookies for which a cause below applies, unless `cookie-missing` or `instance-id-missing`
+        reports the same cause. The severity is `note` if the cluster does not know the bookie. Causes:
         - Cookies that LegacyCookieValidation rejects, or data without any cookie.
-        - `journal-gone`: the file that lastMark points at is missing.
+        - `journal-gone`: the file that lastMark points to is missing.
         - `journal-invalid-record`, `journal-unreadable`: a damaged record or file follows lastMark.
         - `index-not-in-cookie`: cookies from before 4.16 lack the separate index directories, so later
           releases refuse them. The severity is `note` while the bookie runs.
@@ -42,17 +42,17 @@ def start_refused(roster: Roster) -> Findings:
         If the bookie runs now, it will not come back from its next restart.
 
     How sure:
-        Confirmed by the server's own rules; the configuration is inferred from the cookies. Suspect if the
-        bookie runs and has a newer journal file or a damaged journal: its lastMark may move past the fault.
-        Suspect if the answer depends on the BookKeeper release. Suspect if journal files may be missing only
-        in the audited copy.
+        Confirmed by the server's own rules, with a configuration that is inferred from the cookies. Suspect
+        if the bookie runs and has a newer journal file or a damaged journal: its lastMark may move past the
+        fault. Suspect if the answer depends on the BookKeeper release. Suspect if journal files may be
+        missing only in the audited copy.
 
     What to do:
         Remove the cause before a restart. Never copy VERSION from one directory to another.
 
-        - Put a missing journal file back. If the file is lost, the entries that were only in it are lost too:
-          have the bookie's ledgers copied, and set the bookie up anew. Do not remove lastMark: the bookie
-          then starts and hides the loss.
+        - Put a missing journal file back. If the file is lost, the entries that were only in it are lost
+          too. Have the bookie's ledgers copied, and set the bookie up again. Do not remove lastMark: the
+          bookie would start and hide the loss.
         - If you skip a damaged journal with the setting in `way_out`, have the ledgers checked and copied
           afterwards.
         - Before an upgrade to 4.16, change cookies or configuration as `way_out` says.
@@ -103,19 +103,19 @@ def _way_out_text(start_forecast: Row) -> str:
 
 
 def _configuration_text(start_forecast: Row) -> str:
-    """Return the source of the bookie's configuration. Empty if it was read from the cookies."""
+    """Return a note if the bookie's configuration comes from ``--bookie-conf``, else an empty text."""
     return (
         " (directories and id of --bookie-conf)" if start_forecast["source"] == Source.CONFIGURATION else ""
     )
 
 
 def _is_upgrade(start_forecast: Row, bookie: Row) -> bool:
-    """Return whether the bookie runs, and only a later server release would refuse to start."""
+    """Return whether the bookie runs now and would fail to start only with a later server release."""
     return start_forecast["fault"] == Fault.INDEX_NOT_IN_COOKIE and bookie["registered"] is not None
 
 
 def _is_known(bookie: Row) -> bool:
-    """Return whether the cluster knows a bookie. A bookie that was removed for good is not known."""
+    """Return whether an ensemble, a cookie or a registration still names the bookie."""
     return bookie["named"] or bookie["has_cookie"] or bookie["registered"] is not None
 
 

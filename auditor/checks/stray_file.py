@@ -10,10 +10,11 @@ def stray_file(tables: Tables) -> DataFrame:
     """A bookie's index directories hold files that no bookie writes.
 
     What it finds:
-        Files whose name or directory is not that of an index file.
+        Reports files whose name or directory does not fit an index file.
 
     Why it matters:
-        BookKeeper ignores them. But if such a file is a moved index file, the bookie misses that index.
+        BookKeeper ignores these files. But if such a file is a moved index file, the bookie lacks that
+        index.
 
     How sure:
         Confirmed: the paths were listed.
@@ -23,11 +24,11 @@ def stray_file(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell listfilesondisc -idx`
-          on the bookie, lists the files that it takes for indexes. Risk: none; it only reads files of
-          the bookie.
+          lists the files that the bookie treats as indexes. Run it on the bookie. Risk: none; it only reads
+          files of the bookie.
 
     Limits:
-        Only directories of indexes are searched.
+        Only index directories are searched.
     """
     rows = with_samples(filter_part("stray_files", tables.availability), "bookie_id", "path")
     return finding_rows(

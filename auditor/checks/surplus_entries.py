@@ -1,4 +1,4 @@
-"""Entries on a bookie of their ensemble to which striping does not send them."""
+"""Entries on a bookie of their ensemble, although striping sends them to other bookies."""
 
 from auditor.checks.bookie_findings import other_entries_findings
 from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
@@ -9,25 +9,26 @@ def surplus_entries(tables: Tables) -> DataFrame:
     """A bookie holds entries that are past the end of the ledger or are striped to other bookies.
 
     What it finds:
-        Entries in column `surplus` of the table `judged`, except those of `entries-past-end`.
+        Reports entries in column `surplus` of the table `judged`, except those that `entries-past-end`
+        reports.
 
     Why it matters:
-        Mostly harmless: recovery cut off unacknowledged writes, or replication copied whole ranges.
-        BookKeeper frees the entries' space only when the ledger is deleted.
+        Such entries are mostly harmless: recovery cut off unacknowledged writes, or replication copied
+        whole ranges. BookKeeper frees the entries' space only when the ledger is deleted.
 
     How sure:
-        Confirmed if at least one ledger is closed and did not change during the audit, else suspect. Open and
-        changed ledgers are counted separately. Suspect if the bookie also has `disk-id-mismatch`.
+        Confirmed if at least one ledger is closed and did not change during the audit, else suspect.
+        Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Nothing.
+        Do nothing.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        The number of bytes is estimated from average entry lengths, and leaves out open ledgers.
+        Bytes are estimated from average entry lengths, without open ledgers.
     """
     return other_entries_findings(
         tables, "surplus", "that are beyond the last entry or not in this bookie's stripe"

@@ -12,12 +12,12 @@ from auditor.model.repair import waiting_text
     do_now="find out which bookies are down or read-only: too few accept writes",
 )
 def too_few_writable_bookies(roster: Roster) -> Findings:
-    """Fewer bookies are writable than an ensemble needs.
+    """There are fewer writable bookies than an ensemble needs.
 
     What it finds:
-        Clusters with fewer writable bookies than the largest ensemble size in use. The severity is `warning`
-        if enough are writable for the smallest size. Sizes in use are those of ledgers that are open or less
-        than a week old, else of all ledgers.
+        Reports clusters with fewer writable bookies than the largest ensemble size in use. The severity is
+        `warning` if enough bookies are writable for the smallest size in use. Sizes in use are those of
+        ledgers that are open or less than a week old, or of all ledgers if there are none.
 
     Why it matters:
         Applications cannot create ledgers with such an ensemble, and their writers stop at the next

@@ -1,4 +1,4 @@
-"""Entries that an index lacks and an entry log has, for findings about ledgers."""
+"""Entries that are in an entry log but not in the index, for findings about ledgers."""
 
 from auditor.checks.finding_rows import group_list
 from auditor.model.columns import LEDGER
@@ -22,10 +22,12 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
     """Add ``in_entry_logs`` and ``entry_logs_total`` to rows about a ledger.
 
     Returns:
-        ``in_entry_logs`` is an array with one struct for each entry log with needed entries that the index of
-        its bookie lacks. Logs with the most lost entries come first. The column is null if the run read no
-        such log, for example without ``--entry-logs``. Logs whose entries were not read, such as logs in the
-        tables of ``bkaudit collect``, are only in the table log_entries.
+        ``in_entry_logs`` is an array with one struct per entry log. It has the logs that contain needed
+        entries of the ledger that the index of the log's bookie lacks. Logs with the most lost entries come
+        first, and there are at most `MAX_EVIDENCE_LOGS`. ``entry_logs_total`` is the number of all such
+        logs. Both columns are null if the run read no such log, for example without ``--entry-logs``. Logs
+        whose entries were not read, such as logs in the tables of ``bkaudit collect``, are only in the
+        table log_entries.
     """
     if "log_entries" not in tables.frames:
         null_column = F.lit(None)
@@ -72,11 +74,11 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def in_entry_logs(is_lost_entry_log: Column) -> Column:
-    """Return the part of a message that names the entry logs of `with_entry_logs`; empty if there are none.
+    """Return the part of a message that names the entry logs of `with_entry_logs`, or an empty text.
 
     Args:
-        is_lost_entry_log: Whether the row is about entries that no index has. If so, only logs with
-            such entries are named.
+        is_lost_entry_log: Whether the row is about entries that no index has. If so, the text names only
+            logs with such entries.
     """
     lost_entry_count = F.col("class_entries.count")
 

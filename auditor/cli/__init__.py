@@ -1,7 +1,7 @@
 """The ``bkaudit`` command.
 
-The module of a command is loaded when the command is called, so that ``bkaudit --help`` answers at once. This
-module alone turns errors of the package into a message of one line and an exit code.
+The module of a command is imported only when the command is called, so that ``bkaudit --help`` answers at
+once. Only this module converts the package's exceptions into a one-line message and an exit code.
 """
 
 import errno
@@ -84,14 +84,17 @@ COMMAND_MODULES = {
 
 
 class LazyGroup(click.Group):
-    """Group that knows the name and help of each command. It loads a command's module when it is called."""
+    """Group that lists its commands and their help without importing them.
+
+    The module of a command is imported only when the command is needed.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands in the order of the README."""
         return list(COMMAND_HELP_TEXTS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command ``cmd_name`` from its module. None if there is no such command."""
+        """Import and return the command ``cmd_name``. None if there is no such command."""
         if cmd_name not in COMMAND_HELP_TEXTS:
             return None
         module = importlib.import_module(f"auditor.cli.{COMMAND_MODULES.get(cmd_name, cmd_name)}")
@@ -101,7 +104,11 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command. Raise an error with similar names if it is unknown, without loading modules."""
+        """Split ``args`` into the name of a command, the command, and its arguments.
+
+        If there is no such command, raise an error that suggests similar names. The suggestions come from
+        the list of names, so that no module is imported for them.
+        """
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
@@ -119,7 +126,10 @@ class LazyGroup(click.Group):
         parent: click.Context | None = None,
         **click_settings: Any,
     ) -> click.Context:
-        """Return the context of the program, and keep the original arguments in it for `Interruption`."""
+        """Return the context of the program, which also stores the original arguments.
+
+        `Interruption` later needs them to tell the user how to resume the command.
+        """
         arguments = list(args)
         try:
             context = super().make_context(info_name, args, parent, **click_settings)
@@ -130,7 +140,7 @@ class LazyGroup(click.Group):
         return context
 
     def main(self, *args: Any, **click_settings: Any) -> Any:
-        """Run the program. Closed or broken standard streams do not change its exit code."""
+        """Run the program. Closed streams and broken pipes do not change its exit code."""
         try:
             with lasting_interrupts(), protected_streams():
                 try:
@@ -143,7 +153,7 @@ class LazyGroup(click.Group):
             sys.exit(INTERRUPTED_EXIT_CODE)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Turn an error of the command into a message and an exit code."""
+        """Run the command, and convert its errors into a message and an exit code."""
         try:
             with written_output(), quiet_gateway():
                 return super().invoke(ctx)
@@ -187,7 +197,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bookkeeper-auditor", prog_name="bkaudit")
 def main() -> None:
-    """Audit Apache BookKeeper clusters from their metadata and disks. It only reads."""
+    """Audit Apache BookKeeper clusters from their metadata and disks. bkaudit only reads them."""
 
 
 main.epilog = epilog("")

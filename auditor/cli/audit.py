@@ -66,11 +66,11 @@ def audit(
     conf: Path | None,
     **flags: Any,
 ) -> None:
-    """Compare a cluster's metadata with its bookies' indexes, and say what is wrong.
+    """Compare a cluster's metadata with its bookies' indexes, and report what is wrong.
 
-    Exit codes: 0 clean and everything was checked; 1 confirmed findings at or above --fail-on; 2 wrong usage;
-    3 only unconfirmed findings, or not everything was checked (always with --stop-after); 4 the metadata
-    could not be read; 5 the metadata is too damaged to judge.
+    Exit codes: 0 no finding at or above --fail-on, and everything was checked; 1 confirmed findings at or
+    above --fail-on; 2 wrong usage; 3 only unconfirmed findings, or not everything was checked (always with
+    --stop-after); 4 the metadata could not be read; 5 the metadata is too damaged to judge.
     """
     options = options_from_flags(conf, flags)
     audit_sources = sources(metadata, bookies, cluster, conf)
@@ -103,7 +103,7 @@ STOPPED_EXIT_CODE = 3
 
 
 def _stopped_text(stopped_run: StoppedRun, out: str, metadata: str, options: AuditOptions) -> str:
-    """Return what a stopped run wrote, and how to continue it."""
+    """Return a text on a stopped run: the tables that it wrote, and how to continue it."""
     from auditor.sources.metadata.stores import is_live
 
     resume_time_limit_text = f" within {duration(options.resume_within)}" if is_live(metadata) else ""

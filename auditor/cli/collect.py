@@ -1,4 +1,4 @@
-"""``bkaudit collect``: the contents of bookies' directories as tables, for an audit on another machine."""
+"""``bkaudit collect``: writes bookies' directories as tables, for an audit on another machine."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -42,15 +42,16 @@ def collect(
     conf: Path | None,
     **flags: Any,
 ) -> None:
-    """Write the contents of bookies' directories as tables, which audit takes as --bookies.
+    """Write the contents of bookies' directories as tables, which `bkaudit audit` accepts as --bookies.
 
-    It runs beside a bookie, without Spark and in little memory, and only reads the directories. Standard
-    error and the tables list everything that could not be read. With --entry-logs the indexes are read twice,
-    the second time for the locations of entries in the entry logs. An audit can then attribute the bytes of
-    the logs to ledgers.
+    Run this command beside a bookie. It only reads the directories. Unless --spark is given, it needs no
+    Spark and little memory. Standard error and the tables list everything that could not be read.
 
-    Exit codes: 0 everything was read; 2 wrong usage, or --out exists already; 3 the collection was made, but
-    not everything could be read.
+    With --entry-logs, the indexes are read twice. The second pass reads where each entry is in the entry
+    logs. With these locations, an audit can attribute the bytes of the logs to ledgers.
+
+    Exit codes: 0 everything was read; 2 wrong usage, or --out exists already; 3 the collection was made,
+    but not everything could be read.
     """
     options = options_from_flags(conf, flags)
     bookies = defaults(None, bookies, cluster, conf).bookies

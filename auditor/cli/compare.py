@@ -1,4 +1,4 @@
-"""``bkaudit compare``: two metadata stores, record by record."""
+"""``bkaudit compare``: compares two metadata stores, record by record."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Shell completion of runs, checks, report forms, clusters and bookies.
 
-A function returns the values that continue ``word_start``, the word typed so far. The function loads modules
-only when it is called, at the first Tab.
+Each function returns the values that begin with ``word_start``, the word that the user has typed so far. It
+imports other modules only when it is called, that is, after the user has pressed Tab.
 """
 
 import os
@@ -14,12 +14,15 @@ Completions = list[str] | list[CompletionItem]
 
 
 def runs(context: click.Context, parameter: click.Parameter, word_start: str) -> Completions:
-    """Return the finished runs (`run_names`). If none matches, complete directories."""
+    """Return the matching finished runs (`run_names`). If there are none, complete directories."""
     return run_names(context, word_start) or directories(context, parameter, word_start)
 
 
 def earlier_runs(context: click.Context, parameter: click.Parameter, word_start: str) -> Completions:
-    """Return the values of --since: finished runs and ``last``. If none matches, complete directories."""
+    """Return the matching values of --since, which are finished runs and ``last``.
+
+    If there are none, complete directories.
+    """
     from auditor.model.options import LAST
 
     completed_names = run_names(context, word_start) + ([LAST] if LAST.startswith(word_start) else [])
@@ -27,9 +30,10 @@ def earlier_runs(context: click.Context, parameter: click.Parameter, word_start:
 
 
 def run_names(context: click.Context, word_start: str) -> list[str]:
-    """Return the finished runs in the directory of runs and in the directory that is typed so far.
+    """Return the paths of finished runs that begin with ``word_start``.
 
-    The directory of runs is the cluster's, or ./runs.
+    Two directories are searched: the directory of runs, and the directory in ``word_start``. The directory
+    of runs is the cluster's, or else $BKAUDIT_RUNS, or else ./runs.
     """
     from auditor.cli.defaults import runs_directory
     from auditor.errors import UsageError
@@ -75,14 +79,14 @@ def check_lists(_: click.Context, __: click.Parameter, word_start: str) -> list[
 
 
 def forms(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
-    """Return the values of --format, the forms of a report."""
+    """Return the report forms, which are the values of --format."""
     from auditor.reports.forms import FORMS
 
     return sorted(form for form in FORMS if form.startswith(word_start))
 
 
 def bookies(context: click.Context, _: click.Parameter, word_start: str) -> list[str]:
-    """Return the ids of the bookies of the run in the command line, or else of the newest run."""
+    """Return the bookie ids of the run in the command line. If it names no run, use the newest run."""
     from auditor.cli.defaults import newest_run, runs_directory
     from auditor.errors import AuditorError
     from auditor.runs.reader import RunReader
@@ -99,7 +103,7 @@ def bookies(context: click.Context, _: click.Parameter, word_start: str) -> list
 
 
 def policies(context: click.Context, parameter: click.Parameter, word_start: str) -> Completions:
-    """Return the values of --placement, names of policies. If none matches, complete files."""
+    """Return the placement policies, which are values of --placement. If none matches, complete files."""
     from auditor.model.placement import Policy
 
     return [str(policy) for policy in Policy if policy.startswith(word_start)] or paths(

@@ -1,4 +1,7 @@
-"""``bkaudit conf``: the text files that come with the program. A wheel has them in auditor/shipped."""
+"""``bkaudit conf``: prints the text files that come with the program.
+
+In a wheel, these files are in auditor/shipped.
+"""
 
 from pathlib import Path
 
@@ -52,7 +55,7 @@ def list_() -> None:
 @conf.command()
 @click.argument("name", required=False, shell_complete=_complete_file_names)
 def show(name: str | None) -> None:
-    """Show the file NAME; without a name, list all files."""
+    """Show the file NAME. Without NAME, list all files."""
     if name is None:
         _print_file_names()
         return

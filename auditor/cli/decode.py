@@ -1,4 +1,7 @@
-"""``bkaudit decode``: one file of a known format as JSON. A format's code is loaded when it is needed."""
+"""``bkaudit decode``: prints one file of a known format as JSON.
+
+The code of a format is imported only when a file of this format is decoded.
+"""
 
 import base64
 import dataclasses
@@ -22,11 +25,12 @@ class FileDecoder:
     """Decoder of one format.
 
     Attributes:
-        function: The function that decodes, as ``module:function``. It takes bytes and returns a value. It is
-            the codec's own function if the value can be shown unchanged.
-        argument_names: Names of further arguments of the function.
-        reads_parts: Whether the function takes the open file instead of bytes, and reads only parts of it.
-        key: Key under which the output shows the value, for a value that is only a text or a number. None if
+        function: The decoding function, as ``module:function``. It takes the bytes of a file and returns a
+            value. If the value can be shown unchanged, this is the codec's own function.
+        argument_names: Names of the command's options that the function takes as further arguments.
+        reads_parts: Whether the function takes the open file instead of its bytes. It then reads only parts
+            of the file.
+        key: For a value that is a plain text or number, the key under which the output shows it. None if
             the value is an object, which is shown as it is.
     """
 

@@ -1,7 +1,8 @@
-"""Decoders of ``bkaudit decode`` for formats that need a conversion to JSON.
+"""Decoders of ``bkaudit decode`` for formats whose values must be converted for JSON.
 
-Each function takes the bytes, or the open file, and returns a value for JSON. Ledger ids are text, because
-JSON numbers cannot hold them exactly. `auditor.cli.decode` lists the functions.
+Each function takes the bytes of a file, or the open file, and returns a value that JSON can represent.
+Ledger ids become text, because JSON numbers cannot hold them exactly. `auditor.cli.decode` lists the
+functions.
 """
 
 import os
@@ -31,7 +32,7 @@ _MAX_LEDGERS_SHOWN = 10
 
 
 def decode_layout(file_content: bytes) -> Any:
-    """Return the content of a LAYOUT znode, with the name of the layout that the numbers stand for."""
+    """Return the content of a LAYOUT znode, and the kind of layout that it describes."""
     layout_value = layout.decode(file_content)
     return {**to_json_value(layout_value), "kind": layout_value.kind}
 
@@ -39,18 +40,19 @@ def decode_layout(file_content: bytes) -> Any:
 def decode_service_info(file_content: bytes, bookie_id: str | None) -> Any:
     """Return the endpoints in a bookie's registration.
 
-    If the registration has no data, the endpoint comes from ``bookie_id``. ``bookie_id`` is None if unknown.
+    If the registration has no data, ``bookie_id`` is taken as the address of the only endpoint. None: the
+    bookie id is unknown.
     """
     return service_info.decode(file_content, bookie_id or "")
 
 
 def decode_availability(file_content: bytes, java: bool, entries: bool) -> Any:
-    """Return the groups of entries in a bookie's list of its entries of a ledger (BP-34).
+    """Return the groups in a BP-34 list, in which a bookie lists its entries of one ledger.
 
     Args:
         file_content: The encoded list.
-        java: Whether to decode as the Java class of the server does, including the errors of that class.
-        entries: Whether to list each entry too.
+        java: Whether to decode as the server's Java class does, and repeat the errors of that class.
+        entries: Whether to list each single entry in addition to the groups.
     """
     if java:
         java_decoded_list = availability.decode(file_content, mode="java")
@@ -64,9 +66,9 @@ def decode_availability(file_content: bytes, java: bool, entries: bool) -> Any:
 
 
 def decode_index(file_content: bytes, entries: bool) -> Any:
-    """Return the header of an index file, and the groups of entries that have a location in the file.
+    """Return the header of an index file, and groups of the entries that have a location in the file.
 
-    ``entries``: whether to list each entry too.
+    If ``entries`` is True, the result also lists each entry.
     """
     index_header = index_file.decode_header(file_content)
     index_slot_count, remaining_bytes = divmod(len(file_content) - index_file.HEADER_BYTES, 8)
@@ -83,7 +85,8 @@ def decode_index(file_content: bytes, entries: bool) -> Any:
 def decode_bookie_frame(file_content: bytes, entries: bool) -> Any:
     """Return a bookie's answer to a request for the list of its entries of a ledger.
 
-    ``file_content`` is the frame with its length prefix. ``entries``: whether to list each entry too.
+    ``file_content`` is the frame with its length prefix. If ``entries`` is True, the result also lists each
+    entry.
     """
     prefix_bytes = bookie_wire.LENGTH.size
     body_bytes = bookie_wire.frame_length(file_content[:prefix_bytes])
@@ -128,12 +131,15 @@ def decode_entry(file_content: bytes) -> Any:
 
 
 def decode_entry_log(file: BinaryIO) -> Any:
-    """Return the header of an entry log, and the bytes of the ledgers in it.
+    """Return the header of an entry log, its sizes in bytes, and the largest ledgers in it.
 
-    The bytes come from the ledgers map, or from the headers of all entries if the log has no map. Servers
-    before 4.16.7 and 4.17.2 left parts of their memory in the header of an open log (bookkeeper #4607). The
-    entries of such a log are not damaged, although header bytes that should be zero have other values. A
-    server that cannot use the header scans the entries of the log.
+    The bytes of each ledger come from the ledgers map. If the log has no map, they come from the headers of
+    all entries.
+
+    Servers before 4.16.7 and 4.17.2 left parts of their memory in the header of an open log (bookkeeper
+    #4607). Header bytes that should be zero then have other values. The entries of such a log are not
+    damaged. A server that cannot use the header scans the entries instead. For such a log, this function
+    accepts a ledgers map that cannot be read.
     """
     with _seekable_copy(file) as seekable_file:
         contents = contents_of(
@@ -175,10 +181,11 @@ def decode_entry_log(file: BinaryIO) -> Any:
 
 
 def decode_journal(file: BinaryIO, entries: bool) -> Any:
-    """Return the number of records of each kind in a journal, and the entries of its ledgers.
+    """Return the number of records of each kind in a journal, and the entries of each ledger in it.
 
-    Payloads are skipped, because a journal can have gigabytes. If ``entries`` is True, the result has each
-    entry of all ledgers. Otherwise the result has groups of entries of the largest ledgers.
+    Payloads are not read, because a journal can have gigabytes. If ``entries`` is True, the result lists
+    every entry of every ledger. Otherwise it has only groups of entries, for the ledgers with the most
+    entries.
     """
     with _seekable_copy(file) as seekable_file:
         journal = Journal.open(
@@ -206,7 +213,10 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
 
 
 def _entry_rows_by_scope(batches: Sequence[Records], entries: bool) -> Iterator[dict[str, Any]]:
-    """Yield one row for each pair of scope and ledger id. Two scopes can have the same ledger id."""
+    """Yield one row for each pair of scope and ledger id.
+
+    The id alone does not identify a ledger, because two scopes can have the same ledger id.
+    """
     scope_ids = np.concatenate([np.empty(0, np.int64), *(batch.scope_ids for batch in batches)])
     for scope_id in np.unique(scope_ids).tolist():
         masks_by_batch = [(batch, batch.scope_ids == scope_id) for batch in batches]
@@ -239,7 +249,10 @@ def _read_part(file: BinaryIO, offset: int, length: int) -> bytes:
 
 
 def _describe_groups(groups: Any, entries: bool) -> dict[str, Any]:
-    """Return groups as [first_start, last_start, size, period], and the number of entries in all groups."""
+    """Return groups as [first_start, last_start, size, period], and the number of entries in all groups.
+
+    If ``entries`` is True, the result also lists each entry.
+    """
     described_groups = {"groups": groups.tolist(), "total": coverage.count(groups)}
     return (
         {**described_groups, "entries": availability.expand(groups).tolist()} if entries else described_groups
@@ -247,7 +260,10 @@ def _describe_groups(groups: Any, entries: bool) -> dict[str, Any]:
 
 
 def decode_cursor(file_content: bytes) -> Any:
-    """Return the content of a cursor's znode. ``compacted_ledger`` is None if there is none."""
+    """Return the content of a cursor's znode.
+
+    ``compacted_ledger`` is None if the cursor names no compacted ledger.
+    """
     content = managed_cursor.decode(file_content)
     ledger_by_bucket = {name: str(ledger) for name, ledger in content.buckets.items()}
     return {
@@ -260,7 +276,7 @@ def decode_cursor(file_content: bytes) -> Any:
 def decode_cursor_position(file_content: bytes) -> Any:
     """Return the cursor position in an entry of a cursor's ledger.
 
-    ``compacted_ledger`` is None if there is none.
+    ``compacted_ledger`` is None if the entry names no compacted ledger.
     """
     position = managed_cursor.decode_position(file_content)
     return {**to_json_value(position), "compacted_ledger": position.compacted_ledger}

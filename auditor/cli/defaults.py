@@ -7,9 +7,10 @@
     [clusters.prod-eu]                                  in the file that --conf or BKAUDIT_CONF names
     metadata = "zk://zk1:2181;zk2:2181/ledgers"
     bookies = ["/mnt/bookies"]                          a list, or one string
-    runs = "/var/lib/bkaudit/prod-eu"                   directory of its runs; ./runs if left out
+    runs = "/var/lib/bkaudit/prod-eu"                   directory of its runs
 
-``--cluster`` selects a cluster. A flag overrides the cluster's value, which overrides the environment.
+``--cluster`` selects a cluster. A flag overrides the value of the cluster, and this value overrides the
+environment. If none of them names a directory of runs, it is ./runs.
 """
 
 import os
@@ -36,10 +37,10 @@ _CLUSTER_KEYS = ("metadata", "bookies", "runs")
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Sources of an audit, after flags, the selected cluster and the environment were combined.
+    """Sources of an audit, combined from flags, the selected cluster and the environment.
 
-    ``metadata`` is empty if none of these three gives a URI. ``runs`` is the directory for runs without
-    --out.
+    ``metadata`` is empty if none of these three gives a URI. ``runs`` is the directory in which a run is
+    made if --out is not given.
     """
 
     metadata: str
@@ -48,14 +49,16 @@ class Sources:
 
 
 def runs_directory(cluster: str | None = None, conf: Path | None = None) -> str:
-    """Return the directory of runs, a path or a URI: that of the cluster, or $BKAUDIT_RUNS, or ./runs.
+    """Return the path or URI of the directory of runs.
+
+    This is the directory of the cluster, or else $BKAUDIT_RUNS, or else ./runs.
 
     Args:
         cluster: Name of a cluster in the file ``conf``. None: no cluster is selected.
-        conf: The file of options. None: none is given.
+        conf: The file of options. None: there is no such file.
 
     Raises:
-        UsageError: the cluster cannot be read (`named_cluster`).
+        UsageError: the values of the cluster cannot be read (`named_cluster`).
     """
     cluster_values = named_cluster(cluster, conf) if cluster is not None else {}
     return str(cluster_values.get("runs") or os.environ.get(RUNS_VARIABLE) or "runs")
@@ -64,10 +67,12 @@ def runs_directory(cluster: str | None = None, conf: Path | None = None) -> str:
 def defaults(
     metadata: str | None, bookies: tuple[str, ...], cluster: str | None, conf: Path | None
 ) -> Sources:
-    """Return the sources from flags, the selected cluster and the environment. The metadata may be empty.
+    """Return the sources that flags, the selected cluster and the environment name.
+
+    The metadata URI of the result may be empty.
 
     Raises:
-        UsageError: the cluster cannot be read (`named_cluster`).
+        UsageError: the values of the cluster cannot be read (`named_cluster`).
     """
     cluster_values = named_cluster(cluster, conf) if cluster is not None else {}
     bookie_sources = bookies or cluster_values.get("bookies")
@@ -80,10 +85,10 @@ def defaults(
 def sources(
     metadata: str | None, bookies: tuple[str, ...], cluster: str | None, conf: Path | None
 ) -> Sources:
-    """Return the sources of a command that needs metadata, from flags, cluster and environment.
+    """Return the sources as `defaults` does, for a command that needs a metadata URI.
 
     Raises:
-        UsageError: no metadata is named, or the cluster cannot be read (`named_cluster`).
+        UsageError: no metadata URI is given, or the values of the cluster cannot be read (`named_cluster`).
     """
     combined_sources = defaults(metadata, bookies, cluster, conf)
     if not combined_sources.metadata:
@@ -92,9 +97,10 @@ def sources(
 
 
 def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
-    """Return the values of a cluster in the file ``conf``: of ``metadata``, ``runs`` and ``bookies``.
+    """Return the values of ``metadata``, ``runs`` and ``bookies`` of a cluster in the file ``conf``.
 
-    ``bookies`` is a tuple, the other values are strings. A key that the file leaves out is missing.
+    ``bookies`` is a tuple of strings. The other values are strings. The result lacks each key that the file
+    leaves out.
 
     Raises:
         UsageError: ``conf`` is None, the file has no such cluster, or a key or value is invalid.
@@ -136,12 +142,17 @@ def cluster_names(conf: Path | None) -> list[str]:
 
 
 def new_run(runs: str | None = None) -> str:
-    """Return the path of a new run below ``runs``, named by the current time. None: the default directory."""
+    """Return a path for a new run below ``runs``, named by the current time.
+
+    If ``runs`` is None, the default directory of runs is used.
+    """
     return child_of(runs or runs_directory(), datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
 
 
 def newest_run(runs: str | None = None) -> str:
-    """Return the newest finished run below ``runs``. None: the default directory.
+    """Return the path of the newest finished run below ``runs``.
+
+    If ``runs`` is None, the default directory of runs is used.
 
     Raises:
         UsageError: there is no finished run.

@@ -39,13 +39,13 @@ def doctor(
     conf: Path | None,
     **flags: Any,
 ) -> None:
-    """Say whether everything is there that an audit needs, and what the audit will not see.
+    """Check whether everything that an audit needs is there, and say what the audit will not see.
 
-    The command reads little and writes nothing. Every option may be left out: a source that neither a flag
-    nor a default names is not checked.
+    The command reads little and writes nothing. No option is required. A source is not checked if neither a
+    flag nor a default names it.
 
-    The exit code is the best with which an audit could end: 0 the audit would be complete; 2 it would be
-    refused; 3 it would be incomplete; 4 it would end without a result.
+    The exit code is the best exit code with which an audit could end: 0 the audit would be complete; 2 it
+    would be refused; 3 it would be incomplete; 4 it would end without a result.
     """
     options = options_from_flags(conf, flags)
     from auditor.doctor import examine, parse_sources

@@ -1,4 +1,4 @@
-"""``bkaudit dump``: a running store's metadata, saved in a file."""
+"""``bkaudit dump``: saves the metadata of a running store in a file."""
 
 import sys
 import time
@@ -38,15 +38,17 @@ def dump(
     conf: Path | None,
     **flags: Any,
 ) -> None:
-    """Save the metadata of the running store URI in FILE, for an audit elsewhere as dump:///FILE.
+    """Save the metadata of the running store at URI in FILE. An audit elsewhere can read dump:///FILE.
 
     URI is zk://HOST:2181;HOST:2181/ledgers, etcd://HOST:2379/SCOPE or
-    metadata-store:oxia://HOST:6648/NAMESPACE; by default the store that --cluster or BKAUDIT_METADATA names.
-    FILE is compressed if its name ends with .gz or .zst; - is standard output. Metadata has the passwords of
-    ledgers in clear text. Therefore only the owner of FILE may read it.
+    metadata-store:oxia://HOST:6648/NAMESPACE. The default is the store that --cluster or BKAUDIT_METADATA
+    names. If FILE is -, the dump goes to standard output. FILE is compressed if its name ends with .gz or
+    .zst.
+
+    Metadata contains the passwords of ledgers in clear text. FILE is therefore readable only by its owner.
 
     Exit codes: 0 everything was read; 2 wrong usage, or FILE exists already; 3 the dump was made, but parts
-    of the store could not be read, which FILE records; 4 the store cannot be read.
+    of the store could not be read (FILE lists these parts); 4 the store cannot be read.
     """
     if len(names) > 2:
         raise UsageError(f"{names[2]}: too many arguments. Pass one URI and one FILE")

@@ -1,6 +1,6 @@
-"""``bkaudit encode``: entry ids as a BP-34 value, in the form that bookies send.
+"""``bkaudit encode``: encodes entry ids as a BP-34 value, the form in which bookies send them.
 
-The code of the format is loaded when a command needs it.
+The code of the format is imported only when a command needs it.
 """
 
 import re
@@ -22,7 +22,7 @@ _ID_OR_RANGE_PATTERN = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
 
 @click.group()
 def encode() -> None:
-    """Encode entry ids as bookies list them (BP-34)."""
+    """Encode entry ids in the form in which bookies list them (BP-34)."""
 
 
 @encode.command()
@@ -30,10 +30,11 @@ def encode() -> None:
 @click.option("--out", type=click.Path(), help="The file to write.  [default: standard output]")
 @click.option("--unfolded", is_flag=True, help="Write one group for each run of entries, as the server does.")
 def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
-    """Encode the entry ids of FILE as a BP-34 value; - reads standard input.
+    """Encode the entry ids in FILE as a BP-34 value. If FILE is -, standard input is read.
 
-    FILE has ids and ranges (0-9), separated by blanks, commas or line ends, in any order. The value has the
-    64-byte header. Equal sets of entries give equal bytes. `bkaudit decode availability` reads it back.
+    FILE contains ids, and ranges such as 0-9, in any order. They are separated by blanks, commas or line
+    ends. The value begins with the header of 64 bytes. Equal sets of entries give equal bytes. `bkaudit
+    decode availability` decodes the value.
     """
     from auditor.codecs.availability import wire
 
@@ -87,7 +88,7 @@ def _parse_groups(file_content: bytes, input_title: str) -> Any:
 
 
 def _parse_range(range_text: str, position_text: str) -> tuple[int, int]:
-    """Return the first and the last entry of a word: of one id, or of a range such as 0-9.
+    """Parse an entry id, or a range such as 0-9, and return the first and the last entry id.
 
     ``position_text`` names the input and the line, for error messages.
     """

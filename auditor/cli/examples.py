@@ -1,4 +1,4 @@
-"""Examples of every command. The help of a command ends with them."""
+"""Examples of every command, which stand at the end of the command's help."""
 
 import click
 
@@ -111,8 +111,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 def with_examples(command: click.Command, command_path: str) -> click.Command:
     """Add examples to the end of the help of a command and of its subcommands. Return the command.
 
-    The help of a group lists each subcommand with the whole first paragraph of its help, which click would
-    cut. ``command_path`` are the words that call the command.
+    The help of a group lists each subcommand with the whole first paragraph of the subcommand's help. Click
+    alone would cut the paragraph. ``command_path`` has the words that call the command, such as "ledger
+    show".
     """
     if isinstance(command, click.Group):
         for name, subcommand in command.commands.items():
@@ -124,6 +125,6 @@ def with_examples(command: click.Command, command_path: str) -> click.Command:
 
 
 def epilog(command_path: str) -> str:
-    """Return the end of a command's help: its examples, in a form that click does not fold."""
+    """Return the examples of a command, as the end of its help, in a form that click does not fold."""
     lines = "\n".join(f"  {example}" for example in EXAMPLES[command_path])
     return f"\b\nExamples:\n{lines}"

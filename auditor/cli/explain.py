@@ -40,10 +40,11 @@ def explain() -> None:
 def ledger(
     ledger_id: LedgerId, run: str, ascii: bool, bookie: str | None, availability: BinaryIO | None
 ) -> None:
-    """Draw the entries of the ledger ID that each bookie should hold and holds; say what to do.
+    """Draw which entries of a ledger each bookie should hold and does hold, and say what to do.
 
-    ID is its id, or scope and id in 32 hexadecimal digits. With --bookie: the entries that this bookie should
-    hold and those that it holds, by the run or by the BP-34 value of --availability.
+    ID is the ledger's id, or its scope and id in 32 hexadecimal digits. With --bookie, the page compares
+    the entries that one bookie should hold with the entries that it holds. The latter come from the run, or
+    from the BP-34 value in the file --availability.
     """
     if bookie is not None:
         show_text(_replica_page(ledger_id, run, bookie, availability))
@@ -78,7 +79,7 @@ def ledger(
 
 
 def _replica_page(ledger_id: LedgerId, run: str, bookie: str, availability_file: BinaryIO | None) -> str:
-    """Return the page on a ledger's entries on one bookie: those that it should hold, and those it holds.
+    """Return the page that compares a bookie's expected entries of a ledger with the entries that it holds.
 
     ``availability_file`` has the BP-34 value that the bookie sent. None: use the entries that the run read.
     """
@@ -99,7 +100,7 @@ def _replica_page(ledger_id: LedgerId, run: str, bookie: str, availability_file:
 def bookie(id: str | None, run: str) -> None:
     """Show a bookie's cookie, disks, registration and ledgers, and what is wrong with it.
 
-    ID is its id, or a beginning of it that no other bookie has.
+    ID is the id of the bookie, or a prefix that no other bookie id has.
     """
     from auditor.notebook.run import open_run
     from auditor.reports import bookie as telling
@@ -120,7 +121,8 @@ def bookie(id: str | None, run: str) -> None:
 def topic(name: str, run: str) -> None:
     """Show a topic's ledgers in order, the state of each, and how far its subscriptions have read.
 
-    NAME is tenant/namespace/topic, with its partition; persistent:// may stand before it.
+    NAME is tenant/namespace/topic. It ends with the partition if the topic is partitioned, and may begin
+    with persistent://.
     """
     from auditor.reports.owners import topic_text
     from auditor.runs.load_topic import topic_view
@@ -133,9 +135,9 @@ def topic(name: str, run: str) -> None:
 @run_argument
 @chosen_run("bookies", "directories", "ledgers", "verdicts")
 def explain_run(run: str) -> None:
-    """Say why RUN has its verdict, what it could not check, and what to do first.
+    """Explain why RUN has its verdict, what it could not check, and what to do first.
 
-    RUN is by default the newest run.
+    By default, RUN is the newest run.
     """
     from auditor.notebook.run import open_run
     from auditor.reports import run as telling
@@ -147,7 +149,7 @@ def explain_run(run: str) -> None:
 @explain.command()
 @click.argument("name", required=False, shell_complete=completion.checks)
 def check(name: str | None) -> None:
-    """Show the manual page of the check NAME; without a name, list all checks."""
+    """Show the manual page of the check NAME. Without NAME, list all checks."""
     from auditor.checks import ALL, BY_ID
     from auditor.checks.configuration import unknown_check
     from auditor.reports.plain_text import fold_text

@@ -1,4 +1,4 @@
-"""``bkaudit help``, which prints what ``--help`` prints or the manual page, and ``bkaudit version``."""
+"""``bkaudit help``, which prints the texts of ``--help`` or the manual page, and ``bkaudit version``."""
 
 from importlib.metadata import version as installed_version
 
@@ -24,7 +24,7 @@ def _complete_commands(context: click.Context, _parameter: click.Parameter, word
 )
 @click.pass_context
 def help(context: click.Context, words: tuple[str, ...], roff: bool) -> None:
-    """Show the help of the program or of COMMAND; with --man, the manual page of the whole program."""
+    """Show the help of the program or of COMMAND. With --man, show the manual page of the whole program."""
     if roff:
         if words:
             raise UsageError("help --man: prints the manual page of the whole program. Leave COMMAND out")
@@ -37,7 +37,7 @@ def help(context: click.Context, words: tuple[str, ...], roff: bool) -> None:
 
 
 def _find_command(root_context: click.Context, words: tuple[str, ...]) -> tuple[click.Command, click.Context]:
-    """Return the command that ``words`` call, and its context.
+    """Return the command that ``words`` name, and its context.
 
     Raises:
         click.UsageError: there is no such command.

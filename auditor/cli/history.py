@@ -1,4 +1,7 @@
-"""``bkaudit history``, ``status`` and ``diff``: all runs, the newest run, and the difference of two runs."""
+"""``bkaudit history``, ``status`` and ``diff``.
+
+They show all runs, the newest run, and the difference between two runs.
+"""
 
 from pathlib import Path
 
@@ -23,7 +26,7 @@ from auditor.sources.regular_file import read_regular
 @runs_options
 @format_option("text", "json", "csv")
 def history(directory: str | None, cluster: str | None, conf: Path | None, form: str) -> None:
-    """List the finished runs below DIR (./runs), the oldest first, with findings and changes of each."""
+    """List the finished runs in DIR (by default ./runs), oldest first, with their findings and changes."""
     from auditor.reports import history as report
     from auditor.runs import history as of_runs
     from auditor.runs.newest import check_runs_directory
@@ -57,10 +60,11 @@ _HOUR_MS = 3_600_000
     help="Exit with code 3 if the oldest data of the run is older than this, or has a future time.",
 )
 def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: float | None) -> None:
-    """Print one line on the result of the newest run below RUNS (./runs), or of the run RUNS itself.
+    """Print one line on the result of the newest run in RUNS (by default ./runs), or of the run RUNS itself.
 
-    The exit code is that of the audit, with its --fail-on; 2 if there is no run; 3 also if its oldest data is
-    older than --max-age.
+    The exit code is the one with which the audit of the run ended, with the --fail-on of that audit. If
+    this code is 0, but the oldest data of the run is older than --max-age or in the future, the exit code
+    is 3. It is 2 if there is no run.
     """
     report_file = newest_report(runs or runs_directory(cluster, conf))
     try:
@@ -92,8 +96,8 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
 def diff(old: str, new: str, form: str) -> None:
     """List what is new, worse, better or fixed in the finished run NEW, compared with the run OLD.
 
-    Findings that NEW did not check again do not count as fixed; they are listed apart. jsonl gives every
-    changed finding, one a line.
+    Findings that NEW did not check again do not count as fixed, and are listed separately. The form jsonl
+    has every changed finding, one on each line.
     """
     from auditor.reports import diff as report
     from auditor.runs.damage import name_damage, require_tables

@@ -1,8 +1,8 @@
 """Repetition of interrupts (Ctrl-C) that Python would lose.
 
-Python raises KeyboardInterrupt wherever the main thread is. In two places the exception gets lost, so that
-the command would go on to its end. While a compiled module is imported, the module's own code may drop the
-exception. If a finalizer runs, Python prints the exception and forgets it.
+Python raises KeyboardInterrupt at any point that the main thread has reached. At two kinds of points, the
+exception gets lost, and the command would run to its end. During the import of a compiled module, the code
+of the module may drop the exception. In a finalizer, Python only prints the exception and continues.
 """
 
 import os
@@ -26,10 +26,10 @@ IMPORT_CODE_FILE_NAME = "<frozen importlib._bootstrap>"
 
 @contextmanager
 def lasting_interrupts() -> Iterator[None]:
-    """Send interrupts again that arrive during an import or in a finalizer, while the block runs.
+    """Repeat interrupts that arrive during an import or in a finalizer, while the block runs.
 
-    Only Python's own signal handler is replaced, and only in the main thread. Handlers of other programs
-    stay.
+    This works only in the main thread, and only if Python's own signal handler is installed. Handlers of
+    other programs are not replaced.
     """
     is_main_thread = threading.current_thread() is threading.main_thread()
     if not is_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

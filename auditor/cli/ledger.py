@@ -39,7 +39,10 @@ def ledger() -> None:
 def show(
     ledger_id: LedgerId, metadata: str | None, cluster: str | None, conf: Path | None, credentials: str | None
 ) -> None:
-    """Show the metadata of the ledger ID as JSON. ID is its id, or scope and id in 32 hexadecimal digits."""
+    """Show the metadata of a ledger as JSON.
+
+    ID is the ledger's id, or its scope and id in 32 hexadecimal digits.
+    """
     store_sources = sources(metadata, (), cluster, conf)
     from auditor.sources.metadata.ledgers import find_ledger
 
@@ -61,9 +64,9 @@ def list_(
     ledger_scope_id: int | None,
     credentials: str | None,
 ) -> None:
-    """List the ledgers of SCOPE, by default 0, one JSON object a line.
+    """List the ledgers of SCOPE (by default 0) as JSON objects, one on each line.
 
-    Places that could not be listed go to standard error, and the exit code is then 3.
+    Parts of the store that could not be listed are reported on standard error. The exit code is then 3.
     """
     if None not in (scope, ledger_scope_id) and scope != ledger_scope_id:
         raise UsageError(f"--ledger-scope-id {ledger_scope_id}: the argument says scope {scope}")

@@ -88,7 +88,10 @@ def _usage_lines(command: click.Command, context: click.Context) -> Iterator[str
 
 
 def _paragraph_lines(help_text: str) -> Iterator[str]:
-    """Yield the paragraphs of a help text as roff. If one begins with a backspace, its lines stay."""
+    """Yield the paragraphs of a help text as roff.
+
+    A paragraph that begins with a backspace, click's mark for unfolded text, keeps its lines.
+    """
     for paragraph in re.split(r"\n\s*\n", help_text.strip()):
         if not paragraph:
             continue
@@ -101,7 +104,7 @@ def _paragraph_lines(help_text: str) -> Iterator[str]:
 
 
 def _term_lines(text_by_term: dict[str, str]) -> Iterator[str]:
-    """Yield each name in bold, and its explanation below the name."""
+    """Yield each term in bold, and its explanation below the term."""
     for term, text in text_by_term.items():
         yield ".TP"
         yield f".B {_escape_roff(term)}"
@@ -118,7 +121,11 @@ def _text_lines(text: str) -> Iterator[str]:
 
 
 def _roff_line(text: str) -> str:
-    """Return a text as a line of roff. A dot or quote in front does not turn it into a roff request."""
+    """Return a text as a line of roff.
+
+    A line that begins with a dot or quote gets an escape in front. Otherwise roff would treat it as a
+    request.
+    """
     escaped_text = _escape_roff(text)
     return rf"\&{escaped_text}" if escaped_text.startswith((".", "'")) else escaped_text
 

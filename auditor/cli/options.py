@@ -244,7 +244,7 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
 
 
 class ScaledNumber(click.ParamType[int]):
-    """Parameter type of a whole number above 0, optionally followed by a letter for the unit."""
+    """Click parameter type of a whole number above 0, which a letter for the unit may follow."""
 
     def __init__(self, name: str, units: Mapping[str, int], expected_value_text: str) -> None:
         self.name, self._units, self._expected = name, units, expected_value_text
@@ -259,7 +259,11 @@ class ScaledNumber(click.ParamType[int]):
 
 
 def run_to_make(command_name: str, inputs: Sources, options: AuditOptions) -> str:
-    """Return the directory of the newest interrupted run with the same inputs and options, or a new one."""
+    """Return the directory of the run that the command ``command_name`` makes.
+
+    This is the newest interrupted run with the same inputs and options, if it can be resumed. Otherwise it
+    is a new directory.
+    """
     from auditor.audit.run_store import run_identity, unfinished_run
 
     run_identity_digest = run_identity(command_name, inputs.metadata, inputs.bookies, options)
@@ -273,7 +277,7 @@ def run_to_make(command_name: str, inputs: Sources, options: AuditOptions) -> st
 def ledger_options(command: Command) -> Command:
     """Add the argument ID and the three options of BP-35, with which a user names a ledger.
 
-    The command gets the ledger as ``ledger_id``.
+    The command gets the ledger as its parameter ``ledger_id``.
     """
 
     @wraps(command)
@@ -334,7 +338,7 @@ def named_ledger(
 
 
 def named_ledgers(ledger_names: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Return ledgers as pairs of scope and id.
+    """Parse names of ledgers into pairs of scope and id.
 
     A name is an id in scope 0, or scope and id in 32 hexadecimal digits.
 
@@ -382,10 +386,13 @@ OPTION_GROUPS: dict[str, tuple[str, ...]] = {
 
 
 class GroupedCommand(click.Command):
-    """Command whose help lists its options below the headings of `OPTION_GROUPS`, others at the end."""
+    """Command whose help lists its options under the headings of `OPTION_GROUPS`.
+
+    Options without a heading come last.
+    """
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a section for each heading that has options of the command."""
+        """Write a section for each heading under which the command has options, then all other options."""
         help_by_name = {
             parameter.name: help_record
             for parameter in self.get_params(ctx)

@@ -1,4 +1,4 @@
-"""Options for the forms and files of a report, and for the findings in its text form.
+"""Options that choose the forms and files of a report, and the findings in its text form.
 
     --format text                        standard output
     --format text --format html          text to standard output, html to RUN/report.html
@@ -41,8 +41,9 @@ class TextChoice:
         all_findings: Whether to show every finding, not only those sampled in the report.
         selection: Filter of the findings to show.
         suppressed_findings: Whether to show suppressed findings too.
-        screen_only: Whether a pipe too gets only the first screen, unless another field asks for findings.
-        explained_findings: Whether to list the findings that a cause explains. If not, the text has only
+        screen_only: Whether a pipe gets only the first screen, as a terminal does. If another field asks
+            for findings, they are shown anyway.
+        explained_findings: Whether to list the findings that a cause explains. If False, the text has only
             their number.
     """
 
@@ -55,8 +56,8 @@ class TextChoice:
     def shows_findings(self, is_terminal: bool) -> bool:
         """Return whether to show findings.
 
-        At a terminal, findings are shown only if an option asks for them. In a pipe they are always shown.
-        With ``screen_only``, the rule of the terminal also applies to a pipe.
+        At a terminal, findings are shown only if an option asks for them. In a pipe, they are always shown.
+        With ``screen_only``, a pipe follows the rule for a terminal.
 
         Args:
             is_terminal: Whether standard output is a terminal.
@@ -125,7 +126,7 @@ FORM_NAMES = tuple(FORMS)
 
 @dataclass(frozen=True)
 class Output:
-    """A requested form of a report, and the file to write. The file None stands for standard output."""
+    """A requested form of a report, and the file to write. If ``file`` is None, use standard output."""
 
     form: str
     file: str | None = None
@@ -241,7 +242,7 @@ def show(run: ReportSource, report_outputs: Iterable[Output], text_choice: TextC
 
 
 def _write_form(run: ReportSource, form: str, choice: TextChoice, output_stream: BinaryIO) -> None:
-    """Write a report to a file. Text looks as it does in a pipe."""
+    """Write a report to a file. The text form is the same as in a pipe."""
     if form == "text":
         parts = _text_parts(run, replace(choice, screen_only=False), is_terminal=False)
         write_parts(output_stream, (f"{part}\n" for part in parts))

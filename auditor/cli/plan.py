@@ -1,4 +1,4 @@
-"""``bkaudit plan``: make a plan of repair from a finished run, show it, and check its conditions."""
+"""``bkaudit plan``: makes a repair plan from a finished run, shows a plan, and checks its conditions."""
 
 import shlex
 from pathlib import Path
@@ -23,7 +23,7 @@ from auditor.model.plan import RepairPlan
 
 
 class _PlanGroup(click.Group):
-    """Group that calls the subcommand ``make`` if the first word is no subcommand."""
+    """Group that calls the subcommand ``make`` if the first word is not a subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
@@ -33,7 +33,10 @@ class _PlanGroup(click.Group):
 
 @click.group(cls=_PlanGroup)
 def plan() -> None:
-    """Plan the repair of what a run found; `bkaudit plan RUN` is `plan make RUN`. Nothing is ever applied."""
+    """Plan the repair of a run's findings. bkaudit never applies a plan.
+
+    `bkaudit plan RUN` is short for `bkaudit plan make RUN`.
+    """
 
 
 @plan.command()
@@ -47,13 +50,13 @@ def plan() -> None:
 )
 @format_option("text", "markdown", "json")
 def make(run: str, out: str | None, form: str) -> None:
-    """Plan the repair of what RUN found, in order, each step with its commands and its conditions.
+    """Plan the repair of RUN's findings, as steps in order, each with its commands and conditions.
 
-    A step that a hold of the run forbids is refused. If the run's data is more than 24 hours old, every
+    A step is refused if a hold of the run forbids it. If the run's data is more than 24 hours old, every
     dangerous step is refused.
 
-    `bkaudit plan RUN` does the same, by default for the newest run. Nothing is asked of the cluster, and
-    nothing is applied.
+    By default, RUN is the newest run. `bkaudit plan RUN` does the same. The command does not contact the
+    cluster, and applies nothing.
     """
     from auditor.plan.plan_file import make_plan, write_plan
     from auditor.runs.reader import RunReader
@@ -76,9 +79,10 @@ def make(run: str, out: str | None, form: str) -> None:
 @click.argument("file", metavar="PLAN.toml", shell_complete=completion.paths)
 @format_option("text", "markdown", "json")
 def show(file: str, form: str) -> None:
-    """Show a plan: for a terminal, as Markdown for a ticket, or as JSON.
+    """Show a plan as text for a terminal, as Markdown for a ticket, or as JSON.
 
-    A plan expires 24 hours after the scan that it rests on. An expired plan says so first.
+    A plan expires 24 hours after the scan that it is based on. The page of an expired plan begins with a
+    warning.
     """
     from auditor.plan.plan_file import read_plan
 
@@ -106,10 +110,11 @@ def check(
     credentials: str | None,
     form: str,
 ) -> None:
-    """Check every condition of a plan against a newer run (--run) or the metadata store (--metadata).
+    """Check every condition of a plan in a newer run (--run) or in the metadata store (--metadata).
 
-    Without either, the store that the plan's run read is asked. A store does not know what bookies hold, so
-    that conditions on their entries stay unknown.
+    Without either option, the command asks the store that --cluster or BKAUDIT_METADATA names, or else the
+    store that the plan's run read. A store does not know which entries bookies hold. Conditions on these
+    entries therefore stay unknown.
 
     Exit codes: 0 every step is still true or done; 1 a step is no longer true; 2 wrong usage; 3 a condition
     is unknown; 4 the store cannot be reached.
@@ -147,7 +152,7 @@ def check(
 
 
 def _is_running_store(store_uri: str) -> bool:
-    """Return whether a URI names a running store, which knows the current state, and not a snapshot."""
+    """Return whether a URI names a running store, which has the current state, rather than a snapshot."""
     from auditor.sources.metadata.uri import parse_metadata_uri
 
     return bool(parse_metadata_uri(store_uri).hosts)

@@ -46,7 +46,10 @@ def shown_progress() -> Iterator[Progress]:
 
 @contextmanager
 def _standard_error() -> Iterator[TextIO]:
-    """Yield a copy of standard error. Descriptor 2 itself points to a log file while Spark starts."""
+    """Yield a copy of standard error, which has its own descriptor.
+
+    While Spark starts, descriptor 2 itself points to a log file.
+    """
     stream_copy = error_stream_copy()
     if stream_copy is None:
         yield sys.stderr
@@ -56,7 +59,7 @@ def _standard_error() -> Iterator[TextIO]:
 
 
 def _new_bars(stream: TextIO, console: Console | None = None) -> Bars:
-    """Return the bars of a terminal. ``console`` is None except in tests, which choose its width."""
+    """Return the progress bars for a terminal. Only tests pass a ``console``, to choose its width."""
     import rich.console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -70,9 +73,10 @@ def _new_bars(stream: TextIO, console: Console | None = None) -> Bars:
 
 
 class ProgressPosition:
-    """Current stage and table of a command, and the number of finished tasks of the table.
+    """Current stage and table of a command, and how many tasks of the table are finished.
 
-    If ``shows_tables`` is True, as with ``-v``, the text has the names of tables.
+    ``str`` returns the position as text. If ``shows_tables`` is True, as with ``-v``, the text names the
+    table.
 
     >>> at = ProgressPosition(shows_tables=True)
     >>> at.stage("indexes", 3, 15)
@@ -92,7 +96,7 @@ class ProgressPosition:
         self.done = 0
 
     def stage(self, name: str, number: int = 0, total: int = 0) -> None:
-        """Begin a stage. ``number`` and ``total`` are 0 if the stages have no numbers."""
+        """Begin stage ``number`` of ``total``. Both numbers are 0 if the stages have no numbers."""
         self.name, self.number, self.stages = name, number, total
         self.table_name, self.total, self.done = "", 0, 0
         self._show()
@@ -123,7 +127,7 @@ class ProgressPosition:
 
     @property
     def task_counts_text(self) -> str:
-        """Return the numbers of finished and of all tasks as text. It is empty if they are unknown."""
+        """Return the number of finished tasks and of all tasks as text. Empty if the total is unknown."""
         return f"{self.done:,} of {self.total:,} tasks" if self.total else ""
 
     def __str__(self) -> str:
@@ -136,7 +140,10 @@ class ProgressPosition:
 
 
 class TerminalProgress(ProgressPosition):
-    """Progress at a terminal: one bar for all stages. With ``-v``, the table is on a line below the stage."""
+    """Progress at a terminal: one bar for all stages.
+
+    With ``-v``, the name of the table is on a line below the stage.
+    """
 
     def __init__(self, bars: Bars, shows_tables: bool) -> None:
         super().__init__(shows_tables)

@@ -54,12 +54,13 @@ def prune(
     suppressions: tuple[str, ...],
     yes: bool,
 ) -> None:
-    """List the finished runs below RUNS (./runs) that would be removed; with --yes, remove them and idle
-    locks.
+    """List the finished runs in RUNS (by default ./runs) that the retention rules do not keep.
 
-    Some runs are never removed: of each cluster the newest run and the newest complete run, the baselines of
-    suppressions, and the run that the option since of the file of options names. Unfinished runs, damaged
-    runs and other files stay too.
+    With --yes, remove these runs and the lock files that no process holds.
+
+    Some runs are never removed: the newest run and the newest complete run of each cluster, and the
+    baselines of suppressions. The run that the option `since` in the file of options names is not removed
+    either. Unfinished runs, damaged runs and other files stay too.
     """
     from auditor.runs.history import history
     from auditor.runs.newest import check_runs_directory
@@ -108,7 +109,7 @@ def _print_line(line: str) -> None:
 def _count_idle_locks(runs_path: Path, is_removing: bool) -> int:
     """Return the number of lock files that no process holds. If ``is_removing`` is True, delete them.
 
-    The program holds each lock while it deletes the file of the lock.
+    This function holds each lock while it deletes the lock's file.
     """
     idle_count = 0
     for file in sorted(runs_path.glob(_LOCK_PATTERN)):

@@ -104,12 +104,14 @@ def report(
     flat: bool,
     show_suppressed: bool,
 ) -> None:
-    """Show the report of the finished run RUN, by default the newest, in any form.
+    """Show the report of the finished run RUN in any form. By default, RUN is the newest run.
 
-    At a terminal, text is one screen; with --all or a selection, findings come before it. In a pipe, samples
-    of the findings come before it, one a line. jsonl, csv, html, sarif and parquet have every finding. If an
-    option is repeated, a finding must match one of its values. It must also match every other option.
-    --since-last needs plain or slack.
+    At a terminal, the form text is one screen. With --all or a selection, the findings are printed before
+    this screen. In a pipe, samples of the findings are printed before it, one on each line. The forms
+    jsonl, csv, html, sarif and parquet have every finding.
+
+    If an option that selects findings is repeated, a finding must match one of its values. It must also
+    match every other such option. --since-last requires the form plain or slack.
     """
     forms = forms or (MESSAGE_FORMS[:1] if since_last else ())
     if since_last and not {form.partition("=")[0] for form in forms} <= {*MESSAGE_FORMS}:
@@ -153,7 +155,7 @@ def _print_leaks(run: str, forms: tuple[str, ...]) -> None:
     """Print the leaks of a run in one form. A leak is a ledger without an owner.
 
     Raises:
-        UsageError: more than one form is given, or a form that cannot show leaks.
+        UsageError: more than one form is given, or the form cannot show leaks.
     """
     from auditor.reports.owners import LEAK_FORMS, leaks_text
     from auditor.runs.owners import Leaks
@@ -228,10 +230,10 @@ def _require_listing_forms(report_outputs: tuple[Output, ...], selection: Select
 )
 @format_option("text", "json", "csv")
 def space(run: str, by: SpaceBy, top: int, form: str) -> None:
-    """Show what fills each bookie's entry logs, and which steps free most, with command and risk.
+    """Show what fills each bookie's entry logs, and which steps free the most bytes.
 
-    RUN is a finished audit with --entry-logs, by default the newest run. Nothing is asked of the cluster, and
-    nothing is freed.
+    Each step is shown with its command and its risk. RUN is a finished audit with --entry-logs, by default
+    the newest run. The command does not contact the cluster, and frees nothing.
     """
     from auditor.reports import space as report
     from auditor.runs.load_space import space_view

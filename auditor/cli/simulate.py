@@ -1,4 +1,7 @@
-"""``bkaudit simulate`` and ``decommission``: data that failures would lose, and removal of bookies."""
+"""``bkaudit simulate`` and ``decommission``.
+
+The first shows the data that failures would lose. The second rehearses a removal of bookies.
+"""
 
 import shlex
 import sys
@@ -76,12 +79,14 @@ def simulate(
     table: str | None,
     form: str,
 ) -> None:
-    """Say what a failure would cost: ledgers, entries, bytes and topics that would be lost or endangered.
+    """Show which ledgers, entries, bytes and topics a failure would lose or endanger.
 
-    RUN is a finished audit, by default the newest run. Without --lose and --any, the failure of each bookie,
-    rack, zone and region is listed, with the worst pairs and the balance of bookies. text and json name the
-    first ledgers and owners that a failure concerns; csv, jsonl and parquet list all. Nothing is asked of the
-    cluster.
+    RUN is a finished audit, by default the newest run. Without --lose and --any, the command lists the
+    failure of each single bookie, rack, zone and region. It also lists the worst pairs of failures, and
+    shows the balance of bookies.
+
+    The forms text and json name the first ledgers and owners that a failure concerns. The forms csv, jsonl
+    and parquet list all of them. The command does not contact the cluster.
     """
     from auditor.reports import simulation as report
     from auditor.simulate.simulation import answer_any, answer_failure, simulate_all
@@ -169,15 +174,16 @@ _BYTE_COUNT_TYPE = ScaledNumber(
 def decommission(
     run: str, bookies: tuple[str, ...], rate: int | None, round_trip: float, table: str | None, form: str
 ) -> None:
-    """Say whether bookies may be decommissioned: a rehearsal of decommissionbookie on a finished run.
+    """Say whether bookies may be decommissioned, by a rehearsal of decommissionbookie on a finished run.
 
-    It lists each obstacle with the way out, the copies that would be made, and what would still name the
-    bookies afterwards. csv, jsonl and parquet list every ledger that may not move. Nothing is asked of the
-    cluster.
-    BOOKIE is an id, or a beginning of it that no other id has.
+    The command lists each obstacle and the way out, the copies that would be made, and the records that
+    would still name the bookies afterwards. The forms csv, jsonl and parquet list every ledger that may not
+    move. The command does not contact the cluster.
 
-    Exit codes: 0 they may go now; 1 they may not go yet, or not at all; 2 wrong usage; 3 the run knows no
-    obstacle, but some of its inputs are missing.
+    BOOKIE is a bookie id, or a prefix that no other bookie id has.
+
+    Exit codes: 0 the bookies may go now; 1 they may not go yet, or not at all; 2 wrong usage; 3 the run
+    knows no obstacle, but some of its inputs are missing.
     """
     from auditor.decommission.ledger_blockers import blocked_table
     from auditor.decommission.rehearse import rehearse_by_ledger

@@ -1,8 +1,8 @@
-"""Standard streams that never end a command, even if a stream is closed or its reader has gone.
+"""Standard streams that do not end a command if a stream is closed or its reader has gone.
 
-A command goes on if nobody reads its output. A scheduler thus gets the exit code of the audit even if its log
-collector restarts. Any other error of standard output, such as a full disk, is an error of the command. The
-requested report is then missing.
+A command continues even if nobody reads its output. A scheduler thus gets the exit code of an audit even if
+the log collector restarts. Any other error of standard output, such as a full disk, is an error of the
+command, because the requested report is then missing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _CLOSED_ERRNOS = frozenset((errno.EPIPE, errno.ECONNRESET, errno.ESHUTDOWN, errn
 class StandardStream(io.FileIO):
     """Raw stream below standard output or standard error.
 
-    After the reader has closed the stream, writes succeed and drop the bytes. On standard error, a write that
-    fails for any reason drops its bytes, because a lost message does not change the result.
+    After the reader has closed the stream, writes succeed and drop the bytes. Standard error drops the
+    bytes of any write that fails, because a lost message does not change the result.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ def written_output() -> Iterator[None]:
     """Flush standard output after the block, even if the block fails.
 
     Raises:
-        OutputError: standard output cannot be written, as on a full disk, and the block did not fail.
+        OutputError: the block did not fail, but standard output cannot be written, as on a full disk.
     """
     try:
         yield

@@ -28,12 +28,12 @@ def text_width() -> int:
 
 
 def terminal_width() -> int | None:
-    """Return the number of columns for a page. None in a pipe, because lines in a pipe are not folded."""
+    """Return the number of columns for a page, or None in a pipe, where lines are not folded."""
     return text_width() if sys.stdout.isatty() else None
 
 
 def takes_unicode() -> bool:
-    """Return whether the encoding of standard output has the characters of a ledger's drawing."""
+    """Return whether standard output can encode the characters of a ledger's drawing."""
     try:
         "█○◐·".encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
@@ -74,7 +74,11 @@ _WORD_PATTERNS = (
 
 
 def wants_colour() -> bool:
-    """Return whether standard output is a terminal and NO_COLOR is not set (no-color.org)."""
+    """Return whether to print text in colour.
+
+    This needs a terminal as standard output. NO_COLOR must not be set (no-color.org), and TERM must not be
+    ``dumb``.
+    """
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

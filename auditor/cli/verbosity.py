@@ -1,4 +1,4 @@
-"""Messages of a command on standard error: -q, -v and --log-level, and the message after Ctrl-C."""
+"""Options -q, -v and --log-level for messages on standard error, and the message after Ctrl-C."""
 
 import logging
 import shlex
@@ -24,7 +24,7 @@ class Verbosity(Enum):
 
 
 def verbosity() -> Verbosity:
-    """Return the level of the running command. It is NORMAL if no command runs."""
+    """Return the message level of the running command. It is NORMAL if no command runs."""
     context = click.get_current_context(silent=True)
     level: Verbosity = context.meta.get(_VERBOSITY_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
     return level
@@ -90,7 +90,10 @@ They are dropped, because the command reports the same error in one line.
 
 @contextmanager
 def quiet_gateway() -> Iterator[None]:
-    """Keep py4j's stack traces, which the root logger prints, off standard error while the block runs."""
+    """Suppress the stack traces that py4j logs (`GATEWAY_MESSAGES`), while the block runs.
+
+    Otherwise the root logger would print them on standard error.
+    """
 
     def is_unknown_message(log_record: logging.LogRecord) -> bool:
         return log_record.msg not in GATEWAY_MESSAGES
@@ -113,7 +116,9 @@ class Interruption(KeyboardInterrupt):
 
 @contextmanager
 def resumable(out: str) -> Iterator[None]:
-    """Turn a KeyboardInterrupt in the block into an `Interruption` that can resume the run in ``out``.
+    """Convert a KeyboardInterrupt in the block into an `Interruption`.
+
+    The `Interruption` has the command that resumes the run in the directory ``out``.
 
     Raises:
         Interruption: a KeyboardInterrupt was raised in the block.

@@ -83,16 +83,18 @@ def watch(
     conf: Path | None,
     **flags: Any,
 ) -> None:
-    """Audit a cluster repeatedly into RUNS (./runs), in one process and one Spark session.
+    """Audit a cluster repeatedly, in one process and one Spark session.
 
-    Each round is a run of its own with a line on standard output. It reuses what has not changed since the
-    last complete run (--since last). --format writes reports after each round; without it none are written. A
-    round fails if a store cannot be reached. The next round then starts after 30 seconds. After each further
-    failure this pause grows, up to the interval. SIGTERM and SIGINT end the command before the next table of
-    a round.
+    Each audit is a round. It makes a new run in the directory RUNS (by default ./runs), and prints one line
+    on standard output. It reuses what has not changed since the last complete run (--since last). With
+    --format, it also writes reports.
 
-    Exit codes: 0 a signal ended the command; with --rounds the code of the last round, as for bkaudit audit;
-    2 wrong usage; 4 Spark does not start, or has ended.
+    A round fails if a store cannot be reached. The next round then starts after 30 seconds. This pause
+    grows with each further failure, up to the interval. After SIGTERM or SIGINT, the command ends before
+    the next table of the round.
+
+    Exit codes: 0 a signal ended the command; with --rounds the code of the last round, as for bkaudit
+    audit; 2 wrong usage; 4 Spark does not start, or has ended.
     """
     options = options_from_flags(conf, flags)
     if options.since is None:
@@ -216,7 +218,7 @@ def _published_metrics(listen: str | None, metadata_uri: str) -> Iterator[Callab
 
 
 def _print_round(finished_round: Round, code: int, is_last: bool) -> None:
-    """Print the line of a round. If the round failed, the line has the time until the next round."""
+    """Print the line of a round. If the round failed, the line also has the time until the next round."""
     from auditor.reports.history import status_line
     from auditor.reports.plain_text import printable
     from auditor.sources.clock import now_ms
@@ -249,9 +251,9 @@ def _write_reports(forms: tuple[str, ...], finished_round: Round) -> None:
 
 
 def _prune_runs(runs_path: str, keep: int | None, options: AuditOptions, finished_round: Round) -> None:
-    """Remove old runs after a round that succeeded. The newest ``keep`` runs and runs in use stay.
+    """Remove old runs after a round that succeeded.
 
-    If ``keep`` is None, no run is removed.
+    The newest ``keep`` runs and the runs in use are kept. If ``keep`` is None, no run is removed.
     """
     from auditor.runs.history import history
     from auditor.runs.siblings import RetentionRules, decisions, remove_run, runs_in_use

@@ -1,8 +1,9 @@
-"""Comparison of id generators: whether the copy's generator can issue a ledger id that is in use.
+"""Comparison of id generators: whether the copy's generator can issue a ledger id that is already in use.
 
-If a store was copied without its id generator, the copy starts with the first id again. It then issues ids of
-existing ledgers a second time, and bookies may still have entries of these ledgers. The counters of both
-stores are not compared with each other, because they change all the time.
+If a store was copied without its id generator, the generator of the copy starts again at the first id. It
+then issues the ids of existing ledgers a second time, and bookies may still store entries of those ledgers.
+The counters of the two stores are not compared with each other, because they change all the time. Instead,
+the next id of the copy is compared with the ids that are in use.
 """
 
 from collections.abc import Sequence
@@ -23,10 +24,11 @@ _GENERATOR_PATH = "idgen"
 
 
 class GeneratorDifference(NamedTuple):
-    """The result of comparing the generators.
+    """Result of comparing the id generators of two stores.
 
-    ``row`` is a row of `STORE_DIFFERENCES` if the copy's generator is behind an id in use, else None.
-    ``note`` is the reason why the generators were not compared. It is None if they were compared.
+    ``row`` is a row of `STORE_DIFFERENCES` if the copy's generator could issue an id that is already in
+    use. Otherwise it is None. ``note`` is the reason why the generators were not compared, or None if they
+    were.
     """
 
     row: tuple[object, ...] | None = None
@@ -34,11 +36,11 @@ class GeneratorDifference(NamedTuple):
 
 
 def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifference:
-    """Compare the next ids of the copy with the ids of ledgers in either store. Runs one query.
+    """Compare the next ids of the copy's generators with the ledger ids in use in either store.
 
-    Ids that an application chose itself are ignored. An id counts as issued by a generator in two cases:
-    (1) the source's generator is past the id, or (2) the ledger belongs to an application that never chooses
-    ids.
+    The function runs one query. Only ids that a generator issued count, not ids that an application chose
+    itself. An id counts as issued by a generator in two cases: (1) the source's generator is past the id,
+    or (2) the ledger belongs to an application that never chooses ids.
     """
     source_ranges = ids_drawn(source.nodes, source.layout)
     # Read a running copy's generator after its ledgers. It is then past the ids of ledgers created meanwhile.
@@ -68,7 +70,10 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
 
 
 def _next_id_column(id_ranges: Sequence[IdRange]) -> Column:
-    """Return a column with the next id of the generator that is responsible for each ``ledger_id``."""
+    """Return a column with the next id of the generator that covers each row's ``ledger_id``.
+
+    etcd has one generator for each value of an id's top byte. Other stores have a single generator.
+    """
     if len(id_ranges) == 1:
         return F.lit(id_ranges[0].next)
     bucket_entries = [

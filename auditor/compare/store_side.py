@@ -1,8 +1,9 @@
 """The two sides of a comparison of stores: the tables of each side, and the differences between them.
 
-Versions and times of ledgers are not compared. A first join compares ids and a digest of the stored bytes.
-The other columns are joined to the rows that differ. The bytes contain passwords. Each digest is therefore
-salted with a random number, which is not stored.
+A first join compares only the ids of ledgers and a digest of the stored bytes. The other columns are joined
+only to the rows that differ. The versions and times that the stores keep for each record are not compared.
+The stored bytes contain passwords. Each digest is therefore salted with a random number, which is not
+stored.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Sides(NamedTuple):
 
 
 def digest_values(rows: DataFrame, salt: int) -> DataFrame:
-    """Return the rows with a column ``digest`` in place of the column ``value``."""
+    """Replace the column ``value`` by a column ``digest``, a hash of ``salt`` and the value."""
     return rows.withColumn("digest", F.xxhash64(F.lit(salt), F.col("value"))).drop("value")
 
 
@@ -77,9 +78,10 @@ def ledger_differences(
     """Return the ledgers that differ between both stores, as rows of `STORE_DIFFERENCES`.
 
     Args:
-        ledgers: the table of ledgers from both stores.
-        source_cut_reason: why the scan of the source may lack any ledger. None if it cannot.
-        copy_cut_reason: the same for the copy.
+        ledgers: the tables of ledgers of both stores.
+        source_cut_reason: reason why any ledger may be missing from the scan of the source. None if there
+            is no such reason.
+        copy_cut_reason: the same for the scan of the copy.
     """
     # Compare digests first, because few rows differ. The other columns are joined to these rows.
     rows = _unequal_rows(ledgers, _LEDGER_KEYS, _LISTED_SQL)
@@ -123,13 +125,16 @@ def owner_differences(values: Sides) -> DataFrame:
 def settle_differences(
     differences: DataFrame, item_kind: str, source: DataFrame | None, copy: DataFrame | None
 ) -> DataFrame:
-    """Return ``differences``, each undecided if a second read of a running store found another version.
+    """Mark a difference as undecided if a second read of a store found a different version of the item.
 
     Args:
         differences: rows of `STORE_DIFFERENCES` from the first read.
-        item_kind: the kind of rows, ``ledger`` or ``owner``.
-        source: rows of the second read of the source. None for a saved store.
-        copy: rows of the second read of the copy. None for a saved store.
+        item_kind: kind of item in these rows, ``ledger`` or ``owner``.
+        source: rows from the second read of the source. None for a saved store, which cannot change.
+        copy: rows from the second read of the copy. None for a saved store.
+
+    Returns:
+        All rows of ``differences``, some of them with the change ``undecided``.
     """
     key_columns, listed_sql = (
         (_LEDGER_KEYS, _LISTED_SQL) if item_kind == StoreItem.LEDGER else (_PATH_KEYS, "status = 'ok'")
@@ -149,7 +154,10 @@ def settle_differences(
 
 
 def _unequal_rows(sides: Sides, key_columns: tuple[str, ...], listed_sql: str) -> DataFrame:
-    """Join both sides, and return the rows that differ, with their version on each side."""
+    """Join both sides, and return the rows whose digests differ, with the version of the row on each side.
+
+    ``key_columns`` identify a row. Rows for which ``listed_sql`` is false are ignored.
+    """
 
     def select_side(side: DataFrame, name: str) -> DataFrame:
         columns = (F.col("digest").alias(name), F.col("version").alias(f"{name}_version"))
@@ -166,9 +174,9 @@ def _unequal_rows(sides: Sides, key_columns: tuple[str, ...], listed_sql: str) -
 
 
 def _add_doubts(rows: DataFrame, store_item: StoreItem) -> DataFrame:
-    """Return rows of `STORE_DIFFERENCES`.
+    """Mark differences as undecided where necessary, and return them as rows of `STORE_DIFFERENCES`.
 
-    If a row is missing on a side that was not read completely, the difference becomes undecided.
+    A difference is undecided if one side lacks the row and that side was not read completely.
     """
     change = F.col("change")
     doubt_column = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
@@ -179,7 +187,10 @@ def _add_doubts(rows: DataFrame, store_item: StoreItem) -> DataFrame:
 
 
 def _differing_fields() -> Column:
-    """Return a column with the metadata fields that differ, or with a note that only the bytes differ."""
+    """Return a column that lists the differing metadata fields of each ledger.
+
+    If no field differs, the column has a note that only the bytes differ.
+    """
 
     def _differing_text(name: str, text: Column, *, sorts_entries: bool = False) -> Column:
         source_column, copy_column = F.col(f"source_{name}"), F.col(f"copy_{name}")
@@ -211,10 +222,10 @@ _SINGLE_NODES = ("LAYOUT", "INSTANCEID")
 
 @dataclass(frozen=True)
 class StoreSide:
-    """An open store of the comparison, named ``source`` or ``copy``.
+    """One of the two open stores of a comparison, with the name ``source`` or ``copy``.
 
-    ``nodes`` are the nodes of the cluster itself (`ClusterNodes`) at the first read. ``salt`` is the number
-    that salts the digests.
+    ``nodes`` are all nodes of the store except ledgers, marks and locks, as the first read found them
+    (`ClusterNodes`). ``salt`` is the random number that salts the digests.
     """
 
     name: str
@@ -228,7 +239,7 @@ class StoreSide:
 
     @property
     def live(self) -> bool:
-        """Return whether the store is running, and changes while it is read."""
+        """Return whether the store is running, and may therefore change while it is read."""
         return self.store.live
 
     @property
@@ -241,9 +252,10 @@ class StoreSide:
         return StoreSummary(self.uri.text, self.nodes.position, self.layout.value)
 
     def values(self, *, reads_again: bool = False) -> dict[str, bytes]:
-        """Return the bytes of layout, instance id and cookies, by their names below the root.
+        """Return the stored bytes of the layout, the instance id and the cookies.
 
-        If ``reads_again`` is True, read them from the store a second time.
+        The keys of the result are paths relative to the root. If ``reads_again`` is True, the values are
+        read from the store a second time.
         """
         nodes = self.store.cluster() if reads_again else self.nodes
         return {
@@ -253,14 +265,17 @@ class StoreSide:
         }
 
     def ledgers(self) -> DataFrame:
-        """Return every ledger, decoded, with a digest of its bytes."""
+        """Return the table of all ledgers, with their decoded metadata and a digest of the stored bytes."""
         return self.cache.write_table(
             f"{self.name}_ledgers",
             lambda: digest_values(self._read_values(LedgerValueSource, self.nodes), self.salt),
         )
 
     def ledgers_again(self) -> DataFrame | None:
-        """Return the ids and versions of the ledgers from a second read. None for a saved store."""
+        """Read the ids and versions of all ledgers a second time.
+
+        Returns None for a saved store, which cannot change.
+        """
         if not self.live:
             return None
         return self.cache.write_table(
@@ -268,20 +283,23 @@ class StoreSide:
         )
 
     def has_owners(self, application: str) -> bool | None:
-        """Return whether the store has an application's owners next to the root. None if it cannot tell."""
+        """Return whether an application keeps its owners in this store, next to the root.
+
+        Returns None if the store cannot show this.
+        """
         owner_tree = APPLICATIONS[application].trees[0]
         return self.store.has_neighbour(owner_tree) if isinstance(self.store, NeighbourStore) else None
 
     def owners(self, uri: OwnersUri | None) -> DataFrame:
-        """Return a digest of every owner's value. The table is empty if ``uri`` is None."""
+        """Return a table with a digest of every owner's value. It is empty if ``uri`` is None."""
         return self.cache.write_table(
             f"{self.name}_owners", lambda: digest_values(self._owner_values(uri), self.salt)
         )
 
     def owners_again(self, uri: OwnersUri | None) -> DataFrame | None:
-        """Return the versions of the owners' values from a second read.
+        """Read the versions of the owners' values a second time.
 
-        None for a saved store, or if ``uri`` is None.
+        Returns None for a saved store, which cannot change, or if ``uri`` is None.
         """
         if uri is None or not is_live(uri.tree(APPLICATIONS[uri.application].trees[0])):
             return None
@@ -313,7 +331,7 @@ def open_side(
     """Open a store for the duration of a ``with`` block. Its digests are salted with ``salt``.
 
     Raises:
-        UsageError: the URI names another layout than the store has.
+        UsageError: the layout in the URI differs from the layout of the store.
         StoreError: the store cannot be read.
     """
     metadata_uri = parse_metadata_uri(uri)

@@ -1,8 +1,9 @@
-"""A comparison of two stores, from two URIs to the table of differences.
+"""Comparison of two metadata stores, which are given by their URIs.
 
 Both stores are read once, the source first. If there are differences, each running store is read a second
-time. A difference is certain if, on each side, both reads of the store found the same version. All other
-differences are undecided.
+time. A difference is undecided if this second read found a different version on either side. It is also
+undecided if a record was not found in a store that was not read completely. All other differences are
+certain.
 """
 
 from __future__ import annotations
@@ -60,20 +61,23 @@ def compare_stores(
     spark: SparkSession | None = None,
     progress: Progress | None = None,
 ) -> Iterator[tuple[Comparison, DataFrame]]:
-    """Compare two stores. Yield the result, and the table `STORE_DIFFERENCES`, which exists within the block.
+    """Compare two stores, and yield the result and the table `STORE_DIFFERENCES` to a ``with`` block.
+
+    The table can be used only inside the block.
 
     Args:
         source: metadata URI of the original store.
         copy: metadata URI of its copy.
-        owners: two values of ``--owners``, one for each store. None to compare the owners next to
+        owners: two values of ``--owners``, one for each store. None to compare the owners that are next to
             BookKeeper's roots.
-        out: new directory that keeps the tables. None for a scratch directory.
+        out: directory in which to keep the tables. It must not contain tables yet. None to use a scratch
+            directory.
         options: limits and credentials.
-        spark: session to use. None to build one.
-        progress: receiver of progress.
+        spark: session to use. None to build a new session.
+        progress: receiver of progress reports.
 
     Raises:
-        UsageError: a URI is invalid, or ``out`` exists already.
+        UsageError: a URI is invalid, or ``out`` already contains tables.
         StoreError: a store could not be read.
     """
     options = options or AuditOptions()
@@ -105,9 +109,10 @@ def _find_owners(
     """Find the owners next to the roots of both stores.
 
     Returns:
-        The owners of source and copy, with None for a store without owners. The pair itself is None if owners
-        are not compared. The second item is empty, or has the reason why a store cannot tell whether it has
-        owners.
+        Two values. The first value is a pair with the owners' URIs of the source and of the copy. A URI is
+        None if that store has no owners. The pair itself is None if owners are not compared. The second
+        value has the reason why a store cannot show whether it has owners. It is empty if there is no such
+        problem.
     """
     for name in APPLICATIONS:
         has_owners = [side.has_owners(name) for side in sides]
@@ -129,7 +134,10 @@ def _find_owners(
 
 @dataclass(frozen=True)
 class _OpenStorePair:
-    """Two open stores, and the owners of each. ``gaps`` has the reason if owners are not compared."""
+    """Two open stores, and the URIs of their owners.
+
+    If owners cannot be compared, ``gaps`` has the reason.
+    """
 
     cache: TableCache
     sides: tuple[StoreSide, StoreSide]
@@ -141,7 +149,7 @@ class _OpenStorePair:
         return compare_generators(*self.sides)
 
     def compare(self) -> tuple[Comparison, DataFrame]:
-        """Write the tables of all differences, and count them."""
+        """Write the tables of differences. Return the result with all counts, and the differences."""
         source, copy = self.sides
         gap_texts, notes = list(self.gaps), []
         for side in self.sides:
@@ -183,7 +191,7 @@ class _OpenStorePair:
         return settle_differences(differences, StoreItem.OWNER, *later_owners)
 
     def _compare_nodes(self) -> DataFrame:
-        """Return the differences of layout, instance id, cookies and id generator."""
+        """Return the differences in the layout, the instance id, the cookies and the id generator."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         source_values, copy_values = (side.values() for side in self.sides)
@@ -225,8 +233,8 @@ class _OpenStorePair:
     def _is_comparable(self, name: str) -> bool:
         """Return whether both stores should have the same bytes at the path ``name``.
 
-        That is the case for all paths but LAYOUT: BookKeeper's own driver for etcd writes other bytes there
-        than the drivers for ZooKeeper.
+        The only exception is LAYOUT, if just one of the stores is etcd. BookKeeper's etcd driver writes
+        different bytes there from the bytes that the ZooKeeper drivers write.
         """
         are_etcd_layouts = [side.layout is LayoutKind.ETCD for side in self.sides]
         return name != "LAYOUT" or are_etcd_layouts[0] == are_etcd_layouts[1]
@@ -248,7 +256,7 @@ class _OpenStorePair:
         )
 
     def _count_totals(self) -> dict[StoreItem, tuple[int, int, int | None]]:
-        """Return, for each kind of item, the number of items in the source, in the copy, and equal in both.
+        """Count the items of each kind: in the source, in the copy, and equal in both.
 
         The number of equal items is None if the caller must derive it from the differences.
         """
@@ -278,7 +286,10 @@ class _OpenStorePair:
         return totals
 
     def _unread_notes(self) -> Iterator[str]:
-        """Yield the paths of ledgers and owners in both stores that could not be read."""
+        """Yield texts about the paths of ledgers and owners that could not be read in either store.
+
+        The texts name the first of these paths, and give the number of paths if there are more.
+        """
         for side in self.sides:
             yield from _unread_texts(side.name, side.ledgers(), "ledgers")
         if self.owners:
@@ -286,7 +297,10 @@ class _OpenStorePair:
                 yield from _unread_texts(side.name, side.owners(uri), "owners")
 
     def _misplaced_notes(self) -> Iterator[str]:
-        """Yield, for each store, the number of paths that belong to no ledger. They are not compared."""
+        """Yield a text for each store that has paths which belong to no ledger.
+
+        The text gives the number of these paths. They are not compared.
+        """
         for side in self.sides:
             if count := side.ledgers().where("status = 'misplaced'").count():
                 yield f"{side.name}: {count:,} paths not compared, because they belong to no ledger"
@@ -322,7 +336,7 @@ def _make_tally(
 
 @contextmanager
 def _open_directory(out: str | None) -> Iterator[RunDirectory]:
-    """Yield the directory of the tables: ``out``, or a scratch directory that is deleted afterwards."""
+    """Yield the directory for the tables: ``out``, or a scratch directory that is deleted afterwards."""
     if out is None:
         with scratch_directory("compare") as scratch_path:
             yield RunDirectory(scratch_path)
@@ -352,7 +366,7 @@ def first_differences(differences: DataFrame, max_differences: int) -> list[Stor
 
 
 def all_differences(differences: DataFrame) -> Iterator[StoreDifference]:
-    """Yield every difference in a fixed order. The driver holds one part of the table at a time."""
+    """Yield every difference in a fixed order. The driver holds one partition of the table at a time."""
     with restore_own_errors():
         yield from map(_make_difference, differences.orderBy(*_ORDER_COLUMNS).toLocalIterator())
 

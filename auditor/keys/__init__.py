@@ -1,1 +1,1 @@
-"""Paths and keys of ledgers in stores and on disk: from a ledger's id to its path or key, and back."""
+"""Paths and keys of ledgers in stores and on disk, and their conversion from ledger ids and back."""

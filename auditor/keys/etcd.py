@@ -1,18 +1,19 @@
-"""Keys of BookKeeper's etcd driver: from ledgers to keys, and back.
+"""Keys of BookKeeper's etcd driver, and their conversion from ledger ids and back.
 
     <scope>                               empty; it exists once the cluster is initialised
     <scope>/layout, <scope>/instanceid
     <scope>/cookies/<bookie id>
-    <scope>/bookies/writable/<bookie id>  empty, on the bookie's lease; readonly likewise
-    <scope>/ledgers/<uuid>                ledger metadata; scope id and ledger id as one UUID
-    <scope>/buckets/<000 to 127>          empty; the key's etcd version is the source of the bucket's new ids
-    <scope>/underreplication              empty, and nothing below
+    <scope>/bookies/writable/<bookie id>  empty, attached to the bookie's lease
+    <scope>/bookies/readonly/<bookie id>  empty, attached to the bookie's lease
+    <scope>/ledgers/<uuid>                ledger metadata; the UUID consists of scope id and ledger id
+    <scope>/buckets/<000 to 127>          empty; new ids of a bucket come from the key's etcd version
+    <scope>/underreplication              empty; there are no keys below it
 
-``<scope>`` is BookKeeper's name for the text in front of every key of a cluster. It is not the scope of a
-ledger id (BP-35). It is used as it is written, with any trailing slashes. Keys are UTF-8. There is no tree:
-an apparent directory is a key of its own, with an empty value, and a listing is a range of keys. Paths in
-this module are relative to the etcd scope, without a leading slash. Source: EtcdUtils, EtcdConstants,
-EtcdIdGenerator.
+``<scope>`` is BookKeeper's name for the prefix of all keys of a cluster. It is not the scope of a ledger id
+(BP-35). It is used exactly as written, including trailing slashes. Keys are encoded in UTF-8. etcd has no
+tree: what looks like a directory is a separate key with an empty value, and a listing is a range of keys.
+Paths in this module are relative to the etcd scope, without a leading slash. Source: EtcdUtils,
+EtcdConstants, EtcdIdGenerator.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ _READONLY_BOOKIES_NODE = "available/readonly"
 
 
 def to_path(ledger: LedgerId) -> str:
-    """Return the key of a ledger's metadata, without the cluster's etcd scope in front of it.
+    """Return the key of a ledger's metadata, relative to the cluster's etcd scope.
 
-    The ledger id scope (BP-35) is the first half of the UUID.
+    The scope of the ledger id (BP-35) is the first half of the UUID.
 
     >>> to_path(LedgerId(2, scope=1))
     'ledgers/00000000-0000-0001-0000-000000000002'
@@ -66,7 +67,9 @@ def to_path(ledger: LedgerId) -> str:
 
 
 def from_path(relative_key: str) -> LedgerId | None:
-    """Return the ledger whose metadata is at ``relative_key``; None for a key that `to_path` never returns.
+    """Return the ledger whose metadata is stored at ``relative_key``.
+
+    Returns None for a key that `to_path` never returns.
 
     >>> from_path("ledgers/00000000-0000-0001-0000-000000000002"), from_path("ledgers/0-0-0-0-1")
     (LedgerId(id=2, scope=1), None)
@@ -76,11 +79,12 @@ def from_path(relative_key: str) -> LedgerId | None:
 
 
 def read_by_java(relative_key: str) -> LedgerId | None:
-    """Return the ledger that the driver reads from a key, even from an irregular key; None if it fails.
+    """Return the ledger that the Java driver reads from a key, even if the key is irregular.
 
-    The driver ignores everything before the last slash. Java's ``UUID.fromString`` (11 and later) accepts
-    groups of unusual length, upper-case letters, and a plus sign. If a group is too long, Java drops its
-    upper bits. Java also accepts digits of other scripts; this function does not.
+    Returns None if the driver fails on the key. The driver ignores everything before the last slash. Java's
+    ``UUID.fromString`` (11 and later) accepts groups of unusual length, upper-case letters, and a plus
+    sign. If a group is too long, Java drops its upper bits. Java also accepts digits of other scripts. This
+    function does not accept them.
 
     >>> read_by_java("ledgers/0-0-0-0-1"), read_by_java("ledgers/old/0-0-1-0-1FFFFFFFFFFFF")
     (LedgerId(id=1, scope=0), LedgerId(id=281474976710655, scope=1))
@@ -102,10 +106,10 @@ def read_by_java(relative_key: str) -> LedgerId | None:
 
 
 def listed_by_java(relative_key: str) -> int | None:
-    """Return the id that the driver's listing of ledgers gives for a key; None if the listing omits the key.
+    """Return the ledger id that the Java driver lists for a key, or None if the driver does not list it.
 
-    Garbage collection uses this listing. The listing begins with the key of id 0 and ends before the key of
-    the largest id. It drops the scope of each id.
+    Garbage collection uses the driver's listing of ledgers. The listing begins with the key of id 0 and
+    ends before the key of the largest id. The listing drops the scope of each id.
 
     >>> listed_by_java("ledgers/00000000-0000-0000-0000-000000000007")
     7
@@ -120,10 +124,11 @@ def listed_by_java(relative_key: str) -> int | None:
 
 
 def node_name(relative_key: str) -> str | None:
-    """Return the ZooKeeper name of one of the cluster's own keys; None for ledgers and unknown keys.
+    """Return the path that ZooKeeper uses for one of the cluster's own keys, such as ``layout``.
 
-    A key without a counterpart in ZooKeeper keeps its name. A bookie called ``readonly`` has no ZooKeeper
-    name, because ZooKeeper keeps the read-only bookies below that name.
+    Returns None for ledgers and for keys that this module does not know. A key that has no counterpart in
+    ZooKeeper keeps its name. The result is also None for a writable bookie with the id ``readonly``: in
+    ZooKeeper, that path is the directory of the read-only bookies.
 
     >>> node_name("layout"), node_name("bookies/readonly/bk1:3181"), node_name("ledgers/x")
     ('LAYOUT', 'available/readonly/bk1:3181', None)
@@ -143,10 +148,10 @@ def node_name(relative_key: str) -> str | None:
 
 
 def children(etcd_scope: str, relative_key: str) -> tuple[bytes, bytes]:
-    """Return the range of keys below ``relative_key``: its first key, and its exclusive end.
+    """Return the range of keys below ``relative_key``: the first key, and the exclusive end.
 
-    The first key ends with a slash. The end of the range has "0" instead, the byte after "/". A range from
-    ``/a`` to ``/a0`` would also contain ``/a-other``.
+    The first key ends with "/". The end of the range has "0" in its place, which is the byte after "/". The
+    range must not start without the slash: a range from ``/a`` to ``/a0`` would also contain ``/a-other``.
 
     >>> children("/bk", "ledgers")
     (b'/bk/ledgers/', b'/bk/ledgers0')
@@ -156,12 +161,12 @@ def children(etcd_scope: str, relative_key: str) -> tuple[bytes, bytes]:
 
 
 def key_bytes(path: str) -> bytes:
-    """Return the key at an absolute path."""
+    """Return the bytes of the key at an absolute path."""
     return path.encode("utf-8", "surrogatepass")
 
 
 def key_text(key: bytes) -> str:
-    r"""Return a key as a path. Bytes that are not UTF-8, which the driver never writes, become escapes.
+    r"""Return a key as text. Bytes that are not UTF-8 become escapes; the driver never writes such bytes.
 
     >>> key_text(b"/bk/ledgers/\xff")
     '/bk/ledgers/\\xff'

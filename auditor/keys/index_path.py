@@ -1,14 +1,15 @@
-"""Paths of index files below ``current``: from a ledger's id to its path, and back.
+"""Paths of index files below ``current``, and their conversion from ledger ids and back.
 
     12/34/1234.idx                                  scope 0: the two lowest bytes, then the whole id
     00000000/00000001/00000000/00000002/2.idx       scope 1, ledger 2
 
-Scope 0 follows BookKeeper's IndexPersistenceMgr, with unpadded lower-case hexadecimal digits. For other
-scopes, BP-35 names four directories: the halves of the scope and those of the ledger id. The padding to
-eight digits and the file name are this program's choice. Directories of scope 0 have names of one or two
-digits, so a padded directory cannot be one of them. The server's scan looks only two levels down, so it
-finds no file in the padded directories. This module also reads directories without the padding
-(``0/1/0/2/2.idx``). So a directory ``0/1`` can hold both indexes of scope 0 and directories of scope 1.
+Paths in scope 0 follow BookKeeper's IndexPersistenceMgr: lower-case hexadecimal digits without padding. For
+other scopes, BP-35 specifies four directories: the two halves of the scope, then the two halves of the
+ledger id. This program itself chose the padding to eight digits and the file name. Directories of scope 0
+have names of one or two digits, so they cannot be confused with padded directories. The server scans only
+two levels of directories, so it finds no file in the padded ones. This module also reads directories
+without the padding (``0/1/0/2/2.idx``). A directory such as ``0/1`` can therefore contain indexes of scope
+0 as well as directories of scope 1.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ _VALUE_OF_BYTE[ord("/")] = _SLASH_VALUE
 
 
 def to_path(ledger_id: int) -> str:
-    """Return the path of a ledger's index in Sorted and Interleaved storage, relative to ``current``.
+    """Return the path of a ledger's index, relative to ``current``.
+
+    Sorted and Interleaved ledger storage use such index files.
 
     >>> to_path(1), to_path(0x1234)
     ('0/1/1.idx', '12/34/1234.idx')
@@ -49,7 +52,7 @@ def to_path(ledger_id: int) -> str:
 
 
 def from_name(name: str) -> int | None:
-    """Return the ledger of an index file by its name; None if the name cannot be that of an index file.
+    """Return the ledger id in the name of an index file, or None for any other name.
 
     Like the server, this function ignores the directories. To check them, compare the path with `to_path`.
 
@@ -64,9 +67,9 @@ def from_name(name: str) -> int | None:
 
 
 def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
-    """Return the ledgers of many index files by their names; -1 for a name that `from_name` rejects.
+    """Return the ledger ids in the names of many index files; -1 for each name that `from_name` rejects.
 
-    Every path needs at least one "/" and five bytes.
+    Every path must contain a "/" and have at least five bytes.
 
     >>> ledger_ids([b"/l0/12/34/1234.idx", b"/l0/0/1/0001.idx", b"/l0/0/notes"]).tolist()
     [4660, -1, -1]
@@ -98,7 +101,7 @@ def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
 
 
 def scoped_ledger_to_path(ledger: LedgerId) -> str:
-    """Return the index path of a ledger outside scope 0, relative to ``current``.
+    """Return the path of the index of a ledger outside scope 0, relative to ``current``.
 
     >>> scoped_ledger_to_path(LedgerId(-2, scope=1))
     '00000000/00000001/ffffffff/fffffffe/fffffffffffffffe.idx'
@@ -109,9 +112,9 @@ def scoped_ledger_to_path(ledger: LedgerId) -> str:
 
 
 def scoped_ledger_paths(ledger: LedgerId) -> Iterator[str]:
-    """Yield every path at which this program looks for a ledger's index, the fully padded one first.
+    """Yield every path that the index of a ledger outside scope 0 may have.
 
-    The ledger must be outside scope 0.
+    The path with full padding comes first.
 
     >>> list(scoped_ledger_paths(LedgerId(2, scope=1)))[-1]
     '0/1/0/2/2.idx'
@@ -124,9 +127,9 @@ def scoped_ledger_paths(ledger: LedgerId) -> Iterator[str]:
 
 
 def directory_paths(directory_numbers: Sequence[int]) -> Iterator[str]:
-    """Yield the directory paths that stand for some numbers, the fully padded one first.
+    """Yield every way to write some numbers as a path of nested directories.
 
-    Each number can be written with and without padding.
+    Each number can be written with or without padding. The path with full padding comes first.
 
     >>> list(directory_paths([0xdeadbeef, 2]))
     ['deadbeef/00000002', 'deadbeef/2']
@@ -138,10 +141,11 @@ def directory_paths(directory_numbers: Sequence[int]) -> Iterator[str]:
 
 
 def path_numbers(directory: str, name: str) -> tuple[int, ...] | None:
-    """Return the numbers of three nested directories: the two in the path ``directory``, and ``name`` below.
+    """Return the numbers in the names of three nested directories.
 
-    Return None if one of the names is not a number. Also return None if the first two numbers are 0, which
-    is scope 0: its indexes have no third directory.
+    ``directory`` is the path of the first two directories. ``name`` is the name of the third. The result is
+    None if a name is not a number. It is also None if the first two numbers are 0: that is scope 0, where
+    indexes have no third directory.
 
     >>> path_numbers("0/1", "0"), path_numbers("0/0", "0"), path_numbers("0/1", "notes")
     ((0, 1, 0), None, None)
@@ -156,9 +160,9 @@ def path_numbers(directory: str, name: str) -> tuple[int, ...] | None:
 
 
 def is_scope_id_directory(name: str) -> bool:
-    """Return whether a directory directly below ``current`` has a padded name.
+    """Return whether ``name``, the name of a directory directly below ``current``, is padded.
 
-    Only indexes outside scope 0 are below such a directory.
+    A directory with such a name contains only indexes outside scope 0.
 
     >>> is_scope_id_directory("00000000"), is_scope_id_directory("0"), is_scope_id_directory("locations")
     (True, False, False)
@@ -167,7 +171,9 @@ def is_scope_id_directory(name: str) -> bool:
 
 
 def number_of_directory(name: str) -> int | None:
-    """Return the number that a directory's name stands for, padded or not; None for any other name.
+    """Return the number in a directory's name, or None if the name is not a number.
+
+    The name may be padded to eight digits or not padded at all.
 
     >>> number_of_directory("0000001f"), number_of_directory("1f"), number_of_directory("01f")
     (31, 31, None)
@@ -176,9 +182,9 @@ def number_of_directory(name: str) -> int | None:
 
 
 def ledger_of_directories(directory_numbers: Sequence[int]) -> LedgerId:
-    """Return the ledger whose path has directories with these numbers.
+    """Return the ledger whose index path contains directories with these numbers.
 
-    If there are fewer than four numbers, the missing ones count as 0.
+    If there are fewer than four numbers, 0 is used for each number that is absent at the end.
 
     >>> ledger_of_directories([0, 1, 0, 2])
     LedgerId(id=2, scope=1)
@@ -189,7 +195,9 @@ def ledger_of_directories(directory_numbers: Sequence[int]) -> LedgerId:
 
 
 def scoped_ledger_from_name(name: str) -> int | None:
-    """Return the signed ledger id in the name of an index file of any scope; None for any other name.
+    """Return the signed ledger id in the name of an index file, or None for any other name.
+
+    The file may belong to a ledger of any scope.
 
     >>> scoped_ledger_from_name("fffffffffffffffe.idx"), scoped_ledger_from_name("0002.idx")
     (-2, None)

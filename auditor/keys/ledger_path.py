@@ -1,28 +1,29 @@
-"""Paths of ledgers and their marks below the root in ZooKeeper's tree: from ids to paths, and back.
+"""Paths of ledgers and of their marks below the root in ZooKeeper, and their conversion from ids and back.
 
-    flat                  L0000000001                       every ledger a child of the root
+    flat                  L0000000001                       every ledger is a child of the root
     legacy hierarchical   00/0000/L0001                     ids of up to ten digits
     long hierarchical     000/0000/0000/0000/L0001
     hierarchical          legacy below 2^31 - 1 (Integer.MAX_VALUE), long from that id on
 
-A ledger id has a scope (BP-35), which is 0 for all stock ledgers. Ledgers outside scope 0 (the long-long
-hierarchical layout) are below ``scopes``:
+A ledger id has a scope (BP-35), which is 0 for all ledgers that stock BookKeeper creates. Ledgers outside
+scope 0 (the long-long hierarchical layout) are below ``scopes``:
 
     scopes/0000/0000/0000/0001/0000/0000/0000/L0002       scope 1, ledger 2
 
-BP-35 keeps scope 0 in the long hierarchical layout and leaves the other scopes to "a different znode".
-The name ``scopes`` and the groups of four hexadecimal digits are this program's choice. The server's
-listing and garbage collection skip this name, and 65,536 children fit into one answer. Scope and
-ledger id are unsigned here, because an id from a UUID can be negative as a signed number.
+BP-35 keeps scope 0 in the long hierarchical layout and leaves the other scopes to "a different znode". This
+program itself chose the name ``scopes`` and the groups of four hexadecimal digits. The server's listing and
+garbage collection skip this name. A directory has at most 65,536 children, which fit into one answer. Scope
+and ledger id are written as unsigned numbers, because an id from a UUID can be negative as a signed number.
 
-Under-replication (ZkLedgerUnderreplicationManager) has marks and locks:
+Under-replication (ZkLedgerUnderreplicationManager) uses marks and locks:
 
     underreplication/ledgers/hhhh/hhhh/hhhh/hhhh/urL<id>     a mark: the ledger needs re-replication
     underreplication/locks/urL<id>                           a lock: a replication worker repairs the ledger
 
-Each ``hhhh`` is 16 bits of the ledger id in hexadecimal. The id in the last name is decimal, padded to ten
-digits. Paths are relative to the root. The server finds a mark by its name, and then reads the path that
-belongs to the id in the name. So it does not see a mark in the directories of another id.
+Each ``hhhh`` is 16 bits of the ledger id in hexadecimal. The id in the last name is decimal and padded to
+ten digits. All these paths are relative to the root. The server finds a mark by its name, and then reads
+the path that belongs to the id in the name. If the mark is in the directories of a different id, the server
+does not find it.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ FIRST_LONG_ID = 2**31 - 1
 
 
 class KeyLayout(Protocol):
-    """A mapping between ledgers of scope 0 and paths."""
+    """A mapping from the ledgers of scope 0 to paths, and back."""
 
     def to_path(self, ledger_id: int) -> str:
         """Return the path of a ledger, relative to the root."""
 
     def from_path(self, relative_path: str) -> int | None:
-        """Return the ledger at ``relative_path``; None for a path that `to_path` never returns."""
+        """Return the ledger at ``relative_path``, or None for a path that `to_path` never returns."""
 
 
 class _DigitsLayout:
-    """A layout that writes the decimal digits of an id in groups of the given widths.
+    """A layout that splits the decimal digits of an id into groups of the given widths.
 
-    The last group has at least its given width, and more digits for a longer id.
-    ``max_id`` is the largest id.
+    The width of the last group is a minimum: it has more digits if the id is longer. ``max_id`` is the
+    largest id that the layout can store.
     """
 
     def __init__(self, *group_widths: int, max_id: int = MAX_LEDGER_ID) -> None:
@@ -87,7 +88,10 @@ class _DigitsLayout:
 
 
 class _HierarchicalLayout:
-    """A layout with two trees of digits, for small and for large ids."""
+    """A layout with two trees of directories.
+
+    The directories are named by digits of ledger ids. One tree is for small ids, the other for large ids.
+    """
 
     def to_path(self, ledger_id: int) -> str:
         return (LEGACY_HIERARCHICAL if ledger_id < FIRST_LONG_ID else LONG_HIERARCHICAL).to_path(ledger_id)
@@ -138,9 +142,10 @@ def to_scope_id_path(ledger: LedgerId) -> str:
 
 
 def ledger_of_path(relative_path: str) -> LedgerId | None:
-    """Return the ledger at a path below `SCOPES_DIRECTORY`; None if no ledger can be at ``relative_path``.
+    """Return the ledger at a path below `SCOPES_DIRECTORY`, or None if the path is not that of a ledger.
 
-    The ledger may be one of scope 0. It does not belong there, but a client may have put it there.
+    The result may be a ledger of scope 0. Such a ledger does not belong there, but a client may have put it
+    there.
 
     >>> ledger_of_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
     LedgerId(id=2, scope=0)
@@ -150,9 +155,10 @@ def ledger_of_path(relative_path: str) -> LedgerId | None:
 
 
 def is_inner_scope_id_path(relative_path: str) -> bool:
-    """Return whether ``relative_path`` is `SCOPES_DIRECTORY`, or has the form of a directory below it.
+    """Return whether ``relative_path`` is a directory above ledgers outside scope 0.
 
-    Such a directory leads to ledgers.
+    This is the case for `SCOPES_DIRECTORY` itself, and for every path below it that has the form of a
+    directory.
 
     >>> [is_inner_scope_id_path(path) for path in ("scopes", "scopes/0000/0000", "scopes/x")]
     [True, True, False]
@@ -166,9 +172,9 @@ def is_inner_scope_id_path(relative_path: str) -> bool:
 
 
 class ScopeIdSpan(NamedTuple):
-    """The range of ledger ids that can be below a znode: from ``low`` to ``high``, inclusive, in one scope.
+    """The scope and the range of ids of the ledgers that can be below a znode.
 
-    ``scope`` is None if any scope is possible.
+    The ids are from ``low`` to ``high``, both included. ``scope`` is None if any scope is possible.
     """
 
     scope: int | None
@@ -179,7 +185,8 @@ class ScopeIdSpan(NamedTuple):
 def scope_id_span(relative_path: str) -> ScopeIdSpan:
     """Return the range of ledger ids that can be at or below ``relative_path``, a path below ``scopes``.
 
-    Each directory narrows the range, until the first one whose name is not four hexadecimal digits.
+    Each directory name narrows the range. The first name that is not four hexadecimal digits ends this, and
+    all names after it are ignored.
 
     >>> scope_id_span("scopes/0000/0000/0000/0001/ffff")
     ScopeIdSpan(scope=1, low=-281474976710656, high=-1)
@@ -213,9 +220,9 @@ _MAX_MARK_DIGITS = 19
 
 
 class MarkPath(NamedTuple):
-    """The kind of a znode in the tree of marks, and the ledger id in its name.
+    """The kind of a znode among the marks, and the ledger id in its name.
 
-    ``ledger_id`` is None if the name has no id.
+    ``ledger_id`` is None if the name contains no ledger id.
     """
 
     kind: MarkKind
@@ -233,15 +240,15 @@ def mark_to_path(ledger_id: int) -> str:
 
 
 def classify_mark(relative_path: str) -> MarkPath:
-    """Return the kind of a znode, by its path relative to the root.
+    """Return the kind of the znode at a path relative to the root.
 
-        mark        a mark at the path of its id
-        misplaced   a mark in the directories of another id, or with another spelling of the id; the server
-                    does not see it
-        malformed   neither a mark nor a directory of marks. (If its name starts with ``urL`` and has no id,
-                    the server's listing fails.)
+        mark        a mark at the path that belongs to its id
+        misplaced   a mark in the directories of a different id, or a mark whose id is written differently.
+                    The server does not see it.
+        malformed   below the root of the marks, but neither a mark nor a directory of marks. If the name
+                    starts with ``urL`` and has no id, the server's listing fails.
         inner       a directory of marks
-        other       not in the tree of marks
+        other       not below the root of the marks
 
     >>> classify_mark("underreplication/ledgers/0000/0000/0000/0002/urL0000000001")
     MarkPath(kind='misplaced', ledger_id=1)
@@ -268,7 +275,9 @@ def lock_to_path(ledger_id: int) -> str:
 
 
 def lock_from_path(relative_path: str) -> int | None:
-    """Return the ledger with a lock at ``relative_path``; None for a path that `lock_to_path` never returns.
+    """Return the ledger whose lock is at ``relative_path``.
+
+    Returns None for a path that `lock_to_path` never returns.
 
     >>> lock_from_path("underreplication/locks/urL0000000001"), lock_from_path("underreplication/locks")
     (1, None)

@@ -1,15 +1,16 @@
 """Classification of znodes and keys below the root: ledgers, directories of ledgers, malformed paths, others.
 
-The server does not check the paths that it lists. It joins all digits in the names of a path, and its
-garbage collection acts on the resulting id. So this module returns two facts about a znode that is not at
-the path of a ledger: the id that the server (Java) would list, and the ids that the znode could stand for.
-Java's parser accepts L followed by digits, also with a wrong number of digits or in the wrong tree. A znode
-with such a name could be the metadata of the ledger with these digits, in the wrong place. A name that no
-ledger can have (``Lnotanumber``, ``X1008``, ``notes``) stands for no ledger.
+The server does not check the paths that it lists. It joins all digits in the names of a path into one
+ledger id, and its garbage collection acts on that id. For a znode that is not at the path of a ledger, this
+module therefore returns two facts: the id that the server (Java) would list for it, and the ids of the
+ledgers that the znode could belong to. A name of the form ``L`` and digits could belong to the ledger with
+these digits, even if it has the wrong number of digits or is in the wrong tree. Java accepts such a name
+too. No ledger has a name such as ``Lnotanumber``, ``X1008`` or ``notes``, so a znode with such a name
+belongs to no ledger.
 
-A znode at a path that another layout uses for a ledger could also be that ledger's metadata. If the LAYOUT
-of a store was changed, the store has a whole tree of such paths. The layout `HIERARCHICAL` has two trees of
-directories named by digits, one for small ids and one for large ids.
+A znode at a path that a different layout uses for a ledger could also contain the metadata of that ledger.
+If somebody changed the LAYOUT of a store, the store has a whole tree of such paths. The layout
+`HIERARCHICAL` has two trees of directories that are named by digits: one for small ids, one for large ids.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ PathKind = Literal["ledger", "inner", "malformed", "other"]
 
 
 class ClassifiedPath(NamedTuple):
-    """The kind of one znode or key, and its ledgers. Ids are signed 64-bit numbers.
+    """The kind of one znode or key, and the ledgers that it belongs to. Ids are signed 64-bit numbers.
 
     Attributes:
         kind: see `classify`.
-        ledger_id: the ledger's id. For ``malformed`` the id that Java would list; None if there is no id.
-        low: smallest ledger id that the znode has, leads to, or could stand for; None if there is no such id.
-        high: largest of these ids, inclusive; None like ``low``.
-        scope_id: scope of these ids (BP-35); None if it could be any.
+        ledger_id: the ledger's id. For ``malformed``, the id that Java would list. None if there is no id.
+        low: smallest id of the ledgers that are at or below the path, or that the znode could belong to.
+            None if there is no such ledger.
+        high: largest of these ids, included in the range. None if ``low`` is None.
+        scope_id: scope of these ids (BP-35). None if any scope is possible.
     """
 
     kind: PathKind
@@ -47,10 +49,10 @@ class ClassifiedPath(NamedTuple):
 
 
 class _TreeShape(NamedTuple):
-    """The form of a tree whose directories are named by digits of the ledger id.
+    """The shape of a tree whose directories are named by the digits of ledger ids.
 
-    ``top_name_pattern`` matches names directly below the root. ``depth`` is the number of directories above
-    a ledger. ``digits`` is the number of digits in a ledger's path.
+    ``top_name_pattern`` matches the names directly below the root. ``depth`` is the number of directories
+    above a ledger. ``digits`` is the number of digits in the whole path of a ledger.
     """
 
     top_name_pattern: re.Pattern[str]
@@ -97,7 +99,7 @@ def to_path(kind: LayoutKind, ledger_id: int) -> str:
 
 
 def from_path(kind: LayoutKind, relative_path: str) -> int | None:
-    """Return the ledger of scope 0 at ``relative_path``; None for a path that `to_path` never returns.
+    """Return the ledger of scope 0 at ``relative_path``, or None for a path that `to_path` never returns.
 
     >>> from_path(LayoutKind.HIERARCHICAL, "00/0000/L0007")
     7
@@ -109,11 +111,14 @@ def from_path(kind: LayoutKind, relative_path: str) -> int | None:
 
 
 def classify(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
-    """Return the kind of the znode at ``relative_path``, relative to the root, in a tree of layout ``kind``.
+    """Return the kind of a znode, and its ledgers, in a tree with the layout ``kind``.
+
+    ``relative_path`` is the path of the znode, relative to the root. The kinds are:
 
         ledger      the path of a ledger
         inner       a directory above ledgers
-        malformed   among the ledgers, but not the path of one; or a ledger's path in another layout
+        malformed   among the ledgers, but not at the path of a ledger in this layout; or at the path of a
+                    ledger in a different layout
         other       any other znode
 
     >>> classify(LayoutKind.HIERARCHICAL, "00/0000/L0042")
@@ -158,7 +163,8 @@ def classify(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
 def classify_unread_path(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
     """Return the classification of a path that could not be read.
 
-    Ledgers from its ``low`` to its ``high`` may be at or below the path. Both are None if no ledger can be.
+    Ledgers with ids from ``low`` to ``high`` may be at or below the path. Both are None if no ledger can be
+    there.
 
     >>> [classify_unread_path(LayoutKind.HIERARCHICAL, rel).low for rel in ("00/0001", "notes")]
     [10000, None]
@@ -173,9 +179,9 @@ def classify_unread_path(kind: LayoutKind, relative_path: str) -> ClassifiedPath
 def _path_of_other_layout(
     kind: LayoutKind, relative_path: str, own_layout_path: ClassifiedPath
 ) -> ClassifiedPath:
-    """Return the classification of a path by another layout that has ledgers at or below it.
+    """Return the classification of a path in a different layout, in which ledgers are at or below the path.
 
-    Return ``own_layout_path`` if there is no such layout.
+    Returns ``own_layout_path``, the classification in the store's own layout, if there is no such layout.
     """
     for other_layout in _SEARCHED_LAYOUTS:
         ledger_id = None if other_layout is kind else from_path(other_layout, relative_path)
@@ -196,10 +202,11 @@ def _path_of_other_layout(
 
 
 def _classify_below(tree_path: ClassifiedPath, has_children: bool) -> ClassifiedPath:
-    """Return the classification of a znode that is a leaf of a tree of ledgers, or is below a leaf.
+    """Return the classification of a leaf in a tree of ledgers, or of a znode below such a leaf.
 
-    ``tree_path`` is the classification of the leaf. ``has_children`` is True if the znode is below the leaf.
-    Java does not list a znode below a leaf. Such a znode stands for no more ledgers than the leaf.
+    ``tree_path`` is the classification of the leaf. ``has_children`` is True if the znode to classify is
+    below the leaf. Java does not list a znode below a leaf. The ledgers that the znode could belong to are
+    those of the leaf.
     """
     if not has_children or tree_path.kind == "other":
         return tree_path
@@ -209,10 +216,10 @@ def _classify_below(tree_path: ClassifiedPath, has_children: bool) -> Classified
 def _etcd_path(relative_path: str) -> ClassifiedPath:
     """Classify a key of BookKeeper's etcd driver. The driver reads the id after the last slash.
 
-    If the driver cannot read an id there, its whole listing fails, and garbage collection deletes nothing. No
-    ledger can have such a name, so the key stands for no ledger. But a key below a ledger's key stands for
-    that ledger. A key with a negative id of scope 0 stands for no ledger: LedgerMetadataBuilder refuses such
-    ids, and the driver's listing ends before their keys.
+    If the driver cannot read an id there, its whole listing fails, and garbage collection deletes nothing.
+    No ledger can have such a name, so the key belongs to no ledger. There is one exception: a key below a
+    ledger's key belongs to that ledger. A key with a negative id in scope 0 belongs to no ledger.
+    LedgerMetadataBuilder refuses such ids, and the driver's listing ends before their keys.
     """
     ledger = etcd.from_path(relative_path)
     if ledger is not None and (ledger.scope or ledger.id >= 0):
@@ -232,9 +239,9 @@ def _etcd_path(relative_path: str) -> ClassifiedPath:
 
 
 def _scope_id_path(relative_path: str, names: list[str]) -> ClassifiedPath:
-    """Classify a path below ``scopes``. Java skips this tree, so it lists no id from there.
+    """Classify a path below ``scopes``. Java skips this tree, so it lists no id for the path.
 
-    A ledger of scope 0 does not belong below ``scopes``, but a znode there could be its metadata.
+    A ledger of scope 0 does not belong below ``scopes``. But a znode there could contain its metadata.
     """
     ledger = ledger_path.ledger_of_path("/".join(names[: ledger_path.SCOPE_ID_PATH_LEVELS + 2]))
     if ledger is not None:
@@ -288,9 +295,8 @@ def _hierarchical_path(kind: LayoutKind, tree_shape: _TreeShape, names: list[str
 def _id_in_server_listing(tree_shape: _TreeShape, inner_names: list[str], leaf_name: str) -> int | None:
     """Return the id that the server's bulk listing gives for a leaf.
 
-    Return None if the listing skips the leaf or fails.
-
-    The id is the number that all digits of the path form, as a Java long that overflows silently.
+    Returns None if the listing skips the leaf or fails. The server joins all digits of the path into one
+    number, and reads it as a Java long, which overflows silently.
     """
     if tree_shape.is_id_within_parent_range and not all(
         _NON_DIGITS_PATTERN.search(name) is None for name in inner_names
@@ -307,7 +313,7 @@ def _id_in_server_listing(tree_shape: _TreeShape, inner_names: list[str], leaf_n
 
 
 def _java_long(digits: str) -> int:
-    """Return the value of decimal digits as a Java long, which overflows silently.
+    """Return the value of decimal digits as a Java long. Like Java, it overflows silently.
 
     >>> _java_long("9999999999999999999")
     -8446744073709551617

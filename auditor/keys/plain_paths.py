@@ -1,10 +1,13 @@
-"""Fast parsing of many ledger paths at once, if they have the form that the server itself writes.
+"""Fast parsing of many ledger paths at once, if the paths have the form that the server itself writes.
 
-    hierarchical   dd/dddd/Ldddd              legacy-hierarchical the same, hierarchical below 2^31 - 1
-    long           ddd/dddd/dddd/dddd/Ldddd   hierarchical from 2^31 - 1 on
-    flat           Ldddddddddd
-    etcd           ledgers/00000000-0000-0000-hhhh-hhhhhhhhhhhh, lower-case hexadecimal digits
+    hierarchical          dd/dddd/Ldddd               ids below 2^31 - 1
+                          ddd/dddd/dddd/dddd/Ldddd    ids from 2^31 - 1 on
+    legacy hierarchical   dd/dddd/Ldddd
+    long hierarchical     ddd/dddd/dddd/dddd/Ldddd
+    flat                  Ldddddddddd
+    etcd                  ledgers/00000000-0000-0000-hhhh-hhhhhhhhhhhh
 
+Each ``d`` is a decimal digit, each ``h`` a lower-case hexadecimal digit.
 `auditor.keys.ledger_tree.classify` handles all other paths.
 """
 
@@ -44,7 +47,9 @@ _TEMPLATES_BY_LAYOUT: dict[LayoutKind, tuple[tuple[str, int, int], ...]] = {
 
 
 def ledger_ids(layout_kind: LayoutKind, paths: Sequence[str], root_length: int) -> NDArray[np.int64]:
-    """Return the ids of the ledgers of scope 0 at ``paths``; -1 for a path in any other form.
+    """Return the ids of the ledgers at ``paths``; -1 for each path that does not have a form of this module.
+
+    All these ledgers are in scope 0.
 
     Args:
         layout_kind: layout of the ledgers.
@@ -89,10 +94,10 @@ def ledger_ids(layout_kind: LayoutKind, paths: Sequence[str], root_length: int) 
 
 
 def _numbers_of_hexadecimal(uuid_endings: NDArray[np.void]) -> NDArray[np.int64]:
-    """Return the numbers in the last two groups of UUIDs.
+    """Return the number that the last two groups of each UUID form.
 
-    The number is -1 if the groups have characters other than lower-case hexadecimal digits, and for a number
-    that exceeds a Java long.
+    The number is -1 if a character is not a lower-case hexadecimal digit, or if the number exceeds a Java
+    long.
     """
     path_characters = uuid_endings.view(np.uint8).reshape(-1, _UUID_ENDING_LENGTH)
     digits = _HEX_DIGIT_VALUES[np.delete(path_characters, _HYPHEN_POSITION, axis=1)]

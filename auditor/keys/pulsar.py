@@ -1,15 +1,15 @@
-"""Znode paths of Pulsar's references to ledgers, below Pulsar's root.
+"""Paths of the znodes below Pulsar's root that refer to ledgers.
 
-    managed-ledgers/T/NS/persistent/TOPIC[/CURSOR]             a topic or one partition (NAME-partition-N)
-    managed-ledgers/T/CLUSTER/NS/persistent/TOPIC[/CURSOR]     the same in the names of old clusters (V1)
+    managed-ledgers/T/NS/persistent/TOPIC[/CURSOR]             a topic, or one partition (NAME-partition-N)
+    managed-ledgers/T/CLUSTER/NS/persistent/TOPIC[/CURSOR]     the same with V1 names, from old clusters
     managed-ledgers/T/NS/segment/TOPIC/SSSS-EEEE-ID[/CURSOR]   a segment of a scalable topic (Pulsar 5)
-    schemas/T/NS/TOPIC                                         a schema; V1 names without the cluster
+    schemas/T/NS/TOPIC                                         a schema; V1 names omit the cluster here
     pulsar/functions/LOG/IDENTIFIER/ledgers/SEGMENT            a segment of a DistributedLog
-    pulsar/functions/LOG/IDENTIFIER/allocation                 the log's ledger that was created in advance
+    pulsar/functions/LOG/IDENTIFIER/allocation                 a ledger that the log created in advance
 
-T is a tenant and NS a namespace. Names of topics and cursors are encoded as by Java's URLEncoder:
-``/`` as ``%2F``, a space as ``+``. The position of the word ``persistent`` or ``segment`` shows what a path
-stands for. The number of names in the path does not.
+T is a tenant and NS a namespace. Names of topics and cursors are encoded as by Java's URLEncoder: ``/`` as
+``%2F``, and a space as ``+``. The position of the word ``persistent`` or ``segment`` determines the kind of
+a path. The number of names in the path does not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PERSISTENT_DIRECTORY, _SEGMENT_DIRECTORY = "persistent", "segment"
 
 
 class NodeKind(StrEnum):
-    """Kinds of znodes. `INNER` is a directory without content. `UNKNOWN` fits none of the forms above."""
+    """Kind of a znode. `INNER` is a directory without content. `UNKNOWN` is a path with no known form."""
 
     INNER = "inner"
     TOPIC = "topic"
@@ -38,9 +38,9 @@ class NodeKind(StrEnum):
 
 
 class Names(NamedTuple):
-    """The kind of a path, and the decoded names in it; None for each name that the path lacks.
+    """The kind of a path, and the decoded names in it. A name is None if the path does not contain it.
 
-    ``cluster`` is set for V1 names only. ``topic`` is the local name of a topic, with its partition or
+    ``cluster`` is set only for V1 names. ``topic`` is the local name of a topic, including its partition or
     segment, or the name of a DistributedLog.
     """
 

@@ -1,1 +1,1 @@
-"""Values of the domain: ledgers, bookies, findings. No input or output, no Spark."""
+"""Data types of the domain, such as ledgers, bookies and findings. They do no I/O and do not use Spark."""

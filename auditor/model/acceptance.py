@@ -1,6 +1,7 @@
 """Rules for accepting findings of data loss.
 
-A person accepts each finding by itself, for a limited time, and only with the missing entries seen so far.
+A person must accept each finding separately. An acceptance is valid for a limited time. It covers only the
+missing entries that were known when the finding was accepted.
 """
 
 import hashlib
@@ -26,7 +27,7 @@ _GROUP_STRUCT = struct.Struct(">qqii")  # a group as tables have it: first start
 
 
 def last_acceptance_day(today: date) -> date:
-    """Return the last day until which a finding of `DATA_LOSS` can be accepted.
+    """Return the last day until which a finding of `DATA_LOSS` stays accepted, if it is accepted today.
 
     >>> last_acceptance_day(date(2026, 11, 26))
     datetime.date(2026, 12, 3)
@@ -35,7 +36,7 @@ def last_acceptance_day(today: date) -> date:
 
 
 def missing_digest(missing_entries: Sequence[Missing]) -> str | None:
-    """Return a digest of a finding's missing entries, in 16 hex digits; None if no entry is missing.
+    """Return a digest (16 hexadecimal digits) of a finding's missing entries, or None if no entry is missing.
 
     `auditor.checks.finding_rows.MISSING_DIGEST_SQL` computes the same digest in Spark.
 

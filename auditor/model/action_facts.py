@@ -1,4 +1,4 @@
-"""Facts of report.json: the actions that a run advises, and the number of its holds (forbidden actions)."""
+"""Facts in report.json about the actions that a run advises, and about its holds, which forbid actions."""
 
 from typing import Annotated, TypedDict
 
@@ -8,11 +8,11 @@ from auditor.model.json_shape import Count, Facet, about
 
 
 class Action(TypedDict):
-    """One instruction of a run's ordered list: an action and its objects.
+    """One instruction in a run's ordered list: an action, and the bookies or ledgers that it operates on.
 
     ``kind`` is a word of `auditor.model.holds.ActionKind`, or None if the action changes nothing. The first
-    object is ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits. ``bkaudit explain`` takes
-    this object as its argument.
+    bookie is ``bookie_id``. The first ledger is ``scope_id`` and ``ledger_id``, in decimal digits.
+    ``bkaudit explain`` accepts this bookie or ledger as its argument.
     """
 
     kind: Annotated[str | None, Facet("enum", (*ActionKind, None)), about("null: the action changes nothing")]
@@ -29,7 +29,7 @@ class Action(TypedDict):
 
 
 class ForbiddenAction(TypedDict):
-    """An instruction that findings ask for, but that a hold forbids; and the reason of the hold."""
+    """An action that findings ask for, but that a hold forbids, with the reason for the hold."""
 
     kind: Annotated[str, Facet("enum", (*ActionKind,))]
     objects: Annotated[str, about("the bookies or ledgers of the action, at most the first two")]
@@ -41,11 +41,11 @@ class ForbiddenAction(TypedDict):
 
 
 class HoldFacts(TypedDict):
-    """Number of holds of a run; a hold forbids an action on an object (table holds).
+    """Number of holds of a run. A hold forbids an action on an object (table holds).
 
-    ``urgent`` counts the holds of the two highest urgencies that no suppression accepts. While ``urgent`` is
-    above 0, the exit code is above 0 too. ``earlier_run`` is the name of the earlier run whose holds still
-    apply in this run, or None if no earlier run with holds was found.
+    ``urgent`` counts the holds that have one of the two highest urgencies and that no suppression accepts.
+    While it is above 0, the exit code is above 0 too. ``earlier_run`` is the name of an earlier run whose
+    holds still apply in this run. It is None if no earlier run with holds was found.
     """
 
     total: Count

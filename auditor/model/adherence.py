@@ -1,22 +1,22 @@
-"""Adherence of ensembles to a placement policy: the server's verdicts, computed for many ensembles at once.
+"""Adherence of ensembles to a placement policy: the verdicts of the server, for many ensembles at once.
 
-A window is the write quorum of an entry. Position i of an ensemble of E bookies starts the window of the
-bookies at (i+j) mod E, for j < Qw. BookKeeper 4.17.2 gives each ensemble a verdict
-(`isEnsembleAdheringToPlacementPolicy`). The verdict depends on the class of the policy:
+A window is the write quorum of an entry. In an ensemble of E bookies, the window that starts at position i
+consists of the bookies at the positions (i+j) mod E, for j < Qw. BookKeeper 4.17.2 gives each ensemble a
+verdict (`isEnsembleAdheringToPlacementPolicy`). The verdict depends on the class of the policy:
 
     rack     FAIL if a window has fewer racks than min(Qw, minNumRacksPerWriteQuorum). If that minimum is
              enforced, also FAIL if a window has a bookie in the default rack. A bookie that is not writable
              counts as a bookie without a rack.
     region   always STRICT
-    zone     FAIL if Qw does not divide E or is at most minNumZonesPerWriteQuorum. FAIL if a bookie has no
-             zone, or a window has fewer zones than that minimum. FAIL if a window has two or more bookies of
-             a zone, all in one upgrade domain. STRICT if every window has
-             min(Qw, desiredNumZonesPerWriteQuorum) zones, else SOFT. A bookie that the server has never seen
-             counts as one more zone.
+    zone     FAIL if Qw does not divide E, or if Qw is at most minNumZonesPerWriteQuorum. FAIL if a bookie
+             has no zone, or if a window has fewer zones than that minimum. FAIL if a window has two or more
+             bookies of the same zone, and they are all in the same upgrade domain. STRICT if every window
+             has min(Qw, desiredNumZonesPerWriteQuorum) zones, else SOFT. A bookie that the server has never
+             seen counts as one more zone.
     none     always STRICT
 
-No policy looks at the ack quorum or at entries. The rack and zone policies give FAIL to an empty ensemble.
-`distinct_rows` lets callers judge equal rows only once.
+No policy considers the ack quorum or the entries of a ledger. The rack and zone policies give FAIL to an
+empty ensemble. With `distinct_rows`, callers can judge equal ensembles only once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Flags = NDArray[np.bool_]
 
 
 class Adherence(IntEnum):
-    """A server's verdict on an ensemble (`PlacementPolicyAdherence`); FAIL is the worst."""
+    """A server's verdict on an ensemble (`PlacementPolicyAdherence`). FAIL is the worst verdict."""
 
     FAIL = 0
     SOFT = 1
@@ -56,11 +56,11 @@ class Adherence(IntEnum):
 
 @dataclass(frozen=True)
 class ServerView:
-    """Locations of bookies as a server that starts now sees them, and the bookies that it can choose.
+    """The view of a server that starts now: the locations of bookies, and the bookies that it can choose.
 
-    ``paths`` has the location of every bookie. ``choosable_bookies`` has the writable bookies, among which a
-    rack policy finds racks and replacements. If locations have different depths, ``choosable_bookies`` has
-    the bookies of one depth.
+    ``paths`` has the location of every bookie. ``choosable_bookies`` are the writable bookies. Among them,
+    a rack policy finds racks and replacements. If locations have different depths, only the bookies of one
+    depth are choosable.
 
     >>> from auditor.model.placement import Location
     >>> racks = Locations({"bk1": Location("/r1")})
@@ -82,16 +82,17 @@ class ServerView:
         registered: Collection[str] = (),
         depth: int | None = None,
     ) -> ServerView:
-        """Return the server's view of a mapping under a policy.
+        """Return the server's view for a mapping of locations and a placement policy.
 
         Args:
             locations: the mapping from bookies to locations.
             policy: the placement policy.
             bookies: all bookies that the view describes.
             writable: bookies that are registered as writable.
-            registered: registered bookies; those that are not in ``writable`` are read-only.
-            depth: number of parts that a location must have; None if all locations have the same number. The
-                first bookie that joined the server determines the number.
+            registered: registered bookies. Bookies in this collection but not in ``writable`` are
+                read-only.
+            depth: number of parts that the location of a choosable bookie must have. In the server, the
+                first bookie that joins determines this number. None if all locations have the same number.
         """
         registered_names, writable_names = {*writable, *registered}, {*writable}
         paths = {}
@@ -106,7 +107,7 @@ class ServerView:
 
 
 def depth_of(path: str) -> int:
-    """Return the number of parts of a location; a server requires the same number in all locations.
+    """Return the number of parts of a location. A server requires the same number in all locations.
 
     >>> depth_of("/r1"), depth_of("/east/r1")
     (1, 2)
@@ -116,12 +117,12 @@ def depth_of(path: str) -> int:
 
 @dataclass(frozen=True)
 class CodedView:
-    """A `ServerView` as arrays of codes, with one element for each bookie of ``names``.
+    """A `ServerView` as arrays of integer codes. Each array has one element for each bookie in ``names``.
 
-    Equal names of racks, zones or upgrade domains have equal codes, and -1 stands for no name. ``rack_codes``
-    is -1 for a bookie that is not in `ServerView.choosable_bookies`. ``zone_codes`` and
+    Equal names of racks, zones or upgrade domains have equal codes. The code -1 stands for no name.
+    ``rack_codes`` is -1 for a bookie that is not in `ServerView.choosable_bookies`. ``zone_codes`` and
     ``upgrade_domain_codes`` are -1 for a bookie without a zone. ``default_rack_code`` is the code of the
-    default rack, or -1 if no known bookie is in it.
+    default rack, or -1 if no choosable bookie is in it.
     """
 
     names: Sequence[str]
@@ -146,9 +147,9 @@ class CodedView:
 
 
 def zone_of(path: str) -> tuple[str, str] | None:
-    """Return zone and upgrade domain of a location, as the zone policy splits it.
+    """Return the zone and the upgrade domain in a location, as the zone policy parses it.
 
-    Returns None for the default location, and for a location without exactly two parts.
+    Returns None for the default location, and for a location that does not have exactly two parts.
 
     >>> zone_of("/z1/u1"), zone_of("/z1"), zone_of("/default-zone/default-upgradedomain")
     (('z1', 'u1'), None, None)
@@ -162,7 +163,7 @@ def zone_of(path: str) -> tuple[str, str] | None:
 
 
 def domain_codes(locations: Locations, level: Level, names: Sequence[str]) -> Numbers:
-    """Return a code for the rack, zone or region of each bookie; -1 if the mapping does not give it."""
+    """Return a code for the rack, zone or region of each bookie; -1 if the mapping does not contain it."""
     return _encode_texts([locations.domain(name, level) for name in names])[1]
 
 
@@ -170,9 +171,9 @@ def domain_codes(locations: Locations, level: Level, names: Sequence[str]) -> Nu
 class Verdicts:
     """The server's verdict on each ensemble, and the windows that break the policy.
 
-    ``adherence`` has one verdict per ensemble. ``broken_windows`` has one flag per ensemble and window. A
-    zone policy can refuse a bookie, or a combination of ensemble size and write quorum. All windows of the
-    ensemble are then broken.
+    ``adherence`` has one verdict for each ensemble. ``broken_windows`` has one flag for each window of each
+    ensemble. A zone policy can refuse a single bookie, or a combination of ensemble size and write quorum.
+    In that case, all windows of the ensemble are flagged.
     """
 
     adherence: NDArray[np.int8]
@@ -180,11 +181,11 @@ class Verdicts:
 
 
 def refuses_shape(ensemble_size: int, write_quorum: int, settings: PlacementSettings) -> bool:
-    """Return whether the policy gives FAIL to all ensembles of this size and write quorum, wherever they are.
+    """Return whether the policy gives FAIL to every ensemble of this size and write quorum, in any location.
 
-    Only zone policies do (``ZoneawareEnsemblePlacementPolicyImpl``). For them the write quorum must divide
-    the ensemble size, and be larger than minNumZonesPerWriteQuorum. A rack policy never does: it lowers its
-    minimum of racks to the write quorum.
+    Only zone policies do so (``ZoneawareEnsemblePlacementPolicyImpl``). They require that the write quorum
+    divides the ensemble size and is larger than minNumZonesPerWriteQuorum. Rack policies never do so. They
+    require at most as many racks as the write quorum has bookies.
 
     >>> refuses_shape(3, 2, PlacementSettings(Policy.ZONE, min_zones=2))
     True
@@ -202,10 +203,11 @@ def judge_ensembles(
     *,
     judges_locations_only: bool = False,
 ) -> Verdicts:
-    """Return the server's verdicts on ensembles of one size.
+    """Return the server's verdicts on ensembles of the same size.
 
     Args:
-        ensembles: one row per ensemble; elements are positions of bookies in ``view.names``.
+        ensembles: array with one row for each ensemble. The elements are positions of bookies in
+            ``view.names``.
         write_quorum: the write quorum of all these ensembles.
         view: the server's view of the bookies.
         settings: the placement policy and its minimums.
@@ -251,7 +253,9 @@ def _judge_by_zone(
 
 
 def quorum_windows(codes: Numbers, write_quorum: int) -> Numbers:
-    """Return all windows (write quorums) of ensembles, with the axes ensemble, position and member.
+    """Return the windows (write quorums) of all ensembles.
+
+    The axes of the result are the ensemble, the first position of the window, and the member of the window.
 
     >>> quorum_windows(np.array([[4, 5, 6]], np.int32), 2).tolist()
     [[[4, 5], [5, 6], [6, 4]]]
@@ -261,7 +265,7 @@ def quorum_windows(codes: Numbers, write_quorum: int) -> Numbers:
 
 
 def count_distinct(members: Numbers) -> Numbers:
-    """Count the different codes along the last axis; -1 does not count.
+    """Count the distinct codes along the last axis. The code -1 is not counted.
 
     >>> count_distinct(np.array([3, -1, 3, 0], np.int32)).tolist()
     2
@@ -271,7 +275,9 @@ def count_distinct(members: Numbers) -> Numbers:
 
 
 def flag_first_of_equal_codes(sorted_codes: NDArray[np.integer[Any]]) -> Flags:
-    """Flag the first element of each different code along the last, sorted axis; codes below 0 get no flag.
+    """Flag the first element of each run of equal codes along the last axis, which must be sorted.
+
+    Codes below 0 are not flagged.
 
     >>> flag_first_of_equal_codes(np.array([-1, 0, 3, 3])).tolist()
     [False, True, True, False]
@@ -282,7 +288,7 @@ def flag_first_of_equal_codes(sorted_codes: NDArray[np.integer[Any]]) -> Flags:
 
 
 def flag_crowded(zones: Numbers, domains: Numbers) -> Flags:
-    """Flag the windows that have two or more bookies of a zone, all of them in one upgrade domain."""
+    """Flag the windows in which two or more bookies of a zone are all in the same upgrade domain."""
     is_crowded = np.zeros(zones.shape[:-1], np.bool_)
     for member_index in range(zones.shape[-1]):
         is_same_zone = zones == zones[..., member_index : member_index + 1]
@@ -292,9 +298,11 @@ def flag_crowded(zones: Numbers, domains: Numbers) -> Flags:
 
 
 def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
-    """Return for each window the domain that has all its copies; -1 for several domains, or an unknown one.
+    """Return, for each window, the domain that contains all copies of an entry.
 
-    ``codes`` are domains by row and position (`domain_codes`). With a write quorum of 1 the result is -1.
+    The result is -1 for a window with several domains or with a bookie whose domain is unknown. ``codes``
+    has the domain at each position of each ensemble (`domain_codes`). With a write quorum of 1 every result
+    is -1.
 
     >>> sole_domains(np.array([[7, 7, 8]], np.int32), 2).tolist()
     [[7, -1, -1]]
@@ -307,11 +315,11 @@ def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
 
 
 def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_regions: int) -> Flags:
-    """Return which windows have an ack quorum in fewer regions than the policy requires.
+    """Flag the windows in which fewer regions than required together hold an ack quorum of copies.
 
-    A region policy with ``reppMinimumRegionsForDurability`` applies this rule when it makes an ensemble:
-    ``min_regions`` - 1 regions together must hold fewer than ``ack_quorum`` copies. A bookie of an unknown
-    region counts for no region.
+    A region policy with ``reppMinimumRegionsForDurability`` avoids such windows when it creates an
+    ensemble: any ``min_regions`` - 1 regions together must hold fewer than ``ack_quorum`` copies. A bookie
+    whose region is unknown counts for no region.
 
     >>> two_and_one = np.array([[0, 0, 1]], np.int32)
     >>> regions_hold_acks(two_and_one, 3, 2, 2).all(), regions_hold_acks(two_and_one, 3, 3, 2).any()
@@ -330,7 +338,10 @@ def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_re
 
 
 def _encode_texts(texts: Sequence[str | None]) -> tuple[dict[str, int], Numbers]:
-    """Return a code for each different text, and the codes of all ``texts``; -1 stands for None."""
+    """Return the code of each distinct text, and an array with the code of each element of ``texts``.
+
+    None has the code -1.
+    """
     code_by_text = {
         text: code for code, text in enumerate(sorted({text for text in texts if text is not None}))
     }
@@ -338,10 +349,14 @@ def _encode_texts(texts: Sequence[str | None]) -> tuple[dict[str, int], Numbers]
 
 
 def distinct_rows(rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number the different rows: return each row's number, and the index of the first row with each number.
+    """Assign a number to each distinct row of an array.
 
-    Equal rows have one number. Numbers begin at 0, in the order of the first rows. The function hashes whole
-    rows with Arrow. ``numpy.unique`` with an axis sorts the rows, which is some thirty times slower.
+    Equal rows have the same number. Numbers start at 0, in the order in which the rows first occur. The
+    function hashes whole rows with Arrow. ``numpy.unique`` with an axis would sort the rows, which is about
+    thirty times slower.
+
+    Returns:
+        The number of each row, and the index of the first row with each number.
 
     >>> kind, first = distinct_rows(np.array([[1, 2], [3, 4], [1, 2]]))
     >>> kind.tolist(), first.tolist()

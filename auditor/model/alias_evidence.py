@@ -1,10 +1,10 @@
-"""Evidence that two ids belong to one bookie: addresses, and the ledgers on disks.
+"""Evidence that two ids belong to the same bookie: their addresses, and the ledgers on disks.
 
-The functions compare addresses without DNS. `auditor.model.bookie_alias` gives the rules and their strengths.
-The ledgers on disks are the strongest evidence, for and against. A bookie that got a new id kept its disks.
-These disks have, entry for entry, the ledgers whose metadata still has the old id. A machine that was set up
-anew at an old address has none of these ledgers. If somebody replaced the old id by this machine's id in the
-metadata, readers would be sent to a bookie that never had the ledgers.
+The functions compare addresses without DNS. `auditor.model.bookie_alias` lists the rules and their
+strengths. The ledgers on disks are the strongest evidence, for and against. A bookie that was given a new
+id keeps its disks. On these disks are, entry for entry, the ledgers whose metadata still contains the old
+id. A new machine at the old address has none of these ledgers. If an operator replaced the old id in the
+metadata by the id of such a machine, readers would go to a bookie that never had the ledgers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HostPort = tuple[str, int]
 
 
 class Rule(StrEnum):
-    """Rule by which two ids may belong to one bookie."""
+    """Rule that gives a reason why two ids may belong to the same bookie."""
 
     SAME_ADDRESS = "same-address"
     ENDPOINT_IS_ID = "endpoint-is-id"
@@ -40,10 +40,10 @@ class Rule(StrEnum):
 class BookieFacts:
     """Facts about one bookie id.
 
-    ``address`` is the bookie-rpc endpoint that the bookie registered, or the id itself if the registration
-    has no data. It is None if the bookie is not ``registered``, or registered no bookie-rpc endpoint.
-    ``hosts`` are the hosts of all its endpoints. ``cookie`` is the store's cookie under this id. ``disk_ids``
-    are the ids in the VERSION files of the bookie's directories, one per file.
+    ``address`` is the bookie-rpc endpoint in the bookie's registration. If the registration has no data, it
+    is the id itself. It is None if the bookie is not ``registered``, or registered no bookie-rpc endpoint.
+    ``hosts`` are the hosts of all its endpoints. ``cookie`` is the store's cookie under this id.
+    ``disk_ids`` are the ids in the VERSION files of the bookie's directories, one id for each file.
     """
 
     registered: bool = False
@@ -55,11 +55,12 @@ class BookieFacts:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Edge:
-    """Two ids that belong to one bookie by one rule; ``one`` sorts before ``other``.
+    """Two ids that may belong to the same bookie according to one rule. ``one`` sorts before ``other``.
 
-    ``joins`` is False if the edge is only a hint. ``against`` is the evidence against the edge, or None. With
-    evidence against it, an edge is at most a hint. ``apart`` is True if the ledgers show that the ids belong
-    to two bookies. Hints then do not join the ids, however many there are.
+    ``joins`` is True if this rule alone is enough to join the ids, and False if the edge is only a hint.
+    ``against`` is the evidence against the edge, or None. An edge with evidence against it is at most a
+    hint. ``apart`` is True if the ledgers show that the ids belong to different bookies. In that case,
+    hints do not join the ids, however many there are.
     """
 
     one: str
@@ -83,7 +84,7 @@ _SHARED_HOSTS = frozenset({"", "0.0.0.0", "127.0.0.1", "localhost", "localhost.l
 
 
 def normalise_host(host: str) -> str:
-    """Return a host name in the form that DNS compares: lower case, without a dot at the end.
+    """Return a host name in the form in which it is compared: lower case, without a dot at the end.
 
     >>> normalise_host("BK1.dc1.Example.")
     'bk1.dc1.example'
@@ -92,7 +93,7 @@ def normalise_host(host: str) -> str:
 
 
 def is_ip(host: str) -> bool:
-    """Return whether a host is written as an IP address, or in another form that no host name can have.
+    """Return whether a host is an IP address, or looks like one so that it cannot be a host name.
 
     >>> is_ip("10.0.0.1"), is_ip("bk1"), is_ip("1.bk")
     (True, False, False)
@@ -101,7 +102,7 @@ def is_ip(host: str) -> bool:
 
 
 def is_shared_host(host: str) -> bool:
-    """Return whether a host name means a different machine on every machine, as localhost does.
+    """Return whether every machine uses this host name for itself, such as localhost.
 
     >>> is_shared_host("localhost"), is_shared_host("127.0.103.1")
     (True, False)
@@ -110,7 +111,7 @@ def is_shared_host(host: str) -> bool:
 
 
 def shorter_names(host: str) -> Iterator[str]:
-    """Yield the names of a host without its last domains, the shortest name first; none for an IP address.
+    """Yield a host name without its last domains, the shortest result first. Yield nothing for an IP address.
 
     >>> list(shorter_names("bk1.dc1.example")), list(shorter_names("10.0.0.1"))
     (['bk1', 'bk1.dc1'], [])
@@ -128,16 +129,17 @@ MIN_COMPARED_LEDGERS = 5
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Comparison of the ledgers of an absent id with the disks of one live bookie.
+    """Comparison of an absent id's ledgers with the disks of one live bookie.
 
-    The absent id is neither registered nor found on any disk. All fields but ``is_fully_read`` are numbers of
-    ledgers:
+    The absent id is neither registered nor found on any disk. All fields except ``is_fully_read`` are
+    numbers of ledgers:
 
         expected_ledgers        judged ledgers with entries that the absent id should have
-        shared_ledgers          those of them that also have the live bookie in an ensemble
-        same_ensemble_ledgers   shared ledgers that have both ids in one ensemble
-        held_ledgers            expected but not shared ledgers with any entry on the live bookie's disks
-        matching_ledgers        held ledgers with exactly the entries there that the absent id should have
+        shared_ledgers          expected ledgers that also name the live bookie in an ensemble
+        same_ensemble_ledgers   shared ledgers that name both ids in the same ensemble
+        held_ledgers            expected ledgers, without the shared ones, with an entry on the live bookie
+        matching_ledgers        held ledgers of which the live bookie has exactly the entries that the
+                                absent id should have
 
     ``is_fully_read`` is True if the live bookie's index was read completely.
     """
@@ -151,10 +153,11 @@ class Contents:
 
     @property
     def has_most_ledgers(self) -> bool:
-        """Return whether the live bookie holds most of the ledgers that the absent id should hold.
+        """Return whether the live bookie has most of the ledgers that the absent id should have.
 
-        A few ledgers are not enough. The absent id may be a bookie that received the copies of a dead bookie,
-        and is gone now. If the dead bookie comes back, its disks have only some ledgers of the absent id.
+        A few ledgers are not enough. The absent id may be a bookie that once received the copies of a dead
+        bookie and is now gone itself. If the dead bookie comes back, its disks contain only some ledgers of
+        the absent id.
 
         >>> Contents(40, held_ledgers=39, matching_ledgers=39).has_most_ledgers
         True
@@ -168,7 +171,7 @@ class Contents:
 
     @property
     def objection(self) -> str | None:
-        """Return the evidence that the two ids belong to two bookies, or None if there is none.
+        """Return the evidence that the two ids belong to different bookies, or None if there is none.
 
         >>> Contents(expected_ledgers=40, is_fully_read=True).objection
         "the live bookie's disks have none of the 40 ledgers of the absent id alone"
@@ -189,9 +192,9 @@ class Contents:
 class ContentComparison:
     """Comparison of the ledgers of all absent ids with the disks of all live bookies.
 
-    ``expected_ledgers`` has the number of judged ledgers that name each absent id. ``contents_by_pair`` maps
-    (absent id, live bookie) to their `Contents`. Pairs that have no ledger in common are left out.
-    ``fully_read_bookies`` are the live bookies with a completely read index.
+    ``expected_ledgers`` maps each absent id to the number of judged ledgers that name it.
+    ``contents_by_pair`` maps (absent id, live bookie) to their `Contents`. It omits pairs that have no
+    ledger in common. ``fully_read_bookies`` are the live bookies whose index was read completely.
     """
 
     expected_ledgers: Mapping[str, int] = field(default_factory=dict)
@@ -199,7 +202,7 @@ class ContentComparison:
     fully_read_bookies: Set[str] = frozenset()
 
     def claims_by_ledgers(self) -> AliasClaims:
-        """Yield each pair of ids whose ledgers show that they belong to one bookie."""
+        """Yield each pair of ids that belong to the same bookie according to the ledgers on its disks."""
         for (absent_id, live_id), pair in self.contents_by_pair.items():
             if pair.has_most_ledgers:
                 ledgers = (
@@ -209,7 +212,9 @@ class ContentComparison:
                 yield absent_id, live_id, Rule.SAME_LEDGERS, f"the disks of {live_id} hold {ledgers}"
 
     def objection(self, first_id: str, second_id: str) -> str | None:
-        """Return the evidence that two ids, in any order, belong to two bookies; None if there is none.
+        """Return the evidence that two ids belong to different bookies, or None if there is none.
+
+        The order of the two ids does not matter.
 
         >>> ContentComparison({"old": 40}, fully_read_bookies={"new"}).objection("new", "old")
         "the live bookie's disks have none of the 40 ledgers of the absent id alone"
@@ -227,7 +232,9 @@ MAX_PORT = 65535
 
 
 def comparable_address(address: HostPort | None) -> HostPort | None:
-    """Return an address in a form that can be compared; None for a host that is on every machine (localhost).
+    """Return an address in a form that can be compared with other addresses.
+
+    Returns None for a host such as localhost, which exists on every machine.
 
     >>> comparable_address(("BK1.", 3181)), comparable_address(("localhost", 3181))
     (('bk1', 3181), None)
@@ -238,7 +245,10 @@ def comparable_address(address: HostPort | None) -> HostPort | None:
 
 
 def claims_by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
-    """Yield each pair of ids that a rule on addresses joins, even if other evidence contradicts the pair."""
+    """Yield each pair of ids that match by a rule on addresses.
+
+    Other evidence may contradict the match.
+    """
     addresses = {id: address for id in ids if (address := comparable_address(_address_in_id(id))) is not None}
     yield from _pair_same_address(addresses)
     yield from _pair_by_endpoint(ids, addresses)
@@ -247,9 +257,9 @@ def claims_by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
 
 
 def _address_in_id(id: str) -> HostPort | None:
-    """Return host and port if the id is an address, else None.
+    """Return the host and port in an id, or None if the id is not an address.
 
-    ``dc1:1:bookie-7`` is a custom id here, although a server reads host and port in it.
+    ``dc1:1:bookie-7`` counts as a custom id here, although a server would parse host and port from it.
     """
     address = legacy_address(id) if id.count(":") == 1 else None
     return address if address is not None and 0 < address[1] <= MAX_PORT else None

@@ -1,4 +1,4 @@
-"""Numbers, sizes and times in the one form that reports, messages and pages use."""
+"""Formatting of numbers, sizes and times, in the same way for all reports, messages and pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DURATIONS = ((86400, "days"), (3600, "h"), (60, "min"))
 
 
 def format_time(ms: int) -> str:
-    """Format a time in ms since 1970, UTC; a number outside the calendar's range stays a number.
+    """Format a time in UTC, given in ms since 1970. A time that the calendar cannot express stays a number.
 
     >>> format_time(1795237669000)
     '2026-11-21 05:07:49 UTC'
@@ -22,7 +22,7 @@ def format_time(ms: int) -> str:
 
 
 def size(bytes: int) -> str:
-    """Format a number of bytes; 1 kB is 1,000 bytes.
+    """Format a number of bytes. Units are decimal: 1 kB is 1,000 bytes.
 
     >>> [size(n) for n in (0, 999, 1024, 4_200_000_000, 999_950, 10**18)]
     ['0 B', '999 B', '1.0 kB', '4.2 GB', '1.0 MB', '1,000.0 PB']
@@ -36,7 +36,7 @@ def size(bytes: int) -> str:
 
 
 def plural(number: int, word: str, plural_form: str | None = None) -> str:
-    """Format a number with its noun; ``plural_form`` is the plural of ``word`` if it is irregular.
+    """Format a number with its noun. Pass ``plural_form`` if the plural of ``word`` is irregular.
 
     >>> plural(1, "entry"), plural(1200, "entry"), plural(2, "ledger"), plural(2, "copy left", "copies left")
     ('1 entry', '1,200 entries', '2 ledgers', '2 copies left')
@@ -47,9 +47,9 @@ def plural(number: int, word: str, plural_form: str | None = None) -> str:
 
 
 def first_names(names: Sequence[str], shown_count: int, total: int | None = None) -> str:
-    """Join the first ``shown_count`` names, and add the number of names that are left out.
+    """Join the first ``shown_count`` names, and add how many names are left out.
 
-    ``total`` is the number of all names; None if ``names`` has all of them.
+    ``total`` is the number of all names. Pass None if ``names`` contains all of them.
 
     >>> first_names(["a", "b", "c"], 2), first_names(["a"], 2, total=7)
     ('a, b and 1 more', 'a and 6 more')
@@ -59,7 +59,9 @@ def first_names(names: Sequence[str], shown_count: int, total: int | None = None
 
 
 def and_more(hidden_count: int, noun: str = "", indent: str = "") -> list[str]:
-    """Return a line with the number of items that a list does not show; no line if the list shows all.
+    """Return a line that says how many items a list does not show.
+
+    Returns an empty list if ``hidden_count`` is 0.
 
     >>> and_more(1200, " bookies"), and_more(0)
     (['and 1,200 more bookies'], [])
@@ -68,9 +70,10 @@ def and_more(hidden_count: int, noun: str = "", indent: str = "") -> list[str]:
 
 
 def percent(part_count: int, whole_count: int) -> str:
-    """Format a share in percent, rounded down; "none" if ``whole_count`` is 0.
+    """Format a share as a percentage, rounded down. The result is "none" if ``whole_count`` is 0.
 
-    A share that is not all is at most 99.9 %. A share above 0 is at least 0.1 %.
+    The result is at most 99.9 % if anything is missing from the whole. It is at least 0.1 % if the part is
+    not empty.
 
     >>> percent(3, 4), percent(999_999, 1_000_000), percent(1, 1_000_000), percent(0, 0)
     ('75.0 %', '99.9 %', '0.1 %', 'none')
@@ -84,7 +87,7 @@ def percent(part_count: int, whole_count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format a length of time in the unit that fits.
+    """Format a length of time, in a unit that suits it.
 
     >>> [duration(seconds) for seconds in (0.2, 42, 500, 5400, 200_000)]
     ['a second', '42 s', '8 min', '1.5 h', '2.3 days']
@@ -99,7 +102,9 @@ def duration(seconds: float) -> str:
 
 
 def age(ms: int, now_ms: int) -> str:
-    """Format a time with its age, or with the text that it is ahead of this machine's clock (``now_ms``).
+    """Format a time together with its age.
+
+    If the time is after ``now_ms``, the text says instead how far it is ahead of this machine's clock.
 
     >>> age(1795244400000, 1795251600000)
     '2026-11-21 07:00:00 UTC, 2.0 h ago'

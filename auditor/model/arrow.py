@@ -1,7 +1,7 @@
-"""Lazy imports of pyarrow and pandas: each library is loaded when code first uses it.
+"""Lazy imports of pyarrow and pandas. Each library is loaded when code first uses it.
 
-``bkaudit explain check`` and ``bkaudit status`` should answer faster than these libraries load. Modules about
-finished runs therefore import them by ``from auditor.model.arrow import pa, pc``.
+Loading these libraries takes longer than ``bkaudit explain check`` and ``bkaudit status`` should take.
+Modules that read finished runs therefore import them with ``from auditor.model.arrow import pa, pc``.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Names of the stages of an audit, which ``--stop-after`` takes and progress shows.
+"""Names of the stages of an audit. ``--stop-after`` accepts them, and progress reports show them.
 
-`auditor.audit.audit_stages` declares what each stage does. The names are in a module of their own, because
-the help of the command line lists them and must not load the modules of the audit.
+`auditor.audit.audit_stages` declares what each stage does. The names have their own module, because the
+help of the command line lists them and must not load the modules of the audit.
 """
 
 from enum import StrEnum
 
 
 class AuditStage(StrEnum):
-    """Name of a stage of an audit. The order of the members is the order of the stages."""
+    """Name of a stage of an audit. The members are in the order in which the stages run."""
 
     METADATA = "metadata"
     OWNERS = "owners"

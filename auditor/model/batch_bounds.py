@@ -1,7 +1,7 @@
-"""Bounds of the rows and bytes that one batch holds in memory.
+"""Limits on the rows and bytes that one batch holds in memory.
 
-A bound on rows alone would not limit memory. The BP-34 groups (ranges of entry ids) of a healthy replica take
-24 bytes. Those of a replica with many holes can take a megabyte.
+A limit on rows alone would not limit memory. The BP-34 groups (ranges of entry ids) of a healthy replica
+take 24 bytes. The groups of a replica with many holes can take a megabyte.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ of 32 MB, and 760 MiB with one of 64 MB.
 def column_bytes(file: pq.FileMetaData, group: int, columns: Sequence[str]) -> int:
     """Return the number of bytes that some columns of a row group take in memory.
 
-    A value in a dictionary counts once, as it does in memory if the column is read as codes. Pass only files
-    that this run wrote. Arrow ends the process if the footer has damaged data on a column.
+    In a dictionary-encoded column, each distinct value counts once. This is the size in memory if the
+    column is read as dictionary codes. Pass only files that this run wrote: if the footer's data about a
+    column is damaged, Arrow ends the process.
 
     Args:
         file: the file's metadata.
         group: number of the row group.
-        columns: names as `pyarrow.parquet` takes them; each names a column, or a part of a column.
+        columns: names in the form that `pyarrow.parquet` accepts. Each names a column or a part of a
+            column.
     """
     row_group = file.row_group(group)
     chunks = map(row_group.column, range(row_group.num_columns))
@@ -47,9 +49,10 @@ def column_bytes(file: pq.FileMetaData, group: int, columns: Sequence[str]) -> i
 def batch_row_groups(
     file: pq.FileMetaData, groups: Iterable[int], columns: Sequence[str], max_rows: int
 ) -> Iterator[list[int]]:
-    """Yield batches of row groups, as lists of their numbers.
+    """Yield batches of row groups. A batch is a list of the numbers of its row groups.
 
-    A batch ends when it has ``max_rows`` rows, or before its ``columns`` pass `MAX_BATCH_BYTES`.
+    A batch ends when it has at least ``max_rows`` rows, or when the next row group would make its
+    ``columns`` larger than `MAX_BATCH_BYTES`.
     """
     batch: list[int] = []
     batch_row_count = batch_bytes = 0
@@ -71,15 +74,15 @@ def batch_row_groups(
 
 
 def batch_rows(row_count: int, byte_count: int, max_rows: int) -> int:
-    """Return the number of rows of one batch, if ``row_count`` rows have ``byte_count`` bytes together."""
+    """Return how many rows to put in one batch, if ``row_count`` rows take ``byte_count`` bytes in total."""
     return max(1, min(max_rows, MAX_BATCH_BYTES * row_count // max(1, byte_count)))
 
 
 def whole_batch_rows(file: pq.FileMetaData, group: int, max_rows: int) -> int:
-    """Return the number of rows of one batch (`batch_rows`) for a row group with all its columns.
+    """Return how many rows of a row group to put in one batch (`batch_rows`), with all columns.
 
-    The file may be damaged. The function reads no footer data on single columns, because Arrow ends the
-    process if such data is damaged.
+    The file may be damaged. The function does not read the footer's data about single columns, because
+    Arrow ends the process if such data is damaged.
     """
     row_group = file.row_group(group)
     return batch_rows(row_group.num_rows, row_group.total_byte_size, max_rows)
@@ -88,7 +91,7 @@ def whole_batch_rows(file: pq.FileMetaData, group: int, max_rows: int) -> int:
 def byte_slices(sizes: NDArray[np.int64], max_rows: int) -> Iterator[slice]:
     """Yield slices of consecutive rows, each with at most ``max_rows`` rows and `MAX_BATCH_BYTES` bytes.
 
-    ``sizes`` are the rows' sizes in bytes. A larger row makes a slice by itself.
+    ``sizes`` are the sizes of the rows in bytes. A row that is larger than the limit is a slice of its own.
 
     >>> import numpy as np
     >>> list(byte_slices(np.array([12 << 20, 4 << 20, 1, 90 << 20]), max_rows=100))

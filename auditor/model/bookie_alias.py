@@ -1,42 +1,46 @@
-"""Ids that may belong to one bookie, inferred from metadata without DNS.
+"""Ids that may belong to the same bookie, inferred from metadata without DNS.
 
 A bookie can have many ids: ip:port, name:port, short:port, the advertised address, and a custom id. If its
-configuration changes the id, the cluster takes it for another bookie. Its ledgers then name an id that no
-bookie is registered under, and the cookie of the new id is not found. Garbage collection of over-replicated
+configuration changes the id, the cluster treats it as a different bookie. Its ledgers then name an id under
+which no bookie is registered, and there is no cookie for the new id. Garbage collection of over-replicated
 ledgers may delete data that the bookie still serves.
 
-No address proves that two ids belong to one bookie. A host may be set up anew under its old name, an IP may
-pass to another machine, and all hosts of a cluster may have the same directories. Only the ledgers on a disk
-prove it (`auditor.model.alias_evidence`). A rule therefore either joins two ids, or is a hint. A hint joins
-them only if a second rule agrees. In this table, A and B are the two ids, in any order:
+No address proves that two ids belong to the same bookie. A host may be set up again under its old name, an
+IP may be given to a different machine, and all hosts of a cluster may have the same directories. Only the
+ledgers on a disk prove it (`auditor.model.alias_evidence`). A rule therefore either joins two ids or gives
+a hint. A hint joins them only if a second rule agrees. In this table, A and B are the two ids, in any
+order:
 
     rule               condition                                                        strength
     -----------------  ---------------------------------------------------------------  --------
-    same-address       A and B are host:port, and equal but for letter case or a dot    joins
-                       at the end of the host
-    endpoint-is-id     A is registered at the address B, and B is not registered        joins
-    same-endpoint      A and B, and no third bookie, are registered at one address      joins
-    name-and-ip        A is name:port, B is ip:port, and a registration has this name   joins
-                       and this IP; no registration has only one of them
-    short-name         the host of A is the first labels of the host of B, and of no    hint
-                       other host (bk1 in two data centres matches neither)
-    cookie-names       the store's cookie of A carries the id B: an unfinished          hint
-                       renaming, or a cookie written under the wrong id
-    disks-name         every VERSION in the directories of A carries the id B, and no   hint
-                       other VERSION does: a renaming, or a wrongly named directory
-    same-directories   the cookies of A and B name the same directories, and those of   hint
-                       hardly any other bookie do (no proof in a cluster of equal
-                       hosts)
-    same-ledgers       A is registered, and its disks hold most of the entries that B   joins
-                       should hold; B is neither registered nor found on a disk
+    same-address       A and B are host:port. They are equal except for letter case or  joins
+                       a dot at the end of the host.
+    endpoint-is-id     A is registered at the address B, and B is not registered.       joins
+    same-endpoint      A and B are registered at the same address, and no third bookie  joins
+                       is registered there.
+    name-and-ip        A is name:port and B is ip:port. A registration has this name    joins
+                       and this IP, and no registration has only one of them.
+    short-name         The host of A consists of the first labels of the host of B,     hint
+                       and of no other host. (If bk1 exists in two data centres, it
+                       matches neither.)
+    cookie-names       The store's cookie of A contains the id B. The cause is an       hint
+                       unfinished renaming, or a cookie written under the wrong id.
+    disks-name         Every VERSION in the directories of A contains the id B, and no  hint
+                       other VERSION does. The cause is a renaming, or a directory
+                       with the wrong name.
+    same-directories   The cookies of A and B contain the same directories, and hardly  hint
+                       any other cookie contains them. (This proves nothing in a
+                       cluster of equal hosts.)
+    same-ledgers       A is registered, and its disks have most of the entries that B   joins
+                       should have. B is neither registered nor found on a disk.
 
-A joining address is only a hint if both ids have a cookie and the directories in these cookies differ. A
-renamed bookie keeps its disks, so the address was probably given to another bookie.
+A rule on addresses that joins is only a hint if both ids have a cookie and the directories in these cookies
+differ. A renamed bookie keeps its disks, so the address was probably given to a different bookie.
 
-No rule joins two ids if the ledgers contradict it. The ledgers do so if the disks of A have no ledger of B,
-or if most ensembles contain both ids. Two ids that are both registered, each at its own address, never belong
-to one bookie, because both bookies are alive. An equal port alone is no evidence. Names such as localhost,
-which every machine uses for itself, do not count as addresses.
+No rule joins two ids if the ledgers contradict it. This is the case if the disks of A have no ledger of B,
+or if most ledgers of B name both ids in the same ensemble. Two ids that are both registered, each at its
+own address, never belong to the same bookie, because both bookies are alive. An equal port alone is no
+evidence. Names such as localhost, which every machine uses for itself, do not count as addresses.
 """
 
 from __future__ import annotations
@@ -59,8 +63,9 @@ from auditor.model.cookie import Cookie
 def components(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
     """Return the connected components of the graph with these edges.
 
-    The nodes of a component ascend, and components are sorted by their first node. A node without an edge is
-    in no component. The order of the edges, and of the two nodes of an edge, does not matter.
+    The nodes of a component are in ascending order. The components are sorted by their first node. A node
+    without an edge is in no component. The result does not depend on the order of the edges, or of the two
+    nodes of an edge.
 
     >>> components([("c", "b"), ("x", "y"), ("a", "b")])
     (('a', 'b', 'c'), ('x', 'y'))
@@ -93,9 +98,10 @@ _NO_COMPARISON = ContentComparison()
 def alias_edges(
     ids: Mapping[str, BookieFacts], ledgers: ContentComparison = _NO_COMPARISON
 ) -> tuple[Edge, ...]:
-    """Return the pairs of ids that may belong to one bookie, ascending; one edge for each pair and rule.
+    """Return the pairs of ids that may belong to the same bookie.
 
-    The time and the number of edges grow with the number of ids, and with the number of pairs that share
+    There is one edge for each pair and each rule that the pair matches. Edges are in ascending order. The
+    time and the number of edges grow with the number of ids, and with the number of pairs that share
     ledgers. They do not grow with the square of the number of ids.
 
     >>> ids = {"bk-7": BookieFacts(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": BookieFacts()}
@@ -103,9 +109,9 @@ def alias_edges(
     [('10.0.0.7:3181', 'bk-7', 'endpoint-is-id')]
 
     Args:
-        ids: all ids in the cluster's ensembles, cookies, registrations and under-replication marks, and on
-            disks.
-        ledgers: the comparison of the ledgers of these ids.
+        ids: facts about all ids in the cluster's ensembles, cookies, registrations and under-replication
+            marks, and on disks.
+        ledgers: comparison of the ledgers of these ids with the disks of bookies.
     """
     evidence_by_pair: dict[tuple[str, str, Rule], str] = {}
     for claimed_id, alias_id, rule, evidence in (
@@ -146,10 +152,12 @@ def _make_edge(
 
 
 def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of ids that belong to one bookie each; an id without an alias is in no group.
+    """Return groups of ids. All ids of a group belong to the same bookie.
 
-    One edge that joins is enough for a pair of ids. Two hints of different rules are enough too, unless both
-    are rules on addresses, which often repeat one fact.
+    An id without an alias is in no group. One edge that joins is enough to put two ids into the same group.
+    Two hints from different rules are also enough, with two exceptions. Rules on addresses count only once,
+    because they often repeat the same fact. Hints do not count if the ledgers show two different bookies
+    (``apart``).
 
     >>> aliases([Edge("a", "b", Rule.SHORT_NAME, False, ""), Edge("a", "b", Rule.COOKIE_NAMES, False, "")])
     (('a', 'b'),)
@@ -165,9 +173,10 @@ def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
 
 
 def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[str, str]:
-    """Return the identity of every id: the first id of its group; an id in no group is its own identity.
+    """Return the identity of every id: the first id of its group, or the id itself if it is in no group.
 
-    If two bookies of a group are both alive, the group is wrong, and each of its ids keeps its own identity.
+    If two ids of a group belong to different live bookies, the group is wrong. Each of its ids is then its
+    own identity.
 
     >>> absent = BookieFacts()
     >>> ids = {"bk-7": BookieFacts(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": absent, "bk-8": absent}
@@ -183,7 +192,10 @@ def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[
 
 
 def _own_cookie(id: str, facts: BookieFacts) -> Cookie | None:
-    """Return the store's cookie of an id; None if there is none, or if it carries another id by mistake."""
+    """Return the store's cookie of an id.
+
+    Returns None if there is no cookie, or if the cookie contains a different id by mistake.
+    """
     return facts.cookie if facts.cookie is not None and facts.cookie.bookie_id == id else None
 
 

@@ -1,8 +1,8 @@
-"""A bookie's id and directories from its configuration file, and the bookie that a file belongs to.
+"""The id and the directories in a bookie's configuration file, and the bookie that such a file belongs to.
 
-A file may belong to one bookie, or all bookies may use the same file. A file that names an id belongs to the
-bookie with this id. A file without an id is taken for the configuration of each bookie whose cookies share a
-directory with it. This guess can be wrong.
+A file may belong to one bookie, or all bookies may use the same file. A file that contains an id belongs to
+the bookie with this id. A file without an id is assumed to be the configuration of every bookie whose
+cookies share a directory with it. This guess can be wrong.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ RESOLVER_KEYS = ("bookieAddressResolverEnabled", "enableBookieAddressResolver")
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredBookie:
-    """A bookie as its configuration file describes it; the lists of directories have the form of a `Cookie`.
+    """A bookie as described by its configuration file.
 
-    ``bookie_id`` is None if the file has neither ``bookieId`` nor ``advertisedAddress``. The id then follows
-    from the host's own address.
+    The lists of directories have the same form as in a `Cookie`. ``bookie_id`` is None if the file has
+    neither ``bookieId`` nor ``advertisedAddress``. The server then derives the id from its host's own
+    address.
     """
 
     journal_dirs: str
@@ -35,7 +36,7 @@ class ConfiguredBookie:
 
     @property
     def directory_lists(self) -> DirectoryLists:
-        """The three lists: journal, ledger and index directories."""
+        """The journal directories, the ledger directories and the index directories."""
         return self.journal_dirs, self.ledger_dirs, self.index_dirs
 
     @property
@@ -44,21 +45,29 @@ class ConfiguredBookie:
         return frozenset((*self.journal_dirs.split(","), *self.ledger_dirs, *(self.index_dirs or ())))
 
     def shares_directories(self, configuration: BookieConfiguration) -> bool:
-        """Return whether the file and a bookie's cookies have a directory in common."""
+        """Return whether the file and a bookie's cookies have a directory in common.
+
+        ``configuration`` was inferred from these cookies.
+        """
         cookie_paths = {*configuration.journal_dirs.split(","), *configuration.ledger_dirs}
         return not self.paths.isdisjoint(cookie_paths | {*(configuration.index_dirs or ())})
 
     def belongs_to(self, bookie_id: str, configuration: BookieConfiguration | None) -> bool:
-        """Return whether this file belongs to a bookie: by the file's id, else by the bookie's cookies."""
+        """Return whether this file belongs to a bookie.
+
+        If the file contains an id, only the id decides. Otherwise the file belongs to the bookie if it
+        shares a directory with ``configuration``, which is inferred from the bookie's cookies.
+        """
         if self.bookie_id is not None:
             return self.bookie_id == bookie_id
         return configuration is not None and self.shares_directories(configuration)
 
 
 def configured_bookie(properties: Mapping[str, str]) -> ConfiguredBookie | None:
-    """Return the bookie that a configuration file describes; None if the file does not name its directories.
+    """Return the bookie that a configuration file describes.
 
-    If the file does not name them, a server uses temporary directories, which no cookie of a real bookie has.
+    Returns None if the file does not set the journal and ledger directories. A server then uses temporary
+    directories, which no cookie of a real bookie contains.
 
     >>> lists = {"journalDirectory": "/j", "ledgerDirectories": "/l0, /l1"}
     >>> found = configured_bookie({**lists, "advertisedAddress": "bk1"})
@@ -85,14 +94,15 @@ def configured_bookie(properties: Mapping[str, str]) -> ConfiguredBookie | None:
 def resolves_ids(properties: Mapping[str, str]) -> bool:
     """Return whether clients with this configuration look up bookies in their registrations (BP-41).
 
-    The client, the auditor and all tools read the flag from their own configuration; it is on by default. If
-    it is off, they read a bookie id as host:port, and ignore the endpoints that the bookie registered.
+    Clients, the auditor and all tools each read this flag from their own configuration. It is on by
+    default. If it is off, they parse a bookie id as host:port, and ignore the endpoints that the bookie
+    registered.
 
     >>> resolves_ids({}), resolves_ids({"bookieAddressResolverEnabled": "false"})
     (True, False)
 
     Raises:
-        ValueError: the value is neither true nor false; no client starts with it.
+        ValueError: the value is neither true nor false. No client starts with such a value.
     """
     for key in RESOLVER_KEYS:
         flag_value = properties.get(key)
@@ -107,15 +117,16 @@ def resolves_ids(properties: Mapping[str, str]) -> bool:
 def readdressed_bookie(
     conf: ConfiguredBookie, known_ids: Collection[str], configurations: Mapping[str, BookieConfiguration]
 ) -> str | None:
-    """Return the bookie to which a configuration file gives a new id; None if the file gives no new id.
+    """Return the existing bookie to which a configuration file gives a new id, or None.
 
-    The result is the only bookie whose cookies contain directories of the file. The file gives no new id if
-    no bookie or several bookies have such cookies, or if the file's id is among ``known_ids``.
+    The result is the only bookie whose cookies share a directory with the file. The result is None if no
+    bookie or several bookies have such cookies. It is also None if the file contains no id, or an id in
+    ``known_ids``.
 
     Args:
         conf: the bookie as the file describes it.
-        known_ids: the ids that the cluster knows.
-        configurations: the configuration of each bookie, inferred from its cookies, by id.
+        known_ids: the ids that already exist in the cluster.
+        configurations: the configuration of each bookie, by its id, inferred from its cookies.
     """
     if conf.bookie_id is None or conf.bookie_id in known_ids:
         return None
@@ -126,5 +137,5 @@ def readdressed_bookie(
 
 
 def _split_list(text: str | None) -> tuple[str, ...]:
-    """Split a list at commas, without white space around the parts, as the server does."""
+    """Split a list at commas, and strip white space from the parts, like the server."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())

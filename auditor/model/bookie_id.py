@@ -1,9 +1,10 @@
-r"""Bookie ids: the ids that the server accepts, and the way a client finds a bookie by its id (BP-41).
+r"""Bookie ids: which ids the server accepts, and how a client finds a bookie by its id (BP-41).
 
 The proposal allows ASCII letters, digits, ``:``, ``-`` and ``.``. The server's pattern has ``:-_`` inside a
-character class, which is a range. It therefore also accepts ``; < = > ? @ [ \ ] ^ _``. Of these only ``_``
-was meant: clusters use it, and `PORTABLE_PATTERN` allows it. The server refuses ``readonly`` in upper or
-lower case, because a directory among the registrations has that name. Ids are compared as they are written.
+character class, which makes it a range. The server therefore also accepts ``; < = > ? @ [ \ ] ^ _``. Of
+these, only ``_`` was intended. Clusters use it, and `PORTABLE_PATTERN` allows it. The server refuses
+``readonly`` in upper or lower case, because a directory among the registrations has that name. Ids are
+compared exactly as they are written.
 
 A client finds a bookie as follows (Java: ``DefaultBookieAddressResolver``):
 
@@ -16,10 +17,10 @@ A client finds a bookie as follows (Java: ``DefaultBookieAddressResolver``):
     none                                none, even if its id is an address
     none, and its id ends with :0       its id: placement policies use such ids to stand for a host
 
-    a client without registrations      its id, read as host:port; none for a custom id
+    client that ignores registrations   its id, read as host:port; none for a custom id
 
-The last line applies to a client with ``bookieAddressResolverEnabled=false``, and to any client of etcd. The
-etcd driver (as of 4.17) keeps no endpoints, and resolves every id to itself.
+The last line applies to a client with ``bookieAddressResolverEnabled=false``, and to any client of etcd.
+The etcd driver (as of 4.17) stores no endpoints, and resolves every id to itself.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _PORT_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
 def is_accepted(id: str) -> bool:
     """Return whether BookKeeper's ``BookieId.parse`` accepts an id.
 
-    BookKeeper refuses a ledger whose ensembles have any other id.
+    BookKeeper refuses a ledger if its ensembles contain an id that is not accepted.
 
     >>> is_accepted("bk1:3181"), is_accepted("[::1]:3181"), is_accepted("ReadOnly"), is_accepted("a b")
     (True, True, False, False)
@@ -56,9 +57,10 @@ def is_accepted(id: str) -> bool:
 
 
 def legacy_address(id: str) -> tuple[str, int] | None:
-    """Return host and port of an id in the form that all ids had before BP-41; None for a custom id.
+    """Return the host and port in an id, or None for a custom id.
 
-    The function follows the server: it ignores parts after the port, and accepts any 32-bit number as a port.
+    Before BP-41, every id had the form host:port. Like the server, the function ignores parts after the
+    port, and accepts any 32-bit number as a port.
 
     >>> legacy_address("bk1:3181"), legacy_address("bookie-7"), legacy_address("::1:3181")
     (('bk1', 3181), None, None)
@@ -74,7 +76,10 @@ BOOKIE_RPC = "bookie-rpc"
 
 
 class EndpointLike(Protocol):
-    """Attributes of an endpoint that `resolve` uses, as in `auditor.codecs.store.service_info.Endpoint`."""
+    """The attributes of an endpoint that `resolve` uses.
+
+    `auditor.codecs.store.service_info.Endpoint` has these attributes.
+    """
 
     @property
     def host(self) -> str: ...  # noqa: D102
@@ -88,8 +93,8 @@ class EndpointLike(Protocol):
 class Registration:
     """A bookie's registration.
 
-    ``endpoints`` is None if the registration has no data at all. ``damage`` is the reason why its data cannot
-    be read; None if it can.
+    ``endpoints`` is None if the registration contains no data at all. ``damage`` is the reason why the data
+    cannot be read, or None if it can be read.
     """
 
     endpoints: Sequence[EndpointLike] | None
@@ -109,7 +114,8 @@ class NoAddressReason(StrEnum):
 class Address:
     """Address of a bookie.
 
-    ``from_id`` is True if the id is the address, False if the address comes from a registration.
+    ``from_id`` is True if the address was parsed from the bookie's id, and False if it comes from the
+    bookie's registration.
     """
 
     host: str
@@ -122,7 +128,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedBookie:
-    """A bookie without an address: a client fails with BookieIdNotResolvedException."""
+    """A bookie without an address. Clients fail on it with BookieIdNotResolvedException."""
 
     why: NoAddressReason
     reason: str
@@ -133,7 +139,7 @@ def resolve(
 ) -> Address | UnresolvedBookie:
     """Return the address at which a client looks for a bookie.
 
-    A bookie with a writable and a read-only registration is found at the endpoint of the writable one.
+    If a bookie has a writable and a read-only registration, clients use the writable one.
 
     >>> str(resolve("bk1:3181", Registration(None))), resolve("bk1:3181", None).why.value
     ('bk1:3181', 'not-registered')
@@ -141,8 +147,8 @@ def resolve(
     'bk1:3181'
 
     Args:
-        bookie_id: the bookie.
-        registration: its registration, or None if it is not registered.
+        bookie_id: id of the bookie.
+        registration: the bookie's registration, or None if it is not registered.
         reads_registrations: whether the client reads registrations at all.
     """
     if not reads_registrations:

@@ -1,8 +1,9 @@
-"""Constants of checks: default, unit, bounds and reason of each.
+"""Constants of checks, each with its default, unit, bounds and the reason for the default.
 
-The fields of `CheckSettings` declare each constant once. The table ``constants`` of the file that
-``--check-settings`` names changes their values. A check names the constants that it uses (``settings`` of its
-decorator). With the defaults a check finds the same as in earlier versions, which had fixed constants.
+The fields of `CheckSettings` declare each constant once. A user can change values in the table
+``constants`` of the file that ``--check-settings`` names. A check declares the constants that it uses in
+``settings`` of its decorator. In earlier versions the constants were fixed. With the default values, checks
+find the same as then.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class StricterSide(StrEnum):
-    """Side of the default (lower or higher) on which a value makes a check at least as careful."""
+    """The values of a constant, compared with its default, with which a check finds no fewer dangers."""
 
     ANY = "any"  # no hold depends on it
     LOWER = "lower"
@@ -35,9 +36,9 @@ class StricterSide(StrEnum):
 class Constant:
     """Description of a constant, without its default.
 
-    ``stricter_side`` gives the values with which a check finds no fewer dangers than with the default. With
-    any other value, the check may not find a danger that must forbid an action. The gate, which permits or
-    refuses actions, then refuses each action that this check could forbid.
+    ``stricter_side`` tells with which values a check finds no fewer dangers than with the default. With
+    other values, the check may overlook a danger for which an action must be forbidden. The gate, which
+    permits or refuses actions, then refuses every action that this check could forbid.
     """
 
     unit: str
@@ -58,7 +59,7 @@ class CheckConstant(TypedDict):
 
 
 class ChecksChosen(TypedDict):
-    """Checks that were left out, checks that may miss a danger, and the constants of all checks."""
+    """The checks that were left out, those that may overlook a danger, and the constants of all checks."""
 
     not_run: Annotated[
         list[CheckId], about("checks that were left out, so that nothing is known about their subjects")
@@ -75,7 +76,7 @@ class ChecksChosen(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
-    """Constants of all checks, as whole numbers.
+    """The constants of all checks. All values are whole numbers.
 
     >>> CheckSettings(stuck_hours=48).stuck_ms
     172800000
@@ -85,7 +86,8 @@ class CheckSettings:
     auditor.errors.UsageError: stuck_hours: 0 is below 1 hours
 
     Raises:
-        UsageError: a value of the wrong type or out of bounds; the message names the constant and the value.
+        UsageError: a value has the wrong type or is out of bounds. The message names the constant and the
+            value.
     """
 
     stuck_hours: Annotated[
@@ -241,10 +243,11 @@ class CheckSettings:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], table_name: str) -> CheckSettings:
-        """Return settings from the table ``constants`` of a file; ``table_name`` names the table in messages.
+        """Return settings from the table ``constants`` of a file. Messages call the table ``table_name``.
 
         Raises:
-            UsageError: a name is no constant, or a value is bad; the message names the nearest constant.
+            UsageError: there is no constant with a given name, or a value is bad. For a wrong name, the
+                message suggests the most similar constant.
         """
         for name in values:
             if name not in constants():
@@ -279,7 +282,7 @@ class CheckSettings:
         return self.open_days * _DAY_MS
 
     def loosened_constants(self) -> tuple[str, ...]:
-        """Return the names of the constants with a value that may find fewer dangers than the default.
+        """Return the names of the constants with whose values a check may find fewer dangers than by default.
 
         >>> CheckSettings(least_orphans=50, orphan_share_percent=50).loosened_constants()
         ('orphan_share_percent',)
@@ -301,7 +304,7 @@ class CheckSettings:
 
 @cache
 def constants() -> dict[str, Constant]:
-    """Return the description of every constant by its name, in order of declaration."""
+    """Return the description of every constant, by name, in order of declaration."""
     hints = get_type_hints(CheckSettings, include_extras=True)
     return {setting.name: get_args(hints[setting.name])[1] for setting in fields(CheckSettings)}
 
@@ -313,7 +316,9 @@ def default_value(name: str) -> int:
 
 
 def suggestion(name: str, names: Collection[str]) -> str:
-    """Return a text with the name that is most like an unknown name, or with all names if none is like it.
+    """Return a text that suggests the name in ``names`` that is most similar to the wrong name ``name``.
+
+    If no name is similar, the text lists all names.
 
     >>> suggestion("open_day", ["open_days", "stuck_hours"]), suggestion("x", ["open_days", "stuck_hours"])
     ('did you mean open_days?', 'there are open_days, stuck_hours')

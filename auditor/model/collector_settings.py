@@ -1,7 +1,7 @@
-"""Settings of a bookie's garbage collector: thresholds, intervals and switches of its configuration file.
+"""Settings of a bookie's garbage collector: the thresholds, intervals and switches in its configuration file.
 
-A setting that the file leaves out has the server's default. The numbers must satisfy the rules that the
-server checks when it starts (GarbageCollectorThread); it refuses to start with other numbers.
+A setting that is not in the file has the server's default. The server refuses to start if the numbers break
+certain rules (GarbageCollectorThread). This module checks the same rules.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _FIELD_BY_KEY = {
 
 @dataclass(frozen=True)
 class CollectorSettings:
-    """Settings of a garbage collector; the defaults are the server's.
+    """Settings of a garbage collector. The defaults are those of the server.
 
-    ``wait_ms`` and ``over_replicated_wait_ms`` are milliseconds, intervals are seconds. A compaction
-    threshold is the share of a log's bytes that ledgers still need. A threshold or interval of 0 or less
-    switches off the compaction that it belongs to. ``over_replicated_wait_ms`` of 0 or less switches off the
-    collection of over-replicated ledgers. A disk threshold is the used share of a disk. ``read_buffer`` is
-    the number of bytes of an entry log that the server reads at once. With ``log_per_ledger`` the server
-    writes each ledger to its own entry log, and so writes several logs at a time. ``source`` is the
-    configuration file, or None if none was given.
+    ``wait_ms`` and ``over_replicated_wait_ms`` are in milliseconds. All other intervals are in seconds. A
+    compaction threshold is the share of an entry log's bytes that ledgers still need. If the threshold or
+    the interval of a compaction is 0 or less, this compaction is off. If ``over_replicated_wait_ms`` is 0
+    or less, the collection of over-replicated ledgers is off. A disk threshold is the used share of a disk.
+    ``read_buffer`` is the number of bytes that the server reads from an entry log at once. With
+    ``log_per_ledger``, the server writes each ledger to its own entry log, and so writes several logs at
+    the same time. ``source`` is the configuration file, or None if no file was given.
 
     Raises:
-        ValueError: the server does not start with these settings.
+        ValueError: a server would not start with these settings.
 
     >>> CollectorSettings(minor_threshold=0.9)
     Traceback (most recent call last):
@@ -101,7 +101,7 @@ class CollectorSettings:
 
     @property
     def origin_text(self) -> str:
-        """Origin of the settings, as a sentence.
+        """The source of the settings, in words.
 
         >>> CollectorSettings().origin_text
         'garbage collection forecast uses server defaults; pass --bookie-conf'
@@ -117,11 +117,11 @@ class CollectorSettings:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], source: str) -> CollectorSettings:
-        """Return the settings of a configuration file; other keys are ignored.
+        """Return the settings in a configuration file. Other keys of the file are ignored.
 
         Raises:
-            ValueError: a value that is no number or switch, or settings with which the server would not
-                start.
+            ValueError: a value is neither a number nor a switch, or a server would not start with these
+                settings.
 
         >>> properties = {"gcWaitTime": "900000", "journalDirectories": "/j"}
         >>> CollectorSettings.from_properties(properties, "bk.conf").wait_ms
@@ -137,10 +137,10 @@ class CollectorSettings:
 
 
 def _parse_value(key: str, text: str, value_type: type) -> Any:
-    """Parse a setting's value, as the server does; but refuse hexadecimal numbers, which the server accepts.
+    """Parse the value of a setting like the server, but refuse hexadecimal numbers, which the server accepts.
 
     Raises:
-        ValueError: the text is no number or switch.
+        ValueError: the text is neither a number nor a switch.
     """
     if value_type is bool:
         switch_text = text.strip().lower()

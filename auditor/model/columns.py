@@ -1,6 +1,6 @@
-"""Columns of tables: the keys of ledgers, replicas and owners, and functions that make columns.
+"""Columns of tables: the key columns of ledgers, replicas and owners, and functions that create columns.
 
-schemas/tables.json publishes the descriptions of all columns.
+schemas/tables.json contains the descriptions of all columns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OWNER = ("application", "kind", "tenant", "namespace", "topic", "cursor", "detai
 
 
 def column(name: str, kind: pa.DataType, comment: str) -> pa.Field[pa.DataType]:
-    """Make one column; its comment is stored as the field's metadata.
+    """Create a column. Its comment is stored in the field's metadata.
 
     >>> import pyarrow as pa
     >>> column("ledger_id", pa.int64(), "the ledger").metadata
@@ -34,7 +34,7 @@ def column(name: str, kind: pa.DataType, comment: str) -> pa.Field[pa.DataType]:
 
 
 def schema_of(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
-    """Make a schema from (name, type, comment) triples.
+    """Create a schema from (name, type, comment) triples.
 
     >>> import pyarrow as pa
     >>> schema_of((LEDGER[1], pa.int64(), "the ledger")).names
@@ -46,13 +46,14 @@ def schema_of(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
 
 
 def rows_of_columns(schema: pa.Schema, row_count: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
-    """Make a batch of ``row_count`` rows of ``schema``; a column without values is null.
+    """Create a batch of ``row_count`` rows with the schema ``schema``.
 
     Args:
         schema: the columns of the batch.
         row_count: the number of rows.
-        columns: values by column name: an Arrow array, which is cast, a NumPy array, a list, or one value for
-            all rows.
+        columns: the values of each column, by name: an Arrow array (which is cast to the column's type), a
+            NumPy array, a list, or a single value for all rows. A column that is not in ``columns`` is
+            null.
 
     >>> import pyarrow as pa
     >>> schema = pa.schema([("ledger_id", pa.int64()), ("state", pa.string()), ("reason", pa.string())])

@@ -25,7 +25,7 @@ class CopyState(StrEnum):
 
 
 class StoreItem(StrEnum):
-    """Kind of an item that is compared."""
+    """Kind of item that is compared between the two stores."""
 
     LEDGER = "ledger"
     OWNER = "owner"
@@ -40,10 +40,10 @@ class StoreItem(StrEnum):
 class StoreDifference:
     """One item that differs between the two stores.
 
-    ``path`` is the item's place in the store. The path of a ledger is that in the source, or that in the copy
-    if only the copy has the ledger. Paths of owners begin below the chroot. ``fields`` are the differing
-    parts of a ledger's metadata, as ``name: source / copy``. ``why`` is the reason if the state is undecided,
-    else None.
+    ``path`` is the path of the item in the store. For a ledger, it is the path in the source, or the path
+    in the copy if only the copy has the ledger. Paths of owners are relative to the chroot. ``fields`` are
+    the fields that differ in a ledger's metadata, in the form ``name: source / copy``. ``why`` is the
+    reason why the difference is undecided. It is None for other differences.
     """
 
     item: StoreItem
@@ -59,7 +59,7 @@ class StoreDifference:
 
 @dataclass(frozen=True, slots=True)
 class ItemTally:
-    """Numbers of items of one kind: in the source, in the copy, equal in both, and by `CopyState`."""
+    """Numbers of items of one kind: in the source, in the copy, equal in both, and in each `CopyState`."""
 
     item: StoreItem
     source: Count
@@ -70,7 +70,7 @@ class ItemTally:
 
 @dataclass(frozen=True, slots=True)
 class StoreSummary:
-    """One of the two stores: its URI, the position at which it was read, and its layout."""
+    """Summary of one of the two stores: its URI, its layout, and the position at which it was read."""
 
     uri: str
     position: str
@@ -79,7 +79,10 @@ class StoreSummary:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Result of a comparison; ``gaps`` are parts of the stores that were not read, ``notes`` are texts."""
+    """Result of a comparison.
+
+    ``gaps`` describe the parts of the stores that were not read. ``notes`` are other remarks, as texts.
+    """
 
     source: StoreSummary
     copy: StoreSummary
@@ -88,7 +91,7 @@ class Comparison:
     notes: tuple[str, ...]
 
     def count(self, change: CopyState) -> int:
-        """Return the number of items, of any kind, that are in this state."""
+        """Return the number of items of all kinds that are in this state."""
         return sum(tally.changes[change] for tally in self.tallies)
 
     @property
@@ -98,7 +101,7 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """0 if everything was read and is equal; 1 with differences; 3 if something unread could differ."""
+        """0 if everything was read and is equal; 1 if items differ; 3 if only an unread part could differ."""
         if self.differences:
             return FOUND
         return NOT_COVERED if self.gaps or self.count(CopyState.UNDECIDED) else CLEAN

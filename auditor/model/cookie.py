@@ -1,20 +1,22 @@
-"""A bookie's cookie, and the configuration of its directories inferred from its cookies.
+"""A bookie's cookie, and the configuration of its directories, which is inferred from its cookies.
 
-The configuration file is on the bookie's machine, where the audit cannot read it. A bookie makes a cookie
-from this file at its first start, and whenever it adds directories. It writes the cookie to all its
-directories, and then to the store. The configuration is therefore taken from these sources, in this order:
+The configuration file is on the bookie's machine, where the audit cannot read it. A bookie creates a cookie
+from this file at its first start, and whenever it adds directories. It writes the cookie first to all its
+directories, and then to the store. The audit therefore takes the configuration from the first of these
+sources that exists:
 
-    versions   the majority of the VERSION files in the bookie's directories that carry its own id. They come
-               before the store for three reasons. (1) An operator's tools change the store alone. (2) A disk
-               from another bookie brings only one wrong VERSION. (3) A bookie that stops after it wrote to
-               its directories, but before it wrote to the store, has its new lists in the directories.
-    store      the store's cookie, if no VERSION in the bookie's directories carries its id.
-    others     the majority of the VERSION files that carry other ids, if the store has no cookie. A bookie
-               that was given a new id kept its directories.
+    versions   The VERSION files in the bookie's directories that contain its own id. The majority of them
+               decides. They come before the store for three reasons. (1) An operator's tools change only
+               the store. (2) A disk from a different bookie adds only one wrong VERSION. (3) If a bookie
+               stops after it wrote to its directories and before it wrote to the store, only its
+               directories have the new lists.
+    store      The store's cookie, if no VERSION in the bookie's directories contains its id.
+    others     The VERSION files that contain other ids, if the store has no cookie. The majority of them
+               decides. A bookie that was given a new id keeps its directories.
 
-A change of the configuration is in no cookie until the bookie has started with this change. Until then only
-the configuration file has it (`auditor.model.bookie_conf`). If the file is given, it comes before all
-cookies.
+If somebody changes the configuration, no cookie contains the change until the bookie has started with it.
+Until then, only the configuration file contains it (`auditor.model.bookie_conf`). If the file is given, it
+takes precedence over all cookies.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ from enum import StrEnum
 class Cookie:
     """A bookie's cookie, from the metadata store or from one of its directories (Java: ``Cookie``).
 
-    ``journal_dirs`` is one string, as the server has it: paths joined by commas. The other lists are in
-    configured order. ``index_dirs`` and ``instance_id`` are None if the cookie has none, or an empty one.
+    Like in the server, ``journal_dirs`` is a single string of paths that are joined by commas. The other
+    lists are in the order of the configuration. ``index_dirs`` and ``instance_id`` are None if they are
+    absent or empty in the cookie.
 
     >>> Cookie(5, "bk1:3181", "/j1,/j2", ("/l1",)).journal_paths
     ('/j1', '/j2')
@@ -45,7 +48,7 @@ class Cookie:
 
     @property
     def journal_paths(self) -> tuple[str, ...]:
-        """The journal directories, in configured order."""
+        """The journal directories, in the order of the configuration."""
         return tuple(self.journal_dirs.split(","))
 
 
@@ -57,7 +60,7 @@ COOKIE_LAYOUT = 5
 
 
 class Source(StrEnum):
-    """Source of an inferred configuration."""
+    """Source from which a bookie's configuration was inferred."""
 
     VERSIONS = "versions"
     STORE = "store"
@@ -70,8 +73,8 @@ class Source(StrEnum):
 class BookieConfiguration:
     """A bookie's lists of directories, in the form of a `Cookie`, and the source of these lists.
 
-    ``has_agreement`` is True if every cookie of the bookie, in its directories and in the store, has the
-    bookie's id and these lists.
+    ``has_agreement`` is True if all cookies of the bookie contain the bookie's id and exactly these lists.
+    Its cookies are those in its directories and in the store.
     """
 
     journal_dirs: str
@@ -82,7 +85,7 @@ class BookieConfiguration:
 
     @property
     def directory_lists(self) -> DirectoryLists:
-        """The three lists: journal, ledger and index directories."""
+        """The journal directories, the ledger directories and the index directories."""
         return self.journal_dirs, self.ledger_dirs, self.index_dirs
 
     def expected_cookie(self, bookie_id: str, instance_id: str | None) -> Cookie:
@@ -101,16 +104,17 @@ index_dirs=None, instance_id='x')
 def infer_configuration(
     bookie_id: str, version_cookies: Sequence[Cookie], stored_cookie: Cookie | None
 ) -> BookieConfiguration | None:
-    """Infer a bookie's configuration from its cookies; None if there is no readable cookie.
+    """Infer a bookie's configuration from its cookies. Returns None if no cookie can be read.
 
-    The function takes the directory lists that most VERSION files have. On a tie it takes the lists of the
-    store's cookie. If these are not among the tied lists, it takes those with more directories, because
-    bookies grow.
+    The function chooses the lists of directories that most VERSION files contain. On a tie, it chooses the
+    lists in the store's cookie. If these are not among the tied lists, it chooses those with more
+    directories, because operators usually add directories.
 
     Args:
-        bookie_id: the bookie.
-        version_cookies: the VERSION files in its directories, one per directory, whatever id they carry.
-        stored_cookie: the store's cookie under its id, or None.
+        bookie_id: id of the bookie.
+        version_cookies: the cookies in the VERSION files of the bookie's directories, one for each
+            directory, with any id.
+        stored_cookie: the store's cookie under the bookie's id, or None.
     """
     own_versions = [cookie for cookie in version_cookies if cookie.bookie_id == bookie_id]
     if own_versions:

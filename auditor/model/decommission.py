@@ -13,7 +13,7 @@ from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
 
 class Answer(StrEnum):
-    """Answer to the question whether the bookies may be removed from the cluster."""
+    """Answer to the question whether some bookies may be removed from the cluster."""
 
     NOW = "now"
     AFTER = "after"
@@ -24,7 +24,7 @@ class Answer(StrEnum):
 
 
 class Cause(StrEnum):
-    """Reason why a bookie must not be removed; the words are stable."""
+    """Reason why a bookie must not be removed. These words do not change between versions."""
 
     HELD = "held"  # a hold that the run proved
     LAST_SERVED = "last-served-copy"  # only this bookie serves some entries, whose other bookies are down
@@ -82,7 +82,7 @@ DecimalText = Annotated[str, Facet("pattern", "^-?[0-9]+$"), about("decimal")]
 
 @dataclass(frozen=True, slots=True)
 class LedgerName:
-    """A ledger by its ids, and the topic that owns it; the topic is None if it is not known."""
+    """The ids of a ledger, and the topic that owns it. ``topic`` is None if it is not known."""
 
     scope_id: DecimalText
     ledger_id: DecimalText
@@ -91,7 +91,7 @@ class LedgerName:
 
 @dataclass(frozen=True, slots=True)
 class TopicCount:
-    """Number of ledgers of a topic."""
+    """A topic, and the number of its ledgers."""
 
     topic: str
     ledgers: int
@@ -99,7 +99,10 @@ class TopicCount:
 
 @dataclass(frozen=True, slots=True)
 class DoubtCount:
-    """A kind of unknown facts (``what``), and the number of these facts; 0 if the number is not known."""
+    """A kind of unknown fact (``what``), and the number of such facts.
+
+    The number is 0 if it is not known.
+    """
 
     what: str
     number: int
@@ -107,7 +110,10 @@ class DoubtCount:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A bookie and its registration: writable, readonly or both; None if the bookie was not registered."""
+    """A bookie and its registration.
+
+    ``mode`` is writable, readonly or both. It is None if the bookie was not registered.
+    """
 
     bookie_id: str
     mode: str | None
@@ -115,10 +121,11 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A cause that prevents the removal of bookies, with its ledgers.
+    """A cause that prevents the removal of bookies, and the ledgers that it concerns.
 
-    ``ledgers`` is their number, ``topics`` are their topics, and ``samples`` are the first of them.
-    ``detail`` describes a cause without ledgers; it is empty for the other causes.
+    ``ledgers`` is the number of these ledgers. ``topics`` are their topics, and ``samples`` are the first
+    of these ledgers. ``detail`` describes a cause that does not concern single ledgers. For other causes it
+    is empty.
     """
 
     cause: Cause
@@ -130,14 +137,15 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Work of a decommissioning, over the ledgers that would move.
+    """The work of a decommissioning, summed over the ledgers that would move.
 
-    ``needed`` counts the copies that striping requires, ``copied`` the copies that the server writes.
-    ``read`` counts the entries that the server reads to write these copies. Bytes are payload of entries in
-    ledgers of known length; ``unsized`` counts copies in other ledgers. ``open_ends`` counts ledgers that the
-    worker fences and closes; their last entries are not included. ``renamed`` counts ledgers that name these
-    bookies but have no entry on them, so that the command does not wait for these ledgers. ``renamed_stuck``
-    counts those of them for which no replacement bookie exists.
+    ``needed`` counts the copies that striping requires. ``copied`` counts the copies that the server
+    writes. ``read`` counts the entries that the server reads to write these copies. Numbers of bytes are
+    the payload of entries, in ledgers whose length is known. ``unsized`` counts the copies in all other
+    ledgers. ``open_ends`` counts ledgers that the worker fences and closes. The last entries of these
+    ledgers are not included. ``renamed`` counts ledgers that name these bookies but have no entries on
+    them. The command does not wait for these ledgers. ``renamed_stuck`` counts the renamed ledgers for
+    which there is no replacement bookie.
     """
 
     ledgers: int = 0
@@ -156,9 +164,9 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class CopyLoad:
-    """Entries and bytes that one bookie would read from its disks and receive.
+    """Entries and bytes that one bookie would read from its disks, and that it would receive.
 
-    If the server chooses targets at random, these are the expected shares.
+    If the server chooses the receiving bookies at random, these are expected values.
     """
 
     bookie_id: str
@@ -170,10 +178,10 @@ class CopyLoad:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Smallest and largest number of bookies that could replace the leaving bookies of one ledger.
+    """Numbers of bookies that could replace the leaving bookies of a ledger.
 
-    The numbers are over all ledgers that move. ``least`` is None if no ledger moves. ``ledgers_with_least``
-    is the number of ledgers with ``least`` candidates.
+    ``least`` and ``most`` are the smallest and largest number, over all ledgers that move. ``least`` is
+    None if no ledger moves. ``ledgers_with_least`` is the number of ledgers with only ``least`` candidates.
     """
 
     least: int | None
@@ -183,15 +191,15 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Rehearsed removal of one bookie, or of several at once.
+    """Rehearsal of removing one bookie, or several bookies at once.
 
-    ``along`` counts the further ledgers that move because their ensembles have bookies that are already
-    absent. ``doubts`` are numbers of ledgers about which something is unknown. ``holds`` are the holds that
-    forbid the removal, the most important first. ``commands`` remove the bookies, and are empty while the
-    gate refuses. ``permission`` is the gate's answer.
+    ``along`` counts ledgers that move too, although no bookie of this trial is in their ensembles, because
+    a bookie there is already absent. ``doubts`` are the numbers of ledgers about which a fact is unknown.
+    ``holds`` are the holds that forbid the removal, the most important first. ``commands`` remove the
+    bookies. There are no commands while the gate refuses the removal. ``permission`` is the gate's answer.
 
     Raises:
-        ValueError: the answer is "now" or there are commands, although the gate did not permit the removal.
+        ValueError: the answer is "now" or there are commands, but the gate did not permit the removal.
     """
 
     bookies: tuple[str, ...]
@@ -220,11 +228,12 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """Answer to the question whether bookies may be removed, from a finished run.
+    """Answer to the question whether some bookies may be removed, based on a finished run.
 
-    ``absent`` bookies are not registered, and are not among ``bookies``; the Auditor marks their ledgers too.
-    ``alone`` has a trial for each bookie if there are several. ``order`` is the order in which they may be
-    removed one by one; empty if they may not. ``seconds`` is the estimated duration, None if no rate was
+    ``absent`` are bookies that are not registered and that are not among ``bookies``. The Auditor marks
+    their ledgers too. If there are several bookies, ``together`` is the trial of removing all at once, and
+    ``alone`` has a trial for each bookie. ``order`` is the order in which the bookies may be removed one by
+    one. It is empty if this is not allowed. ``seconds`` is the estimated duration, or None if no rate was
     given.
     """
 
@@ -245,14 +254,17 @@ class Rehearsal:
 
     @property
     def answer(self) -> Answer:
-        """Answer for all bookies at once; "after" if they may be removed one by one, but not at once."""
+        """Answer for all bookies together.
+
+        It is "after" if the bookies may be removed one by one, but not all at once.
+        """
         if self.together.answer is Answer.NEVER and self.order:
             return Answer.AFTER
         return self.together.answer
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Commands that remove the bookies, in order; empty while the gate refuses one of them."""
+        """Commands that remove the bookies, in order. Empty if the gate refuses any of them."""
         if not self.order:
             return self.together.commands
         commands_by_bookie = {trial.bookies[0]: trial.commands for trial in self.alone}
@@ -265,5 +277,5 @@ class Rehearsal:
 
     @property
     def exit_code(self) -> int:
-        """0 for "now"; 1 for "after" and "never"; 3 for "unknown"."""
+        """Exit code: 0 for "now", 1 for "after" and "never", 3 for "unknown"."""
         return {Answer.NOW: CLEAN, Answer.UNKNOWN: NOT_COVERED}.get(self.answer, FOUND)

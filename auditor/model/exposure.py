@@ -1,4 +1,4 @@
-"""Dependence on single bookies: last copies of entries, and ledgers that clients still write."""
+"""Dependence of ledgers on single bookies: last copies of entries, and ledgers that clients still write."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 class BookieExposure:
     """Numbers of ledgers that depend on one bookie alone.
 
-    ``last_known`` counts ledgers with an entry whose copies on other bookies are all missing. ``last_served``
-    counts ledgers with an entry that no other registered bookie has. The ``possible`` fields also count
-    ledgers for which this is not certain. The ``degraded`` fields count those of the possible ledgers that
-    were written to several bookies: their other copies are gone or out of reach. ``open_ledgers`` counts open
-    ledgers with this bookie in their last segment.
+    ``last_known`` counts ledgers with an entry whose copies on all other bookies are missing.
+    ``last_served`` counts ledgers with an entry that no other registered bookie has. The ``possible``
+    fields also count ledgers for which this is uncertain. The ``degraded`` fields count only possible
+    ledgers that were written to several bookies, so that their other copies must be gone or out of reach.
+    ``open_ledgers`` counts open ledgers that have this bookie in their last segment.
     """
 
     bookie_id: str

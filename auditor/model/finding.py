@@ -1,4 +1,4 @@
-"""Findings of an audit: severity, urgency and confidence, and the state of a finding over several runs."""
+"""Findings of an audit: severity, urgency, confidence, and how a finding changed since earlier runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Group = tuple[int, int, int, int]
 
 
 class Severity(StrEnum):
-    """Severity of a finding, the worst first.
+    """Severity of a finding. The members are ordered from the worst to the least severe.
 
     >>> [str(severity) for severity in Severity]
     ['critical', 'error', 'warning', 'note']
@@ -30,7 +30,7 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Position among the severities; 0 is the worst."""
+        """Position of this severity in the order. 0 is the worst severity."""
         return list(Severity).index(self)
 
     def at_least(self, threshold: Severity) -> bool:
@@ -39,7 +39,9 @@ class Severity(StrEnum):
 
 
 class Urgency(StrEnum):
-    """Urgency of a finding, the most urgent first; lists of findings sort by it before severity.
+    """Urgency of a finding. The members are ordered from the most to the least urgent.
+
+    Lists of findings are sorted first by urgency, then by severity.
 
     >>> Urgency.LOST.rank < Urgency.REST.rank
     True
@@ -54,7 +56,7 @@ class Urgency(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Position among the urgencies; 0 is the most urgent."""
+        """Position of this urgency in the order. 0 is the most urgent."""
         return list(Urgency).index(self)
 
 
@@ -86,7 +88,7 @@ class Confidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The entries of a ledger that one bookie should have, but lacks."""
+    """The entries of a ledger that one bookie should have and does not have."""
 
     bookie_id: str
     groups: tuple[Group, ...]
@@ -95,11 +97,12 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding, as every report and the findings table show it.
+    """One finding, with the same fields as in reports and in the findings table.
 
-    ``ledger_id`` and ``bookie_id`` are None if the finding is not about a single ledger or bookie.
-    ``missing`` has the missing entries of every bookie, in ascending order. ``cause`` is the number of the
-    cause, in the run's facts, that explains the finding; None if no cause does.
+    ``ledger_id`` is None if the finding is not about a single ledger, and ``bookie_id`` is None if it is
+    not about a single bookie. ``missing`` has the missing entries of each bookie, in ascending order.
+    ``cause`` is the number of the cause that explains the finding (see the run's facts), or None if no
+    cause explains it.
 
     >>> Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk1:3181").ledger_id is None
     True
@@ -121,16 +124,16 @@ class Finding:
 
     @property
     def ledger_qualified_name(self) -> str | None:
-        """Scope and ledger in 32 hexadecimal digits (BP-35), or None if the finding is not about a ledger."""
+        """Scope and ledger id in 32 hexadecimal digits (BP-35). None if the finding is about no ledger."""
         if self.scope_id is None or self.ledger_id is None:
             return None
         return LedgerId(self.ledger_id, self.scope_id).qualified_name
 
 
 def glob_to_regex(pattern: str) -> str:
-    r"""Convert a pattern for ids and bookies to a regular expression for Python and Java.
+    r"""Convert a pattern for ids and bookies to a regular expression that works in Python and Java.
 
-    In the pattern only * and ? are special.
+    In the pattern, only ``*`` and ``?`` are special.
 
     >>> glob_to_regex("bk-[1]:31?1*")
     'bk\\-\\[1\\]:31.1.*'
@@ -147,7 +150,7 @@ def glob_to_regex(pattern: str) -> str:
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:
-    """Convert a finding to its JSON form, which is the same in all outputs of this program.
+    """Convert a finding to JSON. All outputs of this program use the same JSON form.
 
     >>> finding_to_json(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 2**60))["ledger_id"]
     '1152921504606846976'
@@ -178,10 +181,10 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 
 
 def finding_from_json(value: Mapping[str, Any]) -> Finding:
-    """Convert the JSON form of `finding_to_json` back to a finding.
+    """Convert the JSON form that `finding_to_json` returns back to a finding.
 
     Raises:
-        KeyError, ValueError, TypeError: a key is missing, or has a wrong value.
+        KeyError, ValueError, TypeError: a key is missing, or a value is wrong.
     """
     return Finding(
         id=value["id"],
@@ -216,7 +219,7 @@ def _to_group(value: list[int]) -> tuple[int, int, int, int]:
 
 
 def decimal(id: int | None) -> str | None:
-    """Return an id as text for JSON; JSON numbers cannot hold all ids exactly."""
+    """Convert an id to text for JSON, because JSON numbers cannot represent all ids exactly."""
     return None if id is None else str(id)
 
 
@@ -226,11 +229,11 @@ def _to_number(text: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ChangeStatus:
-    """State of a finding, compared with the run before.
+    """State of a finding compared with the previous run.
 
-    ``change`` is new, same, worse or better, and empty if there is no run before. ``first_seen`` is the time
-    of the first run of an unbroken series with this finding, in milliseconds since 1970, UTC. ``suppressed``
-    is the reason of the suppression that names the finding, or None.
+    ``change`` is new, same, worse or better. It is empty if there is no previous run. All runs from
+    ``first_seen`` to this run have the finding. It is a time in milliseconds since 1970, UTC.
+    ``suppressed`` is the reason in the suppression that accepts the finding, or None.
     """
 
     change: str
@@ -243,12 +246,12 @@ StatusLookup = Callable[[str], ChangeStatus | None]
 
 
 def no_change_status(fingerprint: str) -> None:
-    """Return None, as the `StatusLookup` of a run without change statuses."""
+    """Return None. This is the `StatusLookup` of a run that has no change statuses."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindingWithHistory:
-    """A finding of one run with its `ChangeStatus`, which is None if the run has none."""
+    """A finding of one run with its `ChangeStatus`. The status is None if the run has no change statuses."""
 
     finding: Finding
     change_status: ChangeStatus | None = None

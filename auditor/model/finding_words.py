@@ -1,4 +1,4 @@
-"""JSON types of the words in findings, with descriptions for the published schemas."""
+"""JSON types for the words in findings, with descriptions for the published schemas."""
 
 from typing import Annotated
 

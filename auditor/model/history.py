@@ -1,4 +1,4 @@
-"""Summaries of runs, made from their reports, and differences between two runs."""
+"""Summaries of runs, which are created from their reports, and differences between two runs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NOT_COMPARED = "not compared"
 
 
 class ClusterIdentity(Protocol):
-    """Object with a cluster's identity: `auditor.model.report.Cluster`, or the summary of a run."""
+    """An object that identifies a cluster: `auditor.model.report.Cluster`, or the summary of a run."""
 
     @property
     def instance_id(self) -> str | None:
-        """Instance id from the cluster's store; None if it has none."""
+        """Instance id in the cluster's store, or None if the store has none."""
 
     @property
     def metadata_uri(self) -> str:
@@ -32,7 +32,7 @@ class ClusterIdentity(Protocol):
 def cluster_key(cluster: ClusterIdentity) -> tuple[str | None, str | None]:
     """Return a cluster's key: its instance id, or the metadata URI if there is no instance id.
 
-    Two runs have equal keys if, and only if, they are of one cluster.
+    Two runs belong to the same cluster if and only if their keys are equal.
 
     >>> from auditor.model.report import Cluster
     >>> live, saved = Cluster("id", "zk://h1/ledgers", "flat"), Cluster("id", "file:///saved", "flat")
@@ -46,10 +46,11 @@ def cluster_key(cluster: ClusterIdentity) -> tuple[str | None, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """Summary of a finished run; ``path`` is its directory, times are milliseconds since 1970, UTC.
+    """Summary of a finished run. Times are in milliseconds since 1970, UTC.
 
-    ``severities`` has the number of findings of every severity. ``counts`` has the number of findings of each
-    check that found something. ``changes`` is None if there was no earlier run to compare with.
+    ``path`` is the directory of the run. ``severities`` maps every severity to its number of findings.
+    ``counts`` maps each check with findings to their number. ``changes`` is None if there was no earlier
+    run to compare with.
     """
 
     path: str
@@ -66,7 +67,7 @@ class RunSummary:
 
     @classmethod
     def from_report(cls, path: str, report: Report) -> RunSummary:
-        """Summarise the run at ``path`` from its report."""
+        """Create the summary of the run at ``path`` from its report."""
         run = report.run
         return cls(
             path=path,
@@ -103,12 +104,13 @@ ChangeWord = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ChangedFinding:
-    """A finding that differs between two runs; one of the runs may not have it.
+    """A finding that differs between two runs, or that only one of them has.
 
-    ``change`` is new, worse, better, fixed or unseen (neither found nor ruled out). Severity, confidence,
-    ``missing`` (entries confirmed absent), times (ms since 1970) and ``suppressed`` (the reason of a
-    suppression, or None) come from the newer of the runs that found it. The ``previous_`` fields come from
-    the older run, and are None if the finding is new.
+    ``change`` is new, worse, better, fixed or unseen. Unseen means that the newer run neither found it nor
+    ruled it out. The ``previous_`` fields come from the older run, and are None if the finding is new. All
+    other fields come from the newer of the runs that found it. ``missing`` is the number of entries that
+    are confirmed missing. ``suppressed`` is the reason in a suppression, or None. Times are in ms since
+    1970.
     """
 
     change: ChangeWord
@@ -136,7 +138,7 @@ class ChangedFinding:
 
 @dataclass(frozen=True, slots=True)
 class ChangeTally:
-    """Number of findings with one check, severity and change."""
+    """Number of findings with the same check, severity and change."""
 
     change: ChangeWord
     id: CheckId
@@ -146,11 +148,12 @@ class ChangeTally:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Difference between two runs: counts, a tally, and warnings for people who read these numbers.
+    """Difference between two runs.
 
-    ``counts`` has a number for each of new, worse, better, fixed, unseen and same. ``tally`` has these
-    numbers by id and severity, without "same". Its rows are sorted by change, in the order of ``counts``, and
-    then in the order of all reports.
+    ``counts`` has the number of findings with each change: new, worse, better, fixed, unseen and same.
+    ``tally`` splits these numbers by check and severity, and omits "same". Its rows are sorted by change,
+    in the order of ``counts``, and then in the order of all reports. ``warnings`` are sentences for the
+    people who read these numbers.
     """
 
     old: RunSummary
@@ -162,7 +165,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Findings with one check, severity, confidence and change: their number, and the first few."""
+    """Findings with the same check, severity, confidence and change: their number, and the first few."""
 
     change: str
     id: str
@@ -174,10 +177,11 @@ class ChangeGroup:
 
 @dataclass(frozen=True, slots=True)
 class ChangesSince:
-    """Changes since an earlier run, without suppressed findings.
+    """Changes since an earlier run. Suppressed findings are left out.
 
-    ``run`` is None if there is no run to compare with. ``groups`` are in the order of the findings; findings
-    that only the earlier run has come last. ``warnings`` are sentences for people who read the changes.
+    ``run`` is None if there is no run to compare with. ``groups`` are in the order of the findings. Groups
+    with findings that only the earlier run has come last. ``warnings`` are sentences for the people who
+    read the changes.
     """
 
     run: RunSummary | None

@@ -1,9 +1,9 @@
-"""Kinds of action, and holds. A hold forbids actions on an object, for a reason, until a condition is met.
+"""Kinds of action, and holds. A hold forbids some actions on an object until a condition is met.
 
-A check declares the holds of its findings (`HoldRule`). A run stores its holds as rows of the table ``holds``
-(`auditor.tables.holds`). Some of them come from facts instead of findings (`FactReason`).
-`auditor.actions.gate` refuses every action that a hold forbids. docs/safety.md lists the kinds and their
-conditions.
+Each hold has a reason. A check declares which holds its findings cause (`HoldRule`). Other holds come from
+facts instead of findings (`FactReason`). A run stores its holds as rows of the table ``holds``
+(`auditor.tables.holds`). `auditor.actions.gate` refuses every action that a hold forbids. docs/safety.md
+lists the kinds of action and the conditions.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from auditor.model.stored_word import StoredWord
 
 
 class ActionKind(StoredWord):
-    """Kind of action that a person can take on a cluster; code, plan files and documents use the same words.
+    """Kind of action that a person can take on a cluster.
 
-    The order is that in which a person takes actions on one object. Copies come before stops, repairs of
-    disks and metadata before starts, and deletions last.
+    Code, plan files and documents use the same words. The members are in the order in which a person takes
+    these actions on the same object. Copies come before stops, repairs of disks and metadata come before
+    starts, and deletions come last.
     """
 
     RECOVER = "recover"  # copy a ledger's entries to other bookies; closes a ledger that is open
@@ -56,7 +57,7 @@ ERASES = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DECOMMISSION, Actio
 
 
 class HoldObject(StoredWord):
-    """Kind of object that a hold is on: column ``object`` of the table holds."""
+    """Kind of object that a hold applies to: column ``object`` of the table holds."""
 
     BOOKIE = "bookie"
     LEDGER = "ledger"
@@ -71,7 +72,7 @@ OWNERS_SOURCE = "owners"
 
 
 def bookie_source(bookie_id: str) -> str:
-    """Return the key of a hold on the data that was read from one bookie.
+    """Return the key of a hold on the data that was read from a bookie.
 
     >>> bookie_source("bk1:3181")
     'bookie bk1:3181'
@@ -84,7 +85,7 @@ HOLDS_TABLE_PATH = "tables/holds"
 
 
 class HoldTarget(StoredWord):
-    """Objects on which a finding places a hold."""
+    """The objects on which a finding places a hold."""
 
     BOOKIE = "bookie"  # the finding's bookie
     LEDGER = "ledger"  # the finding's ledger
@@ -97,14 +98,14 @@ class HoldTarget(StoredWord):
 
 
 class Lift(StoredWord):
-    """Condition under which a later run drops a hold: column ``lift`` of the table holds."""
+    """Condition under which a later run lifts a hold: column ``lift`` of the table holds."""
 
     FINDING_GONE = "finding-gone"
     FACT_GONE = "fact-gone"
     DATA_ELSEWHERE = "data-elsewhere"
 
     def condition(self, reasons: Sequence[str]) -> str:
-        """Return the condition for holds with these reasons, as a sentence.
+        """Return a sentence with the condition that lifts holds with these reasons.
 
         >>> Lift.FINDING_GONE.condition(["start-refused"])
         'an audit looks for start-refused again and does not find it'
@@ -121,7 +122,7 @@ _LIFT_CONDITIONS = {
 
 
 class FactReason(StoredWord):
-    """Reason of a hold that comes from a fact, not from a finding: column ``reason`` of the table holds."""
+    """Reason for a hold that comes from a fact instead of a finding: column ``reason`` of the table holds."""
 
     LAST_KNOWN_COPY = "last-known-copy"
     LAST_SERVED_COPY = "last-served-copy"
@@ -139,11 +140,12 @@ class FactReason(StoredWord):
 
 @dataclass(frozen=True, slots=True)
 class HoldRule:
-    """Rule for the holds of a finding: forbidden actions, objects, and the condition that lifts a hold.
+    """Rule for the holds that a finding causes.
 
-    ``lift`` differs from the default if a hold must outlast its finding. Example: a bookie has live data
-    under an old id. Once this bookie is stopped, the finding is gone, but nobody must delete the bookie's
-    cookie.
+    ``forbids`` are the forbidden actions, ``target`` are the objects, and ``lift`` is the condition that
+    lifts the holds. ``lift`` differs from the default if a hold must outlast its finding. Example: a bookie
+    has live data under an old id. As soon as this bookie is stopped, the finding is gone. The bookie's
+    cookie still must not be deleted.
     """
 
     target: HoldTarget
@@ -153,7 +155,7 @@ class HoldRule:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One row of the table holds; ``certain`` is False if the hold rests on doubt alone."""
+    """A row of the table holds. ``certain`` is False if the hold is based only on doubt."""
 
     object: HoldObject
     key: str
@@ -170,9 +172,10 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class HoldNotice:
-    """A hold in reports: object, reason, time when it was first seen (ms since 1970), and lifting condition.
+    """A hold in the form that reports show.
 
-    ``lift`` is a word of `Lift`, ``lifted_when`` the same condition as a sentence.
+    ``first_seen`` is the time in ms since 1970. ``lift`` is a word of `Lift`. ``lifted_when`` is the same
+    condition as a sentence.
     """
 
     object: HoldObject
@@ -190,7 +193,7 @@ class HoldNotice:
 
 
 def hold_notice(hold: Hold) -> HoldNotice:
-    """Convert a hold to the form of reports."""
+    """Convert a hold to the form that reports show."""
     return HoldNotice(
         hold.object,
         hold.key,

@@ -1,8 +1,11 @@
-"""Refused starts of bookies with index directories apart from the ledger directories, by release:
+"""Refused starts of bookies whose index directories are separate from their ledger directories.
 
-    4.14, 4.15      a bookie writes VERSION to these directories, but its cookie does not name them;
-                    DbLedgerStorage ignores them
-    4.16 to 4.18    the cookie names them (layout 5), and DbLedgerStorage keeps its index there
+The behaviour depends on the release:
+
+    4.14, 4.15      A bookie writes VERSION to the index directories, but its cookie does not contain them.
+                    DbLedgerStorage ignores these directories.
+    4.16 to 4.18    The cookie contains the index directories (layout 5). DbLedgerStorage keeps its index
+                    there.
 
 The server compares cookies before it opens the storage (`auditor.model.start_refusal`).
 """
@@ -19,17 +22,18 @@ FIRST_INDEX_LAYOUT = 5
 
 
 def unnamed_index_refusal(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
-    """Return the refusal for index directories that cookies of a layout before 5 do not name.
+    """Return the refusal for index directories that are not in the bookie's cookies.
 
-    Releases before 4.16 write VERSION to index directories, but only compare the journal and ledger
-    directories of the cookie. From 4.16 on the configured index directories must equal those of the cookie. A
-    cookie that names none has the ledger directories in their place. The superset check of
+    The cookies have a layout before 5, which contains no index directories. Releases before 4.16 write
+    VERSION to index directories, but compare only the journal and ledger directories with the cookie. From
+    4.16 on, the configured index directories must equal those in the cookie. If a cookie contains no index
+    directories, the server compares with its ledger directories instead. The superset check of
     allowStorageExpansion fails too (bookkeeper #2421). It is not known which release will start, so the
     refusal is not certain.
 
     Args:
         paths: the index directories.
-        in_rocksdb: whether the bookie uses DbLedgerStorage; only the advice depends on it.
+        in_rocksdb: whether the bookie uses DbLedgerStorage. Only the advice depends on it.
 
     >>> unnamed_index_refusal(["/i"], True).certain
     False
@@ -53,10 +57,10 @@ def unnamed_index_refusal(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
 
 
 def index_count_refusal(expected: Cookie, in_rocksdb: bool) -> Refusal | None:
-    """Return the refusal of a bookie whose numbers of ledger and index directories differ.
+    """Return the refusal for a bookie whose number of index directories differs from its ledger directories.
 
-    Returns None if the numbers are equal, or if the bookie does not use DbLedgerStorage. The server checks
-    the numbers since 4.16.0 (``DbLedgerStorage.initialize``).
+    Returns None if the numbers are equal, if no index directories are configured, or if the bookie does not
+    use DbLedgerStorage. The server has checked the numbers since 4.16.0 (``DbLedgerStorage.initialize``).
 
     >>> cookie = Cookie(5, "bk1", "/j", ("/l0", "/l1"), ("/i0",))
     >>> print(index_count_refusal(cookie, True).reason)

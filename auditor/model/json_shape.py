@@ -1,7 +1,7 @@
 """Conversion of JSON values to Python types, and JSON Schemas of these types.
 
-Types are written with dataclasses, TypedDicts, lists, tuples, dicts with text keys, unions with None and
-plain types. An ``Annotated`` type has further keywords of its schema as `Facet`.
+A type can be a dataclass, a TypedDict, a list, a tuple, a dict with text keys, a union with None, or a
+plain type. An ``Annotated`` type adds further keywords to its schema, each as a `Facet`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def parse_json(text: str | bytes) -> Any:
     {'a': 1}
 
     Raises:
-        ValueError: the text is no JSON, or nested deeper than Python can read.
+        ValueError: the text is not JSON, or it is nested too deeply for Python.
     """
     try:
         return json.loads(text)
@@ -32,14 +32,17 @@ def parse_json(text: str | bytes) -> Any:
 
 
 class Facet(NamedTuple):
-    """A keyword of JSON Schema with its value; a list, such as that of ``enum``, is a tuple here."""
+    """A keyword of JSON Schema and its value.
+
+    A value that is a list in the schema, as for ``enum``, is a tuple here.
+    """
 
     keyword: str
     value: Any
 
 
 def about(description: str) -> Facet:
-    """Return the keyword that describes a value in a schema."""
+    """Return the schema keyword with the description of a value."""
     return Facet("description", description)
 
 
@@ -59,7 +62,7 @@ DecimalId = Annotated[
 
 
 def read_value(value: Any, kind: Any, value_name: str, allows_missing_keys: bool = False) -> Any:
-    """Convert a parsed JSON or TOML value to a type; objects become dataclasses.
+    """Convert a parsed JSON or TOML value to a Python type. Objects become dataclasses.
 
     >>> read_value({"a": [1, "2"]}, dict[str, list[int]], "file")
     Traceback (most recent call last):
@@ -68,12 +71,12 @@ def read_value(value: Any, kind: Any, value_name: str, allows_missing_keys: bool
     Args:
         value: the parsed value.
         kind: the type to convert to.
-        value_name: the name of the value for messages.
-        allows_missing_keys: follow the rules of TOML files: a missing key stands for None or an empty
+        value_name: name of the value in messages.
+        allows_missing_keys: follow the rules for TOML files. A missing key then stands for None or an empty
             tuple, and an unknown key is an error.
 
     Raises:
-        ValueError: the value has another type; the message names the part.
+        ValueError: the value does not have this type. The message names the wrong part.
     """
     origin, type_arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
@@ -145,7 +148,7 @@ def _type_hints(kind: Any, include_extras: bool = False) -> dict[str, Any]:
 
 
 def json_schema(kind: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a type; its objects must have all their keys and no others.
+    """Return the JSON Schema of a type. An object in it must have exactly the keys of its type.
 
     >>> json_schema(Annotated[Count | None, about("how many")])
     {'type': ['integer', 'null'], 'minimum': 0, 'description': 'how many'}
@@ -187,7 +190,7 @@ def json_schema(kind: Any) -> dict[str, Any]:
 
 
 def json_object(properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with all of these keys and no others."""
+    """Return the schema of an object that must have exactly these keys."""
     return {
         "type": "object",
         "properties": properties,

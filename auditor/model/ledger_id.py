@@ -20,9 +20,9 @@ _MAX_SHOWN_CHARACTERS = 60  # largest part of a wrong name in an error, in chara
 
 @dataclass(frozen=True, slots=True, order=True)
 class LedgerId:
-    """A 64-bit ledger id inside a 64-bit scope (BP-35), both signed as the server keeps them.
+    """A 64-bit ledger id in a 64-bit scope (BP-35). Both are signed numbers, as in the server.
 
-    Scope 0 holds every ledger written before scopes existed; its ids are never negative.
+    Scope 0 contains every ledger that was written before scopes existed. Ids in scope 0 are never negative.
 
     >>> LedgerId(42, scope=1).qualified_name
     '0000000000000001000000000000002a'
@@ -35,7 +35,7 @@ class LedgerId:
 
     @property
     def qualified_name(self) -> str:
-        """Scope and ledger id in 32 hexadecimal digits, scope first.
+        """The scope and then the ledger id, together in 32 hexadecimal digits.
 
         >>> LedgerId(-1).qualified_name
         '0000000000000000ffffffffffffffff'
@@ -44,20 +44,20 @@ class LedgerId:
 
     @property
     def display_name(self) -> str:
-        """The ledger's name in sentences: "ledger 7", or "ledger 7 of scope 1"."""
+        """The name of the ledger for sentences: "ledger 7", or "ledger 7 of scope 1"."""
         return f"ledger {self.id}" + (f" of scope {self.scope}" if self.scope else "")
 
     @property
     def full_display_name(self) -> str:
-        """The ledger's name in sentences, with the qualified name if the scope is not 0."""
+        """The name of the ledger for sentences. If the scope is not 0, the qualified name is added."""
         return self.display_name + (f" ({self.qualified_name})" if self.scope else "")
 
     @classmethod
     def parse(cls, qualified_name: str) -> LedgerId:
-        """Parse a qualified name; the inverse of ``qualified_name``.
+        """Parse a qualified name. This is the inverse of ``qualified_name``.
 
-        The name has 32 hexadecimal digits in either case, with or without ``0x``. The dashed form of a UUID,
-        which etcd keys use, is accepted too.
+        The name has 32 hexadecimal digits, in upper or lower case, with or without ``0x``. The dashed form
+        of a UUID is also accepted, because etcd keys use it.
 
         >>> LedgerId.parse("0x0000000000000000000000000000002A").id
         42
@@ -65,7 +65,7 @@ class LedgerId:
         LedgerId(id=-2, scope=-1)
 
         Raises:
-            UsageError: any other text.
+            UsageError: the text is not a qualified name.
         """
         match = _QUALIFIED_NAME.fullmatch(qualified_name)
         if match is None:
@@ -85,12 +85,12 @@ class LedgerId:
 
 
 def _to_signed(hex_half: int) -> int:
-    """Convert the unsigned half of a qualified name to a signed number, as in Java."""
+    """Convert one half of a qualified name from an unsigned to a signed number, as Java does."""
     return hex_half - (1 << 64) if hex_half >> 63 else hex_half
 
 
 class LayoutKind(StrEnum):
-    """Ledger manager whose ledgers the audit can read; named as in BookKeeper's configuration for ZooKeeper.
+    """Layout (ledger manager) that the audit can read. ZooKeeper layouts have BookKeeper's names.
 
     >>> LayoutKind("longhierarchical").name
     'LONG_HIERARCHICAL'

@@ -14,7 +14,7 @@ NO_ENTRY = -1  # last entry of a ledger without entries, and of one that is not 
 
 
 class LedgerState(StrEnum):
-    """State of a ledger; the last entry is known only if the ledger is closed."""
+    """State of a ledger. The last entry is known only if the ledger is closed."""
 
     OPEN = "OPEN"
     IN_RECOVERY = "IN_RECOVERY"
@@ -23,7 +23,7 @@ class LedgerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment of a ledger: its first entry id, and the ensemble that holds its entries."""
+    """A segment of a ledger: the id of its first entry, and the ensemble that stores its entries."""
 
     first_entry_id: int
     ensemble: tuple[str, ...]
@@ -31,11 +31,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class LedgerMetadata:
-    """Metadata of one ledger (Java: ``LedgerMetadata``), without its id, which the path in the store has.
+    """Metadata of one ledger (Java: ``LedgerMetadata``).
 
-    ``length`` is in bytes and ``last_entry_id`` is inclusive; they are 0 and -1 unless the ledger is CLOSED.
-    ``ctime`` is in ms since the epoch, and None if neither the metadata nor the store has it. ``digest_type``
-    is CRC32, MAC, CRC32C or DUMMY, and None without a password. The password itself is never kept.
+    The ledger id is not included. It is in the path of the metadata in the store. ``length`` is in bytes,
+    and ``last_entry_id`` is inclusive. If the ledger is not CLOSED, they are 0 and -1. ``ctime`` is in ms
+    since the epoch. It is None if neither the metadata nor the store contains it. ``digest_type`` is CRC32,
+    MAC, CRC32C or DUMMY, or None if there is no password. The password itself is never stored here.
 
     >>> LedgerMetadata(3, 1, 1, 1, LedgerState.OPEN, segments=(Segment(0, ("bk1:3181",)),)).has_password
     False
@@ -57,10 +58,10 @@ class LedgerMetadata:
 
 
 class BrokenRule(NamedTuple):
-    """A rule that a ledger's metadata breaks, named by the id of the check that reports it.
+    """A rule that a ledger's metadata breaks. ``rule`` is the id of the check that reports it.
 
-    ``refused`` is True if BookKeeper refuses to read the metadata. Otherwise BookKeeper reads it and fails
-    later.
+    If ``refused`` is True, BookKeeper refuses to read the metadata. Otherwise BookKeeper reads the metadata
+    and fails later.
     """
 
     rule: str
@@ -69,7 +70,9 @@ class BrokenRule(NamedTuple):
 
 
 def broken_rules(metadata: LedgerMetadata) -> tuple[BrokenRule, ...]:
-    """Return every rule that the metadata breaks, each once, in the order of BookKeeper's own checks.
+    """Return the rules that the metadata breaks, in the order in which BookKeeper checks them.
+
+    Each rule occurs only once in the result.
 
     >>> broken_rules(LedgerMetadata(3, 1, 2, 2, LedgerState.OPEN, segments=(Segment(0, ("bk1:3181",)),)))
     (BrokenRule(rule='quorum-invalid', reason='write quorum 2 is above ensemble size 1', refused=True),)

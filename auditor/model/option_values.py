@@ -1,4 +1,4 @@
-"""Types of options, and checks of option values."""
+"""Types of options, and validation of option values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Moment = int | str | datetime
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Description of an option, without its type and default."""
+    """Description of an option. Its type and its default are declared elsewhere."""
 
     help: str
     low: float | None = None
@@ -45,16 +45,17 @@ class Option:
 
 
 def check_value(name: str, kind: Any, option: Option, value: Any) -> Any:
-    """Check an option's value, and return it in the form in which the option keeps it.
+    """Check the value of an option, and return it in the form in which the option is stored.
 
     Args:
-        name: the option's name.
-        kind: the option's type.
-        option: its bounds and pattern.
+        name: name of the option.
+        kind: type of the option.
+        option: description of the option, with its bounds and pattern.
         value: the value to check.
 
     Raises:
-        UsageError: a value of the wrong type or out of bounds; the message names the option and the value.
+        UsageError: the value has the wrong type or is out of bounds. The message names the option and the
+            value.
     """
     if value is None and kind in (str | None, Moment | None):
         return None
@@ -113,7 +114,7 @@ def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | flo
 
 
 def _check_moment(name: str, value: Any) -> Any:
-    """Convert a time to milliseconds; return any other value unchanged, for the bounds check to refuse."""
+    """Convert a time to milliseconds. Any other value is returned unchanged, for the next check to refuse."""
     if isinstance(value, str) and not value.isdecimal():
         try:
             value = datetime.fromisoformat(value)

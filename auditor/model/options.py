@@ -1,7 +1,7 @@
 """Options of an audit: their defaults, bounds and descriptions.
 
-The fields of `AuditOptions` declare each option once. The file conf/audit.toml, the flags of the command line
-and the Python interface are made from these fields.
+The fields of `AuditOptions` declare each option once. The file conf/audit.toml, the command-line flags and
+the Python interface are generated from these fields.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ LAST = "last"
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """Options of an audit; the defaults suit a cluster in service.
+    """Options of an audit. The defaults suit a cluster in production.
 
-    Durations are seconds. Times are kept as milliseconds since 1970; a text in ISO 8601 is taken as UTC
-    unless it has another zone. ``rate_limit`` is the number of reads per second of the whole audit.
+    Durations are in seconds. Times are stored as milliseconds since 1970. A text in ISO 8601 without a time
+    zone is read as UTC. ``rate_limit`` is the number of reads per second of the whole audit.
 
     >>> AuditOptions(scan_time="2026-11-21T07:00:00Z").scan_time
     1795244400000
@@ -38,7 +38,8 @@ class AuditOptions:
     auditor.errors.UsageError: samples: -1 is below 0
 
     Raises:
-        UsageError: a value of the wrong type or out of bounds; the message names the option and the value.
+        UsageError: a value has the wrong type or is out of bounds. The message names the option and the
+            value.
     """
 
     fail_on: Annotated[
@@ -311,14 +312,16 @@ class AuditOptions:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], file_name: str | Path) -> AuditOptions:
-        """Return options from the values of a file such as conf/audit.toml; missing keys keep their defaults.
+        """Return options with the values in a file such as conf/audit.toml.
+
+        An option that is not in the file keeps its default.
 
         Args:
-            values: the file's values (`auditor.sources.regular_file.read_toml`).
-            file_name: the file's name, for messages.
+            values: the values in the file (`auditor.sources.regular_file.read_toml`).
+            file_name: name of the file in messages.
 
         Raises:
-            UsageError: a key that is not an option, or a bad value; the message names it.
+            UsageError: a key is not an option, or a value is bad. The message names the key.
         """
         types = option_types()
         file_values = {key: value for key, value in values.items() if key != CLUSTERS}
@@ -331,7 +334,7 @@ class AuditOptions:
             raise UsageError(f"{file_name}: {error}") from error
 
     def with_overrides(self, values: Mapping[str, Any]) -> AuditOptions:
-        """Return a copy of these options with the values of ``values`` that are not None.
+        """Return a copy of these options with the given values. Values that are None change nothing.
 
         >>> AuditOptions().with_overrides({"samples": 5, "threads": None}).samples
         5
@@ -341,7 +344,7 @@ class AuditOptions:
 
 @cache
 def option_types() -> dict[str, tuple[Any, Option]]:
-    """Return type and description of every option by name, in order of declaration.
+    """Return the type and the description of every option, by name, in order of declaration.
 
     >>> option_types()["threads"][1].high
     64
@@ -351,12 +354,12 @@ def option_types() -> dict[str, tuple[Any, Option]]:
 
 
 def parse_texts(value: Texts) -> tuple[str, ...]:
-    """Return an option's texts as the tuple that `AuditOptions` keeps."""
+    """Return the texts of an option as a tuple, which is the form in which `AuditOptions` stores them."""
     assert isinstance(value, tuple)
     return value
 
 
 def parse_moment(value: Moment) -> int:
-    """Return an option's time as the milliseconds since 1970 that `AuditOptions` keeps."""
+    """Return the time of an option in ms since 1970, which is the form in which `AuditOptions` stores it."""
     assert isinstance(value, int)
     return value

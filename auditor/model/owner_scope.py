@@ -1,16 +1,17 @@
-"""Proof that the stores of owners are complete, or the reasons why it is missing.
+"""Proof that a run read all stores of owners, or the reasons why there is no proof.
 
-A ledger that is in the list of no owner is unowned only if every owner was read. Several Pulsar clusters can
-share one BookKeeper cluster (pulsar #17213, #5935, #8133), and a store can be restored from a backup or
-wiped. The set of stores therefore proves that a ledger has no owner only under all these conditions:
+A ledger that no owner lists is unowned only if every owner was read. Several Pulsar clusters can share one
+BookKeeper cluster (pulsar #17213, #5935, #8133), and a store can be wiped or restored from a backup. The
+set of stores therefore proves that a ledger has no owner only if all these conditions are met:
 
-    claims      at least 99 % of the claims (owners' names in custom metadata) are in namespaces of the stores
-    lists       of the ledgers that stores listed in an earlier run and that BookKeeper still has, at most 1 %
-                are no longer listed. (Retention and deletion of topics remove the ledger too. A store that
-                lost its lists leaves the ledger in BookKeeper.)
-    declared    ``owners_complete`` names exactly the stores that were read
-    listed      every path of the stores could be listed
-    different   no store is another store of the set under a second name
+    claims      At least 99 % of the claims are in namespaces of the stores. A claim is an owner's name in a
+                ledger's custom metadata.
+    lists       Of the ledgers that a store listed in an earlier run and that are still in BookKeeper, at
+                most 1 % are no longer listed. (If a topic is deleted or its retention ends, the ledger is
+                deleted too. If a store lost its lists, the ledger is still in BookKeeper.)
+    declared    ``owners_complete`` names exactly the stores that were read.
+    listed      Every path of the stores could be listed.
+    different   No two stores of the set are the same store under two names.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,14 +60,14 @@ Two runs that are this far apart therefore see two versions of each list.
 
 
 class ListCounts(NamedTuple):
-    """Number of existing ledgers that a store listed before, and of those that it no longer lists."""
+    """Number of existing ledgers that a store listed before, and how many of them it no longer lists."""
 
     listed_before: int = 0
     dropped: int = 0
 
 
 class StoreFacts(NamedTuple):
-    """Number of paths of a store that could not be listed, and the time of its newest value in ms."""
+    """Number of paths in a store that could not be listed, and the time of the store's newest value in ms."""
 
     gaps: int = 0
     newest_time: int | None = None
@@ -74,10 +75,11 @@ class StoreFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OwnerCounts:
-    """Counts by which a run judges its stores of owners; ``lists`` and ``facts`` are by store.
+    """Counts by which a run judges whether its stores of owners are complete.
 
-    ``first_names`` maps the second name of a store to its first name. ``identities`` maps every other store
-    to an identity that is the same in every run.
+    ``lists`` and ``facts`` have an element for each store. If a store was given under two names,
+    ``first_names`` maps its second name to its first name. ``identities`` maps each store, by its first
+    name, to an identity that is the same in every run.
     """
 
     claims: int
@@ -92,13 +94,16 @@ class OwnerCounts:
 def owner_store_rows(
     counts: OwnerCounts, stores: Sequence[str], declared: Sequence[str], as_of: Mapping[str, int | None]
 ) -> list[dict[str, Any]]:
-    """Return one row of `OWNER_STORES` for each store that was read, is declared, or listed ledgers before.
+    """Return one row of `OWNER_STORES` for each store.
+
+    A store gets a row if it was read, if it is declared, or if it no longer lists some ledgers of an
+    earlier run.
 
     Args:
-        counts: the counts of the run.
-        stores: the stores that were read, as ``--owners`` takes them.
-        declared: the stores that ``owners_complete`` names.
-        as_of: the time of each store's data in ms, None if it is not known.
+        counts: the counts of this run.
+        stores: the stores that were read, in the form that ``--owners`` accepts.
+        declared: the stores in ``owners_complete``.
+        as_of: the time of each store's data in ms, or None if it is not known.
     """
     sources = dict.fromkeys(
         (*stores, *declared, *(name for name, count in counts.lists.items() if count.dropped))
@@ -138,7 +143,9 @@ def owner_store_rows(
 
 
 def incomplete_reasons(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return why the set of stores is not proved complete; empty if it is proved, or if there are no stores.
+    """Return the reasons why the set of stores is not proved to be complete.
+
+    The result is empty if this is proved, or if there are no stores.
 
     >>> incomplete_reasons([{"source": "pulsar:zk://h1", "reason": "not declared"}])
     ['pulsar:zk://h1: not declared']

@@ -1,7 +1,7 @@
-"""Answers of the gate, which decides on each action: permitted, or refused with a reason.
+"""Answers of the gate. For each action, the gate either permits it or refuses it with a reason.
 
-The gate itself is `auditor.actions.gate`. The answers are in this module because other models use them, such
-as the steps that free space.
+The gate itself is `auditor.actions.gate`. Its answers are in this separate module because other models use
+them, for example the steps that free space.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ MAX_REASONS_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class ActionObject:
-    """A bookie, a ledger, an entry log or a source, by its key in the table holds."""
+    """An object that an action operates on: a bookie, a ledger, an entry log or a source.
+
+    ``key`` is its key in the table holds.
+    """
 
     kind: HoldObject
     key: str
 
 
 class UnfitRunReason(StrEnum):
-    """Reason why a run permits no action of a kind, whatever its holds are."""
+    """Reason why a run permits no action of some kind, independent of the holds in it."""
 
     NO_HOLDS = "no-holds"
     DATA_TOO_OLD = "data-too-old"
@@ -39,7 +42,7 @@ class UnfitRunReason(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """The reason as a sentence without a full stop."""
+        """The reason as a sentence, without a full stop."""
         return _UNFIT_RUN_SENTENCES[self]
 
 
@@ -59,7 +62,7 @@ _UNFIT_RUN_SENTENCES = {
 
 @dataclass(frozen=True)
 class Allowed:
-    """Proof that no hold forbids an action; every instruction needs one. Only the gate makes it."""
+    """Proof that no hold forbids an action. Every instruction needs one, and only the gate can create it."""
 
     kind: ActionKind
     objects: tuple[ActionObject, ...]
@@ -72,10 +75,10 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An action that must not be taken, with the holds that forbid it, the most important first.
+    """An action that must not be taken.
 
-    ``why`` is the reason if it is not a hold. ``unfit`` is set if the run permits no action of this
-    kind, whatever its holds are.
+    ``holds`` are the holds that forbid the action, the most important first. ``why`` is the reason if there
+    is no such hold. ``unfit`` is set if the run permits no action of this kind, independent of its holds.
     """
 
     kind: ActionKind
@@ -86,18 +89,18 @@ class Refused:
 
     @property
     def certain(self) -> bool:
-        """Whether a proved fact forbids the action; False if doubt alone does."""
+        """Whether a proved fact forbids the action. False if only doubt forbids it."""
         return any(hold.certain for hold in self.holds)
 
     @property
     def sentence(self) -> str:
-        """The reason in one sentence, without its full stop."""
+        """The reason for the refusal in one sentence, without a full stop."""
         keys = [object.key for object in self.objects]
         return first_names(hold_sentences(self.holds, keys), MAX_REASONS_SHOWN) or self.why
 
     @property
     def way_out(self) -> str:
-        """Condition that a later run must find to be met before the action is permitted."""
+        """Condition for permitting the action. A later run must find that it is met."""
         reasons: dict[Lift, dict[str, None]] = {}
         for hold in self.holds:
             reasons.setdefault(hold.lift, {})[hold.reason] = None
@@ -105,9 +108,10 @@ class Refused:
 
 
 def hold_sentences(holds: Sequence[Hold], object_names: Sequence[str] = ()) -> list[str]:
-    """Return the messages of holds, each once, with the reason in brackets.
+    """Return the distinct messages of some holds. Each is followed by the reason of the hold in brackets.
 
-    If a message begins with one of ``object_names``, which the caller prints before it, the name is cut off.
+    If a message begins with a name in ``object_names``, this name is removed, because the caller prints it
+    in front of the message.
     """
     return list(dict.fromkeys(f"{_strip_object(hold, object_names)} ({hold.reason})" for hold in holds))
 

@@ -1,11 +1,11 @@
-"""Locations of bookies, and placement policies of ledgers: values without I/O.
+"""Locations of bookies, and placement policies of ledgers. This module does no I/O.
 
-BookKeeper's metadata has neither locations nor policies. Every process has its own policy and its own mapping
-of bookies to locations. The values therefore come with their origin: the option, the file or the key of a
-store.
+BookKeeper's metadata contains neither locations nor policies. Every process has its own policy, and its own
+mapping from bookies to locations. For this reason each value has an origin: the option, the file, or the
+key in a store that it comes from.
 
-A location is a path in the form of BookKeeper's `net/NodeBase`: it begins with a slash, and one slash at its
-end is removed. Nothing else is changed. The domains of a bookie follow from its location:
+A location is a path, as in BookKeeper's `net/NodeBase`: it begins with a slash, and one slash at its end is
+removed. Nothing else is changed. The location of a bookie determines the domains that the bookie is in:
 
     bookie   the bookie itself
     rack     the whole location: /east/r1 and /west/r1 are two racks
@@ -24,7 +24,7 @@ from auditor.model.json_shape import Count, Facet, about
 
 
 class Policy(StrEnum):
-    """A placement policy, by the word that ``--placement`` takes; NONE ignores locations."""
+    """A placement policy. The values are the words that ``--placement`` accepts. NONE ignores locations."""
 
     RACK = "rack"
     REGION = "region"
@@ -33,7 +33,7 @@ class Policy(StrEnum):
 
 
 class Level(StrEnum):
-    """Level of failure: kind of domain (a bookie, rack, zone or region) that fails as a whole."""
+    """Level at which failures are considered: the kind of domain that fails as a whole."""
 
     BOOKIE = "bookie"
     RACK = "rack"
@@ -66,14 +66,17 @@ ISOLATING_POLICIES = frozenset(name for name in POLICY_BY_CLASS if "Isolated" in
 
 
 class IsolationGroups(NamedTuple):
-    """Isolation groups of a ledger; the secondary ones are used if the primary ones have too few bookies."""
+    """The isolation groups of a ledger.
+
+    The secondary groups are used only if the primary groups have too few bookies.
+    """
 
     primary: tuple[str, ...]
     secondary: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        """Text with both lists of groups, in order; "none" if there are no groups.
+        """The primary and then the secondary groups, as text. The text is "none" if there are no groups.
 
         >>> IsolationGroups(("fast", "new"), ("slow",)).text, IsolationGroups((), ()).text
         ('fast,new, then slow', 'none')
@@ -82,13 +85,13 @@ class IsolationGroups(NamedTuple):
 
 
 def normalise(location: str) -> str:
-    """Return a location in the server's form.
+    """Return a location in the form that the server uses.
 
     >>> normalise("/r1/"), normalise("/r1//"), normalise("")
     ('/r1', '/r1/', '')
 
     Raises:
-        ValueError: the location does not begin with a slash; the server refuses it too.
+        ValueError: the location does not begin with a slash. The server refuses it too.
     """
     if location and not location.startswith("/"):
         raise ValueError(f"{location!r} does not begin with a slash")
@@ -97,12 +100,13 @@ def normalise(location: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlacementSettings:
-    """A placement policy with the settings of its server class; the defaults are the server's.
+    """A placement policy, with the settings of the server class for it. The defaults are those of the server.
 
-    The ``min_`` and ``desired_`` fields are numbers of racks, zones and regions per write quorum.
+    The ``min_`` and ``desired_`` fields are numbers of racks, zones or regions for each write quorum.
     ``regions_to_write`` is empty if reppRegionsToWrite is not set. ``isolation_groups`` is None if ledgers
-    are not restricted to groups. An empty tuple restricts them to bookies in no group, under Pulsar's policy.
-    ``origin`` is the option or file that named the settings, or empty.
+    are not restricted to groups. If it is an empty tuple, Pulsar's policy restricts ledgers to bookies that
+    are in no group. ``origin`` is the option or file that the settings come from. It is empty if there is
+    none.
 
     >>> PlacementSettings(Policy.RACK).min_racks
     2
@@ -125,22 +129,23 @@ class PlacementSettings:
     def from_properties(
         cls, properties: Mapping[str, str], origin: str, policy: Policy | None = None
     ) -> PlacementSettings:
-        """Return the settings of a configuration; ``policy``, if given, overrides the configured policy.
+        """Return the settings in a configuration.
 
-        Keys are a server's (bk_server.conf) or a broker's (broker.conf); other keys are ignored.
+        The keys are those of a server (bk_server.conf) or of a broker (broker.conf). Other keys are
+        ignored.
 
         >>> properties = {"minNumRacksPerWriteQuorum": "3"}
         >>> PlacementSettings.from_properties(properties, "bk.conf", Policy.RACK).min_racks
         3
 
         Args:
-            properties: the configuration's keys and values.
+            properties: keys and values of the configuration.
             origin: the option or file that named the configuration.
-            policy: the policy, or None to take it from the configuration.
+            policy: policy that overrides the configured policy. None to use the configured policy.
 
         Raises:
-            ValueError: a value that is no number or switch, an unknown policy, or isolation groups without
-                rack policy.
+            ValueError: a value is neither a number nor a switch, the policy is unknown, or there are
+                isolation groups but the policy is not the rack policy.
         """
         settings: dict[str, Any] = {
             name: _parse_value(key, properties[key], kind)
@@ -158,20 +163,20 @@ class PlacementSettings:
 
     @property
     def groups(self) -> IsolationGroups | None:
-        """Isolation groups of ledgers that name no groups themselves; None if they are not restricted."""
+        """Isolation groups of the ledgers that name no groups themselves. None if they are not restricted."""
         if self.isolation_groups is None:
             return None
         return IsolationGroups(self.isolation_groups, self.secondary_groups)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields, without policy and origin, in the form of JSON."""
+        """Return all fields except the policy and the origin as a JSON object."""
         values = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         del values["policy"], values["origin"]
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @classmethod
     def from_json(cls, policy: str, settings: Mapping[str, Any], origin: str) -> PlacementSettings:
-        """Convert the JSON form of `to_json` back to settings, with a policy and an origin.
+        """Create settings from a policy, an origin, and the JSON object that `to_json` returns.
 
         >>> settings = PlacementSettings(Policy.RACK, regions_to_write=("a", "b"), origin="--placement")
         >>> PlacementSettings.from_json("rack", settings.to_json(), "--placement") == settings
@@ -222,13 +227,15 @@ POLICY_KEYS = (
 
 
 def policy_of(properties: Mapping[str, str]) -> Policy:
-    """Return the policy that a configuration chooses; RACK, the default of all servers, if it chooses none.
+    """Return the policy that a configuration selects.
+
+    If it selects no policy, the result is RACK, which is the default of all servers.
 
     >>> policy_of({}), policy_of({"ensemblePlacementPolicy": "org.x.ZoneawareEnsemblePlacementPolicy"})
     (<Policy.RACK: 'rack'>, <Policy.ZONE: 'zone'>)
 
     Raises:
-        ValueError: an unknown class, or a switch that is neither true nor false.
+        ValueError: the class is unknown, or a switch is neither true nor false.
     """
     class_name, rack, region = (properties.get(key, "").strip() for key in POLICY_KEYS)
     if not class_name and _has_isolation(properties):
@@ -246,7 +253,7 @@ def policy_of(properties: Mapping[str, str]) -> Policy:
 
 
 def _has_isolation(properties: Mapping[str, str]) -> bool:
-    """Return whether a configuration chooses Pulsar's policy of isolation groups."""
+    """Return whether a configuration selects Pulsar's placement policy with isolation groups."""
     class_name = properties.get(POLICY_KEYS[0], "").strip()
     if class_name:
         return class_name.rpartition(".")[2] in ISOLATING_POLICIES
@@ -269,10 +276,11 @@ def _parse_value(key: str, text: str, kind: type) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Location of a bookie; ``path`` is normalised, and None if it is not known.
+    """Location of a bookie.
 
-    ``groups`` are the bookie's groups in Pulsar's mapping, in order. ``origin`` is the source of the
-    location. ``given`` is the location as the source has it.
+    ``path`` is the normalised location, or None if it is not known. ``groups`` are the bookie's groups in
+    Pulsar's mapping, in order. ``origin`` is the source of the location. ``given`` is the location exactly
+    as it is written in that source.
     """
 
     path: str | None
@@ -283,7 +291,7 @@ class Location:
 
 @dataclass(frozen=True)
 class Locations:
-    """Locations of all bookies; a bookie that is not in ``by_bookie`` has no known location.
+    """Locations of all bookies. If a bookie is not in ``by_bookie``, its location is unknown.
 
     ``origin`` is the source of the mapping, or None if there is no mapping.
 
@@ -298,7 +306,7 @@ class Locations:
     origin: str | None = None
 
     def path(self, bookie: str) -> str | None:
-        """Return the bookie's location; None if it is not known, or only a server's default."""
+        """Return the location of a bookie, or None if it is unknown or just a server's default."""
         location = self.by_bookie.get(bookie)
         return None if location is None or location.path in DEFAULT_LOCATIONS else location.path
 
@@ -308,7 +316,10 @@ class Locations:
         return location.groups if location else ()
 
     def domain(self, bookie: str, level: Level) -> str | None:
-        """Return the domain that fails together with the bookie at a level; None if it is not known."""
+        """Return the domain that the bookie is in at a level, or None if it is not known.
+
+        If this domain fails, the bookie fails with it.
+        """
         if level is Level.BOOKIE:
             return bookie
         path = self.path(bookie)
@@ -323,11 +334,12 @@ class Locations:
 
 
 class PlacementFacts(TypedDict):
-    """Placement policy by which a run judged ensembles, numbers of located bookies, and the origin of both.
+    """The placement policy with which a run judged ensembles, and the numbers of bookies with a location.
 
-    ``settings`` are the fields of `PlacementSettings`, without policy and origin. ``mapping_origin`` is None
-    if there is no mapping. ``located`` and ``unlocated`` count bookies with and without a location.
-    ``own_groups`` counts ledgers whose custom metadata has a placement policy.
+    ``settings`` are the fields of `PlacementSettings`, without the policy and the origin. ``policy_origin``
+    and ``mapping_origin`` are the sources of the policy and of the locations. ``mapping_origin`` is None if
+    there is no mapping. ``located`` and ``unlocated`` are the numbers of bookies with and without a
+    location. ``own_groups`` is the number of ledgers whose custom metadata contains a placement policy.
     """
 
     policy: Annotated[str, Facet("enum", (*Policy,))]

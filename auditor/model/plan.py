@@ -1,4 +1,4 @@
-"""Plan of repair: ordered steps with their conditions, refused steps, and the result of a later check."""
+"""Repair plan: ordered steps with their conditions, refused steps, and the result of checking it later."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RENAMED_KINDS = {
 
 
 class CommandRole(StrEnum):
-    """Purpose of a command. A step lists its commands in this order; undo takes the step back."""
+    """Purpose of a command. A step lists its commands in this order. Undo commands reverse the step."""
 
     LOOK = "look"  # changes nothing: a dry run
     SAVE = "save"  # keeps what the step overwrites or deletes
@@ -37,7 +37,10 @@ class CommandRole(StrEnum):
 
 
 class Fact(StrEnum):
-    """Fact that a condition of a step asks for; the comments name its object and its possible values."""
+    """Fact that a condition of a step is about.
+
+    The comments say which object each fact is about, and which values it can have.
+    """
 
     REGISTERED = "registered"  # a bookie: no, yes, or writable, readonly, both
     COOKIE = "cookie"  # a bookie: none, yes, or 16 hex digits of what it says
@@ -60,7 +63,7 @@ LEDGER_FACTS = (Fact.VERSION, Fact.LISTED, Fact.NAMES, Fact.QUEUED, Fact.MARKED,
 
 
 class RefusalReason(StrEnum):
-    """Reason why a plan refuses a step; the words are stable."""
+    """Reason why a plan refuses a step. These words do not change between versions."""
 
     LAST_COPY = "last-copy"
     LIVE_WRITER = "live-writer"
@@ -82,7 +85,8 @@ class RefusalReason(StrEnum):
 class Condition:
     """Condition of a step: ``fact`` must have the value ``value``.
 
-    ``of`` is the bookie or the fingerprint that the fact is about; empty if the fact is about neither.
+    ``of`` is the bookie or the fingerprint that the fact is about. It is empty if the fact is about
+    neither.
     """
 
     fact: Fact
@@ -92,7 +96,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class PlanCommand:
-    """A command to type, or manual work in words; ``risk`` is a word of `RISKS` (checks.manual)."""
+    """A command to type, or manual work that is described in words.
+
+    ``risk`` is a word in `RISKS` (checks.manual).
+    """
 
     role: CommandRole
     text: str
@@ -102,7 +109,7 @@ class PlanCommand:
 
 @dataclass(frozen=True, slots=True)
 class PlannedLedger:
-    """A ledger of scope 0 as the run saw it; version and state are None if the store does not list it."""
+    """A ledger of scope 0 as the run saw it. Its version and state are None if the store does not list it."""
 
     ledger_id: Annotated[str, about("decimal")]
     version: int | None
@@ -111,7 +118,7 @@ class PlannedLedger:
 
 @dataclass(frozen=True, slots=True)
 class PlanFinding:
-    """Findings of one check that belong to a step or a refusal: their number, and the first fingerprints."""
+    """The findings of one check behind a step or a refusal: their number, and the first fingerprints."""
 
     id: str
     count: Count
@@ -120,15 +127,19 @@ class PlanFinding:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One step of a plan. For each ledger in turn, type its commands in order, with the ledger's id for ID.
+    """One step of a plan.
 
-    ``ledgers`` are the first of ``ledger_count`` ledgers, or all of them if they are few. ``bytes`` is an
-    upper bound of the bytes that the step copies or frees; None if it is not known. ``requires`` are the
-    conditions before the step, ``done_when`` those after it. ``needs`` are conditions that only people check.
-    ``expires`` is the time when the plan must be made anew; for a step that waits, ``expires`` is the time to
-    look again. ``urgency`` is the `Urgency` of the most urgent finding. ``fewest_copies`` is the smallest
-    number of known copies of an entry. Steps are ordered by ``urgency`` and ``fewest_copies``, which are None
-    if they are not known, as in plans of earlier versions.
+    To carry out the step, type its commands in order for each ledger in turn. Replace ID with the ledger's
+    id.
+
+    ``ledger_count`` is the number of ledgers, and ``ledgers`` are the first of them. If they are few,
+    ``ledgers`` contains all of them. ``bytes`` is an upper bound for the bytes that the step copies or
+    frees, or None if it is not known. ``requires`` are the conditions that must hold before the step, and
+    ``done_when`` those that hold after it. ``needs`` are conditions that only a person can check.
+    ``expires`` is the time after which a new plan is needed. For a step that waits, it is the time to look
+    again. ``urgency`` is the `Urgency` of the most urgent finding. ``fewest_copies`` is the smallest number
+    of known copies of an entry. Steps are ordered by ``urgency`` and ``fewest_copies``. Both are None if
+    they are not known, as in plans of earlier versions.
     """
 
     number: Count
@@ -152,15 +163,15 @@ class PlanStep:
 
     @property
     def was_permitted(self) -> bool:
-        """Whether the gate permitted the step. Plans of earlier versions had neither gate nor urgency."""
+        """Whether the gate permitted the step. False in plans of earlier versions, which had no gate."""
         return self.urgency is not None
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedStep:
-    """A step that findings ask for and that the plan refuses: the reason, and what to do instead.
+    """A step that findings ask for but that the plan refuses, with the reason and what to do instead.
 
-    ``holds`` are the reasons of the holds that forbid it: ids of checks, or words of `FactReason`.
+    ``holds`` has the reasons of the holds that forbid the step: ids of checks, or words of `FactReason`.
     """
 
     kind: ActionKind
@@ -176,7 +187,7 @@ class RefusedStep:
 
 @dataclass(frozen=True, slots=True)
 class UnplannedCount:
-    """Number of findings of one check that have no step in a plan."""
+    """Number of findings of one check for which a plan has no step."""
 
     id: str
     count: Count
@@ -184,10 +195,11 @@ class UnplannedCount:
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """Plan of repair for a run's findings, in order; ``without_step`` counts the findings without a step.
+    """Plan for repairing the problems that a run found. The steps are in the order in which to take them.
 
-    ``accepted`` counts findings that suppressions or baselines accept, so that the plan has no step for them.
-    ``complete`` is False if the run did not read everything; the unread part may need more steps.
+    ``without_step`` counts the findings for which there is no step. ``accepted`` counts the findings that
+    suppressions or baselines accept, and for which there is therefore no step. ``complete`` is False if the
+    run did not read everything. The unread part may need more steps.
     """
 
     schema: str
@@ -204,7 +216,7 @@ class RepairPlan:
 
     @property
     def expires(self) -> int:
-        """Time after which no step may be carried out, in ms since 1970."""
+        """Time after which no step may be carried out any more, in ms since 1970."""
         return self.scan_time + EXPIRY_MS
 
 
@@ -219,9 +231,9 @@ class StepState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepCheck:
-    """State of one step at the time of a check, and the number of its ledgers in each state.
+    """State of one step when the plan was checked, and the number of its ledgers in each state.
 
-    ``why`` names the conditions that fail or are not known.
+    ``why`` names the conditions that are not met or not known.
     """
 
     number: Count
@@ -237,7 +249,7 @@ class StepCheck:
 
 @dataclass(frozen=True, slots=True)
 class PlanCheck:
-    """States of all steps of a plan, checked against a newer run or a store."""
+    """States of all steps of a plan, which was checked against a newer run or a store."""
 
     asked: str
     time: Time
@@ -247,7 +259,7 @@ class PlanCheck:
 
     @property
     def exit_code(self) -> int:
-        """0 if all steps are still true or done; 1 if one is no longer true; 3 if one is not known."""
+        """0 if all steps are still true or done; 1 if a step is no longer true; 3 if a step is not known."""
         states = {step.state for step in self.steps}
         if StepState.CHANGED in states:
             return FOUND

@@ -1,4 +1,4 @@
-"""Progress reports of long work."""
+"""Progress reports of long-running work."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Receiver of progress reports: stages of a command, tables of a stage, and the work of a table."""
+    """Receiver of progress reports.
+
+    A command has stages, a stage has tables, and a table has an amount of work.
+    """
 
     def stage(self, name: str, number: int = 0, total: int = 0) -> None:
-        """Begin the stage ``number`` of ``total``. Both are 0 if the command does not number its stages."""
+        """Begin stage ``number`` of ``total`` stages. Both are 0 if the stages are not numbered."""
 
     def table(self, name: str, total: int | None = None) -> None:
-        """Begin a table of the stage. ``total`` is its amount of work, or None if that is not known."""
+        """Begin a table of the stage. ``total`` is its amount of work, or None if it is not known."""
 
     def note(self, text: str) -> None:
         """Show a line that stays visible."""
 
     def expect(self, count: int) -> None:
-        """Add ``count`` to the expected amount of work of the table."""
+        """Increase the expected amount of work for the current table by ``count``."""
 
     def advance(self, done: int) -> None:
-        """Add ``done`` to the finished work of the table."""
+        """Report that another ``done`` units of the current table's work are finished."""
 
 
 class Silent:
-    """Receiver that ignores all reports.
+    """Receiver that ignores all progress reports.
 
     >>> Silent().stage("check", 11, 15)
     """

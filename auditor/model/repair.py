@@ -1,9 +1,9 @@
-"""State of AutoRecovery, and ledgers that can be read, from one scan of the metadata.
+"""State of AutoRecovery, and which ledgers can be read, derived from one scan of the metadata.
 
-AutoRecovery leaves three traces in the store. (1) Each of its processes has an ephemeral vote, and the lowest
-vote is the auditor's. (2) The auditor writes a mark for each ledger that lacks a copy. (3) A worker locks a
-ledger while the worker copies entries of the ledger. Workers do not register themselves, but each process
-with a vote also runs a worker (``AutoRecoveryMain``).
+AutoRecovery leaves three traces in the store. (1) Each of its processes has an ephemeral vote. The process
+with the lowest vote is the auditor. (2) The auditor writes a mark for each ledger that lacks a copy. (3) A
+worker locks a ledger while it copies entries of this ledger. Workers do not register themselves, but each
+process with a vote also runs a worker (``AutoRecoveryMain``).
 """
 
 from __future__ import annotations
@@ -19,36 +19,38 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairState:
-    """State of AutoRecovery and its queue, and ledgers that depend on bookies which are down.
+    """State of AutoRecovery and its queue, and numbers of ledgers that depend on bookies that are down.
 
-    Times are ms since 1970. ``sees_autorecovery`` is false if the store has no replication queue, or if it
-    was not read completely. The fields from ``auditor`` to ``last_check`` then mean nothing.
+    Times are in ms since 1970. ``sees_autorecovery`` is False if the store has no replication queue, or if
+    the queue was not read completely. In that case, the fields from ``auditor`` to ``last_check`` have no
+    meaning.
 
     Attributes:
-        auditor: the bookie id in the lowest live vote; None if there is no live vote.
-        auditor_down: the auditor's id is a known bookie which is certainly not registered.
-        votes: live votes, one for each process of AutoRecovery.
-        disabled: replication is switched off. ``disabled_since`` is None if the store keeps no times.
-        delay_s: lostBookieRecoveryDelay in seconds; None if it is not set or not readable.
-        last_check: end of the newest server-side check of any kind; None if none ever ended.
-        age_ms: age of the cluster; None if the store keeps no times.
-        registered: registered bookies; ``writable`` are those that take writes.
-        knows_registrations: false for saved metadata without any registration, which may have been saved when
-            no session existed.
-        queued: marked ledgers. ``oldest`` is the time of the oldest mark; None without a mark.
-        queued_since: marked ledgers whose mark was made after the scan of the previous run; 0 if there is no
-            previous run.
-        locked: ledgers that a worker has locked.
-        depending: ledgers with entries, or an open end, on a bookie that is down.
-        waiting: ledgers that are marked or depend on a bookie that is down.
-        smallest_ensemble: smallest ensemble of ledgers that are open or less than a week old, or of all
-            ledgers if there are none; 0 if unknown.
-        largest_ensemble: largest ensemble of the same ledgers.
-        unavailable: ledgers with an entry that no registered member can serve.
-        unrecoverable: further ledgers that are not closed and that recovery cannot close.
-        single_copy: further ledgers with an entry that only one registered member can serve, because others
-            are down.
-        down: bookies that ledgers depend on and that are certainly not registered, ascending.
+        auditor: bookie id in the lowest live vote. None if there is no live vote.
+        auditor_down: True if the auditor's id is that of a known bookie that is certainly not registered.
+        votes: number of live votes, one for each process of AutoRecovery.
+        disabled: True if replication is switched off. ``disabled_since`` is None if the store keeps no
+            times.
+        delay_s: lostBookieRecoveryDelay in seconds. None if it is not set or not readable.
+        last_check: time when the newest check by the server, of any kind, ended. None if none has ended.
+        age_ms: age of the cluster in ms. None if the store keeps no times.
+        registered: number of registered bookies. ``writable`` is the number of those that accept writes.
+        knows_registrations: False for saved metadata without any registration. Such metadata may have been
+            saved when no session existed.
+        queued: number of marked ledgers. ``oldest`` is the time of the oldest mark, or None without marks.
+        queued_since: number of marked ledgers whose mark was created after the scan of the previous run. 0
+            if there is no previous run.
+        locked: number of ledgers that a worker has locked.
+        depending: number of ledgers with entries, or with their open end, on a bookie that is down.
+        waiting: number of ledgers that are marked or that depend on a bookie that is down.
+        smallest_ensemble: size of the smallest ensemble among ledgers that are open or less than a week
+            old. If there are no such ledgers, among all ledgers. 0 if it is unknown.
+        largest_ensemble: size of the largest ensemble of the same ledgers.
+        unavailable: number of ledgers with an entry that no registered member can serve.
+        unrecoverable: number of further ledgers that are not closed and that recovery cannot close.
+        single_copy: number of further ledgers with an entry that only one registered member can serve,
+            because other members are down.
+        down: bookies that ledgers depend on and that are certainly not registered, in ascending order.
     """
 
     sees_autorecovery: bool = False
@@ -78,15 +80,15 @@ class RepairState:
 
     @property
     def unmarked(self) -> int:
-        """Number of waiting ledgers without a mark; workers copy only ledgers that the auditor has marked."""
+        """Number of waiting ledgers without a mark. Workers copy only ledgers that the auditor has marked."""
         return max(self.waiting - self.queued, 0)
 
 
 class RepairFacts(TypedDict):
-    """State of AutoRecovery, and ledgers that can be read, in report.json (fields: see `RepairState`).
+    """State of AutoRecovery, and ledgers that can be read, in the form of report.json.
 
-    Times are ms since 1970. ``repaired_per_hour`` and ``remaining_ms`` are null if no earlier run allows an
-    estimate.
+    The fields are described in `RepairState`. Times are in ms since 1970. ``repaired_per_hour`` and
+    ``remaining_ms`` are null if they cannot be estimated from an earlier run.
     """
 
     sees_autorecovery: Annotated[bool, about("whether votes, marks and settings of AutoRecovery were read")]
@@ -131,7 +133,7 @@ class RepairFacts(TypedDict):
 
 
 def waiting_text(state: RepairState) -> str:
-    """Return a sentence on the number of waiting ledgers, without a full stop.
+    """Return a sentence about the number of waiting ledgers, without a full stop.
 
     >>> waiting_text(RepairState(waiting=15, queued=4)), waiting_text(RepairState())
     ('15 ledgers wait for re-replication, 11 of them unmarked', 'no ledger waits for re-replication')
@@ -143,7 +145,7 @@ def waiting_text(state: RepairState) -> str:
 
 
 def single_copy_text(state: RepairState) -> str:
-    """Return a sentence on the ledgers with one reachable copy; the state must have such ledgers.
+    """Return a sentence about the ledgers with one reachable copy. Call it only if there are such ledgers.
 
     >>> single_copy_text(RepairState(single_copy=15, down=("bk-5:3181",)))
     '15 ledgers have one reachable copy: bk-5:3181 is down'
@@ -162,13 +164,14 @@ def repair_facts(
 ) -> RepairFacts:
     """Return the repair state in the form of a report, with the rate of repair since the previous run.
 
-    The rate counts removed marks: marks of the previous run, plus marks made since, minus present marks. A
-    mark that was made and removed between the two runs is not seen, so the rate is a lower bound.
+    The rate is based on the number of removed marks: the marks of the previous run, plus the marks created
+    since then, minus the present marks. A mark that was created and removed between the two runs is not
+    counted, so the rate is a lower bound.
 
     Args:
-        state: the state of the current run.
-        scan_time: the scan time of the current run, ms.
-        previous_facts: the facts and the scan time (ms) of the previous run; None if there is none.
+        state: state in the current run.
+        scan_time: scan time of the current run, in ms.
+        previous_facts: facts and scan time (in ms) of the previous run. None if there is no previous run.
     """
     fields_of_state: dict[str, Any] = {field.name: getattr(state, field.name) for field in fields(state)}
     fields_of_state["down"] = list(state.down)

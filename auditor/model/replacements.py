@@ -1,32 +1,35 @@
-"""Bookies that a placement policy may choose, for a replacement or a new ensemble, as in BookKeeper 4.17.2.
+"""Bookies that a placement policy may choose for a replacement or a new ensemble, as in BookKeeper 4.17.2.
 
-The policy chooses at random, so these functions return all bookies that it may choose. It replaces a bookie
-(`replaceBookie`) in stages, and chooses from the first stage that finds a bookie:
+The policy chooses at random. These functions therefore return all bookies that it may choose. To replace a
+bookie (`replaceBookie`), the policy tries several stages. It chooses from the first stage that has a
+bookie:
 
-    rack     the old bookie's own rack; then any rack without another bookie of the ensemble; then, unless
-             racks are enforced, any bookie
-    region   the old bookie's rack; then its region; then any region. If durability is enforced, the last
-             stage takes a region only if afterwards no (minimum - 1) regions together have an ack quorum of
-             any window
-    zone     zones without the nearest neighbours in the ensemble. Each stage avoids fewer neighbours, down to
-             the minimum of zones; the next takes any zone that keeps this minimum. Each stage prefers upgrade
-             domains without a neighbour, else keeps two domains in each zone. If the policy is not strict:
-             any bookie
+    rack     1. the old bookie's own rack. 2. any rack that has no other bookie of the ensemble. 3. any
+             bookie, unless racks are enforced
+    region   1. the old bookie's rack. 2. its region. 3. any region. If durability is enforced, stage 3
+             accepts a region only on one condition: afterwards, no (minimum - 1) regions together have an
+             ack quorum of any window
+    zone     first the zones that do not contain the nearest neighbours in the ensemble. Each stage avoids
+             fewer neighbours, down to the minimum of zones. The next stage accepts any zone that keeps this
+             minimum. Each stage prefers upgrade domains without a neighbour. If there are none, it keeps
+             two domains in each zone. If the policy is not strict, it accepts any bookie
     none     any bookie
 
-The server does not check the adherence of the resulting ensemble. It first excludes bookies outside of
-isolation groups.
+The server does not check whether the resulting ensemble adheres to the policy. Before the first stage it
+excludes bookies outside of the isolation groups.
 
-A new ensemble (`newEnsemble`) needs:
+A new ensemble (`newEnsemble`) has these requirements:
 
-    none     enough bookies
-    rack     the same. If enforced: no bookie of the default rack, and the minimum of racks per write quorum
-    region   the same. With regions to write: quorums that the minimum of regions allows
-    zone     the same. If strict: Qw divides E and is above the minimum of zones, and that many zones exist
+    none     there are enough bookies
+    rack     as for none. If racks are enforced, also: no bookie of the default rack, and at least the
+             minimum of racks in each write quorum
+    region   as for none. If regions to write are set, also: quorums that the minimum of regions allows
+    zone     as for none. If the policy is strict, also: Qw divides E and is above the minimum of zones, and
+             at least that many zones exist
 
-A policy that enforces locations chooses one bookie after the other, at random, and never goes back. It may
-fail although another choice would have succeeded. `rack_choices` tries all choices of racks. For regions and
-zones the functions only return certain results.
+A policy that enforces locations chooses one bookie after the other, at random, and never revises a choice.
+It may fail although a different choice would have succeeded. `rack_choices` tries all choices of racks. For
+regions and zones, the functions return only results that are certain.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Vacancy:
-    """A position of an ensemble to fill; ``excluded`` bookies are already chosen, or are not accepted."""
+    """A position of an ensemble to fill.
+
+    ``excluded`` bookies must not be chosen, because they have already been chosen or are not accepted.
+    """
 
     ensemble: Sequence[str]
     position: int
@@ -56,13 +62,15 @@ class Vacancy:
 
     @property
     def other_members(self) -> list[str]:
-        """Bookies of the ensemble, in order, without the old bookie, which may have several positions."""
+        """Bookies of the ensemble in order, except the old bookie, which may be at several positions."""
         leaving_member = self.ensemble[self.position]
         return [member for member in self.ensemble if member != leaving_member]
 
 
 def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Names:
-    """Return the bookies from which a server chooses; an empty set if it fails with NotEnoughBookies.
+    """Return the bookies that a server may choose for a position of an ensemble.
+
+    The result is empty if the server fails with NotEnoughBookies.
 
     >>> paths = {"b1": "/r1", "b2": "/r2", "b3": "/r3", "spare": "/r2"}
     >>> view = ServerView(paths, frozenset({"b2", "b3", "spare"}))
@@ -73,9 +81,9 @@ def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings
     frozenset()
 
     Args:
-        vacancy: the position to fill; its ``excluded`` must contain the bookies of `outside_groups`.
-        view: a path for every bookie, members of the ensemble too. The path of a lost bookie is the location
-            that the server remembers, or the default.
+        vacancy: the position to fill. Its ``excluded`` must contain the bookies of `outside_groups`.
+        view: the server's view. It needs a path for every bookie, including the members of the ensemble.
+            The path of a lost bookie is the location that the server remembers, or the default.
         settings: the placement policy.
     """
     spares = view.choosable_bookies - vacancy.excluded - {*vacancy.ensemble}
@@ -94,8 +102,9 @@ def outside_groups(
 ) -> Names:
     """Return the bookies that Pulsar's isolation groups exclude (`IsolatedBookieEnsemblePlacementPolicy`).
 
-    If the primary groups have fewer bookies than an ensemble needs, the secondary groups are allowed too. If
-    that is not enough, bookies in no group are allowed. If no bookie is in a group, none is excluded.
+    If the primary groups have fewer writable bookies than an ensemble needs, the secondary groups are also
+    allowed. If there are still too few, bookies that are in no group are allowed. If no bookie at all is in
+    a group, no bookie is excluded.
 
     >>> from auditor.model.placement import Location
     >>> locations = Locations({"a": Location(None, ("fast",)), "b": Location(None, ("slow",))})
@@ -103,10 +112,10 @@ def outside_groups(
     ['b', 'c']
 
     Args:
-        ensemble_size: the number of bookies that an ensemble needs.
-        locations: the groups of all bookies.
+        ensemble_size: number of bookies that an ensemble needs.
+        locations: the locations of all bookies, with their groups.
         writable: the writable bookies, which can be chosen.
-        groups: the groups of the ledger; None if it is not restricted.
+        groups: the groups of the ledger. None if the ledger is not restricted to groups.
     """
     if groups is None or SYSTEM_GROUP in groups.primary:
         return frozenset()
@@ -127,7 +136,7 @@ def outside_groups(
 
 
 def _first_stage(stages: Iterable[Iterable[str]]) -> Names:
-    """Return the bookies of the first stage that has any; an empty set if no stage has."""
+    """Return the bookies of the first stage that has any, or an empty set if no stage has any."""
     return next((names for stage in stages if (names := frozenset(stage))), frozenset())
 
 
@@ -163,11 +172,11 @@ _NO_REGION = _region(DEFAULT_PATHS[Policy.REGION])
 
 
 def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Callable[[str], bool]:
-    """Return a function that tells whether a new bookie may be in a region.
+    """Return a function that says whether the new bookie may be in a given region.
 
-    The returned function repeats the test of `RRTopologyAwareCoverageEnsemble`. The server first adds the
-    bookies that stay. It then adds the new bookie at the last position, even if the new bookie replaces one
-    at another position. If the bookies that stay already break the rule, the server does not enforce
+    The returned function repeats the test in `RRTopologyAwareCoverageEnsemble`. The server first adds the
+    bookies that stay. It then adds the new bookie at the last position, even if the replaced bookie was at
+    a different position. If the bookies that stay already break the rule, the server does not enforce
     durability. A member that is not writable counts as a region of its own.
     """
     min_regions = settings.min_regions if settings.regions_to_write and settings.durable_replacements else 1
@@ -238,7 +247,7 @@ def _fill_by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSetting
 
 
 def zone_of_default() -> tuple[str, str]:
-    """Return zone and upgrade domain of the location that a server gives to an unresolved bookie."""
+    """Return the zone and the upgrade domain in the location that a server gives to an unresolved bookie."""
     zone, domain = DEFAULT_PATHS[Policy.ZONE].split("/")[1:]
     return zone, domain
 
@@ -248,7 +257,9 @@ MAX_RACK_CHOICES = 20_000
 
 
 def refuses_by_location(settings: PlacementSettings) -> bool:
-    """Return whether the policy may refuse a bookie because of its location, and not just prefer others.
+    """Return whether the policy may refuse a bookie because of its location.
+
+    The result is False if the policy only prefers other bookies.
 
     >>> refuses_by_location(PlacementSettings(Policy.REGION, enforce_min_racks=True))
     True
@@ -269,20 +280,20 @@ def can_form_ensemble(
     settings: PlacementSettings,
     other_paths: Sequence[str | None] = (),
 ) -> bool | None:
-    """Return whether bookies with these locations can form an ensemble; None if that is uncertain.
+    """Return whether bookies with these locations can form an ensemble, or None if that is uncertain.
 
-    The answer is uncertain if it depends on the random choice, or on bookies without a known location. It is
-    also uncertain if `rack_choices` gave up.
+    The answer is uncertain if it depends on the random choice, or on bookies whose location is unknown. It
+    is also uncertain if `rack_choices` reached its limit.
 
     >>> enforced = PlacementSettings(Policy.RACK, enforce_min_racks=True)
     >>> [can_form_ensemble((2, 2, 2), ["/r1", *more], enforced) for more in (["/r1"], ["/r2"], [None])]
     [False, True, None]
 
     Args:
-        shape: the ensemble size, write quorum and ack quorum of the ledger.
-        paths: the location of each bookie that can be chosen; None if it is not known.
+        shape: ensemble size, write quorum and ack quorum of the ledger.
+        paths: location of each bookie that can be chosen. None for an unknown location.
         settings: the placement policy.
-        other_paths: the locations of writable bookies that must not be chosen.
+        other_paths: locations of writable bookies that must not be chosen.
     """
     ensemble, write_quorum, ack_quorum = shape
     if len(paths) < ensemble:
@@ -323,7 +334,7 @@ def _place_by_rack(
 
 
 def _is_durable(write_quorum: int, ack_quorum: int, regions: int) -> bool:
-    """Return whether an entry survives the loss of all but ``regions`` regions, as the server requires."""
+    """Return whether an entry survives the loss of all but ``regions`` regions, by the rule of the server."""
     return ack_quorum >= regions and (regions < 1 or ack_quorum > write_quorum - write_quorum // regions)
 
 
@@ -336,11 +347,11 @@ def _place_by_region(ensemble: int, bookies: Counter[str], settings: PlacementSe
 
 
 def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, min_racks: int) -> set[bool]:
-    """Return the possible outcomes of a random choice of bookies with enforced racks.
+    """Return the possible outcomes of choosing bookies at random while racks are enforced.
 
-    The outcome is True if the policy finds an ensemble, else False. The result has both values if both can
-    happen, or if there are more than `MAX_RACK_CHOICES` choices. ``bookies`` are the numbers of bookies per
-    rack, without the default rack.
+    An outcome is True if the policy finds an ensemble, and False otherwise. The result contains both values
+    if both can happen, or if there are more than `MAX_RACK_CHOICES` choices. ``bookies`` maps each rack to
+    its number of bookies, without the default rack.
 
     >>> sorted(rack_choices(Counter({"/r1": 3, "/r2": 1}), 3, 2, 2))
     [False]
@@ -390,7 +401,7 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
 
 
 def _rack_windows(chosen_racks: Sequence[str], ensemble: int, write_quorum: int) -> Iterator[list[str]]:
-    """Yield the racks already chosen, for each write quorum that contains the next position."""
+    """Yield the racks already chosen in each write quorum that contains the next position."""
     count = len(chosen_racks)
     first_positions = [0] if ensemble == write_quorum else range(count - write_quorum + 1, count + 1)
     for first_position in first_positions:

@@ -1,8 +1,8 @@
-"""Refused starts of bookies that cannot replay their journals from the last marks on.
+"""Refused starts of bookies that cannot replay their journals from their last marks on.
 
-The server checks cookies first (`auditor.model.start_refusal`). Then ``BookieImpl.readJournal`` replays each
-journal from its mark. Releases 4.14 to 4.18 fail at the same records. Only some of them have the setting that
-skips an invalid record.
+The server first checks cookies (`auditor.model.start_refusal`). Then ``BookieImpl.readJournal`` replays
+each journal from its mark. Releases 4.14 to 4.18 all fail at the same records. Only some of these releases
+have a setting to skip an invalid record.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _EXCEPTIONS = {
 
 
 class FailedReplay(NamedTuple):
-    """A journal file or directory at which the replay fails.
+    """A journal file or a directory at which the replay fails.
 
-    ``offset`` is the byte at which it fails; None if it fails at no single byte.
+    ``offset`` is the position of the byte at which the replay fails. It is None if there is no single byte.
     """
 
     path: str
@@ -39,7 +39,7 @@ class FailedReplay(NamedTuple):
 
 
 def missing_journals_refusal(files: Sequence[tuple[str, str]], certain: bool) -> Refusal:
-    """Return the refusal for missing journal files, given as (directory, name).
+    """Return the refusal for missing journal files. Each file is given as (directory, name).
 
     >>> print(missing_journals_refusal([("/j", "1a.txn")], True).reason)
     /j lacks 1a.txn, from which the bookie would replay its journal
@@ -52,7 +52,7 @@ def missing_journals_refusal(files: Sequence[tuple[str, str]], certain: bool) ->
 
 
 def failed_replay_refusal(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
-    """Return the refusal for journals whose replay fails; the exception is that of the first failure.
+    """Return the refusal for journals that cannot be replayed, with the exception of the first failure.
 
     >>> damaged = FailedReplay("/j/1a.txn", 512, "a record of -9 bytes", ReplayError.INVALID_RECORD)
     >>> print(failed_replay_refusal([damaged], certain=True).reason)

@@ -1,16 +1,19 @@
-"""Report of one audit: complete counts, bounded samples of findings, coverage, and the exit code.
+"""Report of one audit: complete counts, a limited sample of findings, coverage, and the exit code.
 
-`Report.to_json` writes report.json; its schema ``schemas/report.schema.json`` is made from these types.
-Schedulers rely on the exit code of an audit that came to its end:
+`Report.to_json` writes report.json. Its schema ``schemas/report.schema.json`` is generated from these
+types. Schedulers rely on the exit code of a finished audit:
 
-    0  clean, and everything decided            1  confirmed findings at or above --fail-on
-    3  nothing confirmed, but not all decided   5  input damaged beyond the budget
+    0  no failing findings, and everything was decided
+    1  confirmed findings at or above --fail-on
+    3  no confirmed findings at or above --fail-on, but not everything was decided
+    5  more of the input is damaged than the limit allows
 
-Code 2 (wrong usage) and code 4 (a source unreachable) end an audit before it has a report (`auditor.errors`).
-If several codes apply, 5 goes before 1, and 1 before 3. A finding at or above --fail-on that is not confirmed
-gives 3, or 1 with --fail-on-suspect. A suppressed finding gives neither 1 nor 3. Undecided coverage counts as
-accepted if suppressions name every reason for it. A finding of data lost or about to be deleted counts with
-any --fail-on: while nobody accepts it, the code is never 0.
+Code 2 (wrong usage) and code 4 (a source cannot be reached) end an audit before it has a report
+(`auditor.errors`). If several codes apply, 5 takes precedence over 1, and 1 over 3. An unconfirmed finding
+at or above --fail-on gives 3, or 1 with --fail-on-suspect. A suppressed finding gives neither 1 nor 3.
+Undecided parts of the coverage count as accepted if suppressions name every reason for them. A finding
+about data that is lost or about to be deleted counts with any value of --fail-on. The exit code is never 0
+until a person has accepted this finding.
 """
 
 from __future__ import annotations
@@ -47,7 +50,10 @@ _EARLIER_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Identity of a cluster; the URI is without credentials, ``layout`` is that of the ledger tree."""
+    """Identity of a cluster.
+
+    ``metadata_uri`` does not contain credentials. ``layout`` is the layout of the ledger tree.
+    """
 
     instance_id: str | None
     metadata_uri: str
@@ -55,16 +61,16 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """Name of the cluster in messages: the instance id, or the metadata URI if there is none."""
+        """Name of the cluster in messages: the instance id, or else the metadata URI."""
         return self.instance_id or self.metadata_uri
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedCount:
-    """Number of all ledgers, of judged ledgers, and of open ones that cannot be judged.
+    """Numbers of ledgers: all of them, those that were judged, and open ones that cannot be judged.
 
-    ``open`` counts ledgers that are not closed and have no entry that can be judged, because a writer may
-    still be sending every entry. They count neither as decided nor as undecided.
+    ``open`` counts ledgers that are not closed and in which no entry can be judged, because a writer may
+    still be sending every entry. These ledgers count neither as decided nor as undecided.
     """
 
     total: Count
@@ -73,13 +79,16 @@ class DecidedCount:
 
     @property
     def undecided(self) -> int:
-        """Number of ledgers that should have been judged and were not."""
+        """Number of ledgers that should have been judged but were not."""
         return self.total - self.decided - self.open
 
 
 @dataclass(frozen=True, slots=True)
 class BookiesRead:
-    """Number of bookies in ensembles, and of those that were read; ``unread`` has the ids of all others."""
+    """Number of bookies in ensembles, and how many of them were read.
+
+    ``unread`` has the ids of the bookies that were not read.
+    """
 
     expected: Count
     read: Count
@@ -88,7 +97,10 @@ class BookiesRead:
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """Number of replicas (ledger, bookie) that should hold an entry, and of those with a known state."""
+    """Number of replicas that should have an entry, and how many of them have a known state.
+
+    A replica is identified by its ledger and its bookie.
+    """
 
     expected: Count
     decided: Count
@@ -96,7 +108,7 @@ class Replicas:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Coverage of an audit: numbers of ledgers, bookies and replicas, with those that were read or judged."""
+    """Coverage of an audit: numbers of ledgers, bookies and replicas, in total and read or judged."""
 
     ledgers: DecidedCount
     bookies: BookiesRead
@@ -104,7 +116,7 @@ class Coverage:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left undecided.
+        """Whether everything was read and decided.
 
         >>> Coverage(DecidedCount(3, 3), BookiesRead(1, 1, ()), Replicas(6, 5)).complete
         False
@@ -119,11 +131,12 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Report:
-    """Result of an audit, small enough to keep in memory.
+    """Result of an audit. It is small enough to keep in memory.
 
-    ``counts`` has the number of all findings, by id. ``findings`` are samples, a bounded number for each id,
-    in the order of all reports: urgency, severity, check, scope, ledger, bookie. Use `make`, which computes
-    verdict and counts from the tally of findings.
+    ``counts`` maps the id of each check to its number of findings. ``findings`` contains a limited number
+    of findings for each check. They are sorted by urgency, severity, check, scope, ledger and bookie, as in
+    all reports. Create reports with `make`, which derives the verdict and the counts from the tally of
+    findings.
     """
 
     run: RunFacts
@@ -137,11 +150,11 @@ class Report:
     def make(
         cls, run: RunFacts, cluster: Cluster, coverage: Coverage, findings: tuple[Finding, ...]
     ) -> Report:
-        """Make a report with its counts and its verdict.
+        """Create a report, and compute its counts and its verdict.
 
-        The verdict is ``not-healthy`` with a finding of ``warning`` or worse, whatever its confidence.
-        Otherwise it is ``incomplete`` if something is undecided or a check did not run. In all other cases it
-        is ``healthy``.
+        The verdict is ``not-healthy`` if there is a finding of severity ``warning`` or worse, with any
+        confidence. Otherwise the verdict is ``incomplete`` if something is undecided or a check did not
+        run. In all other cases it is ``healthy``.
         """
         counts: dict[str, int] = {}
         for tally in sorted(
@@ -161,7 +174,7 @@ class Report:
 
     @property
     def complete_but_accepted(self) -> bool:
-        """Whether everything was decided, apart from gaps that suppressions accept."""
+        """Whether everything was decided, except for gaps that suppressions accept."""
         coverage, accepted_gaps = self.coverage, self.run.accepted
         return (
             not self.run.gaps
@@ -174,20 +187,20 @@ class Report:
 
     @property
     def first_action(self) -> Action | None:
-        """The first action of the run's list.
+        """The first action in the run's list of actions.
 
-        None if nothing has to be done. Also None if an earlier version made the run, because its advice did
-        not respect holds.
+        None if there is nothing to do. Also None if an earlier version created the run, because the advice
+        of that version did not respect holds.
         """
         return next(iter(self.run.actions or ()), None)
 
     @property
     def metadata_only(self) -> bool:
-        """Whether no bookie's index was given to the audit, so that the state of no copy is known."""
+        """Whether the audit was given no bookie's index. In that case the state of every copy is unknown."""
         return not self.run.bookie_sources
 
     def to_json(self) -> str:
-        """Return the text of report.json; ids of ledgers and scopes are decimal strings."""
+        """Return the text of report.json. Ids of ledgers and scopes are decimal strings in it."""
         value = {
             "schema": SCHEMA,
             "run": asdict(self.run),
@@ -201,10 +214,11 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
-        """Convert the text of report.json to a report.
+        """Parse the text of report.json.
 
         Raises:
-            RunError: no JSON, another schema, an older version, or a key is missing or of another type.
+            RunError: the text is not JSON, has a different schema or comes from a version that is too old,
+                or a key is missing or has the wrong type.
         """
         try:
             value = json.loads(text)
@@ -248,7 +262,7 @@ _REPORT_TYPES: dict[str, Any] = {
 
 
 def _require_known_words(value: Mapping[str, Any]) -> None:
-    """Raise ValueError for a word or a time that no report can have; the message names it."""
+    """Raise ValueError if the report contains a word or a time that is not possible. The message names it."""
     for remark in value["run"]["remarks"]:
         RemarkKind(remark["kind"])
     run = value["run"]
@@ -277,7 +291,10 @@ def _require_known_words(value: Mapping[str, Any]) -> None:
 
 
 def _require_run_keys(run: Mapping[str, Any]) -> None:
-    """Raise an error if a report lacks run facts of this version, because comparing with it would mislead."""
+    """Raise an error if a report lacks run facts that this version needs.
+
+    A comparison with such a report would be misleading.
+    """
     missing_keys = [f"run.{key}" for key in RunFacts.__annotations__ if key not in run]
     missing_keys += [
         f"run.tally.{key}"
@@ -292,7 +309,7 @@ def _require_run_keys(run: Mapping[str, Any]) -> None:
 
 
 def found_at_least(tallies: list[Tally], severity: Severity) -> bool:
-    """Return whether there is a finding of this severity or worse, of any confidence."""
+    """Return whether there is a finding of this severity or worse, with any confidence."""
     return any(tally["count"] and Severity(tally["severity"]).at_least(severity) for tally in tallies)
 
 
@@ -301,7 +318,7 @@ def _is_complete(run: RunFacts, coverage: Coverage) -> bool:
 
 
 def is_unaccepted_loss(tally: Tally) -> bool:
-    """Return whether the findings of a tally are of `DATA_LOSS`, and at least one is not accepted."""
+    """Return whether a tally counts findings of `DATA_LOSS`, at least one of which is not accepted."""
     return tally["urgency"] in DATA_LOSS and tally["count"] > tally["suppressed"]
 
 
@@ -328,9 +345,9 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
 
     Args:
         report: the report.
-        fail_on: lowest severity of the findings that give code 1, or "new". Without a run before, all
-            findings are new. Unaccepted findings of `DATA_LOSS` give code 1 with any value.
-        fail_on_suspect: count findings of any confidence as confirmed.
+        fail_on: lowest severity of the findings that give code 1, or "new". If there is no previous run,
+            all findings are new. Unaccepted findings of `DATA_LOSS` count with any value.
+        fail_on_suspect: treat findings of any confidence as confirmed.
     """
     undecodable_count = report.counts.get(UNDECODABLE_CHECK, 0)
     if (

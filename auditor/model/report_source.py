@@ -1,7 +1,8 @@
-"""Parts of a finished run for a report of any format: report, findings, owners' totals, leaks, histograms.
+"""Parts of a finished run that reports of all formats use, such as findings, totals of owners, and figures.
 
-Figures are data small enough to draw: histograms, and the present, missing and surplus data of each bookie.
-Totals add up the ledgers of a tenant, a namespace or a topic, and the ledgers without an owner.
+Figures are data that is small enough to draw: histograms, and how much data of each bookie is present,
+missing or surplus. Totals are sums over the ledgers of a tenant, a namespace or a topic, or over the
+ledgers without an owner.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ NO_OWNER_LABEL = "(no known owner)"
 
 @dataclass(slots=True)
 class OwnerTotal:
-    """Total of one tenant, namespace or topic; ``bytes`` and ``entries`` count one copy of closed ledgers.
+    """Total of one tenant, namespace or topic.
 
-    ``dangling`` counts references to ledgers that are gone. ``unowned`` counts leaked ledgers whose custom
-    metadata names this owner as the last; ``leaked_bytes`` and ``leaked_entries`` are of these ledgers.
-    ``findings`` counts the findings about its ledgers, by severity.
+    ``bytes`` and ``entries`` count one copy of each closed ledger. ``dangling`` counts references to
+    ledgers that no longer exist. ``unowned`` counts leaked ledgers whose custom metadata names this owner
+    as their last owner. ``leaked_bytes`` and ``leaked_entries`` are the bytes and entries of these leaked
+    ledgers. ``findings`` counts the findings about the owner's ledgers, by severity.
     """
 
     name: str
@@ -65,11 +67,12 @@ class OwnerTotal:
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """One finding `ledger-unowned`; ``owner`` is the last known owner in words, and ``claim`` its path.
+    """A leaked ledger, from one finding of the check `ledger-unowned`.
 
-    ``made`` is the creation time in ms, None if it is not known. ``bytes`` and ``entries`` are those of one
-    copy, None if the ledger is not closed. ``why`` is the reason for calling it a leak. ``doubt`` is the
-    evidence against that, or None.
+    ``owner`` is the last known owner in words, and ``claim`` is its path. ``made`` is the creation time in
+    ms, or None if it is not known. ``bytes`` and ``entries`` count one copy. They are None if the ledger is
+    not closed. ``why`` is the reason why the ledger counts as leaked. ``doubt`` is the evidence against
+    this, or None.
     """
 
     ledger_id: int
@@ -86,7 +89,7 @@ class Leak:
 
 @dataclass(frozen=True, slots=True)
 class LeakTotals:
-    """Totals over all leaks of a run; the ``confirmed`` fields only count leaks that two runs agree on."""
+    """Totals over all leaks of a run. The ``confirmed`` fields count only leaks that two runs agree on."""
 
     ledgers: int = 0
     confirmed: int = 0
@@ -96,38 +99,59 @@ class LeakTotals:
 
 
 class ReportSource(Protocol):
-    """Interface of a finished run, for `auditor.runs.reader.RunReader` and `auditor.notebook.run.Run`."""
+    """Interface of a finished run for reports.
+
+    `auditor.runs.reader.RunReader` and `auditor.notebook.run.Run` implement it.
+    """
 
     path: str
     report: Report
 
     @property
     def findings(self) -> Iterable[Finding]:
-        """Return every finding, in the order of reports, read lazily and never kept in memory."""
+        """Iterate over all findings in the order of reports.
+
+        They are read lazily, and are not kept in memory.
+        """
 
     def statuses(self) -> StatusLookup:
-        """Return a lookup of the change status (change since the run before) of a finding in the report."""
+        """Return a function that looks up the change status of a finding in the report.
+
+        The change status says how the finding changed since the previous run.
+        """
 
     def statuses_in_order(self) -> StatusLookup:
-        """Return a lookup of the change status of a finding. Look findings up in the order of `findings`."""
+        """Return a function that looks up the change status of any finding.
+
+        It must be called for findings in the order of `findings`.
+        """
 
     def last_complete(self) -> int | None:
-        """Return when the newest complete run of this cluster finished, in ms; None if none is known."""
+        """Return the time in ms when the newest complete run of this cluster finished.
+
+        Returns None if no complete run is known.
+        """
 
     def changes_since_complete(self) -> ChangesSince:
-        """Return the changes since the newest complete run before this one."""
+        """Return the changes since the newest complete run that is older than this run."""
 
     def space_gauges(self) -> SpaceGauges:
-        """Return the figures of bookies' disks; empty if entry logs were not read."""
+        """Return the disk usage of bookies. The result is empty if entry logs were not read."""
 
     def namespaces(self) -> Sequence[OwnerTotal] | None:
-        """Return the total of every namespace, ordered by its worst findings; None if no owners were read."""
+        """Return the totals of all namespaces, those with the worst findings first.
+
+        Returns None if no owners were read.
+        """
 
     def near_losses(self) -> Sequence[NearLoss]:
-        """Return by level the data that one failure would lose; empty if the run has too many ledgers."""
+        """Return, for each level, the data that a single failure would lose.
+
+        The result is empty if the run has too many ledgers to compute this.
+        """
 
     def html_page(self) -> Iterable[str]:
-        """Yield the parts of the run's HTML page."""
+        """Yield the HTML page of the run in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +164,9 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Bars in the order in which they are drawn; ``unit`` is the unit of their counts, ``note`` a remark.
+    """A histogram. Its bars are in the order in which they are drawn.
+
+    ``unit`` is the unit of the counts. ``note`` is a remark for the reader.
 
     >>> Histogram("Ledgers by size", "ledgers", (Bar("1 KiB", 3), Bar("1 MiB", 4))).total
     7
@@ -153,18 +179,20 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """Sum of all bars."""
+        """Sum of the counts of all bars."""
         return sum(bar.count for bar in self.bars)
 
 
 @dataclass(frozen=True, slots=True)
 class BookieFigure:
-    """Figures of one bookie; a replica is a ledger with an entry that the bookie certainly should have.
+    """Figures about one bookie.
 
-    Of the ``replicas``, ``missing`` lack an entry, and ``unknown`` have an unknown state; the others are
-    whole. ``missing_entries`` counts the entries that the bookie lacks. ``surplus`` ledgers have entries that
-    the bookie should not hold: past the end, striped to another bookie, or of segments without this bookie.
-    ``orphans`` are ledgers on its disks that the metadata does not list.
+    ``replicas`` counts the ledgers with an entry that the bookie certainly should have. Of these replicas,
+    ``missing`` lack an entry, and ``unknown`` have an unknown state. The others are complete.
+    ``missing_entries`` counts the entries that the bookie lacks. ``surplus`` counts ledgers with entries
+    that the bookie should not have: entries after the end of the ledger, entries that striping places on a
+    different bookie, and entries of segments without this bookie. ``orphans`` counts ledgers on its disks
+    that the metadata does not list.
     """
 
     bookie_id: str
@@ -181,7 +209,7 @@ class BookieFigure:
 
     @property
     def whole_replicas(self) -> int:
-        """Number of replicas that have every entry.
+        """Number of replicas that certainly have all their entries.
 
         >>> BookieFigure("bk-a:3181", replicas=10, missing=1, unknown=2).whole_replicas
         7
@@ -190,12 +218,14 @@ class BookieFigure:
 
     @property
     def unexpected_ledgers(self) -> int:
-        """Number of ledgers with entries that the bookie should not hold."""
+        """Number of ledgers with entries that the bookie should not have."""
         return self.surplus + self.orphans
 
     @property
     def availability(self) -> float | None:
-        """Share of the bookie's replicas that is certainly whole, 0 to 1; None if it should have no replica.
+        """Share of the bookie's replicas that are certainly complete, from 0 to 1.
+
+        None if the bookie should not have any replica.
 
         >>> BookieFigure("bk-a:3181", replicas=10, missing=1, unknown=2).availability
         0.7
@@ -205,11 +235,12 @@ class BookieFigure:
 
 @dataclass(frozen=True, slots=True)
 class OwnerFigures:
-    """Owners of ledgers: for each level a bounded number, those with the worst findings first.
+    """Figures about the owners of ledgers.
 
-    ``levels`` has these owners by level, ``totals`` the number of all owners by level. ``leaks`` are the most
-    important leaks, as many as a page has room for; ``leaked`` is the total of all leaks. Ages count from
-    ``scan_time``, in ms.
+    ``levels`` has a limited number of owners for each level, those with the worst findings first.
+    ``totals`` is the number of all owners at each level. ``leaks`` are the most important leaks, as many as
+    fit on a page. ``leaked`` is the total over all leaks. Ages are relative to ``scan_time``, which is in
+    ms.
     """
 
     levels: Mapping[str, tuple[OwnerTotal, ...]]
@@ -221,11 +252,12 @@ class OwnerFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures that `auditor.runs.figures` makes of a run; all are bounded, whatever the cluster's size.
+    """Figures about a run, from `auditor.runs.figures`. Their size is limited for clusters of any size.
 
-    ``bookies`` are the worst of all ``bookies_total``. ``space`` is the use of each bookie's entry logs, and
-    ``disks`` the other files on its disks; both are empty if entry logs were not read. ``owners`` is None if
-    no owners were read. ``failures`` is None if the caller asked for no failures.
+    ``bookies`` are the worst bookies. ``bookies_total`` is the number of all bookies. ``space`` describes
+    the entry logs of each bookie, and ``disks`` describes the other files on its disks. Both are empty if
+    entry logs were not read. ``owners`` is None if no owners were read. ``failures`` is None if the caller
+    did not ask for failures.
     """
 
     bookies: tuple[BookieFigure, ...] = ()

@@ -1,12 +1,13 @@
-"""Parts of a run: names of its files, facts for report.json, and remarks.
+"""Parts of a run: the names of its files, the facts in report.json, and remarks.
 
     RUN/manifest.json       sources, times, versions, counts
     RUN/tables/<name>/      Parquet
     RUN/findings/           Parquet: every finding
     RUN/report.json         facts and remarks, counts, samples
 
-Facts carry their descriptions for the published schema. A remark is a sentence about the run. The first
-screen shows remarks that ask for an action. ``bkaudit explain run`` shows all remarks with their details.
+The types of facts contain the descriptions for the published schema. A remark is a sentence about the run.
+The first screen shows only remarks that ask for an action. ``bkaudit explain run`` shows all remarks with
+their details.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from auditor.model.repair import RepairFacts
 
 
 class RemarkKind(StrEnum):
-    """Subject of a remark, in order of importance."""
+    """Subject of a remark. The members are in order of importance."""
 
     NEAR_LOSS = "near-loss"
     ONE_REACHABLE_COPY = "one-reachable"  # copies: other members are down
@@ -59,9 +60,10 @@ class RemarkKind(StrEnum):
 
     @property
     def asks_for_action(self) -> bool:
-        """Whether the remark asks its reader for an action.
+        """Whether the remark asks the reader to do something.
 
-        That is so if findings are less certain, or may be incomplete, for a reason that somebody can remove.
+        It does so if findings are less certain or may be incomplete, and a person can remove the reason for
+        this.
         """
         return self in _ACTIONABLE
 
@@ -89,7 +91,10 @@ _ACTIONABLE = frozenset(
 
 
 class Remark(TypedDict):
-    """A remark on the run: a sentence, which fits on a line unless it has long names, and its details."""
+    """A remark on the run: one sentence, and details.
+
+    The sentence fits on one line unless it contains long names.
+    """
 
     kind: Annotated[str, Facet("enum", (*RemarkKind,))]
     text: str
@@ -97,12 +102,12 @@ class Remark(TypedDict):
 
 
 def remark(kind: RemarkKind, text: str, *details: str) -> Remark:
-    """Make a remark with its details."""
+    """Create a remark with details."""
     return Remark(kind=str(kind), text=text, details=list(details))
 
 
 def remark_with_reason(kind: RemarkKind, sentence: str) -> Remark:
-    """Make a remark from a sentence that ends with a colon and its reason.
+    """Create a remark from a sentence with the form "text: reason". The reason becomes the detail.
 
     >>> remark_with_reason(RemarkKind.SAVED_FILE_FAULT, "snapshot.7 was passed over: cut off")
     {'kind': 'saved-file', 'text': 'snapshot.7 was passed over', 'details': ['cut off']}
@@ -112,7 +117,7 @@ def remark_with_reason(kind: RemarkKind, sentence: str) -> Remark:
 
 
 def sentence_of(notice: Remark) -> str:
-    """Return a remark with its details as one text.
+    """Join a remark and its details to one text.
 
     >>> sentence_of(remark(RemarkKind.NEAR_LOSS, "one failure from loss", "3 ledgers", "1 ledger"))
     'one failure from loss: 3 ledgers; 1 ledger'
@@ -121,9 +126,9 @@ def sentence_of(notice: Remark) -> str:
 
 
 class Tally(TypedDict):
-    """Number of findings with one id, urgency, severity and confidence.
+    """Number of findings with the same id, urgency, severity and confidence.
 
-    ``new`` and ``worse`` compare with the run before, and are 0 if there is none.
+    ``new`` and ``worse`` are relative to the previous run. They are 0 if there is no previous run.
     """
 
     id: CheckId
@@ -137,17 +142,17 @@ class Tally(TypedDict):
 
 
 def empty_tally(id: str, urgency: str, severity: str, confidence: str) -> Tally:
-    """Return a tally whose counts are 0."""
+    """Return a tally in which all counts are 0."""
     tally_key = {"id": id, "urgency": urgency, "severity": severity, "confidence": confidence}
     return cast(Tally, tally_key | dict.fromkeys(("count", "new", "worse", "suppressed"), 0))
 
 
 class Step(TypedDict):
-    """Instruction for the findings of one check and urgency; suppressed findings do not count.
+    """Instruction for the findings with the same check and urgency. Suppressed findings are ignored.
 
-    ``action`` is the instruction with at most two objects, or None if nothing is urgent. Its first object is
-    ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits. ``bkaudit explain`` takes this object
-    as its argument.
+    ``action`` is the instruction, which names at most two bookies or ledgers. It is None if nothing is
+    urgent. The first bookie is ``bookie_id``. The first ledger is ``scope_id`` and ``ledger_id``, in
+    decimal digits. ``bkaudit explain`` accepts this bookie or ledger as its argument.
     """
 
     id: CheckId
@@ -162,7 +167,7 @@ class Step(TypedDict):
 
 
 class CauseCount(TypedDict):
-    """Number of findings with one check, urgency and severity that follow from a cause."""
+    """Number of findings that follow from a cause and have the same check, urgency and severity."""
 
     id: CheckId
     urgency: UrgencyWord
@@ -171,16 +176,17 @@ class CauseCount(TypedDict):
 
 
 class CauseEvidence(TypedDict):
-    """A finding that proves a cause: its check and its bookie."""
+    """A finding that proves a cause, given by its check and its bookie."""
 
     id: CheckId
     bookie_id: str
 
 
 class FindingCause(TypedDict):
-    """A cause that explains several findings; suppressed findings count too.
+    """A cause that explains several findings. Suppressed findings are included.
 
-    These findings have its ``number`` as their ``cause``. ``kind`` is a word of `auditor.findings.causes`.
+    The field ``cause`` of these findings is the ``number`` of the cause. ``kind`` is a word of
+    `auditor.findings.causes`.
     """
 
     number: Annotated[int, Facet("minimum", 1)]
@@ -195,9 +201,10 @@ class FindingCause(TypedDict):
 
 
 class Impact(TypedDict):
-    """Number and bytes of the ledgers that the findings of one severity are about.
+    """Number and size of the ledgers that the findings of one severity are about.
 
-    ``bytes`` adds up the lengths in the metadata, for one copy; a ledger without a known length counts 0.
+    ``bytes`` is the sum of the lengths in the metadata, for one copy. A ledger whose length is unknown
+    counts as 0.
     """
 
     severity: SeverityWord
@@ -206,10 +213,10 @@ class Impact(TypedDict):
 
 
 class Changes(TypedDict):
-    """Numbers of findings that changed since the run before; suppressed findings count too.
+    """Numbers of findings by their change since the previous run. Suppressed findings are included.
 
-    ``finished`` is the end of the run before. ``unseen`` counts findings of that run that were not checked
-    again, and so do not count as fixed.
+    ``finished`` is the time when the previous run ended. ``unseen`` counts findings of the previous run
+    that were not checked again. They do not count as fixed.
     """
 
     previous: Annotated[str, about("the name of the directory of the run before")]
@@ -223,9 +230,10 @@ class Changes(TypedDict):
 
 
 class Suppression(TypedDict):
-    """An entry of the suppressions file, and the number of findings that it suppresses (``count``).
+    """An entry of the suppressions file. ``count`` is the number of findings that it suppresses.
 
-    A finding that several entries name counts for the first of them. ``expired`` entries suppress nothing.
+    If several entries name the same finding, only the first of them counts it. ``expired`` entries suppress
+    nothing.
     """
 
     reason: str
@@ -239,9 +247,10 @@ class Suppression(TypedDict):
 
 
 class AcceptedGaps(TypedDict):
-    """Gaps of the coverage that are accepted, because suppressions name the findings that explain them.
+    """Gaps in the coverage that are accepted, because suppressions name the findings that explain them.
 
-    ``bookies`` are unread; ``ledgers`` and ``replicas`` are numbers of undecided ledgers and replicas.
+    ``bookies`` are the ids of unread bookies. ``ledgers`` and ``replicas`` are the numbers of undecided
+    ledgers and replicas.
     """
 
     bookies: list[str]
@@ -250,16 +259,17 @@ class AcceptedGaps(TypedDict):
 
 
 class ReuseCount(TypedDict):
-    """Number of rows of a table that come from an earlier run, and number of those that were read anew."""
+    """Number of rows of a table that come from an earlier run, and number of rows that were read again."""
 
     reused: Count
     read: Count
 
 
 class Reuse(TypedDict):
-    """Data that a run took from the earlier run in the directory ``run`` (``--since``) instead of reading it.
+    """Data that a run took from an earlier run instead of reading it (``--since``).
 
-    Findings and counts are the same as without reuse. ``notes`` say why some data was read again.
+    ``run`` is the directory of the earlier run. Findings and counts are the same as without reuse.
+    ``notes`` say why some of the data was read again.
     """
 
     run: Annotated[str, about("name of the earlier run's directory")]
@@ -269,9 +279,10 @@ class Reuse(TypedDict):
 
 
 class InDoubt(TypedDict):
-    """Ledger ids that may exist or not, because a part of the metadata could not be read.
+    """Ledger ids for which it is unknown whether the ledger exists, because some metadata could not be read.
 
-    ``ids`` is their number in decimal digits; None stands for every id. ``reasons`` are the unread parts.
+    ``ids`` is the number of these ids in decimal digits. None means that all ids are in doubt. ``reasons``
+    describe the parts of the metadata that could not be read.
     """
 
     ids: Annotated[
@@ -281,7 +292,11 @@ class InDoubt(TypedDict):
 
 
 class BookiesListed(TypedDict):
-    """Cookies and registrations that were not read: all below the path ``hidden``, or of single bookies."""
+    """Cookies and registrations that could not be read.
+
+    ``hidden`` is a path below which none could be read. ``unclear`` are single bookies whose cookie or
+    registration could not be read.
+    """
 
     hidden: Annotated[
         str | None,
@@ -292,15 +307,16 @@ class BookiesListed(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """Facts of the run itself in their JSON form; times in milliseconds since 1970, UTC.
+    """Facts about the run itself, in their JSON form. Times are in milliseconds since 1970, UTC.
 
-    ``positions`` are the positions of the store (zxids), one for each scan. ``gaps`` are parts of the
-    metadata that could not be listed or read, a bounded sample; a run with gaps is not complete. ``remarks``
-    are sentences for the reader. ``operations`` counts the requests to the sources, which are all reads.
-    ``finished`` is the time when the findings were complete. ``impact`` has one entry for each severity with
-    findings about ledgers, the worst first. ``witness_asked`` is True if the run could ask bookies for
-    entries: the store is live, and ``--witness`` allows it. `auditor.reports.blind_spots` makes ``blind``
-    from the other facts. The facts after ``reused`` are also None if an earlier version wrote the run.
+    ``positions`` are the positions of the store (zxids), one for each scan. ``gaps`` is a limited sample of
+    the parts of the metadata that could not be listed or read. A run with gaps is not complete. ``remarks``
+    are sentences for the reader. ``operations`` counts the requests to the sources. All of them are reads.
+    ``finished`` is the time when the findings were complete. ``impact`` has one element for each severity
+    with findings about ledgers, the worst first. ``witness_asked`` is True if the run could ask bookies for
+    entries. This is the case if the store is live and ``--witness`` allows it.
+    `auditor.reports.blind_spots` derives ``blind`` from the other facts. The facts after ``reused`` are
+    also None if an earlier version wrote the run.
     """
 
     version: str
@@ -369,7 +385,7 @@ class RunFacts:
 
     @property
     def checks_with_missing_holds(self) -> tuple[str, ...]:
-        """Ids of the checks that may have placed too few holds."""
+        """Ids of the checks that may not have placed all necessary holds."""
         return tuple(self.checks["unheld"]) if self.checks is not None else ()
 
 
@@ -384,7 +400,8 @@ DONE_FILE = "_SUCCESS"
 def program_version() -> str:
     """Return the installed version of this program.
 
-    In a bare zip (``--py-files``) the program does not know its version; the result is then "unpackaged".
+    If the program runs from a plain zip file (``--py-files``), the version is unknown. The result is then
+    "unpackaged".
 
     >>> isinstance(program_version(), str)
     True

@@ -1,4 +1,4 @@
-"""Result of ``bkaudit simulate``: the data that failures would lose, as values."""
+"""Result of ``bkaudit simulate``: which data would be lost in which failures."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ YES, NO, UNSURE = "yes", "no", "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Number of ledgers, of affected entries in them, and of the bytes of one copy of these entries.
+    """Number of ledgers, number of affected entries in them, and bytes of one copy of these entries.
 
-    The bytes of a closed ledger are the entries' share of the length in its metadata. The bytes of other
+    For a closed ledger, the bytes are the entries' share of the length in its metadata. The bytes of other
     ledgers are not known and count as 0.
     """
 
@@ -27,12 +27,14 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of a failure: each entry counts in its worst state, each ledger in that of its worst entry.
+    """Outcome of a failure.
 
-    ``lost`` entries have no copy left. ``below_ack`` entries have fewer copies than the ack quorum,
-    ``below_write`` entries have fewer than the write quorum. ``unrecoverable`` counts ledgers that are not
-    closed and that recovery could not close: in a write quorum of the last ensemble, at least an ack quorum
-    of bookies does not answer. Such a ledger cannot be opened, not even for its earlier segments.
+    Each entry counts only in its worst state, and each ledger only in the state of its worst entry.
+    ``lost`` entries have no copy left. ``below_ack`` entries have fewer copies than the ack quorum.
+    ``below_write`` entries have fewer copies than the write quorum. ``unrecoverable`` counts ledgers that
+    are not closed and that recovery could not close: in a write quorum of the last ensemble, at least an
+    ack quorum of bookies does not answer. Such a ledger cannot be opened, not even to read its earlier
+    segments.
     """
 
     lost: Amount = Amount()
@@ -43,10 +45,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Lower and upper bound of an outcome; the true outcome is between them.
+    """Lower and upper bound of an outcome. The true outcome is between them.
 
-    ``sure`` counts entries that get into a state in any case. ``possible`` counts entries that may get into
-    it. An entry that is either lost or below its ack quorum is possible in both states.
+    ``sure`` counts entries that certainly get into a state. ``possible`` counts entries that may get into
+    it. An entry that is either lost or below its ack quorum counts as possible in both states.
     """
 
     sure: Outcome
@@ -54,16 +56,16 @@ class Bounds:
 
     @property
     def is_exact(self) -> bool:
-        """Whether both bounds are equal, so that nothing is unknown."""
+        """Whether both bounds are equal. In that case nothing is unknown."""
         return self.sure == self.possible
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure: the failed domains, and the outcome.
+    """A failure: the domains that fail, and the outcome.
 
-    ``promise`` is the outcome if all copies are where the metadata places them. ``today`` is the outcome with
-    the copies that indexes show.
+    ``promise`` is the outcome if all copies are where the metadata places them. ``today`` is the outcome
+    with only the copies that the indexes of bookies show.
     """
 
     level: str
@@ -75,10 +77,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class DomainSet:
-    """Domains that fail together, with the lost entries and bytes.
+    """Domains that fail together, and the entries and bytes that are lost.
 
-    The ``promise_`` fields count the loss if all copies are where the metadata places them. ``entries`` and
-    ``bytes`` count the loss with the copies that indexes show.
+    The ``promise_`` fields are the loss if all copies are where the metadata places them. ``entries`` and
+    ``bytes`` are the loss with only the copies that the indexes of bookies show.
     """
 
     names: tuple[str, ...]
@@ -90,10 +92,10 @@ class DomainSet:
 
 @dataclass(frozen=True, slots=True)
 class FailureMatrix:
-    """Bytes of known copies lost if two domains of a level fail together, by row and column.
+    """Matrix of the bytes that are lost if two domains of a level fail together, based on known copies.
 
-    The diagonal has the loss if one domain fails alone. ``names`` are the domains that lose most, ``others``
-    is the number of domains that are left out.
+    Each row and each column is a domain. The diagonal is the loss if one domain fails alone. ``names`` are
+    the domains that lose most. ``others`` is the number of domains that are left out.
     """
 
     level: str
@@ -104,10 +106,11 @@ class FailureMatrix:
 
 @dataclass(frozen=True, slots=True)
 class NearLoss:
-    """Ledgers with an entry that the failure of one domain would lose, and the number of these entries.
+    """Ledgers with an entry that would be lost if one domain fails, and the number of these entries.
 
-    ``domains`` is the number of domains that would lose an entry. ``names`` are the first of them, ordered by
-    lost bytes. ``perhaps`` counts further ledgers that could lose an entry, because copies are unknown.
+    ``domains`` is the number of domains whose failure would lose an entry. ``names`` are the first of them,
+    ordered by lost bytes. ``perhaps`` counts further ledgers that could lose an entry, because some copies
+    are unknown.
     """
 
     level: str
@@ -119,13 +122,14 @@ class NearLoss:
 
 @dataclass(frozen=True, slots=True)
 class LevelLoss:
-    """All failures of one level; ``singles`` are the failures of one domain, the worst first.
+    """All failures at one level.
 
-    ``distance`` counts ledgers by the smallest number of domains whose failure loses an entry, with the
-    copies that indexes show. Ledgers at 0 have already lost an entry. ``unplaced`` are bookies with an
-    unknown domain. ``sets`` are the worst known sets of ``together`` domains; if ``proved`` is True, no worse
-    set exists. ``of`` is the number of all sets of this size. ``losing`` is the number of sets that lose an
-    entry; None if they were not counted.
+    ``singles`` are the failures of a single domain, the worst first. ``distance`` counts ledgers by the
+    smallest number of domains that must fail to lose an entry, with only the copies that indexes show.
+    Ledgers with distance 0 have already lost an entry. ``unplaced`` are bookies whose domain is unknown.
+    ``sets`` are the worst known sets of ``together`` domains. If ``proved`` is True, no set is worse.
+    ``of`` is the number of all sets of this size. ``losing`` is the number of sets that lose an entry, or
+    None if they were not counted.
     """
 
     level: str
@@ -143,11 +147,12 @@ class LevelLoss:
 
 @dataclass(frozen=True, slots=True)
 class Copysets:
-    """Copysets, which are sets of bookies that hold all copies of an entry by the metadata, counted by size.
+    """Copysets of a cluster, counted by their size.
 
-    The scatter width is the number of bookies with which a bookie shares a copyset. ``chance`` has, by number
-    of bookies, the probability that so many random failures lose an entry. Use the mean time to data loss
-    (``mttdl_years``) only to compare clusters.
+    A copyset is a set of bookies that have all copies of an entry according to the metadata. The scatter
+    width of a bookie is the number of other bookies that are in a copyset with it. ``chance`` maps a number
+    of bookies to the probability that an entry is lost if so many random bookies fail. Use the mean time to
+    data loss (``mttdl_years``) only to compare clusters.
     """
 
     sizes: dict[int, int]
@@ -163,10 +168,10 @@ class Copysets:
 
 @dataclass(frozen=True, slots=True)
 class WriteAnswer:
-    """Whether ledgers of one shape can still be written (`YES`, `NO` or `UNSURE`), and why.
+    """Whether ledgers of one shape can still be written (`YES`, `NO` or `UNSURE`), and the reason.
 
-    A shape is ensemble size, write quorum and ack quorum. ``groups`` are the isolation groups that these
-    ledgers name, in words; None if they name none.
+    A shape consists of ensemble size, write quorum and ack quorum. ``groups`` are the isolation groups that
+    these ledgers name, in words. None if they name none.
     """
 
     ensemble: int
@@ -180,11 +185,11 @@ class WriteAnswer:
 
 @dataclass(frozen=True, slots=True)
 class BookieLoad:
-    """Data on a bookie or in a domain by the metadata; an entry counts on each of its bookies.
+    """Data on a bookie or in a domain according to the metadata. An entry counts on each of its bookies.
 
     ``open_ensembles`` is the write load: the number of ledgers that are not closed and have the bookie in
-    their last ensemble. ``disk`` is the bytes of its entry logs, None if they were not read. ``idle`` is the
-    reason why it gets no new data; None if it gets new data.
+    their last ensemble. ``disk`` is the number of bytes of the bookie's entry logs, or None if they were
+    not read. ``idle`` is the reason why the bookie gets no new data. None if it does get new data.
     """
 
     name: str
@@ -198,10 +203,10 @@ class BookieLoad:
 
 @dataclass(frozen=True, slots=True)
 class DiskLoad:
-    """Live and dead data in a ledger directory of a bookie, by its entry logs.
+    """Live and dead data in one ledger directory of a bookie, according to its entry logs.
 
-    ``entries`` is None if a ledgers map only counts bytes. ``used`` is the used share of the file system,
-    None if it is not known.
+    ``entries`` is None if the ledgers map of an entry log only counts bytes. ``used`` is the used share of
+    the file system, or None if it is not known.
     """
 
     bookie: str
@@ -214,7 +219,7 @@ class DiskLoad:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Loads of all bookies, the largest first, and of all domains of each known level.
+    """Loads of all bookies, the largest first, and loads of the domains at each known level.
 
     ``disks`` is None if entry logs were not read.
     """
@@ -226,7 +231,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class ConcernedLedger:
-    """A ledger that loses an entry in a failure, or that recovery cannot close after it."""
+    """A ledger that loses an entry in a failure, or that recovery cannot close after the failure."""
 
     scope_id: Annotated[str, about("decimal")]
     ledger_id: Annotated[str, about("decimal")]
@@ -237,10 +242,10 @@ class ConcernedLedger:
 
 @dataclass(frozen=True, slots=True)
 class OwnerLoss:
-    """Loss of a namespace or a topic: ledgers with lost entries, and ledgers that recovery could not close.
+    """Loss of a namespace or a topic: ledgers with lost entries, and ledgers that recovery cannot close.
 
-    ``bytes`` are those of the lost entries. ``offloaded`` counts the ledgers with a whole copy in an object
-    store.
+    ``bytes`` is the size of the lost entries. ``offloaded`` counts the ledgers that have a complete copy in
+    an object store.
     """
 
     name: str
@@ -253,11 +258,11 @@ class OwnerLoss:
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """Numbers of facts that a simulation does not know.
+    """Facts that are unknown in a simulation.
 
-    ``ledgers`` is the number of all ledgers, ``undecided`` the number of those with metadata that cannot be
-    judged. ``gaps`` counts parts of the metadata that were not read. ``in_doubt`` are ids of ledgers that may
-    exist, because of these gaps. ``unread`` are bookies of which nothing was read, ``unplaced`` bookies
+    ``ledgers`` is the number of all ledgers. ``undecided`` is the number of ledgers whose metadata cannot
+    be judged. ``gaps`` counts the parts of the metadata that were not read. ``in_doubt`` are ids of ledgers
+    that may exist in these gaps. ``unread`` are bookies of which nothing was read. ``unplaced`` are bookies
     without a location. ``not_closed`` counts ledgers that are not closed. ``registered`` is False if the
     registrations of bookies are not known.
     """
@@ -274,11 +279,12 @@ class Doubts:
 
 @dataclass(frozen=True)
 class Simulation:
-    """Result of a simulation. If no failure was requested, ``failure`` is None and ``levels`` has all levels.
+    """Result of a simulation.
 
-    ``ledgers``, ``namespaces`` and ``topics`` are the first that a failure affects, and the ``_concerned``
-    fields count all of them. ``policy`` and ``mapping`` are those in use, with their origins; ``mapping`` is
-    None if no location is known.
+    If no failure was requested, ``failure`` is None and ``levels`` has all levels. ``ledgers``,
+    ``namespaces`` and ``topics`` are the first ones that a failure affects. The ``_concerned`` fields are
+    the numbers of all that it affects. ``policy`` and ``mapping`` describe the placement policy and the
+    mapping of locations in use, with their origins. ``mapping`` is None if no location is known.
     """
 
     run: str

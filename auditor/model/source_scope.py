@@ -1,6 +1,6 @@
-"""Scope of an audit's source: the objects that it claims to cover, and the part of this claim that is proved.
+"""Scope of a source: which objects it claims to cover, and which part of this claim is proved.
 
-An object counts as absent only if the source that lacks it is proved to cover such objects.
+An object counts as absent only if a source is proved to cover such objects and does not contain it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceScope:
-    """One source: the scope that it claims to cover, the proved part of this scope, and the proof.
+    """A source of an audit, the scope that it claims to cover, and the proof of this claim.
 
-    ``source`` is its URI or name without credentials. ``scope_proved`` equals ``scope_claimed`` if the whole
-    claim is proved. ``proof`` describes the proof of the proved scope. ``as_of`` is the time of the source's
-    data in ms since 1970, or None if it is not known. ``reason`` says why the claim is not proved; None if it
-    is.
+    ``source`` is the URI or the name of the source, without credentials. ``scope_proved`` is the part of
+    ``scope_claimed`` that is proved, in words. Both are equal if the whole claim is proved. ``proof``
+    describes the proof. ``as_of`` is the time of the source's data in ms since 1970, or None if it is not
+    known. ``reason`` says why the claim is not proved. It is None if the claim is proved.
 
     >>> SourceScope("zk://h1/ledgers", "metadata", "all", "all", "the instance id matches", 1, None).is_proved
     True
@@ -57,9 +57,10 @@ class SourceScope:
 
 
 def oldest_as_of(sources: Iterable[SourceScope]) -> int | None:
-    """Return the time of the oldest data that a run rests on, in ms since 1970; None if no source has a time.
+    """Return the time of the oldest data that a run depends on, in ms since 1970.
 
-    Actions that destroy something are refused if this time is too long ago.
+    Returns None if no source has a time. If the oldest data is too old, actions that destroy something are
+    refused.
 
     >>> row = SourceScope("bk1:3181", "bookie", "all", "all", "its disks were read", 7, None)
     >>> oldest_as_of([row, SourceScope("bk2:3181", "bookie", "all", "nothing", "", None, "not read")])
@@ -69,12 +70,12 @@ def oldest_as_of(sources: Iterable[SourceScope]) -> int | None:
 
 
 def newest_as_of(sources: Iterable[SourceScope], scan_time: int) -> int:
-    """Return the time of the newest data that a run rests on, in ms since 1970.
+    """Return the time of the newest data that a run depends on, in ms since 1970.
 
-    If it is after the current time, a clock was wrong, and the age of the data is not known.
+    If this time is in the future, a clock was wrong, and the age of the data is not known.
 
     Args:
         sources: the sources of the run.
-        scan_time: the time when its metadata was scanned or saved, ms.
+        scan_time: time when the run's metadata was scanned or saved, in ms.
     """
     return max((scan_time, *(source.as_of for source in sources if source.as_of is not None)))

@@ -1,4 +1,4 @@
-"""Space on bookies' disks: contents of entry logs, other files, and actions that free space."""
+"""Disk space of bookies: the contents of entry logs, other files, and actions that free space."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ FULL_DISK_SHARE = 0.95
 
 
 class BytesKind(NamedTuple):
-    """Kind of files other than entry logs, with its names.
+    """A kind of files other than entry logs, with its names.
 
-    ``name`` is a field of `DiskTotal`, ``column`` a column of the table disks, ``label`` a text for people.
+    ``name`` is the field of `DiskTotal`, ``column`` is the column of the table disks, and ``label`` is a
+    text for people.
     """
 
     name: str
@@ -38,7 +39,7 @@ DISK_BYTES = (
 class FileSystem:
     """Capacity and free space of one file system of a bookie, in bytes.
 
-    ``bkaudit collect`` or an audit measured them at the time ``seen``, in ms.
+    ``seen`` is the time in ms when ``bkaudit collect`` or an audit measured them.
 
     >>> FileSystem(1, 100, 4, 0).used
     0.96
@@ -51,16 +52,16 @@ class FileSystem:
 
     @property
     def used(self) -> float:
-        """Used share, as the bookie's disk checker counts it: space that it cannot write counts as used."""
+        """Used share of the file system. As in the bookie's disk checker, unwritable space counts as used."""
         return 1 - self.free / self.capacity if self.capacity else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class FillForecast:
-    """Forecast of the time when the first disk of a bookie is full.
+    """Forecast of the time when the first disk of a bookie will be full.
 
-    ``rate`` is in bytes a day, measured over ``runs`` runs that agree on it. ``days`` is the number of days
-    from the last observation; 0 if the disk is full.
+    ``rate`` is in bytes per day. It was measured over ``runs`` runs whose rates agree. ``days`` is the
+    number of days after the last measurement. It is 0 if the disk is already full.
     """
 
     name: str
@@ -71,9 +72,10 @@ class FillForecast:
 
 @dataclass(frozen=True, slots=True)
 class DiskTotal:
-    """Bytes of one bookie outside its entry logs, by kind, and its file systems, the fullest first.
+    """Bytes of one bookie's files other than entry logs, by kind, and the file systems of the bookie.
 
-    ``unread`` is the number of its directories that were not read, or not completely.
+    The file systems are ordered by used share, the fullest first. ``unread`` is the number of the bookie's
+    directories that were not read, or not read completely.
     """
 
     name: str
@@ -86,7 +88,7 @@ class DiskTotal:
 
     @property
     def by_kind(self) -> dict[str, int]:
-        """Bytes by kind of files; the keys are the names of `DISK_BYTES`.
+        """Bytes of each kind of files. The keys are the names in `DISK_BYTES`.
 
         >>> DiskTotal("bk1", 10, 20, 30, 40, ()).by_kind
         {'journals': 10, 'indexes': 20, 'rocksdb': 30, 'other': 40}
@@ -95,7 +97,7 @@ class DiskTotal:
 
     @property
     def fullest(self) -> FileSystem | None:
-        """File system with the greatest used share; None if none was seen."""
+        """The file system with the largest used share, or None if no file system was measured."""
         return self.file_systems[0] if self.file_systems else None
 
 
@@ -116,7 +118,9 @@ OTHER_APPLICATIONS_NAME = "(further names)"
 
 @dataclass(frozen=True, slots=True)
 class SpaceTotal:
-    """Bytes of one bookie, ledger, application or age; ``classes`` has the bytes of each class above 0.
+    """Bytes in the entry logs of one group: a bookie, a ledger, an application or an age.
+
+    ``classes`` has the bytes of each class. Classes without bytes are left out.
 
     >>> SpaceTotal("bk1:3181", {"live": 30, "orphan": 12}).bytes
     42
@@ -127,7 +131,7 @@ class SpaceTotal:
 
     @property
     def bytes(self) -> int:
-        """Sum of all classes."""
+        """Sum of the bytes of all classes."""
         return sum(self.classes.values())
 
 
@@ -137,10 +141,11 @@ FREEING_ACTIONS = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DELETE_LED
 
 @dataclass(frozen=True, slots=True)
 class SpaceStep:
-    """An action that frees bytes of one bookie; ``risk`` begins with a word of `auditor.checks.manual.RISKS`.
+    """An action that frees bytes of one bookie.
 
-    ``bytes`` is the most that the action frees. ``command`` can be run as it is. It is None if the server
-    frees the space by itself, at the time that ``what`` gives. ``permission`` is the gate's answer.
+    ``bytes`` is an upper bound of the bytes that the action frees. ``command`` can be run unchanged. It is
+    None if the server frees the space by itself. ``what`` then says when this happens. ``risk`` begins with
+    a word of `auditor.checks.manual.RISKS`. ``permission`` is the gate's answer.
 
     Raises:
         TypeError: ``permission`` does not permit an action that frees space on this bookie.
@@ -163,7 +168,7 @@ class SpaceStep:
 
 @dataclass(frozen=True, slots=True)
 class RefusedSpace:
-    """Bytes of one bookie that must not be freed: the refused action, the reason, and the way out.
+    """Bytes of one bookie that must not be freed: the refused action, the reason, and what must happen first.
 
     ``reasons`` are the reasons of the holds that forbid the action, the most important first.
     """
@@ -179,13 +184,14 @@ class RefusedSpace:
 
 @dataclass(frozen=True, slots=True)
 class SpaceView:
-    """Disk space that a run found, by bookie, ledger, application or age; ``totals`` has the largest groups.
+    """Disk space that a run found, grouped by bookie, ledger, application or age.
 
-    ``others`` adds up the groups that are not in ``totals``, by class; ``others_count`` is their number.
-    ``file_bytes`` is the length of all ``files``, and equals the sum of the classes. ``steps`` are actions
-    for all bookies; for each bookie the action that frees most comes first. ``refused`` are actions that the
-    gate does not permit. ``disks`` has the files other than entry logs, by bookie. ``forecasts`` are the
-    times when disks are full, if the runs agree on them.
+    ``totals`` are the largest groups. ``others`` has the sums over all other groups, by class, and
+    ``others_count`` is the number of these groups. ``file_bytes`` is the total length of the ``files``
+    entry logs, and equals the sum of all classes. ``steps`` are actions for all bookies. For each bookie,
+    the action that frees most comes first. ``refused`` are actions that the gate does not permit. ``disks``
+    describes the files other than entry logs, by bookie. ``forecasts`` say when disks will be full, if the
+    measurements of several runs agree.
     """
 
     by: SpaceBy
@@ -201,12 +207,12 @@ class SpaceView:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all classes, with those of ``others``."""
+        """Bytes of all classes, including ``others``."""
         return sum(total.bytes for total in self.totals) + sum(self.others.values())
 
     @property
     def classes(self) -> dict[str, int]:
-        """Bytes of each class above 0, in the order of `SpaceClass`."""
+        """Bytes of each class that has any, in the order of `SpaceClass`."""
         class_bytes = {
             str(space_class): self.others.get(space_class, 0)
             + sum(total.classes.get(space_class, 0) for total in self.totals)
@@ -217,10 +223,12 @@ class SpaceView:
 
 @dataclass(frozen=True, slots=True)
 class SpaceGauges:
-    """Entry logs of a run's bookies by class, other files on their disks, and forecasts of full disks.
+    """Disk usage of the bookies of a run, and forecasts of full disks.
 
-    ``reclaimable`` has, by bookie and action, the bytes that the next collection, minor compaction or major
-    compaction frees. Everything is empty if entry logs were not read.
+    ``totals`` are the bytes of entry logs by class. ``disks`` are the other files on the bookies' disks.
+
+    ``reclaimable`` maps each bookie to the bytes that each action would free. The actions are the next
+    collection, minor compaction and major compaction. All fields are empty if entry logs were not read.
     """
 
     totals: tuple[SpaceTotal, ...] = ()

@@ -1,21 +1,23 @@
-"""Cookie checks at a bookie's start: the values that the server compares, and its reasons to refuse.
+"""Cookie checks when a bookie starts: what the server compares, and why it refuses to start.
 
-Before it serves anything, a bookie makes the cookie that it expects, from its configuration and the cluster's
-INSTANCEID. It then checks the following, in this order (Java: ``LegacyCookieValidation``):
+Before a bookie serves any request, it creates the cookie that it expects. It uses its configuration and the
+cluster's INSTANCEID. It then checks the following, in this order (Java: ``LegacyCookieValidation``):
 
-    1. its directories: none may have data older than layout 3
+    1. its directories: no directory may contain data older than layout 3
     2. the store's cookies under every id that could be its own
     3. the VERSION of each directory: journals, then ledger directories, then index directories
-    4. directories without VERSION: they may be those of a new bookie, added storage, or a wiped disk
+    4. directories without VERSION: they may belong to a new bookie, to added storage, or to a wiped disk
 
-The first failure ends the start with an exception and a stack trace. The server notices a disk that was
-swapped or wiped only at its next start; this module finds it earlier.
+The first failure ends the start with an exception and a stack trace. If a disk was swapped or wiped, the
+server notices it only at its next start. This module finds it earlier.
 
-Two cases are not covered. A cookie with a missing field ends a start of 4.17 with protobuf's
-UninitializedMessageException instead of InvalidCookieException. The module assumes that the number before a
-list of directories is right, because every server writes the right number.
+Two cases are not covered. (1) If a cookie lacks a field, release 4.17 fails with protobuf's
+UninitializedMessageException instead of InvalidCookieException. (2) A list of directories in a cookie
+begins with their number. The module assumes that this number is right, because every server writes the
+right number.
 
-A server with ``dataIntegrityChecking`` validates in another way: it compares more, with milder consequences.
+A server with ``dataIntegrityChecking`` uses a different validation, which compares more but with milder
+consequences.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ IO_EXCEPTION = "java.io.IOException"
 
 
 class Fault(StrEnum):
-    """Reason why a start is refused."""
+    """Reason why a server refuses to start."""
 
     OLD_DATA = "old-data"  # a directory has data older than layout 3
     STORE_UNREADABLE = "store-unreadable"
@@ -54,18 +56,18 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UnreadableCookie:
-    """A cookie that cannot be read: damaged, or of layout 1 or 2."""
+    """A cookie that cannot be read, because it is damaged or has layout 1 or 2."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class MissingVersion:
-    """A directory without VERSION.
+    """The state of a directory without VERSION.
 
-    ``empty`` is True if its subdirectory ``current`` is empty or does not exist. It is None if that is not
-    known, which never leads to a refusal. ``old_data`` is True if there is no ``current``, but the directory
-    itself has VERSION or data files.
+    ``empty`` is True if its subdirectory ``current`` is empty or does not exist. It is None if this is not
+    known. An unknown value never leads to a refusal. ``old_data`` is True if ``current`` does not exist,
+    but the directory itself contains VERSION or data files.
     """
 
     empty: bool | None
@@ -74,7 +76,7 @@ class MissingVersion:
 
 @dataclass(frozen=True, slots=True)
 class BookieDirectory:
-    """A configured directory: its path as in the bookie's configuration, its role, and its VERSION.
+    """A directory in a bookie's configuration: its path as configured, its role, and its VERSION.
 
     ``role`` is journal, ledger or index. ``version`` is None if the directory could not be read.
     """
@@ -86,11 +88,12 @@ class BookieDirectory:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Reason why a bookie would not start.
+    """The refusal of a bookie to start, with its reason.
 
-    ``error`` is the full name of the server's exception. ``paths`` are the faulty directories. ``stored_id``
-    is the id whose cookie in the store is faulty or missing. If ``certain`` is False, there may be another
-    explanation. ``way_out`` is a setting with which the bookie starts, and its cost; None if none is known.
+    ``error`` is the full class name of the server's exception. ``paths`` are the faulty directories.
+    ``stored_id`` is the id whose cookie in the store is faulty or missing. ``certain`` is False if there
+    may be a different explanation. ``way_out`` describes a setting with which the bookie starts, and the
+    cost of using it. It is None if no such setting is known.
     """
 
     error: str
@@ -103,7 +106,9 @@ class Refusal:
 
 
 def configured_paths(expected: Cookie) -> tuple[tuple[str, str], ...]:
-    """Return role and path of every directory, each once, in the order in which the server reads them.
+    """Return the role and the path of every directory, in the order in which the server reads them.
+
+    A directory that is configured several times occurs only once, with its first role.
 
     >>> configured_paths(Cookie(5, "bk1", "/j", ("/l", "/j"), ("/i",)))
     (('journal', '/j'), ('ledger', '/l'), ('index', '/i'))
@@ -120,7 +125,7 @@ def configured_paths(expected: Cookie) -> tuple[tuple[str, str], ...]:
 
 
 def file_path(path: str) -> str:
-    """Return a path in the form in which Java's ``File`` compares it.
+    """Return a path in the normalised form in which Java's ``File`` compares paths.
 
     >>> file_path("//data/l1/")
     '/data/l1'
@@ -133,15 +138,16 @@ def refusal_without_unread(
     directories: Sequence[BookieDirectory],
     decide: Callable[[Sequence[BookieDirectory]], Refusal | None],
 ) -> Refusal | None:
-    """Return a refusal that does not depend on the directories that could not be read; None if there is none.
+    """Return a refusal that is certain whatever the unread directories contain, or None.
 
-    The function decides twice: as if all unread directories had the expected cookie, and as if all were new.
-    If both decisions refuse the start, it is refused with any other content of these directories too.
+    The function decides twice: as if all unread directories had the expected cookie, and as if all of them
+    were new. If the start is refused in both cases, it is refused with any other content of these
+    directories too.
 
     Args:
         expected: the cookie that the bookie expects.
         directories: all configured directories.
-        decide: the checks of a server, which return a refusal or None.
+        decide: function with the checks of a server. It returns a refusal or None.
     """
     if all(directory.version is not None for directory in directories):
         return decide(directories)
@@ -158,7 +164,7 @@ def refusal_without_unread(
 
 
 def old_data_refusal(directories: Sequence[BookieDirectory]) -> Refusal | None:
-    """Return the refusal for data older than layout 3, or None; all servers check for it first."""
+    """Return the refusal for data older than layout 3, or None. All servers check for such data first."""
     for directory in directories:
         if isinstance(directory.version, MissingVersion) and directory.version.old_data:
             reason = f"{directory.path} has data older than layout 3: upgrade this data first"
@@ -167,9 +173,10 @@ def old_data_refusal(directories: Sequence[BookieDirectory]) -> Refusal | None:
 
 
 def unreadable_cookie_refusal(cookie: UnreadableCookie, path: str | None, stored_id: str | None) -> Refusal:
-    """Return the refusal for an unreadable cookie.
+    """Return the refusal for a cookie that cannot be read.
 
-    The cookie is that of the directory ``path``, or the store's under ``stored_id`` if ``path`` is None.
+    It is the cookie in the directory ``path``. If ``path`` is None, it is the store's cookie under
+    ``stored_id``.
     """
     fault = Fault.STORE_UNREADABLE if path is None else Fault.VERSION_UNREADABLE
     reason = f"{_cookie_location_text(path, stored_id)} cannot be read: {cookie.reason}"
@@ -184,9 +191,10 @@ def unequal_cookie_refusal(
     path: str | None,
     stored_id: str | None,
 ) -> Refusal:
-    """Return the refusal for a cookie that differs from the expected one in ``fields``.
+    """Return the refusal for a cookie whose ``fields`` differ from the expected cookie.
 
-    The cookie is that of the directory ``path``, or the store's under ``stored_id`` if ``path`` is None.
+    It is the cookie in the directory ``path``. If ``path`` is None, it is the store's cookie under
+    ``stored_id``.
     """
     actual_values, expected_values = _cookie_fields(cookie), _cookie_fields(expected)
     fields_text = "; ".join(
@@ -199,7 +207,7 @@ def unequal_cookie_refusal(
 def directories_refusal(
     fault: Fault, paths: Sequence[str], problem: str, stored_id: str | None = None
 ) -> Refusal:
-    """Return the refusal for directories that all have the same fault; ``problem`` describes it."""
+    """Return the refusal for directories that all have the same fault. ``problem`` describes the fault."""
     path_text = paths[0] if len(paths) == 1 else f"each of {', '.join(paths)}"
     return Refusal(INVALID_COOKIE, fault, f"{path_text} has {problem}", tuple(paths), stored_id)
 
@@ -240,13 +248,13 @@ def legacy_refusal(
     '/l has no VERSION'
 
     Args:
-        expected: the cookie that the bookie makes from its configuration, with the cluster's instance id
+        expected: the cookie that the bookie creates from its configuration, with the cluster's instance id
             (`auditor.model.cookie` infers it).
-        stored_cookies: (id, cookie) for every id that could be the bookie's and has a cookie in the store.
-            They are in the server's order: the custom id alone if there is one, else ip, host name and
-            advertised address.
+        stored_cookies: (id, cookie) pairs for all ids that could be the bookie's and that have a cookie in
+            the store. They are in the order in which the server tries them. If there is a custom id, only
+            this id is tried. Otherwise the order is IP, host name, advertised address.
         directories: the directories of `configured_paths`, in that order.
-        allow_expansion: the server's ``allowStorageExpansion``.
+        allow_expansion: value of the server's ``allowStorageExpansion``.
     """
 
     def decide(read_directories: Sequence[BookieDirectory]) -> Refusal | None:
@@ -258,12 +266,12 @@ def legacy_refusal(
 def unequal_cookie_fields(
     expected: Cookie, cookie: Cookie, *, allow_expansion: bool = False
 ) -> tuple[str, ...]:
-    """Return the fields whose difference from the expected cookie makes the server refuse a start.
+    """Return the fields that differ from the expected cookie so that the server refuses to start.
 
-    The instance id is not compared. Lists are compared in order. If storage may be added, ledger and index
-    directories are compared as sets, and the expected set may have more. If only one of the two cookies has
-    index directories, the ledger directories of the other count as its index directories. All layouts from 3
-    on are compatible.
+    The instance id is not compared here. Lists are compared in order. If ``allow_expansion`` is True,
+    ledger and index directories are compared as sets, and the expected set may contain more directories. If
+    only one of the two cookies has index directories, they are compared with the ledger directories of the
+    other cookie. All layouts from 3 on are compatible.
 
     >>> new, old = (Cookie(5, "bk1", "/j", paths) for paths in [("/a", "/b"), ("/b",)])
     >>> unequal_cookie_fields(new, old), unequal_cookie_fields(new, old, allow_expansion=True)

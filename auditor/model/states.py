@@ -1,7 +1,7 @@
-"""Words in tables of a run: states of bookies, replicas, ledgers and findings.
+"""Words in the tables of a run: states of bookies, replicas, ledgers and findings.
 
-Tables store the words themselves, and only these enumerations define them. A member compares equal to its
-word, and can be passed to Spark, Arrow and JSON unchanged.
+The tables store the words themselves. Only these enumerations define which words exist. A member is equal
+to its word, and can be passed to Spark, Arrow and JSON without conversion.
 
 >>> IndexState.CUT == "cut", f"{LedgerStatus.BROKEN}"
 (True, 'broken')
@@ -21,7 +21,7 @@ class BookieRead(StoredWord):
 
 
 class TailRead(StoredWord):
-    """Whether a bookie's journal was read completely from its last mark on."""
+    """Whether a bookie's journal was read completely, starting at its last mark."""
 
     READ = "read"
     STOPPED = "stopped"  # nothing to read: the bookie went down cleanly
@@ -29,10 +29,11 @@ class TailRead(StoredWord):
 
 
 class ReplayError(StoredWord):
-    """Reason why a server's replay of a journal ends early; the reasons are the same in 4.14 to 4.18.
+    """Reason why a server's replay of a journal ends early.
 
-    ``INVALID_RECORD`` is an IOException of ``Journal.scanJournal``, and only a warning with
-    ``skipReplayJournalInvalidRecord``. The others end the start with any configuration.
+    The reasons are the same in releases 4.14 to 4.18. ``INVALID_RECORD`` is an IOException in
+    ``Journal.scanJournal``. It is only a warning if ``skipReplayJournalInvalidRecord`` is set. All other
+    errors prevent the start with any configuration.
     """
 
     INVALID_RECORD = "invalid-record"
@@ -55,9 +56,9 @@ class TailState(StoredWord):
 class TimeBasis(StoredWord):
     """Source of a bookie's index time: column ``index_time_basis`` of the table bookies.
 
-    The index time is the time of the state that an index shows. The id of a journal file is not a time. The
-    only exception is the first file of a journal, whose id is the bookie's clock at its first start.
-    `auditor.sources.bookies.mark_times` checks file times and that clock against each other.
+    An index shows the state of a bookie at a certain time. This is the index time. The id of a journal file
+    is not a time, with one exception. The id of a journal's first file is the bookie's clock at its first
+    start. `auditor.sources.bookies.mark_times` compares file times with that clock.
     """
 
     OPTION = "option"  # --index-time
@@ -70,7 +71,7 @@ class TimeBasis(StoredWord):
 
     @property
     def sentence(self) -> str:
-        """Description of the index time in words."""
+        """Description of this source in words."""
         return _TIME_BASIS_SENTENCES[self]
 
 
@@ -86,7 +87,7 @@ _TIME_BASIS_SENTENCES = {
 
 
 class IndexState(StoredWord):
-    """Kind of a row of the table availability, or state of one replica in an index."""
+    """Kind of a row in the table availability, or state of one replica in an index."""
 
     OK = "ok"
     CUT = "cut"  # ends inside a page: what it shows is there, the rest is unknown
@@ -124,7 +125,10 @@ VANISHED = "it was listed, but it no longer existed when it was read"
 
 
 class UnknownCopy(StoredWord):
-    """Reason why a bookie's copy of an entry is unknown: ``why`` in column ``unknown`` of table judged."""
+    """Reason why it is unknown whether a bookie has a copy of an entry.
+
+    This is ``why`` in the column ``unknown`` of the table judged.
+    """
 
     UNREAD = "unread"  # the bookie was not read completely
     UNREADABLE = "unreadable"  # its index of the ledger is damaged or cut
@@ -156,7 +160,7 @@ LOGS_NOT_WHOLE = (EntryLogState.DAMAGED, EntryLogState.UNREADABLE)
 
 
 class CollectorScan(StoredWord):
-    """Outcome if a garbage collector scans a damaged entry log: column ``collector_scan`` of entry_logs."""
+    """What happens if a garbage collector scans a damaged log: column ``collector_scan`` of entry_logs."""
 
     COUNTS = "counts"  # it counts the readable records, and misses the others
     MAY_FAIL = "may-fail"  # as counts, unless memory runs out
@@ -180,14 +184,14 @@ class LogFileKind(StoredWord):
 
 
 class GoneState(StoredWord):
-    """Certainty that entries are in no entry log: column ``state`` of the table gone_entries."""
+    """How certain it is that entries are in no entry log: column ``state`` of the table gone_entries."""
 
     AGREED = "agreed"  # index and list of logs say so in two readings
     ONCE = "once"  # in one: gone if the bookie was stopped
 
 
 class Probe(StoredWord):
-    """Content found where an index locates an entry: column ``probe`` of locations and misplaced."""
+    """What was found at an entry's location in an index: column ``probe`` of locations and misplaced."""
 
     OK = "ok"  # the entry
     MISSING = "missing"  # there is no such log
@@ -199,7 +203,7 @@ class Probe(StoredWord):
 
 
 class DigestState(StoredWord):
-    """Result of comparing an entry with its digest: column ``state`` of the table digests."""
+    """Result of checking an entry against its digest: column ``state`` of the table digests."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -239,7 +243,7 @@ NOT_RECLAIMABLE = (SpaceClass.NOT_INDEXED, SpaceClass.OWNER_NAMED)
 
 
 class GcPass(StoredWord):
-    """Pass of a garbage collection that handles a ledger: column ``pass`` of the table gc_foresight."""
+    """The part of a garbage collection that handles a ledger: column ``pass`` of the table gc_foresight."""
 
     LISTING = "listing"  # what the store does not list
     OVER_REPLICATED = "over-replicated"  # what no ensemble gives to the bookie; once a day
@@ -289,7 +293,7 @@ class GcVerdict(StoredWord):
 
 
 class GcReason(StoredWord):
-    """Reason for a `GcVerdict`: column ``reason``.
+    """Reason for a `GcVerdict`: column ``reason`` of the table gc_foresight.
 
     If it is not known whether a ledger is an orphan, the column lists the unknown facts instead.
     """
@@ -311,7 +315,7 @@ class GcReason(StoredWord):
 
 
 class LedgerStatus(StoredWord):
-    """Kind of a row of the table ledgers."""
+    """Kind of a row in the table ledgers: its column ``status``."""
 
     OK = "ok"
     BROKEN = "broken"  # it parses, and breaks a rule
@@ -328,7 +332,7 @@ LISTED = (*DECODED, LedgerStatus.UNREADABLE)
 
 
 class MarkRow(StoredWord):
-    """Kind of a row of the table marks: its column ``kind``."""
+    """Kind of a row in the table marks: its column ``kind``."""
 
     MARK = "mark"
     LOCK = "lock"
@@ -337,7 +341,7 @@ class MarkRow(StoredWord):
 
 
 class LedgerClass(StoredWord):
-    """Class of a ledger by the copies of its worst entry: the class columns of the table verdicts."""
+    """Class of a ledger, determined by the copies of its worst entry: class columns of the table verdicts."""
 
     HEALTHY = "healthy"
     BELOW_WRITE_QUORUM = "below-write-quorum"
@@ -348,7 +352,7 @@ class LedgerClass(StoredWord):
 
 
 class Reach(StoredWord):
-    """Limit on reading a ledger from the registered bookies: column ``reach`` of the table reachability."""
+    """Limit on reading a ledger from registered bookies: column ``reach`` of the table reachability."""
 
     UNAVAILABLE = "unavailable"
     UNRECOVERABLE = "unrecoverable"
@@ -356,7 +360,7 @@ class Reach(StoredWord):
 
 
 class Verdict(StoredWord):
-    """Verdict of a run on the cluster."""
+    """Verdict of a run about the cluster."""
 
     HEALTHY = "healthy"
     NOT_HEALTHY = "not-healthy"
@@ -364,7 +368,7 @@ class Verdict(StoredWord):
 
 
 class Change(StoredWord):
-    """Change of a finding since the run before: column ``change`` of the table changes."""
+    """Change of a finding since the previous run: column ``change`` of the table changes."""
 
     NEW = "new"
     WORSE = "worse"  # or confirmed by now
@@ -382,10 +386,10 @@ GONE = (Change.FIXED, Change.UNSEEN)
 
 
 class WitnessAnswer(StoredWord):
-    """Answer of a bookie to a read of one entry (`auditor.audit.comparison`).
+    """A bookie's answer to a request to read one entry (`auditor.audit.comparison`).
 
-    ``REFUSED``: the bookie takes no reads at all from this client. ``UNKNOWN``: the answer does not show
-    whether the bookie has the entry.
+    ``REFUSED``: the bookie accepts no reads from this client. ``UNKNOWN``: the answer does not show whether
+    the bookie has the entry.
     """
 
     SERVED = "served"

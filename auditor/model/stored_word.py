@@ -1,4 +1,4 @@
-"""Base of enumerations whose words are stored in tables of a run."""
+"""Base class of enumerations whose values are stored as words in the tables of a run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from auditor.errors import UnknownWordError
 
 
 class StoredWord(StrEnum):
-    """An enumeration whose members are words in tables of a run; it refuses any other word.
+    """An enumeration whose values are words in the tables of a run. It rejects all other words.
 
     Raises:
-        UnknownWordError: a word that is no member.
+        UnknownWordError: the word is not a value of the enumeration.
 
     >>> class Colour(StoredWord):
     ...     RED = "red"

@@ -1,4 +1,4 @@
-"""Data of ``bkaudit explain`` before formatting: one bookie, ledger, topic or run as an audit saw it."""
+"""Data that ``bkaudit explain`` formats: one bookie, ledger, topic or run as an audit saw it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from auditor.model.states import WitnessAnswer
 
 @dataclass(frozen=True, slots=True)
 class CookieView:
-    """Cookie of a bookie in the metadata store; ``damage`` says why it is unreadable, or is None."""
+    """Cookie of a bookie in the metadata store.
+
+    ``damage`` is the reason why the cookie cannot be read, or None if it can be read.
+    """
 
     layout: int | None = None
     bookie_host: str | None = None
@@ -29,9 +32,10 @@ class CookieView:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationView:
-    """A registration: writable or readonly, and its endpoints as (name, host, port, protocol).
+    """A registration of a bookie. ``mode`` is writable or readonly.
 
-    ``ephemeral`` is None if the store does not say whether the registration ends with a session.
+    Each of the ``endpoints`` is a (name, host, port, protocol) tuple. ``ephemeral`` is None if the store
+    does not say whether the registration ends with a session.
     """
 
     mode: str
@@ -42,9 +46,10 @@ class RegistrationView:
 
 @dataclass(frozen=True, slots=True)
 class AliasView:
-    """Another id of the bookie, with the evidence of each rule: (rule, evidence for, evidence against).
+    """Another id of the bookie, or an id that may be one.
 
-    ``is_same_bookie`` is True if it is the same bookie, False if there are only hints.
+    ``is_same_bookie`` is True if the id certainly belongs to the bookie. It is False if there are only
+    hints. ``rule_evidence`` has (rule, evidence for, evidence against) for each rule that matches.
     """
 
     bookie_id: str
@@ -55,10 +60,10 @@ class AliasView:
 
 @dataclass(frozen=True, slots=True)
 class CandidateView:
-    """An id that may own a directory, judged by the ledgers in the directory.
+    """An id that may own a directory, as the ledgers in the directory suggest.
 
     ``naming_ledgers`` counts the ledgers in the directory whose metadata names the id. ``matching_ledgers``
-    counts the ledgers whose entries in the directory are exactly those that the id should have.
+    counts the ledgers whose entries in the directory are exactly the entries that the id should have.
     """
 
     bookie_id: str
@@ -68,10 +73,10 @@ class CandidateView:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryView:
-    """A directory of the bookie, or another bookie's directory that was found at its path.
+    """A directory of the bookie, or a different bookie's directory that was found at its path.
 
-    ``ledgers`` is the number of judged ledgers in the directory. ``owner_candidates`` are the ids that may
-    own the directory, judged by these ledgers, the most likely first.
+    ``ledgers`` is the number of judged ledgers in the directory. According to these ledgers,
+    ``owner_candidates`` are the ids that may own the directory, the most likely first.
     """
 
     path: str
@@ -89,11 +94,11 @@ class DirectoryView:
 
 @dataclass(frozen=True, slots=True)
 class JournalView:
-    """A journal directory: the mark from which it was read, and the reason if it was not read to its end.
+    """A journal directory, the mark from which it was read, and the reason why it was not read to its end.
 
-    ``files`` counts the journal files from the mark on. ``files_below`` counts the files before the mark,
-    which a restart would not read. ``path`` is the damaged file if there is one, else the directory; None if
-    no directory is known.
+    ``reason`` is None if it was read to its end. ``files`` counts the journal files from the mark on.
+    ``files_below`` counts the files before the mark, which a restart would not read. ``path`` is the
+    damaged file if there is one, and the directory otherwise. It is None if no directory is known.
     """
 
     path: str | None
@@ -107,10 +112,11 @@ class JournalView:
 
 @dataclass(frozen=True, slots=True)
 class ProblemView:
-    """Findings of one check that name a bookie: their number, and the messages of the first few.
+    """The findings of one check about a bookie: their number, and the messages of the first few.
 
-    ``statuses`` belong to ``messages``, and are empty if the run kept none. ``first_ledger_finding`` is the
-    first of these findings that is about a ledger, as an example for commands.
+    ``statuses`` has one element for each of the ``messages``. It is empty if the run stored no statuses.
+    ``first_ledger_finding`` is the first of these findings that is about a ledger. It is an example for
+    commands.
     """
 
     id: str
@@ -129,10 +135,10 @@ class BookieView:
     These fields are numbers of ledgers:
 
         ledgers           ledgers that name the bookie
-        depending         ledgers that have entries or their open end on it
-        replicas          ledgers with judged entries that it should have
-        held_ledgers      ledgers on its disks; None if nothing of its index was read
-        orphan_ledgers    ledgers on its disks that the metadata does not list
+        depending         ledgers that have entries, or their open end, on the bookie
+        replicas          ledgers with judged entries that the bookie should have
+        held_ledgers      ledgers on the bookie's disks; None if no part of its index was read
+        orphan_ledgers    ledgers on the bookie's disks that the metadata does not list
     """
 
     bookie_id: str
@@ -160,12 +166,12 @@ class BookieView:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """Entries of a ledger that one bookie should have, and those that it has.
+    """The entries of a ledger that one bookie should have, and the entries that it has.
 
-    ``expected_entries`` and ``held_entries`` are BP-34 groups of 24 bytes each
-    (`auditor.codecs.availability.groups`). ``known`` is False if the bookie may have further entries.
-    ``state`` is the reason for that, or the state of the index: ok, absent (no index), cut, unreadable,
-    limbo, not-indexed, unread.
+    ``expected_entries`` and ``held_entries`` are BP-34 groups, each encoded in 24 bytes
+    (`auditor.codecs.availability.groups`). ``known`` is False if the bookie may have more entries. In that
+    case ``state`` is the reason. Otherwise it is the state of the index: ok, absent (no index), cut,
+    unreadable, limbo, not-indexed, unread.
     """
 
     bookie_id: str
@@ -179,9 +185,10 @@ class ReplicaView:
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """One kind of answer that a bookie gave to reads of ``count`` entries.
+    """Entries for which a bookie gave the same kind of answer when it was asked for them.
 
-    ``entries`` are BP-34 groups of 24 bytes each; ``reason`` says why the answer is unknown, else None.
+    ``count`` is the number of entries. ``entries`` are BP-34 groups, each encoded in 24 bytes. ``reason``
+    says why the answer is unknown. It is None for other answers.
     """
 
     bookie_id: str
@@ -193,12 +200,12 @@ class AnswerView:
 
 @dataclass(frozen=True, slots=True)
 class LogEntriesView:
-    """Entries of a ledger in one entry log of a bookie whose index lacks them.
+    """Entries of a ledger that are in an entry log of a bookie but not in its index.
 
-    ``entries`` are BP-34 groups of 24 bytes each, ``count`` is their number. Both are None if the entries of
-    the log were not read; ``reason`` then says why. ``lost_count`` counts those of the entries that are in no
-    index at all. ``size`` is the bytes of the entries. If the entries are not known, it is the bytes of the
-    whole ledger in the log.
+    ``entries`` are BP-34 groups, each encoded in 24 bytes, and ``count`` is the number of entries. Both are
+    None if the entries of the log were not read. In that case ``reason`` says why. ``lost_count`` is the
+    number of these entries that are in no index at all. ``size`` is the size of these entries in bytes. If
+    the entries are not known, it is the size of the whole ledger in this log.
     """
 
     bookie_id: str
@@ -215,18 +222,18 @@ class LogEntriesView:
 class LedgerView:
     """A ledger as one run saw it.
 
-    ``status`` is that of the table ledgers, or gone if only bookies know the ledger. ``state`` and all
-    numbers are None if the metadata could not be read. ``judged_class`` and ``potential_class`` are columns
-    of the table verdicts. ``custom_metadata`` has pairs of key and value; a value that is not text is in
-    hexadecimal. ``answers`` are the answers of bookies to reads of entries, empty if no bookie was
-    asked. ``queue_texts`` says whether the ledger waits for replication, since when, and which worker has
-    locked it. ``in_logs`` are entry logs with entries that the index of their bookie lacks, empty in a run
-    without ``--entry-logs``.
+    ``status`` is the column of the table ledgers, or "gone" if only bookies have the ledger. ``state`` and
+    all numbers are None if the metadata could not be read. ``judged_class`` and ``potential_class`` are
+    columns of the table verdicts. ``custom_metadata`` contains (key, value) pairs. Values that are not text
+    are in hexadecimal. ``answers`` are the answers of bookies to requests for entries. They are empty if no
+    bookie was asked. ``queue_texts`` say whether and since when the ledger waits for replication, and which
+    worker has locked it. ``in_logs`` are entries in entry logs that are not in their bookie's index. They
+    are empty in a run without ``--entry-logs``.
 
-    ``down_members`` are members with entries, or with the open end, that are certainly not registered.
-    ``reachability`` and ``unreached`` (a number of entries) come from the table reachability; None
-    and 0 if it has no row. ``availability_unknown`` is True if the run does not know which bookies were
-    registered.
+    ``down_members`` are members that have entries or the open end, and that are certainly not registered.
+    ``reachability`` and ``unreached`` (a number of entries) come from the table reachability. They are None
+    and 0 if the ledger has no row there. ``availability_unknown`` is True if the run does not know which
+    bookies were registered.
     """
 
     ledger_id: int
@@ -261,7 +268,7 @@ class LedgerView:
 
 
 class Backlog(StrEnum):
-    """Whether a topic's subscriptions still need a ledger, by their acknowledged positions."""
+    """Whether subscriptions of a topic still need a ledger, according to their acknowledged positions."""
 
     PASSED_BY_ALL = "passed by all"
     """Every subscription has passed the ledger, so none needs it."""
@@ -275,11 +282,12 @@ class Backlog(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicLedger:
-    """One ledger of a topic's list; ``ownership_status`` is the column ``standing`` of the table ownership.
+    """One ledger in a topic's list of ledgers.
 
-    ``replication_class`` is the ledger's replication class (table verdicts), None if the metadata does not
-    list the ledger. Numbers are None if they are not known. ``reachability`` comes from the table
-    reachability; None if it has no row.
+    ``ownership_status`` is the column ``standing`` of the table ownership. ``replication_class`` is the
+    ledger's class in the table verdicts, or None if the metadata does not list the ledger. Numbers are None
+    if they are not known. ``reachability`` comes from the table reachability. It is None if the ledger has
+    no row there.
     """
 
     ledger_id: int
@@ -297,11 +305,12 @@ class TopicLedger:
 
 @dataclass(frozen=True, slots=True)
 class TopicCursor:
-    """One subscription.
+    """One subscription of a topic.
 
-    ``position`` is the (ledger, entry) up to which everything is acknowledged, by the znode; None if the
-    znode has none. ``ledger_id`` is the cursor's own ledger, which has newer positions; None if there is
-    none. ``unread_reason`` says why the znode's value could not be read, else None.
+    ``position`` is the (ledger, entry) in the znode, up to which everything is acknowledged. It is None if
+    the znode contains no position. ``ledger_id`` is the cursor's own ledger, which contains newer
+    positions. It is None if there is no such ledger. ``unread_reason`` says why the value of the znode
+    could not be read, or is None.
     """
 
     name: str
@@ -313,7 +322,10 @@ class TopicCursor:
 
 @dataclass(frozen=True, slots=True)
 class OtherReference:
-    """A ledger that a topic uses for its schema, a bucket or compaction, and not for messages or cursors."""
+    """A ledger that a topic uses for something other than messages and cursors.
+
+    It belongs to the topic's schema, to a bucket, or to compaction.
+    """
 
     kind: str
     ledger_id: int | None
@@ -324,10 +336,10 @@ class OtherReference:
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """A topic of one run.
+    """A topic as one run saw it.
 
-    ``unread_reason`` says why its list of ledgers could not be read, ``unlisted_reason`` why its
-    subscriptions could not be listed; None if they could.
+    ``unread_reason`` says why the topic's list of ledgers could not be read. ``unlisted_reason`` says why
+    its subscriptions could not be listed. They are None if there was no such problem.
     """
 
     name: str
@@ -340,10 +352,11 @@ class TopicView:
 
 
 def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
-    """Return whether a topic's subscriptions still need a ledger, by the positions of their cursors.
+    """Return whether subscriptions of a topic still need a ledger, according to their positions.
 
-    The position in the znode is a lower bound, because a cursor never goes back by itself. All ledgers before
-    this position are passed. The newer position in the cursor's own ledger may have passed further ledgers.
+    The position in the znode is a lower bound, because a cursor never moves back by itself. The
+    subscription does not need ledgers before this position. The newer position in the cursor's own ledger
+    may be behind further ledgers, which the subscription then does not need either.
 
     >>> done = TopicCursor("a", (9, 3), None, None)
     >>> [backlog_of(8, [done]).value, backlog_of(9, [done]).value, backlog_of(8, []).value]
@@ -364,7 +377,10 @@ def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
 
 @dataclass(frozen=True, slots=True)
 class UnreadBookie:
-    """A bookie that was not read completely; it should hold judged entries of ``replicas`` ledgers."""
+    """A bookie that was not read completely.
+
+    ``replicas`` is the number of ledgers with judged entries that the bookie should have.
+    """
 
     bookie_id: str
     read: str  # partial or unread
@@ -374,13 +390,14 @@ class UnreadBookie:
 
 @dataclass(frozen=True)
 class RunView:
-    """Data of a run for ``bkaudit explain run``.
+    """Data about a run for ``bkaudit explain run``.
 
-    ``unread_bookies`` are bookies that were not read completely, a bounded number, those with most replicas
-    first. ``directories`` is the number of bookies' directories that were found; 0 if no directories were
-    given. ``fail_on`` and ``fail_on_suspect`` are the options behind the exit code; None if the run did not
-    store them. ``statuses`` belong to the findings of the report, by fingerprint. ``storages`` is the index
-    storage of each bookie, if it is known. ``sources`` are the rows of the table sources.
+    ``unread_bookies`` are bookies that were not read completely, those with the most replicas first. Their
+    number is limited. ``directories`` is the number of bookies' directories that were found. It is 0 if no
+    directories were given. ``fail_on`` and ``fail_on_suspect`` are the options that determine the exit
+    code. ``fail_on`` is None if the run did not store them. ``statuses`` maps fingerprints of findings in
+    the report to their statuses. ``storages`` maps bookies to their index storage, if it is known.
+    ``sources`` are the rows of the table sources.
     """
 
     path: str

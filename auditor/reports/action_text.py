@@ -37,7 +37,11 @@ def first_action_lines(report: Report, run: str, width: int) -> list[str]:
 
 
 def action_lines(number: int, action: Action, run: str, width: int) -> list[str]:
-    """Return the lines of a numbered action: its checks, its findings and the command that explains it."""
+    """Return the lines of a numbered action.
+
+    They have the text of the action, the checks and the number of findings that ask for it, and the command
+    that explains it.
+    """
     findings = f"{', '.join(action['checks'])}, {plural(action['count'], 'finding')}"
     text = f"{number}. {action['text']}{unconfirmed_note(action)} [{findings}]"
     command = explain_command(action["checks"][0], action, run)
@@ -45,7 +49,10 @@ def action_lines(number: int, action: Action, run: str, width: int) -> list[str]
 
 
 def forbidden_lines(forbidden_actions: Sequence[ForbiddenAction], width: int) -> list[str]:
-    """Return the lines on actions that findings ask for, but holds forbid, each with the way out."""
+    """Return the lines on actions that findings ask for but holds forbid.
+
+    Each action comes with the way out, which is what must happen before the action is permitted.
+    """
     lines = []
     for forbidden_action in forbidden_actions:
         lines += fold_text(forbidden_sentence(forbidden_action), width, "  ", "    ")
@@ -64,14 +71,20 @@ def forbidden_sentence(action: ForbiddenAction) -> str:
 
 
 def unconfirmed_note(action: Action) -> str:
-    """Return " (unconfirmed)" if no finding that asks for the action is confirmed, else an empty text."""
+    """Return " (unconfirmed)" if all findings that ask for the action are unconfirmed, else an empty text.
+
+    The text is also empty if the action has the urgency `UNSEEN`.
+    """
     if action["urgency"] == Urgency.UNSEEN or action["unsure"] < action["count"]:
         return ""
     return " (unconfirmed)"
 
 
 def explain_command(check_id: str, action_or_step: Action | Step, run: str) -> str:
-    """Return the command that explains the first object of an action or of a plan's step."""
+    """Return the `bkaudit explain` command for the first object of an action or of a plan's step.
+
+    If the action or step names neither a ledger nor a bookie, the command explains the check.
+    """
     scope, ledger = (
         None if id is None else int(id) for id in (action_or_step["scope_id"], action_or_step["ledger_id"])
     )

@@ -1,6 +1,7 @@
 """Advice on a finding: its importance, its confidence, its age, and commands with their risks.
 
-The words come from the manual page of the check. Known ids replace the placeholders in commands.
+The texts come from the manual page of the check. In commands, ids from the finding replace the
+placeholders.
 """
 
 import re
@@ -50,9 +51,10 @@ _LAST_PLACEHOLDER = re.compile(r"\bLAST\b")
 def placeholders_of(finding: Finding, instance_id: str | None = None) -> dict[str, str]:
     """Return the values for the placeholders in the commands of a finding's check.
 
-    ``ID`` is the only ledger of the finding. ``BOOKIE`` is the bookie of the finding, or the first with
-    missing or unknown entries. ``FIRST`` is the first entry that this bookie lacks or may lack. ``NEXT`` is
-    the last such entry plus one. ``INSTANCE`` is ``instance_id``. A placeholder without a value has no key.
+    ``ID`` is the ledger of the finding, if it concerns exactly one ledger. ``BOOKIE`` is the bookie of the
+    finding, or else the first bookie with missing or unknown entries. ``FIRST`` is the first entry that
+    this bookie lacks or may lack. ``NEXT`` is the last such entry plus one. ``INSTANCE`` is
+    ``instance_id``. The result has no key for a placeholder without a value.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1:3181", ((4, 10, 2, 3),), 6)
@@ -85,10 +87,10 @@ def placeholders_of(finding: Finding, instance_id: str | None = None) -> dict[st
 
 
 def entry_runs_of_class(finding: Finding, max_entry_runs: int) -> tuple[list[tuple[int, int]], int]:
-    """Return the first runs of the entries that give a ledger its class, and the number of all runs.
+    """Return runs of the entries because of which a ledger has its class, and the number of all such runs.
 
-    A run is consecutive entries, as a pair of the first and the last entry id. At most ``max_entry_runs`` are
-    returned.
+    A run is a sequence of consecutive entries, given as the pair of its first and last entry id. Only the
+    first ``max_entry_runs`` runs are returned.
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[0, 9, 2, 3], [20, 20, 1, 0]], "count": 9}}
@@ -118,23 +120,24 @@ def advice(
 ) -> list[str]:
     """Return the lines of a check's "What to do" and of its commands, each with its effect and its risk.
 
-    A check may advise to start a bookie. If a hold of ``run`` forbids this start, the reason replaces "What
-    to do". A command that writes is filled in only if the gate (`permit_command`) permits it by the holds of
-    ``run``. If the gate refuses the command, the reason replaces it. Without a run, a command that writes
-    keeps its placeholders.
+    Some checks advise to start a bookie. If a hold of ``run`` forbids the start, the reason is shown in
+    place of "What to do". Commands that write have their placeholders filled in only if the gate
+    (`permit_command`) permits them under the holds of ``run``. If the gate refuses a command, the reason is
+    shown in place of the command. If ``run`` is None, commands that write keep their placeholders.
 
     Args:
         check: The check whose advice is shown.
         placeholders: Values for the placeholders in commands (`placeholders_of`).
         width: Columns of a line.
         indent: Blanks before each line.
-        scope_id: Scope of the ledger. For a scope other than 0, commands on the ledger are left out, because
-            no released shell takes a scope.
-        finding: A finding about a ledger. Commands for consecutive entries are repeated for each run of
-            entries in its class, at most `MAX_ENTRY_RUNS` times. None: such commands keep their placeholders.
-        storages: Index storages of the bookies concerned, where None is an unknown storage. Commands for any
-            other storage are left out. If ``storages`` is None, commands for all storages are shown.
-        run: The run whose holds apply. None: a manual page, for which no holds apply.
+        scope_id: Scope of the ledger. For a scope other than 0, commands on the ledger are left out,
+            because no released BookKeeper shell accepts a scope.
+        finding: A finding about a ledger. A command on a range of entries is repeated for each run of the
+            entries because of which the ledger has its class, at most `MAX_ENTRY_RUNS` times. None: such a
+            command keeps its placeholders.
+        storages: Index storages of the bookies concerned, where None is an unknown storage. Commands for
+            any other storage are left out. If ``storages`` is None, commands for all storages are shown.
+        run: The run whose holds apply. None: the advice is for a manual page, where no holds apply.
     """
     start_refusal_text = _start_refusal_text(check, placeholders, run)
     advice_text = (
@@ -190,9 +193,10 @@ def _command_lines(
     finding: Finding | None,
     command_permission: Allowed | None,
 ) -> list[str]:
-    """Return the lines of a command, with its effect and risk below.
+    """Return the lines of a command, and below it its effect and its risk.
 
-    A command on a range of entries is repeated for each run of the entries that give the ledger its class.
+    A command on a range of entries is repeated for each run of the entries because of which the ledger has
+    its class. If ``command_permission`` is None, a command that writes keeps its placeholders.
     """
     if command_permission is None and kind_of_command(command.text) is not None:
         placeholders = {}
@@ -245,8 +249,9 @@ def advice_lines(
 ) -> list[str]:
     """Return findings as lines, grouped by check.
 
-    Each finding says since when it exists. The lines on confidence, importance and advice come once for each
-    check. If the findings of a check differ in confidence, each finding states its confidence instead.
+    Each finding has a line on when it was first seen, if that is recorded. The lines on confidence,
+    importance and advice appear once for each check. If the findings of a check differ in confidence, the
+    line on confidence appears with each finding instead.
 
     Args:
         findings: Findings in the order of the report.
@@ -344,7 +349,7 @@ def _finding_lines(entry: FindingWithHistory, confidence_text: str, width: int) 
 
 
 def describe_confidence(check: Check, finding: Finding) -> str:
-    """Return the reason why a finding is confirmed, or the doubts for which it is not confirmed."""
+    """Return the reason why a finding is confirmed, or the doubts because of which it is not."""
     earlier_run = finding.evidence.get("earlier_run")
     if finding.confidence == Confidence.CONFIRMED and earlier_run:
         end_time = format_time(earlier_run["finished"])
@@ -355,10 +360,10 @@ def describe_confidence(check: Check, finding: Finding) -> str:
 
 
 def doubt_sentences(check: Check, finding: Finding) -> list[str]:
-    """Return the doubts about a finding, which say why it is not confirmed.
+    """Return the doubts because of which a finding is not confirmed.
 
-    These are the finding's own doubts. If the finding has none, they are those in the section "How sure" of
-    its check.
+    These are the finding's own doubts. If it has none, they come from the section "How sure" of the check's
+    manual page.
     """
     doubts = [_DOUBT_TEXTS.get(str(doubt), str(doubt)) for doubt in finding.evidence.get("doubts") or ()]
     if finding.evidence.get("attribution_suspect"):
@@ -377,7 +382,10 @@ def _check_sentences(check: Check) -> list[str]:
 
 
 def first_seen_text(change_status: ChangeStatus | None) -> str | None:
-    """Return a text on the first run with a finding and on its suppression. None if neither is recorded."""
+    """Return a text on when a finding was first seen and on its suppression.
+
+    None if neither is recorded.
+    """
     if change_status is None:
         return None
     if not change_status.change:

@@ -27,11 +27,11 @@ def checks_that_need(*needs: Need) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BlindSpot:
-    """Checks that had no input for the same reason.
+    """Checks that lacked input for the same reason.
 
-    ``objects_text`` names the objects without input. If it is empty, the checks had no input at all. If
-    ``is_known`` is False, it is unknown whether the checks had input. If ``is_excluded`` is True, the checks
-    did not run.
+    ``objects_text`` names the objects for which the checks had no input. If it is empty, the checks had no
+    input at all. If ``is_known`` is False, it is unknown whether the checks had input. If ``is_excluded``
+    is True, an option excluded the checks, so that they did not run.
     """
 
     ids: tuple[str, ...]
@@ -51,7 +51,7 @@ class BlindSpot:
 
 
 def skip_sentence(blind_spot: BlindSpot) -> str:
-    """Return the end of a sentence that begins with the ids of a blind spot's checks.
+    """Return the text that follows the ids of a blind spot's checks in a sentence.
 
     >>> skip_sentence(BlindSpot(("entry-lost",), "no bookie was read"))
     'skipped: no bookie was read'

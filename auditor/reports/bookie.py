@@ -1,6 +1,6 @@
 """Text page of one bookie: its identity, its directories, how completely it was read, and its problems.
 
-No line except commands is wider than the page. The page has no colours.
+Only commands can be wider than the page. The page has no colours.
 """
 
 from dataclasses import replace
@@ -44,11 +44,12 @@ def render(bookie: BookieView, width: int = 80, run: HeldRun | None = None) -> s
     Args:
         bookie: The bookie, as a run saw it.
         width: Columns of a line. Commands are never folded.
-        run: The run whose holds are shown and decide on commands. None: show no holds.
+        run: The run whose holds are shown. They also decide which commands are permitted. None: show no
+            holds.
 
     Returns:
-        The lines on registration, cookie and ledgers, on directories, on holds, and on findings about the
-            bookie.
+        Lines on the registration, the cookie and the ledgers, then on directories, on holds, and on
+            findings about the bookie.
     """
     parts = [
         [
@@ -193,7 +194,7 @@ DEFAULT_MAX_BACKUPS = 5
 
 
 def _old_journals_text(file_count: int) -> str:
-    """Return a sentence on journal files before the last mark, which a bookie does not read again."""
+    """Return a sentence on the journal files before the last mark. A bookie does not read them again."""
     retention_text = (
         f"journalMaxBackups keeps {DEFAULT_MAX_BACKUPS} of them by default"
         if file_count <= DEFAULT_MAX_BACKUPS
@@ -206,7 +207,7 @@ def _old_journals_text(file_count: int) -> str:
 
 
 def _journal_lines(bookie: BookieView, width: int) -> list[str]:
-    """Return the lines on the journals: the entries after each last mark, and old files before it."""
+    """Return the lines on journals: the entries after each journal's last mark, and the files before it."""
     if not bookie.journals:
         return []
     lines = ["", "journals", *_indented_lines(_TAIL_TEXTS.get(bookie.tail or "", "not checked"), "  ", width)]
@@ -227,7 +228,10 @@ def _journal_lines(bookie: BookieView, width: int) -> list[str]:
 
 
 def _problem_lines(bookie: BookieView, width: int, run: HeldRun | None) -> list[str]:
-    """Return the lines on problems: the first messages of each, its importance, confidence and what to do."""
+    """Return the lines on the bookie's problems.
+
+    Each problem is shown with its first messages, its importance, its confidence, and what to do.
+    """
     lines = ["problems"]
     instance_id = bookie.cookie.instance_id if bookie.cookie else None
     for number, problem in enumerate(bookie.problems):

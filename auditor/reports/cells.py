@@ -1,6 +1,6 @@
 """HTML fragments for notebook cells that show parts of a run, without script, style sheet or image file.
 
-Texts from the cluster are escaped and limited in length. Every colour comes with a sign or a word.
+Texts from the cluster are escaped and limited in length. Every colour is accompanied by a symbol or a word.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,10 @@ _CELL_COLOURS = {
 
 
 def run_cell(report: Report) -> str:
-    """Return a cell with the verdict, the coverage, and findings, ledgers and bytes by severity."""
+    """Return a cell with the verdict and the coverage.
+
+    For each severity, the cell also has the numbers of findings, ledgers and bytes.
+    """
     ledgers, replicas, bookies = checked_extents(report)
     unread_text = first_names(report.coverage.bookies.unread, _MAX_UNREAD_SHOWN)
     fact_rows = [
@@ -123,7 +126,7 @@ def ledger_cell(ledger: LedgerView) -> str:
 def bookie_cell(bookie: BookieView) -> str:
     """Return a cell with a bookie's identity, ledger counts as bars, disks and problems.
 
-    A folded section below has the whole page of `auditor.reports.bookie`.
+    Below them, a collapsed section has the whole page of `auditor.reports.bookie`.
     """
     registration_modes = ", ".join(registration.mode for registration in bookie.registrations)
     cookie = bookie.cookie
@@ -193,7 +196,7 @@ def terminal_text(text: str) -> str:
 
 
 def _bar_chart(counts: Sequence[tuple[str, int]]) -> str:
-    """Return a table with a bar beside each number. The longest bar has 300 pixels."""
+    """Return an HTML table with a bar beside each number. The longest bar is 300 pixels wide."""
     max_count = max((count for _, count in counts), default=0) or 1
     bar_html = '<div style="background:#4c86a8;height:12px;width:{}px"></div>'
     return _table_html(
@@ -253,7 +256,10 @@ def _table_html(column_titles: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 
 
 def _escape_text(text: str) -> str:
-    """Return a text from the cluster as escaped HTML, shortened and of visible characters only."""
+    """Return a text from the cluster as escaped HTML.
+
+    The text is shortened, and invisible characters are replaced.
+    """
     if isinstance(text, _EscapedText):
         return text
     return escape(

@@ -2,10 +2,10 @@
 
     python -m auditor.reports.check_pages
 
-writes docs/checks.md, the list of all checks, and a page for each group below docs/checks. Commands that
-several checks share are explained in docs/checks/commands.md. The page of a check repeats only the level of
-such a command's risk. `_COMMON_SENTENCES` and `_COMMON_COMMAND_ITEMS` stand only in the preface of
-docs/checks.md.
+writes docs/checks.md, the list of all checks, and a page for each group of checks below docs/checks. The
+page docs/checks/commands.md explains the commands that several checks share. For such a command, the page
+of a check repeats only the level of the risk. The texts in `_COMMON_SENTENCES` and `_COMMON_COMMAND_ITEMS`
+appear only in the preface of docs/checks.md.
 """
 
 import re
@@ -23,11 +23,11 @@ _CHECKS_PREFACE = """\
 # Checks
 
 `bkaudit explain check NAME` prints the page of one check. `bkaudit explain ledger`, `bkaudit explain bookie`
-and `bkaudit explain run` print commands with ids instead of capitals.
+and `bkaudit explain run` print commands with the ids filled in.
 
-The pages leave out what many checks share. Most checks call a finding suspect in two cases: its ledger (or
-all of its ledgers) changed between the two metadata scans, or the bookie has `disk-id-mismatch`. A check
-confirms its findings unless **Sure** has an exception. The pages do not repeat these commands:
+The pages do not repeat two rules that most checks share. A check confirms a finding, unless **Sure** names an
+exception. A finding is suspect if its ledger (or each of its ledgers) changed between the two metadata scans,
+or if the bookie has `disk-id-mismatch`. The pages also leave out these commands:
 
 - `ledgermetadata -l ID` prints the metadata of a finding's ledger.
 - `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for entries. *load.*
@@ -36,30 +36,30 @@ confirms its findings unless **Sure** has an exception. The pages do not repeat 
 - `listunderreplicated -pmr -prw` lists the marked ledgers.
 - `queryautorecoverystatus` prints whether replication is on.
 
-Settings of bookies come from `--bookie-conf`; without it, the server's defaults count.
+The audit reads the settings of bookies from `--bookie-conf`. Without it, the server's defaults count.
 
-Commands without `bkaudit` belong to BookKeeper 4.17's `bookkeeper shell`
-([what they do](checks/commands.md)). Replace the words in capitals; NEXT is one past the last entry. The
-word behind a command is its risk. A command without one changes nothing:
+Commands without `bkaudit` belong to the `bookkeeper shell` of BookKeeper 4.17
+([what they do](checks/commands.md)). Replace the words in capitals. NEXT is the last entry plus one. The word
+in italics after a command is its risk. A command without such a word changes nothing:
 
 | risk | |
 | --- | --- |
 """
 _SETTINGS_PREFACE = """\
 
-**Settings** has the constants of a check, with their defaults. The table `constants` of the
-`--check-settings` file changes them ([options.md](options.md), bounds in
-[conf/checks.toml](../conf/checks.toml)). `--checks` and `--skip-checks` leave checks out. The report then
-names these checks, the exit code is 3 at best, and bkaudit refuses some actions. If a constant is less
-careful than its default, bkaudit refuses some actions too ([safety](safety.md)).
+**Settings** lists the constants of a check with their defaults. To change one, set it in the table
+`constants` of the `--check-settings` file ([options](options.md)). [conf/checks.toml](../conf/checks.toml)
+has the bounds. If `--checks` or `--skip-checks` leaves out a check, the report names it, and the exit code is
+at best 3. bkaudit then refuses some actions ([safety](safety.md)). It also does so if a constant is less
+careful than its default.
 
-The shell's `cookie_` commands refuse ids that are not of the form `host:port`. No released shell knows
-ledgers of a scope other than 0.
+The shell's `cookie_` commands refuse bookie ids that do not have the form `host:port`. No released shell
+knows ledgers in a scope other than 0.
 """
 _COMMANDS_PREFACE = """\
 # Commands of several checks
 
-[All checks and risks](../checks.md). Type `bookkeeper shell` before each command.
+Type `bookkeeper shell` before each command. The risk is in italics ([all checks and risks](../checks.md)).
 
 """
 _COMMON_SENTENCES = (
@@ -180,7 +180,10 @@ def _shared_command_item(command: Command) -> str:
 
 
 def _risk_text(risk_level: str, text: str) -> str:
-    """Return the risk that ends a command's line. For a risk of level none, return only the text after it."""
+    """Return the text on a command's risk, which ends the command's line.
+
+    If the level is "none", the first sentence of ``text`` is left out.
+    """
     if risk_level == "none":
         text = text.partition(". ")[2]
     return f" *{text}*" if text else ""
@@ -222,7 +225,10 @@ def _drop_common_sentences(text: str) -> str:
 
 
 def _markdown_command(command: Command) -> str:
-    """Return a command with its risk and the explanation that the page of shared commands does not give."""
+    """Return a command with its effect and its risk.
+
+    For a shared command, leave out what the page of shared commands explains, except the level of the risk.
+    """
     shared_command = SHARED_COMMANDS.get(command.text)
     effect = (
         command.effect

@@ -1,4 +1,7 @@
-"""Counts and verdict of a run for all forms of a report: what was checked, found, and left out."""
+"""Counts and verdict of a run for all forms of a report.
+
+The counts say what was checked, what was found, and what was left out.
+"""
 
 from collections import Counter
 from typing import Literal, NamedTuple
@@ -24,9 +27,11 @@ CHECKED_LABEL = "checked"
 
 
 class Extent(NamedTuple):
-    """Number of ledgers, replicas or bookies that were checked or read, and the number of all in the cluster.
+    """How many of a cluster's ledgers, replicas or bookies were checked or read.
 
-    ``open_count`` counts ledgers in which nothing can be decided yet. ``label`` is "checked" or "read".
+    ``covered_count`` is the number of objects that were checked or read, and ``total`` is the number of
+    all. ``open_count`` is the number of ledgers about which nothing can be decided yet. ``label`` is
+    "checked" or "read".
 
     >>> str(Extent("ledgers", "checked", 1_200, 5_000)), str(Extent("ledgers", "checked", 30, 33, 3))
     ('1,200 of 5,000 checked, 3,800 unknown', '30 of 33 checked, 3 open')
@@ -78,10 +83,11 @@ def checked_extents(report: Report) -> tuple[Extent, Extent, Extent]:
 
 
 class CheckCount(NamedTuple):
-    """Number of findings of one check with the same urgency and severity.
+    """Numbers of findings of one check that have the same urgency and severity.
 
-    ``sums`` has the keys ``count``, ``new``, ``worse``, ``suppressed`` and ``unsure`` (not confirmed). The
-    field ``unsure`` has the number of findings for each confidence other than confirmed.
+    ``sums`` has these numbers under the keys ``count``, ``new``, ``worse``, ``suppressed`` and ``unsure``
+    (not confirmed). The field ``unsure`` has the number of findings for each confidence other than
+    confirmed.
     """
 
     urgency: Urgency
@@ -115,7 +121,10 @@ def tally_order(tally: Tally) -> tuple[int, int, int, str]:
 
 
 def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:
-    """Return ``count``, ``new``, ``worse`` and ``suppressed`` for every severity, even without findings."""
+    """Return ``count``, ``new``, ``worse`` and ``suppressed`` for every severity.
+
+    Severities without findings are included.
+    """
     counts_by_severity = {severity: Counter[str]() for severity in Severity}
     for tally in report.run.tally:
         counts_by_severity[Severity(tally["severity"])].update({name: tally[name] for name in _COUNT_KEYS})
@@ -123,9 +132,9 @@ def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:
 
 
 def severity_counts_text(report: Report, suppressed: bool = True) -> str:
-    """Return the number of findings of each severity in words, the worst first. Empty if there are none.
+    """Return the number of findings of each severity as text, the worst severity first.
 
-    Suppressed findings are not counted if ``suppressed`` is False.
+    Empty if there are none. If ``suppressed`` is False, suppressed findings are not counted.
     """
     counts_by_severity = count_by_severity(report)
     counts = {
@@ -150,7 +159,7 @@ def count_findings_of_check(report: Report, finding: Finding) -> int:
 
 
 def sample_count_text(shown_count: int, total: int) -> str:
-    """Return a text on how many findings are shown, and of how many.
+    """Return a text with the number of findings shown, and the number of all findings.
 
     >>> sample_count_text(2, 2), sample_count_text(5, 1_200)
     ('2', '5 of 1,200 shown')
@@ -159,7 +168,7 @@ def sample_count_text(shown_count: int, total: int) -> str:
 
 
 def verdict_word(verdict: str) -> str:
-    """Return a verdict as screens spell it.
+    """Return a verdict as it is spelled on screens.
 
     >>> verdict_word("not-healthy")
     'NOT HEALTHY'
@@ -174,7 +183,7 @@ def verdict(report: Report) -> str:
 
 
 def verdict_clauses(report: Report) -> list[str]:
-    """Return the clauses of the verdict's line that follow the counts.
+    """Return the clauses that follow the counts in the line of the verdict.
 
     They are about accepted findings, checks that did not run, objects that were not checked, and holds that
     are not accepted.
@@ -197,8 +206,8 @@ def verdict_clauses(report: Report) -> list[str]:
 def unaccepted_holds(report: Report) -> int:
     """Return how many unaccepted holds of the two highest urgencies keep the exit code above 0.
 
-    Returns 0 if an unaccepted finding of these urgencies exists, because that finding's holds would be
-    counted again.
+    Returns 0 if there is an unaccepted finding of these urgencies. Such a finding already keeps the exit
+    code above 0, and its holds would count the same problem again.
     """
     holds = report.run.holds
     if holds is None or any(map(is_unaccepted_loss, report.run.tally)):
@@ -246,7 +255,9 @@ def changed_constants(report: Report) -> list[str]:
 
 
 def doubtful_ids_line(doubt: InDoubt) -> str:
-    """Return how many ledger ids the scan may have missed, and the part of the store that hides most.
+    """Return a text on how many ledger ids the scan may have missed, and why.
+
+    The text has the reason that hides the most ids, and the number of further reasons.
 
     >>> doubtful_ids_line({"ids": "10000", "reasons": ["/ledgers/00/0000: its children could not be listed"]})
     '10,000 ids: /ledgers/00/0000: its children could not be listed'
@@ -262,7 +273,7 @@ def doubtful_ids_line(doubt: InDoubt) -> str:
 
 
 def reuse_sentence(reuse: Reuse) -> str:
-    """Return a text on how much a run reused of an earlier run.
+    """Return a text on how much of an earlier run's data a run reused.
 
     >>> reuse_sentence({"run": "monday", "indexes": {"reused": 29_700, "read": 300},
     ...         "ledgers": {"reused": 0, "read": 10_000}, "notes": []})

@@ -1,8 +1,9 @@
-"""Every finding as a table for other programs: CSV, and one Parquet file.
+"""Tables of all findings for other programs: CSV, and one Parquet file.
 
 CSV quotes every text and no number. Ids and messages contain names from the cluster's metadata, which a
-spreadsheet could take for formulas. A cell with such a name gets an apostrophe in front. Parquet has the
-columns of the jsonl report: ids are numbers, groups of entries are lists of structs, evidence is JSON.
+spreadsheet could treat as formulas. A cell with such a name gets an apostrophe in front. Parquet has the
+columns of the jsonl report. Its ids are numbers, groups of entries are lists of structs, and evidence is
+JSON text.
 """
 
 import csv
@@ -97,7 +98,9 @@ def _id_cell(id: int | None) -> int | str:
 
 
 def escape_formula(text: str) -> str:
-    """Return the text of a cell. It gets an apostrophe in front if a spreadsheet would take it for a formula.
+    """Return the text of a cell.
+
+    It gets an apostrophe in front if a spreadsheet would treat it as a formula.
 
     >>> [escape_formula(text) for text in ("bk:3181", "=HYPERLINK(0)", " @x")]
     ['bk:3181', "'=HYPERLINK(0)", "' @x"]

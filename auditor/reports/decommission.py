@@ -115,12 +115,13 @@ def decommission_text(rehearsal: Rehearsal, command: str = DEFAULT_COMMAND, widt
 
     Args:
         rehearsal: The answer for all bookies together, and for each bookie alone.
-        command: The command that made the rehearsal. Hints add options to it, for complete tables.
+        command: The command that made the rehearsal. Hints show it with further options, for complete
+            tables.
         width: Columns of a line. Commands are never folded.
 
     Returns:
-        The answer, holds and blockers, the work of AutoRecovery, what remains, and the run that the answer
-            rests on.
+        The answer, the holds and blockers, the work for AutoRecovery, what remains afterwards, and the run
+            on which the answer is based.
     """
     joint_trial = rehearsal.together
     lines = fold_text(_verdict_sentence(rehearsal), width)

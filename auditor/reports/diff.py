@@ -31,7 +31,7 @@ CHANGE_TITLES: dict[str, str] = {
 
 
 def sample_changes(changes: Iterable[ChangedFinding]) -> dict[str, list[ChangedFinding]]:
-    """Return the first `MAX_SAMPLES_PER_CHANGE` findings of each change."""
+    """Return the first `MAX_SAMPLES_PER_CHANGE` findings of each kind of change."""
     findings_by_change: dict[str, list[ChangedFinding]] = {}
     for finding in changes:
         findings = findings_by_change.setdefault(finding.change, [])
@@ -47,11 +47,11 @@ def text(
 
     Args:
         difference: The difference between two runs.
-        samples_by_change: Findings to show for each change (`sample_changes`).
+        samples_by_change: Findings to show for each kind of change (`sample_changes`).
         width: Columns of a line.
 
     Returns:
-        Both runs, warnings, counts with the shown findings, and both verdicts.
+        A text with both runs, warnings, the counts and the shown findings, and both verdicts.
     """
     lines = [*_run_lines("old", difference.old, width), *_run_lines("new", difference.new, width)]
     for warning in difference.warnings:
@@ -94,7 +94,7 @@ def markdown(difference: Difference, samples_by_change: dict[str, list[ChangedFi
 
 
 def to_json(difference: Difference, samples_by_change: dict[str, list[ChangedFinding]]) -> str:
-    """Return one JSON object: both runs, warnings, complete counts, and samples of each change."""
+    """Return one JSON object: both runs, warnings, complete counts, and samples of each kind of change."""
     difference_object = {
         "schema": SCHEMA,
         "old": asdict(difference.old),

@@ -44,7 +44,7 @@ class Line:
 
 
 class Topic(NamedTuple):
-    """Subject of questions, with a method that makes a line for each kind of answer."""
+    """Subject of questions. For each kind of answer, it has a method that makes a line."""
 
     topic: str
 
@@ -80,7 +80,9 @@ class Diagnosis:
 
     @property
     def exit_code(self) -> int:
-        """Return the exit code of the line with the highest precedence.
+        """Return the exit code of the diagnosis.
+
+        It is the one that takes precedence among the exit codes of all lines.
 
         >>> Diagnosis((Line("store", "access", State.FAIL, "no answer", None, UNREACHABLE),), ()).exit_code
         4

@@ -27,7 +27,7 @@ MAX_GROUPS_SHOWN = 8
 def finding_line(finding: Finding, change_status: ChangeStatus | None = None) -> str:
     """Return a finding as one line for a pipe: SEVERITY check OBJECT: message [confidence, ...].
 
-    ``change_status`` is the finding's change since the run before. None: the run did not record it.
+    ``change_status`` is how the finding changed since the previous run. None: the run did not record it.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> found = Finding("stray-file", Severity.NOTE, Confidence.SUSPECT, bookie_id="bk1:3181", message="x")
@@ -74,7 +74,7 @@ def is_sentence_on_subject(finding: Finding) -> bool:
 def tag_texts(finding: Finding, change_status: ChangeStatus | None) -> list[str]:
     """Return the confidence, the change, the first day and the suppression of a finding.
 
-    A value that is the default is left out: ``confirmed``, unchanged, or not suppressed.
+    Default values (confirmed, unchanged, not suppressed) are left out.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> status = ChangeStatus("worse", 1_795_237_669_000, "known")
@@ -112,7 +112,10 @@ def missing_text(finding: Finding, max_bookies: int) -> str:
 
 
 def _missing_parts(missing_entries: Sequence[Missing], max_bookies: int) -> list[str]:
-    """Return the entries that each of the first ``max_bookies`` bookies lacks, and the number of others."""
+    """Return the entries that each of the first ``max_bookies`` bookies lacks.
+
+    The last text is the number of further bookies, if there are any.
+    """
     parts = [
         f"{part.bookie_id} lacks {entries_text(part.groups, part.count)}"
         for part in missing_entries[:max_bookies]
@@ -128,7 +131,10 @@ _CLASS_TEXTS: dict[str, str] = {
 
 
 def class_groups(finding: Finding) -> tuple[Group, ...]:
-    """Return the entries that give a ledger its class, such as entry-lost. Empty if there is no class."""
+    """Return the entries because of which a ledger has its class. Empty if the finding is not about a class.
+
+    For the class entry-lost, for example, these are the lost entries.
+    """
     class_entries = finding.evidence.get("class_entries") if finding.id in _CLASS_TEXTS else None
     return tuple(
         (first, last, size, period) for first, last, size, period in (class_entries or {}).get("groups", ())
@@ -136,9 +142,10 @@ def class_groups(finding: Finding) -> tuple[Group, ...]:
 
 
 def class_entries_text(finding: Finding) -> str:
-    """Return the entries that give a ledger its class, such as entry-lost, as ranges.
+    """Return the entries because of which a ledger has its class, as ranges.
 
-    Empty if the finding is not about a class.
+    For the class entry-lost, for example, these are the lost entries. Empty if the finding is not about a
+    class.
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[4, 4, 5, 0]], "count": 5}}
@@ -160,7 +167,7 @@ def _has_entries_in_logs(finding: Finding) -> bool:
 
 
 def positions_text(finding: Finding) -> str:
-    """Return the entries that give a ledger its class, as Pulsar positions of the topic that owns the ledger.
+    """Return the entries because of which a ledger has its class, as positions in its Pulsar topic.
 
     Returns an empty text if no Pulsar topic is known to own the ledger.
 
@@ -179,9 +186,10 @@ def positions_text(finding: Finding) -> str:
 
 
 def entry_parts(finding: Finding, max_bookies: int) -> list[str]:
-    """Return texts on the entries that give a ledger its class, their Pulsar positions, and missing entries.
+    """Return texts on the entries that a finding about a ledger concerns.
 
-    The missing entries are grouped by bookie, for at most ``max_bookies`` bookies.
+    The first texts have the entries because of which the ledger has its class, and their Pulsar positions.
+    The other texts have the missing entries of at most ``max_bookies`` bookies, grouped by bookie.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1", ((4, 4, 1, 0),), 1)
@@ -207,7 +215,10 @@ def entry_parts(finding: Finding, max_bookies: int) -> list[str]:
 
 
 def command_for(finding: Finding, run: str) -> str | None:
-    """Return the command that explains the objects of a finding. None if it concerns the whole cluster."""
+    """Return the `bkaudit explain` command for the objects of a finding.
+
+    None if the finding concerns the whole cluster.
+    """
     explain_arguments = explain_arguments_for(finding)
     return (
         f"bkaudit explain {explain_arguments} --run {shlex.quote(printable(run))}"
@@ -217,7 +228,9 @@ def command_for(finding: Finding, run: str) -> str | None:
 
 
 def explain_arguments_for(finding: Finding) -> str:
-    """Return the arguments of ``bkaudit explain`` for a finding. Empty if it concerns the whole cluster.
+    """Return the arguments of ``bkaudit explain`` for a finding.
+
+    Empty if the finding concerns the whole cluster.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> down = Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk 1:3181")

@@ -1,10 +1,10 @@
 """First screen of a report: the cluster, its coverage, the findings, the changes and the verdict.
 
-The screen fits into a terminal of 24 lines, together with one line of the command and the prompt. It always
-shows one line for each urgency and severity, the verdict and the first action. The other parts get the
-remaining lines in the order of `_Turn`. A part that does not fit shows a count instead of names. Findings,
-verdict and actions stand last, so that a smaller window loses only facts on the cluster. `bkaudit explain
-run` shows everything.
+The screen fits into a terminal of 24 lines, together with one line for the command and one for the prompt.
+It always shows the verdict, the first action, and one line for each urgency and severity of findings. The
+other parts get the remaining lines, in the order of `_Turn`. A part that does not fit shows a count instead
+of names. Findings, verdict and actions come last, so that a smaller window hides only facts about the
+cluster. `bkaudit explain run` shows everything.
 """
 
 import re
@@ -56,7 +56,7 @@ _NO_BOOKIES_TEXT = "{:,}, none read: no --bookies was given; only metadata was c
 
 
 class _Turn(IntEnum):
-    """Turn in which a part of the screen gets its lines. The lowest turn comes first."""
+    """Order in which the parts of the screen get their lines. The part with the lowest turn comes first."""
 
     REQUIRED_ROWS = 0
     CLUSTER = 1
@@ -116,8 +116,9 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     Args:
         report: The report of a run.
         run: Name of the run in commands.
-        width: Columns of a line. If it is above `MAX_WIDTH`, the output is not a terminal. The screen then
-            has the content of a terminal with `WIDTH` columns, in unfolded lines.
+        width: Columns of a line. A width above `MAX_WIDTH` means that the output is not a terminal. The
+            screen then has the same content as on a terminal with `WIDTH` columns, but its lines are not
+            folded.
     """
     columns = width if width <= MAX_WIDTH else WIDTH
     actions = first_action_lines(report, run, width)
@@ -137,7 +138,10 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
 
 
 def _choose_forms(parts: Sequence[_Part], lines_left: int, columns: int) -> list[Form | None]:
-    """Return a form for each part, as full as ``lines_left`` lines allow. None leaves the part out."""
+    """Return the form to show of each part, as full as ``lines_left`` lines allow.
+
+    None means that the part is left out.
+    """
     line_counts = [[len(part.lines(form, columns)) for form in part.forms] for part in parts]
     line_turns = [(part.turn, number, False) for number, part in enumerate(parts)]
     line_turns += [(part.fuller_turn, number, True) for number, part in enumerate(parts)]
@@ -159,7 +163,10 @@ def _choose_forms(parts: Sequence[_Part], lines_left: int, columns: int) -> list
 
 
 def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
-    """Return forms with fewer and fewer names and the number of names left out. The last form has no name."""
+    """Return forms of a row that has ``title`` and then fewer and fewer names.
+
+    Each form has the number of names that it leaves out. The last form has only ``title``.
+    """
     unbroken_names = [name.replace(" ", "\0") for name in names]
     max_names = min(len(names), _MAX_NAMES)
     return [
@@ -169,7 +176,7 @@ def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
 
 
 def _shorten_text(text: str, columns: int) -> str:
-    """Return as many first clauses of a text as fit into one line beside the label.
+    """Return the first clauses of a text, as many as fit into one line beside the label.
 
     >>> _shorten_text("3 journals are incomplete, so that some is suspect: bk-a, bk-b and 1 more", 40)
     '3 journals are incomplete'
@@ -187,9 +194,10 @@ def _shorten_text(text: str, columns: int) -> str:
 
 
 def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
-    """Return forms with fewer and fewer of the first texts, each with the number of texts left out.
+    """Return forms that show fewer and fewer of the first texts.
 
-    If ``columns`` is given, each text is shortened to one line of that width. None: texts are not shortened.
+    Each form has the number of texts that it leaves out. If ``columns`` is given, each text is shortened to
+    one line of that width. None: texts are not shortened.
     """
     forms = []
     for count in range(min(len(texts), _MAX_ROWS), 0, -1):
@@ -300,7 +308,7 @@ def _count_parts(report: Report, columns: int) -> list[_Part]:
 
 
 def _count_forms(report: Report, check_counts: list[CheckCount]) -> list[Form]:
-    """Return forms that name fewer and fewer checks.
+    """Return forms of the line for these counts, which name fewer and fewer checks.
 
     A NUL stands for a blank at which no line may break.
     """
@@ -319,9 +327,10 @@ def _check_label(check_count: CheckCount) -> str:
 
 
 def _impact_text(report: Report, check_counts: list[CheckCount]) -> str:
-    """Return a clause on the ledgers and bytes that these findings concern.
+    """Return a clause on the ledgers and bytes that the findings of these checks concern.
 
-    The report has this impact only by severity. The text is empty if further checks have the same severity.
+    The report has these numbers only for each severity as a whole. The text is therefore empty if other
+    checks have findings of the same severity.
     """
     severities = {check_count.severity for check_count in check_counts}
     other_counts = [
@@ -386,7 +395,10 @@ def _history_parts(report: Report, columns: int) -> Iterator[_Part]:
 
 
 def _next_commands(report: Report, run: str) -> list[str]:
-    """Return the lines of the commands that show all actions. No line is folded, so that it can be copied."""
+    """Return the lines of the commands that show all actions.
+
+    The lines are not folded, so that users can copy the commands.
+    """
     if not report.findings and report.verdict != Verdict.INCOMPLETE:
         return []
     commands = [f"bkaudit explain run {shlex.quote(printable(run))}"]

@@ -19,8 +19,9 @@ from auditor.model.report_source import ReportSource
 class Form:
     """File ending and writer of one form of a report.
 
-    If ``is_binary`` is True, the form is only written to files. If ``is_complete`` is True, the form can list
-    every finding. Otherwise it has only samples or counts of findings.
+    If ``is_binary`` is True, the form is written only to files, never to standard output. If
+    ``is_complete`` is True, the form can list every finding. Otherwise it has only samples or counts of
+    findings.
     """
 
     ending: str
@@ -32,7 +33,10 @@ class Form:
     def of_text(
         cls, ending: str, parts_of_report: Callable[[ReportSource], Iterable[str]], is_complete: bool = False
     ) -> Form:
-        """Return a form that is text. ``parts_of_report`` yields the report of a run as pieces of text."""
+        """Return a form that consists of text.
+
+        ``parts_of_report`` yields the report of a run as pieces of text.
+        """
         return cls(
             ending,
             lambda run, output_stream: write_parts(output_stream, parts_of_report(run)),
@@ -100,7 +104,7 @@ def _write_parquet_form(run: ReportSource, output_stream: BinaryIO) -> None:
 
 
 def json_line(finding: Finding) -> str:
-    """Return a finding as one line of JSON that is valid by ``schemas/finding.schema.json``.
+    """Return a finding as one line of JSON that is valid against ``schemas/finding.schema.json``.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> json_line(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED))[:51]

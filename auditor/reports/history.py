@@ -30,14 +30,14 @@ _SEVERITIES = tuple(str(severity) for severity in Severity)
 
 
 def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
-    """Return a table for a terminal, the oldest run first.
+    """Return a table of runs for a terminal, the oldest run first.
 
-    The changes of a run are a dash if there is no earlier run to compare it with.
+    If there is no earlier run to compare a run with, a dash stands in place of its changes.
 
     Args:
         runs: The runs, oldest first.
-        width: Columns of a line. If a row is wider, verdict and name of each run stand below its numbers.
-            None: rows may have any width.
+        width: Columns of a line. If a row would be wider, the verdict and the name of each run stand below
+            its numbers. None: rows may have any width.
     """
     if not runs:
         return "no finished run is here"
@@ -54,7 +54,10 @@ def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
 
 
 def _table_lines(runs: Sequence[RunSummary], fits_one_row: bool) -> list[str]:
-    """Return the lines of a header and of each run, which takes one row or two."""
+    """Return the lines of the header and of each run.
+
+    The header and each run take one row if ``fits_one_row`` is True, and otherwise two.
+    """
     number_rows = [("crit", "err", "warn", "note", *_CHANGE_KEYS[:3])]
     for run in runs:
         change_cells = [
@@ -113,8 +116,8 @@ def status_line(report: Report, run: str, now_ms: int, data_ms: int | None = Non
         report: The report of the run.
         run: The run's directory.
         now_ms: Current time in ms since 1970, UTC.
-        data_ms: Time of the oldest data that the run rests on, in ms since 1970, UTC. None: unknown. Its
-            age is shown if the data is much older than the run.
+        data_ms: Time of the oldest data on which the run is based, in ms since 1970, UTC. None: unknown.
+            The line shows the age of the data if it is much older than the run.
     """
     run_facts = report.run
     counts = severity_counts_text(report, suppressed=False)
@@ -144,7 +147,10 @@ def status_line(report: Report, run: str, now_ms: int, data_ms: int | None = Non
 
 
 def _data_age_texts(finished_ms: int, data_ms: int | None, now_ms: int) -> list[str]:
-    """Return a text on data that is over an hour older than the run's end, or in the future; else nothing."""
+    """Return a text on the age of the run's oldest data, or an empty list.
+
+    There is a text if the data is over an hour older than the end of the run, or has a time in the future.
+    """
     if data_ms is not None and data_ms - now_ms > MAX_CLOCK_AHEAD_MS:
         return [f"its data has a future time ({format_time(data_ms)}): a clock is wrong"]
     if data_ms is None or finished_ms - data_ms <= _DATA_AGE_SHOWN_MS:
@@ -153,7 +159,10 @@ def _data_age_texts(finished_ms: int, data_ms: int | None, now_ms: int) -> list[
 
 
 def _unavailable_texts(run_facts: RunFacts) -> list[str]:
-    """Return how many ledgers nobody can read or close now. Empty if there are none or it is unknown."""
+    """Return a text on the number of ledgers that nobody can read or close now.
+
+    Empty if there are none, or if the number is unknown.
+    """
     count = run_facts.repair["unavailable"] + run_facts.repair["unrecoverable"] if run_facts.repair else 0
     return [f"{plural(count, 'ledger')} unavailable"] if count else []
 

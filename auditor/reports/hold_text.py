@@ -28,7 +28,7 @@ _ACTION_TEXTS = {
 
 
 def refusal_text(refusal: Refused) -> str:
-    """Return the sentence that replaces the command of an action that the gate refused.
+    """Return the sentence that is shown in place of a command if the gate refused the action.
 
     >>> from auditor.model.permission import UnfitRunReason
     >>> objects = (ActionObject(HoldObject.LEDGER, "0/42"),)
@@ -68,7 +68,10 @@ def ledger_hold_lines(run: HeldRun, ledger_id: int, scope_id: int, width: int) -
 
 
 def _hold_lines(run: HeldRun, action_objects: Sequence[ActionObject], width: int) -> list[str]:
-    """Return a heading and the holds on these objects, the most important first. Empty without holds."""
+    """Return a heading and the holds on these objects, the most important first.
+
+    Empty if there are no holds.
+    """
     lines = []
     for hold in sort_by_importance(run.holds.find_holds(action_objects)):
         forbidden_actions = ", ".join(action_kind.replace("-", " ") for action_kind in hold.forbids)

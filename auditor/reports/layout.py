@@ -75,13 +75,13 @@ def lay_out(
 def name_table_lines(table: NameTable, width: int | None) -> list[str]:
     """Return the lines of a table, whose first column has names.
 
-    If the other columns leave less than `MIN_NAME_COLUMNS` for the names, each row takes two lines. The first
-    has the name, and the second has the other cells. If the other cells alone are wider than ``width``, each
-    row becomes a list of headings and cells.
+    If the other columns leave less room for the names than `MIN_NAME_COLUMNS`, each row takes two lines.
+    The first line has the name, and the second has the other cells. If the other cells alone are wider than
+    ``width``, each row becomes a list of headings and cells.
 
     Args:
         table: The table.
-        width: Largest number of columns. None: any width.
+        width: Largest width of a line. None: lines may have any width.
     """
     rows = [[printable(cell) for cell in row] for row in table.rows]
     if width is None:

@@ -1,10 +1,12 @@
 """A report as metrics for Prometheus, in a form that node_exporter's textfile collector reads.
 
 The text is valid both as OpenMetrics and in the older text format of Prometheus. It has only gauges, has no
-timestamps, and ends with ``# EOF``. Every sample has a label for its cluster, so that one directory can have
-files of several clusters. The number of samples grows with the numbers of checks, bookies and namespaces, but
-not with the number of ledgers. All bookies beyond a limit share one sample, and so do all namespaces beyond a
-limit. The sum over all samples is therefore the sum of the cluster.
+timestamps, and ends with ``# EOF``. Every sample has a label for its cluster, so that one directory can
+have files of several clusters.
+
+The number of samples grows with the numbers of checks, bookies and namespaces, but not with the number of
+ledgers. Only a limited number of bookies have samples of their own. All other bookies share one sample. The
+same is true of namespaces. The sum over all samples is therefore the total of the cluster.
 """
 
 from collections import Counter
@@ -141,10 +143,11 @@ def render(
 
     Args:
         report: The report of a run.
-        last_complete: End of the newest complete run in ms since 1970, UTC. None: no run is complete.
-            Ignored if this run is complete.
+        last_complete: End of the newest complete run in ms since 1970, UTC. None: no run is complete. It is
+            ignored if ``report`` is itself complete.
         space_figures: Figures of the bookies' disks. None: the run has none.
-        namespaces: Totals of all namespaces, the worst findings first. None: no owners were read.
+        namespaces: Totals of all namespaces. Those with the worst findings come first. None: no owners were
+            read.
         near_losses: Data that is one failure from loss, by level of the failure.
     """
     cluster_label = {"cluster": report.cluster.name}
@@ -249,9 +252,10 @@ def _report_samples(
 
 
 def near_loss_samples(near_losses: Iterable[NearLoss]) -> Iterator[Sample]:
-    """Yield the ledgers and bytes that one failure would lose, and the ledgers that it might lose.
+    """Yield three samples for each level of failure, such as bookie or rack.
 
-    Each level of failure, such as bookie or rack, has these three samples.
+    They are the numbers of ledgers and of bytes that one failure would lose, and the number of further
+    ledgers that it might lose.
 
     >>> from auditor.model.simulation import Amount
     >>> list(near_loss_samples([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 2)]))[0]
@@ -317,8 +321,8 @@ def _limit_bookies(
 def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sample]:
     """Yield the samples on namespaces.
 
-    ``namespaces`` has the totals of all namespaces, the worst findings first. If it is None, no owners
-    were read, and there are no samples.
+    ``namespaces`` has the totals of all namespaces. Those with the worst findings come first. If it is
+    None, no owners were read, and there are no samples.
     """
     if namespaces is None:
         return
@@ -339,7 +343,7 @@ def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sampl
 def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
     """Return the totals of up to `MAX_NAMESPACES` namespaces, the sum of the others, and unowned ledgers.
 
-    Namespaces with findings come first, then the largest.
+    Namespaces with findings take precedence, then the largest namespaces.
     """
     unowned_totals = [namespace for namespace in namespaces if namespace.name == NOBODY]
     owner_namespaces = [namespace for namespace in namespaces if namespace.name != NOBODY]
@@ -370,8 +374,9 @@ def _blind_spot_extent(blind_spot: BlindSpot) -> str:
 def _zero_tallies(tallies: list[Tally], partly_skipped_ids: Set[str]) -> list[Tally]:
     """Return a count of 0 for each check in ``partly_skipped_ids`` that has no findings.
 
-    ``partly_skipped_ids`` has the checks that had at least a part of their input. Their time series falls to
-    0 instead of ending. A check without input gets no 0, because the 0 would claim that all is well.
+    ``partly_skipped_ids`` has the checks that had at least a part of their input. With the count, the time
+    series of such a check falls to 0 instead of ending. A check without input gets no 0, because the 0
+    would claim that all is well.
     """
     reported_ids = {tally["id"] for tally in tallies}
     return [

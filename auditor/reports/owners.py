@@ -98,7 +98,7 @@ def topic_text(view: TopicView, width: int | None = None) -> str:
 
 
 def _unavailable_lines(view: TopicView, width: int | None) -> list[str]:
-    """Return the number of the topic's ledgers that cannot be read or closed now. Empty if there are none."""
+    """Return the lines on the topic's ledgers that cannot be read or closed now. Empty if there are none."""
     count = sum(ledger.reachability in (Reach.UNAVAILABLE, Reach.UNRECOVERABLE) for ledger in view.ledgers)
     if not count:
         return []
@@ -107,9 +107,10 @@ def _unavailable_lines(view: TopicView, width: int | None) -> list[str]:
 
 
 def _class_and_reach_text(ledger: TopicLedger) -> str:
-    """Return the ledger's class, judged from the copies on disk, and the limit on reading the ledger.
+    """Return a text on the class of a ledger, and on what limits reading it.
 
-    A limit comes from unregistered bookies. If there is a limit, the class "healthy" is left out.
+    The class is judged from the copies on disk. Reading is limited if bookies are not registered. In this
+    case, the class "healthy" is left out.
     """
     if ledger.replication_class is None:
         return "not in the store"

@@ -1,10 +1,11 @@
 """A run as one message for the person on call: changes since the last complete run, and the first action.
 
 The message always has fewer than 20 lines. Each kind of change has one line, as long as there is room.
-Counts include the changes without a line. Suppressed findings are left out.
+Counts include the changes that have no line. Suppressed findings are left out.
 
-The Slack form suits an incoming webhook of Slack or a compatible program. The form is one ``text`` with a
-headline and a code block. In this text only ``&``, ``<`` and ``>`` are markup, and no name notifies users.
+The Slack form suits an incoming webhook of Slack or of a compatible program. It has one ``text``, with a
+headline and a code block. In this text, only ``&``, ``<`` and ``>`` are markup. They are escaped, so that
+no name in the message notifies users.
 """
 
 import json
@@ -82,7 +83,10 @@ def _run_lines(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
-    """Yield the line with the time of the earlier run and the numbers of changes since, then the warnings."""
+    """Yield the line with the time of the earlier run and the numbers of changes since then.
+
+    Lines with warnings follow.
+    """
     if earlier_changes.run is None:
         yield "since", "; ".join(earlier_changes.warnings) or "there is no run before this one"
         return
@@ -98,7 +102,10 @@ def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterat
 
 
 def _change_lines(earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
-    """Yield a line for each group of new or worse findings, one for fixed, and one for unchecked findings."""
+    """Yield a line for each group of new or worse findings.
+
+    If there are fixed findings, a line for all of them follows. The same is true of unchecked findings.
+    """
     for change_group in earlier_changes.groups:
         if change_group.change in (Change.NEW, Change.WORSE):
             names = first_names(

@@ -1,4 +1,4 @@
-"""Text of visible characters, folded and padded by the number of columns that the text takes at a terminal.
+"""Text without invisible characters, folded and padded by the number of columns that it takes at a terminal.
 
 Names come from the cluster. They may be long, have wide characters, or contain control sequences.
 """
@@ -23,8 +23,9 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str, max_characters: int = 120) -> str:
-    """Return a visible text of at most ``max_characters`` characters. Only its middle is cut out, because ids
-    usually differ at their ends.
+    """Return a text of at most ``max_characters`` visible characters.
+
+    If the text is too long, its middle is cut out, because ids usually differ at their ends.
 
     >>> shorten("bk-17.storage.example.com:3181", 20)
     'bk-17.sto...com:3181'

@@ -34,8 +34,8 @@ def plan_text(plan: RepairPlan, now_ms: int | None = None, width: int = WIDTH) -
 
     Args:
         plan: The plan.
-        now_ms: Current time in ms since 1970, UTC. The page of an expired plan begins with the expiry. None:
-            do not check the expiry.
+        now_ms: Current time in ms since 1970, UTC. If the plan has expired by then, the page begins with a
+            line that says so. None: do not check the expiry.
         width: Columns of a line. Commands are never folded.
     """
     basis_text = printable(f"{plan.run}, as of {format_time(plan.scan_time)}; {plan.metadata_uri}")

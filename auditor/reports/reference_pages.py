@@ -21,9 +21,10 @@ _TYPE_WORDS = {bool: "true, false", int: "whole number", float: "number", str: "
 _OPTIONS_PREFACE = """\
 # Options
 
-`python -m auditor.reports.reference_pages` writes this page. Each option is a key of `--conf FILE`, an
-argument of `AuditOptions` in Python, and a flag of `bkaudit audit`: `rate_limit` is `--rate-limit`. Flags
-override the file. [conf/audit.toml](../conf/audit.toml) says when to change each.
+`python -m auditor.reports.reference_pages` writes this page. Each option can be a key in the file of
+`--conf`, an argument of `AuditOptions` in Python, or a flag of `bkaudit audit` (`rate_limit` is
+`--rate-limit`). Flags override the file. [conf/audit.toml](../conf/audit.toml) explains when to change each
+option.
 
 | option | value | default | |
 | --- | --- | --- | --- |
@@ -31,9 +32,9 @@ override the file. [conf/audit.toml](../conf/audit.toml) says when to change eac
 _TABLES_PREFACE = """\
 # Tables of a run
 
-`python -m auditor.reports.reference_pages` writes this page. `RUN/tables/NAME` has each table as Parquet.
-[schemas/tables.json](../schemas/tables.json) explains each column. So does `DESCRIBE NAME` in SQL after
-`run.views(spark)`. Each line below names a table and the meaning of its rows.
+`python -m auditor.reports.reference_pages` writes this page. `RUN/tables/NAME` has the table NAME as Parquet.
+Each line below names a table and says what a row of it is. [schemas/tables.json](../schemas/tables.json)
+explains the columns. In SQL, `DESCRIBE NAME` explains them too, after `run.views(spark)`.
 """
 
 

@@ -1,4 +1,7 @@
-"""The line ``repair`` of the first screen: replication workers, ledgers that wait, and the remaining time."""
+"""The line ``repair`` of the first screen.
+
+It has the AutoRecovery processes, the ledgers that wait for repair, and the remaining time.
+"""
 
 from auditor.model.amounts import duration, plural
 from auditor.model.repair import RepairFacts
@@ -8,7 +11,7 @@ def repair_line(repair_facts: RepairFacts, scan_time: int) -> str | None:
     """Return the text of the line ``repair``. None if the run did not read the state of AutoRecovery.
 
     Args:
-        repair_facts: Facts on repair of a finished run.
+        repair_facts: The facts on repair from a finished run.
         scan_time: Scan time of the same run, in ms since 1970, UTC.
     """
     if not repair_facts["sees_autorecovery"]:

@@ -95,7 +95,7 @@ _UNACCEPTED_HOLD = (
 
 
 def _code_reason(exit_status: int, report: Report) -> str:
-    """Return the meaning of an exit code for a run."""
+    """Return a text on why a run has the exit code ``exit_status``."""
     is_covered = report.complete or report.complete_but_accepted
     return (
         _UNACCEPTED_HOLD
@@ -294,7 +294,10 @@ def _action_lines(run: RunView, width: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class CheckCounts:
-    """Numbers of open (not suppressed) and of suppressed findings of one check and one urgency."""
+    """Numbers of open and of suppressed findings with the same check and urgency.
+
+    Open findings are those that are not suppressed.
+    """
 
     check: Check
     open_count: int
@@ -318,9 +321,9 @@ def counts_of(report: Report) -> list[CheckCounts]:
 
 
 def _example_lines(action: Action, run: RunView, width: int) -> list[str]:
-    """Return the lines on an example of the findings that an action is for. Empty if there is none.
+    """Return the lines on one finding that asks for an action, as an example.
 
-    The example is the first such finding in the report that is not suppressed.
+    This is the first such finding in the report that is not suppressed. Empty if there is none.
     """
     findings = (
         finding_of_action

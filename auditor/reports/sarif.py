@@ -1,8 +1,8 @@
 """Every finding as SARIF 2.1.0 (OASIS), a format for tools that collect the results of many checkers.
 
-A check is a rule, and its manual page is the rule's help. A finding is a result, whose ledger and bookie are
-logical locations. A finding has the same fingerprint in every run. A suppression of this program is a
-suppression in SARIF.
+Each check becomes a rule, with the check's manual page as the rule's help. Each finding becomes a result,
+with the ledger and the bookie as logical locations. The same finding has the same fingerprint in every run.
+Suppressions of this program become suppressions in SARIF.
 """
 
 import json

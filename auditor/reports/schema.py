@@ -2,7 +2,7 @@
 
     python -m auditor.reports.schema finding > schemas/finding.schema.json
 
-writes one of them. `_DOCUMENT_SCHEMAS` has the names of all.
+writes one schema. `_DOCUMENT_SCHEMAS` has the names of all schemas.
 """
 
 import json
@@ -74,7 +74,10 @@ def report_schema() -> dict[str, Any]:
 
 
 def diff_schema() -> dict[str, Any]:
-    """Return the schema of ``bkaudit diff --format json``. Its ``$defs/changed`` is a line of jsonl."""
+    """Return the schema of ``bkaudit diff --format json``.
+
+    Its ``$defs/changed`` is the schema of a line of the form jsonl.
+    """
     counts = json_object(dict.fromkeys((*CHANGED, Change.SAME), _COUNT_SCHEMA))
     changed_reference = {"$ref": "#/$defs/changed"}
     body_schema = {
@@ -96,7 +99,10 @@ def diff_schema() -> dict[str, Any]:
 
 
 def comparison_schema() -> dict[str, Any]:
-    """Return the schema of ``bkaudit compare --format json``. Its ``$defs/difference`` is a line of jsonl."""
+    """Return the schema of ``bkaudit compare --format json``.
+
+    Its ``$defs/difference`` is the schema of a line of the form jsonl.
+    """
     store_schema, tally_schema = json_schema(StoreSummary), json_schema(ItemTally)
     tally_schema["properties"]["changes"] = json_object(dict.fromkeys(CopyState, _COUNT_SCHEMA))
     body_schema = {

@@ -49,12 +49,12 @@ _LEGEND = (
 def text(
     simulation: Simulation, width: int = WIDTH, command: str = DEFAULT_COMMAND, whole_names: bool = False
 ) -> str:
-    """Return the page: the inputs of the simulation, then the effect of one failure, or of each possible one.
+    """Return the page: the inputs of the simulation, then the effects of one failure or of all failures.
 
     Args:
-        simulation: The answer.
+        simulation: The result of the simulation.
         width: Columns of a line.
-        command: The command that made the answer. Hints show it with options that print complete tables.
+        command: The command that ran the simulation. Hints show it with options that print complete tables.
         whole_names: Whether names in tables are never shortened.
     """
     return "\n".join(lay_out(_page_parts(simulation, command), width, _LABEL_COLUMNS, whole_names))
@@ -88,12 +88,12 @@ def _page_parts(simulation: Simulation, command: str) -> Iterator[PagePart]:
 
 
 def to_json(simulation: Simulation) -> str:
-    """Return the answer as one JSON object. Ledger and scope ids are decimal strings."""
+    """Return the result of a simulation as one JSON object. Ledger and scope ids are decimal strings."""
     return json.dumps({"schema": SIMULATION_SCHEMA, **asdict(simulation)}, indent=2, ensure_ascii=False)
 
 
 def near_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
-    """Return, for each level such as rack, the number of ledgers that one failure would damage.
+    """Return a sentence for each level, such as rack, on the ledgers that one failure would damage.
 
     >>> near_loss_sentences([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 0)])
     ['3 ledgers (rack r2)']
@@ -108,7 +108,9 @@ def near_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
 
 
 def possible_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
-    """Return, for each level such as rack, the ledgers with unknown copies that one failure might destroy.
+    """Return a sentence for each level, such as rack, on the ledgers that one failure might damage.
+
+    The copies of these ledgers are unknown.
 
     >>> possible_loss_sentences([NearLoss("bookie", Amount(1, 40, 900), 1, ("bk1",), 15)])
     ['15 more ledgers may be one bookie from loss: copies are unknown']
@@ -165,7 +167,10 @@ def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
 
 
 def _distance_parts(level: LevelLoss) -> Iterator[PagePart]:
-    """Yield numbers of ledgers, by the number of racks (or other domains) whose failure loses an entry."""
+    """Yield how many ledgers lose an entry if one, two or more racks (or other domains) fail.
+
+    Ledgers that have already lost an entry are counted separately.
+    """
     counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
     texts = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
     if lost_ledgers := level.distance.get(0):
@@ -263,7 +268,10 @@ def _amount_text(amount: Amount) -> str:
 
 
 def _write_parts(answers: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
-    """Yield kinds of ensembles: those whose writes fail or may fail, then those whose writes go on."""
+    """Yield sentences on whether writes go on, for each kind of ensemble.
+
+    The kinds whose writes fail or may fail come first, then the kinds whose writes go on.
+    """
     sentences = [
         f"{answer.answer} for {_shape_text(answer)}: {answer.why}"
         for answer in answers

@@ -25,11 +25,12 @@ DISK_COLUMN_TITLES = ("outside the logs", "journals", "indexes", "RocksDB", "oth
 def text(space_view: SpaceView, width: int | None = None) -> str:
     """Return the page: the sum, and a line for each bookie, ledger, application or age.
 
-    A view by bookie also has the bytes of other files, and the steps that free most bytes.
+    If the view is by bookie, the page also has the bytes of other files, and the steps that free the most
+    bytes.
 
     Args:
         space_view: The figures.
-        width: Columns of a line. Commands are never folded. None: any width.
+        width: Columns of a line. Commands are never folded. None: lines may have any width.
     """
     lines = _folded_lines(_totals_sentence(space_view), width)
     if space_view.totals:
@@ -149,7 +150,7 @@ def _folded_lines(text: str, width: int | None, indent: str = "") -> list[str]:
 
 
 def _group_by_bookie(steps: tuple[_BookieStep, ...]) -> dict[str, list[_BookieStep]]:
-    """Return the steps by bookie. The bookie whose steps free most bytes comes first."""
+    """Return the steps by bookie. The bookie whose steps free the most bytes comes first."""
     steps_by_bookie: dict[str, list[_BookieStep]] = {}
     for step in steps:
         steps_by_bookie.setdefault(step.bookie_id, []).append(step)
@@ -162,7 +163,8 @@ def _group_by_bookie(steps: tuple[_BookieStep, ...]) -> dict[str, list[_BookieSt
 def to_csv(space_view: SpaceView) -> str:
     """Return one CSV row for each bookie, ledger, application or age, with one column for each class.
 
-    If the view has only the largest of these, the last row has the sum of all others.
+    If the view has rows only for the largest ledgers or applications, the last row has the sum of all
+    others.
     """
     csv_buffer = StringIO()
     writer = csv.writer(csv_buffer, lineterminator="\n")

@@ -1,8 +1,8 @@
 """A report as text: findings, the worst last, then the first screen, which ends with the verdict.
 
-The most important lines stand at the end, where readers of a terminal or a log look first. At a terminal,
-findings are grouped by check and show their entries, and all lines but commands are folded. The caller adds
-colours. In a pipe, each finding is one whole line, so that grep finds it.
+The most important lines come at the end, where readers of a terminal or a log look first. At a terminal,
+findings are grouped by check and show their entries. All lines except commands are folded, and the caller
+adds colours. In a pipe, each finding is one whole line, so that grep finds it.
 """
 
 import shlex
@@ -69,7 +69,7 @@ def render(
         report: The report of a run.
         run: Name of the run in commands.
         width: Columns of a line.
-        change_statuses: Function that returns the change status of the finding with a fingerprint.
+        change_statuses: Function that maps the fingerprint of a finding to its change status.
     """
     width = max(MIN_WIDTH, min(width, MAX_WIDTH))
     sections = list(terminal_sections(report, make_findings_lookup(report, change_statuses), run, width))
@@ -92,8 +92,8 @@ def terminal_sections(
         run: Name of the run in commands.
         width: Columns of a line.
         show_suppressed: Whether suppressed findings are shown.
-        shows_explained: Whether findings that a cause explains are shown with their check. If not, the
-            section of the cause has only their number.
+        shows_explained: Whether findings that a cause explains are shown with their check. If False, only
+            their number is shown, in the section of the cause.
     """
     grouped_cause_numbers = set() if shows_explained else {cause["number"] for cause in causes_of(report)}
     for requested_rank in _listed_ranks(report):
@@ -130,7 +130,7 @@ def pipe_lines(
 
 
 def _hide_new_in_first_run(report: Report, findings: Iterable[FindingStatus]) -> Iterable[FindingStatus]:
-    """Return the findings. In a first run, where every finding is new, leave out the change "new"."""
+    """Return the findings. If this is the first run, leave out the change "new", which every finding has."""
     if report.run.changes is not None:
         return findings
     return (

@@ -1,7 +1,7 @@
 """Change statuses of a finished run's findings, from the table ``changes``.
 
-A change status has the change of a finding since the run before, the time of its first sighting, and its
-suppression. Callers read a few change statuses by fingerprint, or all of them in the order of
+A change status has the change of a finding since the previous run, the time when the finding was first
+seen, and its suppression. Callers read a few change statuses by fingerprint, or all of them in the order of
 the findings.
 """
 
@@ -24,15 +24,16 @@ _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]
 def statuses_of(
     run_directory: RunDirectory, report: Report, fingerprints: Iterable[str]
 ) -> dict[str, ChangeStatus]:
-    """Return the change statuses of a few findings, by fingerprint. Empty if the run lacks the table.
+    """Return the change statuses of a few findings, by fingerprint.
 
-    Only the rows of these findings are kept, because all change statuses of a large cluster would not fit
-    into memory. If the run was not compared with an earlier run, each change status has an empty change.
+    Empty if the run has no table ``changes``. Only the rows of these findings are kept in memory, because
+    all change statuses of a large cluster would not fit. If the run was not compared with an earlier run,
+    each change status has an empty change.
 
     Args:
         run_directory: The run.
         report: The report of the run.
-        fingerprints: The findings.
+        fingerprints: The fingerprints of the findings.
     """
     fingerprint_array = pa.array(fingerprints, pa.string())
     if not len(fingerprint_array) or not _has_changes_table(run_directory):
@@ -48,8 +49,8 @@ def statuses_of(
 def statuses_of_report(path: str, report: Report) -> StatusLookup:
     """Return a function that maps the fingerprint of a finding in the report to its change status.
 
-    The returned function returns None for every finding if the run was not compared with an earlier run and
-    has no suppressions. In such a run all findings would be new.
+    The function returns None for every finding if the run was not compared with an earlier run and has no
+    suppressions. In such a run, every finding would count as new.
     """
     if report.run.changes is None and not report.run.suppressions:
         return no_change_status
@@ -59,13 +60,13 @@ def statuses_of_report(path: str, report: Report) -> StatusLookup:
 def statuses_in_order(path: str) -> StatusLookup:
     """Return a function that maps a finding's fingerprint to its change status.
 
-    Call it in the order of the table ``findings``; findings may be skipped. The table ``changes`` has the
-    same order. Each call therefore continues from the row of the last call. If the run lacks the table
-    ``changes``, the returned function returns None for every finding.
+    Call the returned function in the order of the table ``findings``. Findings may be skipped. The table
+    ``changes`` has the same order, so that each call continues from the row of the last call. If the run
+    lacks the table ``changes``, the function returns None for every finding.
 
     Raises:
-        RunError: from the returned function, if the table is broken or none of the further rows is about the
-        finding.
+        RunError: raised by the returned function, if the table is broken or none of the remaining rows is
+            about the finding.
     """
     run_directory = RunDirectory(path)
     if not _has_changes_table(run_directory):
@@ -84,7 +85,10 @@ def statuses_in_order(path: str) -> StatusLookup:
 
 
 def severities_by_day(run_directory: RunDirectory) -> dict[int, Counter[str]]:
-    """Count findings by severity for each day on which they were first seen, in days since 1970, UTC."""
+    """Return the number of findings of each severity for each day on which they were first seen.
+
+    A day is given in days since 1970, UTC.
+    """
     counts_by_day: dict[int, Counter[str]] = {}
     for batch in _change_batches(run_directory, ["first_seen", "severity"]):
         day_severity_rows = pa.table(

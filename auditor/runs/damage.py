@@ -1,7 +1,7 @@
-"""Search for the damaged part of a finished run: after an error while it is shown, and before a report.
+"""Search for the damaged part of a finished run, after an error or before a report is made.
 
-A damaged file may cause any error: a missing key, or a row without a finding. After such an error this module
-reads all files of the run. If no file is damaged, the error is a bug of the program.
+A damaged file may cause any error, such as a missing key or a row without a finding. After such an error,
+this module reads all files of the run. If no file is damaged, the error is a bug of the program.
 """
 
 from collections.abc import Iterator, Sequence
@@ -64,11 +64,11 @@ def opened_run(run: str, *tables: str) -> Iterator[None]:
 def require_tables(run: RunDirectory, tables: Sequence[str]) -> None:
     """Raise an error if a finished run lacks one of ``tables``, or a table that its manifest lists.
 
-    A directory without a finished run passes: the code that opens the run reports it. The manifest of a run
-    of an earlier version lists no tables.
+    A directory without a finished run passes this check, because the code that opens the run reports it.
+    The manifest of a run of an earlier version lists no tables.
 
     Raises:
-        RunError: the first missing table.
+        RunError: a table is missing. The message names the first one.
     """
     if not run.exists(REPORT):
         return
@@ -89,7 +89,7 @@ def require_whole_tables(tables: RunDirectory) -> None:
     """Read every file of the findings and the tables to its end.
 
     Raises:
-        RunError: a file is missing, broken, or has other columns. The message names the file.
+        RunError: a file is missing, is broken, or lacks a column. The message names the file.
     """
     for name in ["findings", *(f"tables/{table}" for table in tables.names("tables") if table in TABLES)]:
         schema = FINDINGS if name == "findings" else TABLES[name.removeprefix("tables/")].columns
@@ -101,9 +101,9 @@ def require_whole_tables(tables: RunDirectory) -> None:
 def require_whole_findings(tables: RunDirectory) -> None:
     """Compare the sizes of the findings' files with the manifest, and verify their checksums.
 
-    Files of more than `MAX_CHECKED_BYTES` together are not read.
-
-    Nothing is checked if the manifest is missing, or lists no files of findings, as in an earlier version.
+    The checksums are not verified if the files have more than `MAX_CHECKED_BYTES` together. Nothing is
+    checked if the manifest is missing, or if it lists no files of findings because an earlier version wrote
+    it.
 
     Raises:
         RunError: a file of the findings is missing, broken, or belongs to another table.

@@ -41,7 +41,7 @@ DAMAGE_REMEDY = "put a whole copy of it back, or audit again"
 def damage_error(path: str, cause: object) -> RunError:
     """Return the error for an unusable part of a run. Its message names the part, the problem and the remedy.
 
-    For damaged files, Arrow raises OSError without an error number.
+    An OSError without an error number counts as damage, because Arrow raises it for damaged files.
 
     >>> print(damage_error("runs/1/report.json", "report has no verdict"))
     runs/1/report.json is damaged (report has no verdict): put a whole copy of it back, or audit again
@@ -62,10 +62,10 @@ def damage_error(path: str, cause: object) -> RunError:
 
 
 def fail_on_of(run: str, read_bytes: Callable[[str], bytes]) -> tuple[FailOn, bool]:
-    """Return ``--fail-on`` and ``--fail-on-suspect``, which decided the exit code of a run's audit.
+    """Return the values of ``--fail-on`` and ``--fail-on-suspect`` that decided a run's exit code.
 
-    ``read_bytes`` returns the bytes of a file of the run by name. The manifest of an older version has no
-    ``--fail-on-suspect``, which then counts as False.
+    ``read_bytes`` takes the name of a file of the run and returns its bytes. The manifest of an older
+    version has no ``--fail-on-suspect``. The value is then False.
 
     Raises:
         RunError: the manifest does not have ``--fail-on``.
@@ -84,15 +84,15 @@ def fail_on_of(run: str, read_bytes: Callable[[str], bytes]) -> tuple[FailOn, bo
 
 
 def data_time_of(report: Report, run: str, read_bytes: Callable[[str], bytes]) -> int:
-    """Return the time of the oldest data that a run rests on, in ms since 1970.
+    """Return the time of the oldest data on which a run is based, in ms since 1970.
 
-    The manifest of an older version lacks this time. The result is then the scan time or the end of the run,
-    whichever is earlier.
+    The manifest of an older version lacks this time. The result is then the scan time or the end of the
+    run, whichever is earlier.
 
     Args:
         report: The run's report.
         run: Path of the run's directory, for messages.
-        read_bytes: Function that returns the bytes of a file of the run by name.
+        read_bytes: Function that takes the name of a file of the run and returns its bytes.
 
     Raises:
         RunError: the manifest cannot be read.
@@ -182,7 +182,7 @@ class RunDirectory:
         return manifest
 
     def names(self, table_path: str) -> list[str]:
-        """Return the sorted names in a directory of the run."""
+        """Return the sorted names of the files and directories in a directory of the run."""
         files, base_path = self._file_system_and_path
         try:
             file_infos = files.get_file_info(fs.FileSelector(f"{base_path}/{table_path}"))
@@ -207,7 +207,10 @@ class RunDirectory:
     def batches(
         self, table_path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in file order. One batch is in memory; with a ``filter``, one whole file."""
+        """Yield the rows of a table as batches, in the order of its files.
+
+        One batch is in memory at a time. With a ``filter``, one whole file is in memory.
+        """
         column_list = list(columns) if columns else None
         try:
             dataset = self.dataset(table_path)
@@ -225,7 +228,8 @@ class RunDirectory:
     def _file_batches(self, path: str, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield all rows of a file in batches.
 
-        A scan by pyarrow.dataset would read the whole file ahead of a slow consumer.
+        This is not a scan by pyarrow.dataset, because such a scan would read the whole file ahead of a slow
+        consumer.
         """
         chosen_schema = pa.schema([schema.field(name) for name in columns])
         with (
@@ -238,7 +242,10 @@ class RunDirectory:
                     yield batch.select(columns).cast(chosen_schema)
 
     def sizes(self, table_path: str) -> dict[str, int]:
-        """Return the size of each Parquet file of a table in bytes, by file name. Empty without the table."""
+        """Return the size of each Parquet file of a table in bytes, by file name.
+
+        Empty if the table does not exist.
+        """
         files, path = self.place(table_path)
         file_infos = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         sizes_by_name = {file_info.base_name: file_info.size or 0 for file_info in file_infos}
@@ -249,7 +256,10 @@ class RunDirectory:
         return int(self.dataset(table_path).count_rows())
 
     def require_columns(self, table_path: str, column_names: Sequence[str]) -> None:
-        """Raise an error if a file of the table lacks one of these columns: it belongs to another table."""
+        """Raise an error if a file of the table lacks one of these columns.
+
+        Such a file belongs to another table or to another version of the table.
+        """
         try:
             for fragment in self.dataset(table_path).get_fragments():
                 if missing := [name for name in column_names if name not in fragment.physical_schema.names]:
@@ -325,10 +335,9 @@ class RunDirectory:
     def claim_directory(self, identity: dict[str, Any]) -> Iterator[None]:
         """Claim the directory for a run with `begin`, for the ``with`` block.
 
-        If the block fails before a table is written, release the directory.
-
-        Without the release, a store that never answers would leave a directory that no later command accepts
-        as a run. ``identity`` has the sources and options of the run.
+        ``identity`` has the sources and options of the run. If the block fails before a table is written,
+        the claim is released. Otherwise a store that never answers would leave a directory that no later
+        command accepts for its run.
         """
         self.begin(identity)
         self._is_claimed = True
@@ -346,8 +355,8 @@ class RunDirectory:
     def check_claim(self, cause: Exception | None = None) -> None:
         """Raise an error if somebody deleted the claimed directory and the complete tables in it.
 
-        Before it raises, it deletes the tables that were written since, so that the same command can start
-        anew.
+        Tables that were written after the deletion are removed before the error is raised, so that the same
+        command can start again.
         """
         if self._is_claimed and not self.exists(MANIFEST):
             for name in ("findings", "tables"):
@@ -357,17 +366,18 @@ class RunDirectory:
             ) from cause
 
     def add_to_manifest(self, manifest_entries: dict[str, Any]) -> None:
-        """Write ``manifest_entries`` into the manifest. They replace values of the same names."""
+        """Write ``manifest_entries`` into the manifest. They replace values that have the same keys."""
         self.check_claim()
         self.write_json(MANIFEST, {**self.read_manifest(), **manifest_entries})
 
     def begin(self, identity: dict[str, Any]) -> bool:
-        """Claim the directory for a run. Return True if it resumes an unfinished run of the same identity.
+        """Claim the directory for a run. Return whether the run resumes an unfinished run.
 
-        ``identity`` has the sources and options of the run. Results of another run are never overwritten.
+        ``identity`` has the sources and options of the run. Only an unfinished run with the same identity
+        is resumed. Results of a different run are never overwritten.
 
         Raises:
-            RunError: the directory has the results of another run.
+            RunError: the directory has the results of a different run.
         """
         files, base_path = self._file_system_and_path
         if files.get_file_info(base_path).type == fs.FileType.File:

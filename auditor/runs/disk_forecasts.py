@@ -1,11 +1,10 @@
 """Sums of what a run's bookies have on their disks, and forecasts of when the disks are full.
 
-A forecast uses the free bytes of a disk in the run and in earlier runs of the cluster. Runs less than an hour
-after another one are skipped. A forecast needs at least the three newest runs to agree. Runs agree if the
-free bytes fell from each run to the next, at similar rates. No two rates may differ by more than a factor of
-`MAX_RATE_QUOTIENT`.
-The more runs agree, the surer is the forecast. Runs from before a disk's size or device number changed are
-not used.
+A forecast uses the free bytes of a disk in the run and in earlier runs of the cluster. An earlier run is
+skipped if it is less than an hour older than the run that is used after it. A forecast needs at least the
+three newest runs to agree. Runs agree if the free bytes fell from each run to the next, at similar rates.
+No two rates may differ by more than a factor of `MAX_RATE_QUOTIENT`. A forecast is more certain if more
+runs agree. Runs from before a change of a disk's size or device number are not used.
 """
 
 from collections import Counter
@@ -27,9 +26,9 @@ _FILE_SYSTEM = ("device", "capacity_bytes", "free_bytes", "seen")
 
 
 def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
-    """Return one total for each bookie, by id. Empty if the run did not read entry logs.
+    """Return one total for each bookie, sorted by bookie id.
 
-    One row for each directory is in memory.
+    Empty if the run did not read entry logs. One row for each directory is in memory.
 
     Raises:
         RunError: the table ``disks`` is broken.
@@ -75,9 +74,11 @@ _DAY_MS = 86_400_000
 
 
 def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillForecast, ...]:
-    """Return a forecast for each bookie whose runs agree, the earliest full disk first.
+    """Return a forecast for each bookie that has a disk on which enough runs agree.
 
-    ``disks`` has the totals of ``run`` itself (`disk_totals`).
+    If a bookie has several such disks, its forecast is for the disk that is full first. Forecasts are
+    sorted by the time until the disk is full, the shortest first. ``disks`` has the totals of ``run``
+    itself (`disk_totals`).
 
     Raises:
         RunError: the directory of runs cannot be listed, or a table ``disks`` is broken.
@@ -148,7 +149,10 @@ def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
 
 
 def _distant_sightings(sightings: Sequence[FileSystem]) -> list[FileSystem]:
-    """Return the newest sighting, and earlier ones, each at least an hour before the next."""
+    """Return the newest sighting and earlier sightings, newest first.
+
+    A sighting is left out if it is less than an hour older than the returned sighting before it.
+    """
     distant_sightings: list[FileSystem] = []
     for file_system in sightings:
         if not distant_sightings or distant_sightings[-1].seen - file_system.seen >= MIN_DISTANCE_MS:

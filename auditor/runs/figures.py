@@ -1,9 +1,9 @@
 """Figures of a finished run for its report, and its ledgers by day of creation, without Spark.
 
-The large tables (ledgers, verdicts, judged) are read in a few narrow columns, one batch at a time. In memory
-are one small row for each bookie, and the bars of the histograms. Ledgers are counted by day because a fault
-often starts on one day, for example with a swapped disk. The counts by day keep two numbers in memory for
-each ledger that is not healthy.
+The module reads only a few narrow columns of the large tables (ledgers, verdicts, judged), one batch at a
+time. It keeps one small row for each bookie in memory, and the bars of the histograms. Ledgers are counted
+by day because a fault often starts on one day, for example with a swapped disk. For these counts, two
+numbers are in memory for each ledger that is not healthy.
 """
 
 from collections import Counter
@@ -54,11 +54,12 @@ _SHARE_LABELS = (
 
 
 def figures_of(run: RunReader) -> Figures:
-    """Return the numbers that a report's figures show. Memory is bounded, time is linear in the tables.
+    """Return the numbers that the figures of a report show.
 
-    Only the worst `MAX_BOOKIES` bookies are named. They are sorted by their missing replicas, then by unknown
-    replicas, then by unexpected ledgers, the most first. There are histograms of ledgers by class, size, age
-    and quorum, and of bookies by availability.
+    Memory is bounded, and the time is linear in the size of the tables. Only the worst `MAX_BOOKIES`
+    bookies are named. They are sorted by the number of missing replicas, then of unknown replicas, then of
+    unexpected ledgers, the largest numbers first. There are histograms of ledgers by class, size, age and
+    quorum, and of bookies by availability.
 
     Raises:
         RunError: a table is missing or broken.
@@ -106,7 +107,10 @@ def _bookie_figures(run: RunReader) -> list[BookieFigure]:
 
 
 class _BookieCounts:
-    """Numbers of ledgers and of entries by bookie, summed over list columns of (bookie_id, count)."""
+    """Numbers of ledgers and of entries by bookie.
+
+    They are summed over columns that have lists of (bookie_id, count).
+    """
 
     def __init__(self) -> None:
         self.ledgers: Counter[str] = Counter()
@@ -204,7 +208,8 @@ def _count_quorums(quorums: Counter[str], batch: Any) -> None:
 def _class_histogram(run: RunReader) -> Histogram:
     """Return the histogram of ledgers by class.
 
-    A label has the certain class, and the possible class if it differs.
+    The label of a bar has the certain class of its ledgers. If their possible class differs, the label has
+    it too.
     """
     counts_by_label: Counter[str] = Counter()
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):
@@ -249,7 +254,7 @@ def _range_bars(
     note: str,
     unit: str = "ledgers",
 ) -> Histogram:
-    """Return a histogram of ``counts_by_label`` by label: first the ranges in order, then ``extra_labels``.
+    """Return a histogram with one bar for each label: first the ranges in order, then ``extra_labels``.
 
     Empty ranges at either end are left out.
     """
@@ -293,10 +298,11 @@ UNKNOWN_DAY = -1
 
 
 def days_of(run: RunReader) -> dict[int, Counter[str]]:
-    """Count ledgers by class for each day of creation, in days since 1970, UTC.
+    """Return the number of ledgers of each class for each day on which they were created.
 
-    The day is `UNKNOWN_DAY` if neither a ledger's metadata nor the metadata store has the creation time. For
-    example, both lack it for ledgers on etcd whose metadata has an old format.
+    A day is given in days since 1970, UTC. It is `UNKNOWN_DAY` if neither a ledger's metadata nor the
+    metadata store has the creation time. For example, both lack it for ledgers on etcd whose metadata has
+    an old format.
 
     Raises:
         RunError: a table is missing or broken.
@@ -315,16 +321,16 @@ def days_of(run: RunReader) -> dict[int, Counter[str]]:
 
 
 def days_since_1970(column: Any) -> Numbers:
-    """Return the UTC day of each time in a column of milliseconds, in days since 1970.
+    """Return the UTC day of each time in a column, in days since 1970. The times are in ms.
 
-    The day is `UNKNOWN_DAY` for null, and for a day before 1970 or after `MAX_DAY`.
+    The day is `UNKNOWN_DAY` if the time is null, or if the day is before 1970 or after `MAX_DAY`.
     """
     days: Numbers = np.floor_divide(column.fill_null(UNKNOWN_DAY).to_numpy(zero_copy_only=False), _DAY_MS)
     return np.where((days < 0) | (days > MAX_DAY), UNKNOWN_DAY, days)
 
 
 class _ClassNumbers:
-    """The class of every ledger of a run. In memory are only the ledgers that are not healthy."""
+    """The class of every ledger of a run. Only ledgers that are not healthy are kept in memory."""
 
     def __init__(self, run: RunReader) -> None:
         empty_numbers = np.empty(0, np.int64)
@@ -362,7 +368,10 @@ class _ClassNumbers:
         return class_numbers
 
     def _pair_keys(self, scope_ids: Numbers, ledgers: Numbers) -> Numbers:
-        """Return a 64-bit number for each pair of scope and ledger, from their ranks among the stored ids."""
+        """Return a 64-bit number for each pair of scope and ledger.
+
+        It is made from the positions of the two ids among the sorted ids that are stored.
+        """
         key_positions: Numbers = np.searchsorted(self._scope_ids, scope_ids) * (len(self._ledger_ids) + 1)
         return key_positions + np.searchsorted(self._ledger_ids, ledgers)
 

@@ -25,8 +25,8 @@ from auditor.runs.siblings import oldest_first, siblings
 def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[str]:
     """Yield the HTML page of a run in parts.
 
-    The page also shows the worst ledgers, earlier runs, and ``failures``, the effect that the failure of each
-    domain would have. If ``failures`` is None, the page leaves the effects out.
+    The page also shows the worst ledgers and earlier runs. ``failures`` has the effects that the failure of
+    each domain, such as a rack, would have. If it is None, the page leaves these effects out.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -54,9 +54,9 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
 def worst_ledgers(findings: Iterable[Finding], max_ledgers: int) -> list[tuple[int, int]]:
     """Return at most ``max_ledgers`` ledgers to draw, as pairs of ledger id and scope id, the worst first.
 
-    Only ledgers with missing entries are drawn, because others have no holes to show. The first ledger of
-    each check takes precedence, then the second ledger of each check, and so on. ``findings`` have the worst
-    first.
+    Only ledgers with missing entries are drawn, because other ledgers have no holes to show. The first
+    ledger of each check takes precedence, then the second ledger of each check, and so on. ``findings``
+    must be sorted, the worst first.
     """
     last_rank_by_check: dict[str, int] = {}
     ranks_by_ledger: dict[tuple[int, int], tuple[int, int]] = {}

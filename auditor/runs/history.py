@@ -1,4 +1,4 @@
-"""The runs of a directory, the run to compare a new one with, and the difference of two runs.
+"""The runs of a directory, the run with which a new run is compared, and the difference between two runs.
 
 The module works without Spark. It keeps only narrow columns of the findings of both runs in memory.
 """
@@ -88,7 +88,10 @@ def comparable_run(path: str | Path) -> RunReader:
 
 @dataclass(frozen=True, slots=True)
 class PreviousRun:
-    """The earlier run to compare a new run with, and notes. ``run`` is None if there is no earlier run."""
+    """The earlier run with which a new run is compared, and notes on the comparison.
+
+    ``run`` is None if there is no such run.
+    """
 
     run: RunSummary | None
     notes: tuple[str, ...]
@@ -96,7 +99,7 @@ class PreviousRun:
 
 @dataclass(frozen=True, slots=True)
 class SiblingRuns:
-    """The finished runs in the directory of a given run that audit the same cluster, the oldest first.
+    """The finished runs of the same cluster in the directory of a given run, the oldest first.
 
     ``notes`` are notes for the report of the given run.
     """
@@ -105,7 +108,11 @@ class SiblingRuns:
     notes: tuple[str, ...]
 
     def notes_on_later_runs(self, end_time: int) -> tuple[str, ...]:
-        """Return a note on each sibling that ended after ``end_time`` (ms since 1970): a clock was wrong."""
+        """Return a note on each sibling that ended after ``end_time``, in ms since 1970.
+
+        Such a sibling means that a clock was wrong. A difference of up to `MAX_CLOCK_AHEAD_MS` is
+        tolerated.
+        """
         return tuple(
             f"{NOT_COMPARED} with {run.name}: it ended at {format_time(run.finished)}, after this run; a "
             "clock was wrong. Correct the clocks, then move that run to another directory"
@@ -114,7 +121,7 @@ class SiblingRuns:
         )
 
     def newest(self, end_time: int) -> PreviousRun:
-        """Return the newest comparable run that ended by ``end_time``, in ms since 1970."""
+        """Return the newest comparable run that ended at or before ``end_time``, in ms since 1970."""
         notes = list(self.notes)
         for run in reversed([run for run in self.runs if run.finished <= end_time]):
             try:
@@ -127,9 +134,9 @@ class SiblingRuns:
 
 
 def find_sibling_runs(run_path: str, cluster: Cluster, renew_index: bool = False) -> SiblingRuns:
-    """Return the finished runs of ``cluster`` in the directory of the run ``run_path``, without that run.
+    """Return the other finished runs of ``cluster`` in the directory of the run ``run_path``.
 
-    See `run_summaries` for ``renew_index``. A problem does not end the audit. A note reports it instead.
+    See `run_summaries` for ``renew_index``. A problem does not end the audit, but is reported in a note.
     """
     if parent_of(run_path) is None:
         return SiblingRuns(
@@ -205,8 +212,9 @@ class RunDifference:
     def _changed_findings(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
         """Yield two tuples about changed findings: those of the new run, then those only in the old run.
 
-        A tuple has the run, the row numbers of these findings in it, and their changes. Its last element is
-        the row numbers of the same findings in the old run; -1 for a new finding.
+        A tuple has the run, the row numbers of these findings in that run, and their changes. Its last
+        element has the positions of the same findings among the findings of the old run (`_old_row`), or -1
+        for a new finding.
         """
         finding_pairs = self._finding_pairs
         changed_rows = np.flatnonzero(finding_pairs.new_changes != CHANGE_KINDS.index(Change.SAME))
@@ -226,7 +234,7 @@ class RunDifference:
     def _old_row(self, position: int) -> dict[str, Any]:
         """Return the old run's facts about the finding at ``position``.
 
-        For position -1 (new), each fact is None.
+        Each fact is None if ``position`` is -1, which stands for a new finding.
         """
         old_findings, is_new = self._finding_pairs.old_findings, position < 0
         return {
@@ -247,7 +255,7 @@ class RunDifference:
                 yield CHANGE_KINDS[change_number], severity, id
 
     def _urgencies_by_severity(self) -> dict[tuple[str, str], str]:
-        """Return the highest urgency that either run has, by severity and check id."""
+        """Return the highest urgency that findings have in either run, by severity and check id."""
         tally_rows = (*self.old.report.run.tally, *self.new.report.run.tally)
         sorted_rows = sorted(
             tally_rows, key=lambda tally_row: Urgency(tally_row["urgency"]).rank, reverse=True
@@ -277,7 +285,7 @@ class RunDifference:
             raise RunError(f"{self.old.path} and {self.new.path}: {error}") from error
 
     def warnings(self) -> Iterator[str]:
-        """Yield warnings against a wrong reading of the counts, such as an unread bookie or two clusters."""
+        """Yield warnings if the counts may mislead a reader, for example because a bookie was not read."""
         old, new = self.old.report, self.new.report
         if not same_cluster(old.cluster, new.cluster):
             yield (
@@ -305,8 +313,8 @@ class RunDifference:
 def changes_since_complete(path: str, report: Report) -> ChangesSince:
     """Return the changes in the run at ``path`` since the newest complete run before it.
 
-    Only runs of the same cluster count. If no earlier run was complete, the newest earlier run is used, with
-    a warning. A comparison that fails gives a warning too, and no changes.
+    Only runs of the same cluster count. If no earlier run was complete, the newest earlier run is used,
+    with a warning. If the comparison fails, the result has a warning and no changes.
     """
     try:
         earlier_runs = runs_before(path, report)

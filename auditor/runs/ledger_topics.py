@@ -14,11 +14,12 @@ _NO_TOPIC = -1
 def topics_of(run: RunReader, ledger_keys: NDArray[np.int64]) -> pa.DictionaryArray:
     """Return the topic of each ledger as tenant/namespace/topic. Null if no owner is known.
 
-    In memory are one number for each ledger, and the name of each topic once.
+    One number for each ledger is in memory, and the name of each topic once.
 
     Args:
         run: A finished run. All topics are null if the run did not read owners.
-        ledger_keys: Scope and id of each ledger, (n, 2). Only ledgers of scope 0 can have a topic.
+        ledger_keys: Scope and id of each ledger, as an array of shape (n, 2). Only ledgers of scope 0 can
+            have a topic.
     """
     topic_codes = np.full(len(ledger_keys), _NO_TOPIC, np.int32)
     numbers_by_topic: dict[str, int] = {}
@@ -48,7 +49,7 @@ def topics_of(run: RunReader, ledger_keys: NDArray[np.int64]) -> pa.DictionaryAr
 
 
 def _topic_names(ownership: pa.RecordBatch) -> pa.DictionaryArray:
-    """Return the names of the owners in a batch, without unknown parts."""
+    """Return the name of the owner in each row, as tenant/namespace/topic. Unknown parts are left out."""
     name_columns = [ownership[name] for name in NAME_COLUMNS]
     topic_names = pc.binary_join_element_wise(*name_columns, "/", null_handling="skip")
     return topic_names.dictionary_encode()

@@ -39,7 +39,7 @@ MAX_SHOWN_UNREAD_BOOKIES = 10
 
 
 def run_view(run: RunReader) -> RunView:
-    """Return the view of a run that ``bkaudit explain run`` shows: the reasons for its result.
+    """Return the view of a run that ``bkaudit explain run`` shows, with the reasons for the run's result.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -160,7 +160,7 @@ def _registration_view(row: dict[str, Any]) -> RegistrationView:
 
 
 def _directory_views(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...]:
-    """Return the directories given for the bookie and the directories with its data, by path."""
+    """Return the directories that were given for the bookie, and those with its data, sorted by path."""
     is_of_bookie = (ds.field("owner") == bookie_id) | (ds.field("place") == bookie_id)
     contents_by_directory: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(run.table("contents", filter=is_of_bookie).to_pylist(), key=lambda row: row["rank"]):

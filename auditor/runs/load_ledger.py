@@ -36,7 +36,9 @@ NO_ANSWER_TEXT = "not known: this run does not say whether its store keeps a rep
 
 
 def _queue_sentences(rows: Iterable[dict[str, Any]], has_gaps: bool) -> tuple[str, ...]:
-    """Return a sentence for each mark and lock of a ledger. ``has_gaps``: the store did not list all marks.
+    """Return a sentence for each mark and each lock of a ledger.
+
+    ``has_gaps`` is True if the store did not list all marks.
 
     >>> _queue_sentences([{"kind": "lock", "owner": "worker1", "ctime": 1795237669000}], has_gaps=False)
     ('not marked for replication', 'locked by worker1 since 2026-11-21 05:07:49 UTC')
@@ -69,7 +71,9 @@ _UNKNOWN_REASONS: dict[str, str] = {
 
 
 def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
-    """Return one view for all entries with the same bookie, answer and reason, sorted by these three.
+    """Return one view for each combination of bookie, answer and reason, sorted by these three.
+
+    A view has all entries with its combination.
 
     >>> answers_of([{"bookie_id": "b1", "answer": "served", "reason": None, "entry_id": 3}])[0].count
     1
@@ -86,7 +90,11 @@ def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
 def with_served_entries(
     replica: ReplicaView, answers: Iterable[AnswerView], reasons: Mapping[str, str]
 ) -> ReplicaView:
-    """Return the replica plus its bookie's served entries. ``reasons``: why copies are unknown."""
+    """Return a copy of the replica that also has the entries which its bookie served.
+
+    ``reasons`` has the reason why a bookie's copies are unknown, by bookie id. If the bookie has one of the
+    reasons in `_UNKNOWN_REASONS`, the replica counts as unknown.
+    """
     stored_groups = replica.held_entries
     served = [
         groups_of(answer.entries)
@@ -105,10 +113,10 @@ def _entry_groups(entries: Iterable[int]) -> bytes:
 
 
 def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerView:
-    """Return one ledger of a run. A `LedgerId` includes the scope.
+    """Return one ledger of a run. If ``ledger_id`` is a `LedgerId`, it includes the scope.
 
     Raises:
-        UsageError: the id or the scope is no 64-bit integer, or two different scopes are given.
+        UsageError: the id or the scope is not a 64-bit integer, or two different scopes are given.
         RunError: neither the metadata nor any bookie of this run has the ledger.
     """
     ledger_id, scope_id = _ledger_key(ledger_id, scope_id)
@@ -120,9 +128,10 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
 
 
 def ledger_views(run: RunReader, ledgers: Sequence[tuple[int, int]]) -> list[LedgerView | None]:
-    """Return the view of each ledger, given as pair of id and scope. None for a ledger that the run lacks.
+    """Return the view of each ledger. None for a ledger that the run lacks.
 
-    Each table is read once. The rows of all these ledgers are in memory.
+    Each of ``ledgers`` is a pair of id and scope. Each table is read once. The rows of all these ledgers
+    are in memory.
     """
     rows = _LedgerRows(run, ledgers)
     return [_ledger_view(rows, *ledger) for ledger in ledgers]
@@ -141,13 +150,19 @@ class _LedgerRows:
         self._tables: dict[str, _RowsByLedger] = {}
 
     def rows_about(self, table: str, ledger_id: int | None, scope_id: int = 0) -> list[dict[str, Any]]:
-        """Return the rows of a table about one ledger. An id of None selects the rows about no ledger."""
+        """Return the rows of a table about one ledger.
+
+        If ``ledger_id`` is None, return the rows that are about no ledger.
+        """
         if table not in self._tables:
             self._tables[table] = self._read_rows(table)
         return self._tables[table].get((ledger_id, scope_id), [])
 
     def queue_sentences(self, ledger_id: int, scope_id: int) -> tuple[str, ...]:
-        """Return sentences on a ledger's replication marks and locks. Empty if the run has read none."""
+        """Return sentences on a ledger's replication marks and locks.
+
+        Empty if the run did not read marks.
+        """
         keeps_marks = self.run.report.run.keeps_marks
         if "marks" not in self._names:
             return ()
@@ -259,7 +274,10 @@ def _log_entries_views(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesVie
 def _index_rows(
     ledger: Mapping[str, Any], rows_of: Callable[[str], list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Return each bookie's entries from its index and journal, or, without an index, from its answers."""
+    """Return each bookie's entries from its index and journal.
+
+    If a bookie has no index, its entries come from its answers.
+    """
     # What is in an entry log that is not there is not held, whatever the index shows.
     missing_groups = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
     indexes = rows_of("availability")
@@ -312,7 +330,7 @@ def _first_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _rows_with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the index rows, with the entries of the journals added for bookies in an ensemble."""
+    """Return the index rows. For bookies in an ensemble, they also have the entries in the journals."""
     from auditor.tables.accounts import HeldAccount, merge_journal_tail
 
     members = {name for segment in ledger["segments"] or () for name in segment["ensemble"]}
@@ -334,7 +352,10 @@ def _rows_with_tails(
 
 
 def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
-    """Return each member's expected entries. In an open ledger, the newest indexed entry is the last."""
+    """Return the expected entries of each ensemble member.
+
+    If the ledger is not closed, the newest entry in the members' indexes counts as its last entry.
+    """
     judged_groups = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged_groups
@@ -391,7 +412,7 @@ MAX_FINDINGS = 50
 
 
 def findings_for_ledger(run: RunReader, ledger_id: int, scope_id: int = 0) -> tuple[FindingWithHistory, ...]:
-    """Return the findings about a ledger, the worst first."""
+    """Return up to `MAX_FINDINGS` findings about a ledger, the worst first."""
     is_of_ledger = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
     batches = run.batches("findings", filter=is_of_ledger)
     rows = (row for batch in batches for row in batch.to_pylist())

@@ -3,9 +3,9 @@
     by bookie                     one pass over the table space
     by ledger, application, age   several passes, one for each million rows or two of the tables
 
-Each of the several passes takes the ledgers whose ids have one residue modulo the number of passes. It joins
-their bytes with their metadata. Memory has one row for each bookie or label, or the largest ledgers. During a
-pass it also has the ledgers of the pass.
+If there are several passes, each pass processes the ledgers whose ids have the same residue modulo the
+number of passes. It joins the bytes of these ledgers with their metadata. Memory holds one row for each
+bookie or label, or the largest ledgers. During a pass, it also holds the ledgers of the pass.
 """
 
 from collections import Counter
@@ -43,7 +43,8 @@ NAME_LENGTH = 120
 def _application_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
     """Yield the application of each ledger from its custom metadata, such as ``pulsar/managed-ledger``.
 
-    The label joins the values of ``application`` and, if it is there, ``component``.
+    The label has the value of ``application``. If the metadata has a ``component``, the label has this
+    value too.
     """
     for batch in _listed_ledgers(run, ["custom_metadata"]):
         metadata_maps = batch["custom_metadata"]
@@ -115,7 +116,7 @@ _LEDGER_COLUMNS = ["scope_id", "ledger_id"]
 
 
 def space_view(run: RunReader, grouping: SpaceBy, max_totals: int = MAX_TOTALS) -> SpaceView:
-    """Return the bytes in entry logs by class, for bookies, ledger, application or age.
+    """Return the bytes in entry logs by class, for each bookie, ledger, application or age.
 
     Only the ``max_totals`` largest ledgers or applications have a row of their own.
 
@@ -320,7 +321,7 @@ def _count_files(run: RunReader) -> tuple[int, int]:
 
 
 def _space_totals(byte_sums: _SumsByName) -> tuple[SpaceTotal, ...]:
-    """Return the sums as totals, the largest first, and by name if they are equal."""
+    """Return the sums as totals, the largest first. Totals of equal size are sorted by name."""
     return _largest_totals(
         [SpaceTotal(name, dict(bytes_by_class)) for name, bytes_by_class in byte_sums.items()], len(byte_sums)
     )[0]
@@ -356,7 +357,8 @@ def space_gauges(run: RunReader) -> SpaceGauges:
 def _reclaimable_bytes(run: RunReader) -> dict[str, dict[str, int]]:
     """Return the bytes that each action frees, by bookie.
 
-    Every bookie has all actions, also those that free 0 bytes, so that a metric falls to 0.
+    Every bookie has all actions, including those that free 0 bytes. The time series of a metric therefore
+    falls to 0 instead of ending.
     """
     if "log_foresight" not in run.table_names():
         return {}

@@ -23,8 +23,8 @@ _KIND_TEXTS = {NodeKind.TOPIC: "data", NodeKind.CURSOR: "cursor", NodeKind.SCHEM
 def topic_view(run: RunReader, name: str) -> TopicView:
     """Return the view of one topic.
 
-    ``name`` is tenant/namespace/topic, where the topic may end with its partition. persistent:// may precede
-    it.
+    ``name`` is tenant/namespace/topic. The topic may end with its partition, and the name may begin with
+    persistent://.
 
     Raises:
         UsageError: the run knows no topic of this name. The message names a similar topic.
@@ -90,8 +90,8 @@ def _name_parts(name: str) -> tuple[str, str, str]:
 def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
     """Yield every topic of a run as a pair of its local name and tenant/namespace/topic.
 
-    Topics that could not be read are included. A topic may come more than once. A run without owners has
-    none.
+    Topics that could not be read are included. A topic may come more than once. If the run read no owners,
+    nothing is yielded.
     """
     if "ownership" not in run.table_names():
         return
@@ -108,9 +108,8 @@ def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
 def topic_hint(run: RunReader, unknown_name: str) -> str:
     """Return the end of a message on an unknown topic.
 
-    It suggests a partition of the topic, or a similar topic.
-
-    The hint is empty if the topic's namespace has neither.
+    It suggests a partition of the topic, or else a similar topic in the same namespace. It is empty if
+    there is neither.
     """
     try:
         tenant, namespace, topic = _name_parts(unknown_name)

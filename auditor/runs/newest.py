@@ -19,7 +19,8 @@ def check_runs_directory(directory: Path) -> None:
 def newest_report(runs: str | Path) -> Path:
     """Return the report of the newest finished run directly below ``runs``, or of the run ``runs`` itself.
 
-    Only local directories are supported. Support of object stores would take longer to load than the search.
+    Only local directories are supported. The code for object stores would take longer to load than the
+    search takes.
 
     Raises:
         UsageError: ``runs`` does not exist, is not local, or has no finished run in it.

@@ -1,8 +1,8 @@
 """The owners of a run's ledgers: totals by tenant, namespace and topic, and leaks.
 
-A leak is a ledger without an owner, as the check ``ledger-unowned`` finds it. The table ``ownership`` and the
-findings are read batch by batch in Arrow. In memory are one row for each topic with a ledger, and one Arrow
-row for each leak, to sort the leaks.
+A leak is a ledger without an owner, which the check ``ledger-unowned`` finds. The module reads the table
+``ownership`` and the findings batch by batch in Arrow. It keeps one row for each topic with a ledger in
+memory, and one Arrow row for each leak, to sort the leaks.
 """
 
 import json
@@ -25,9 +25,10 @@ from auditor.runs.reader import RunReader
 
 
 def names_of_claim(claim: str) -> Names | None:
-    """Return the names in a claim, the path that a ledger's custom metadata gives for its owner.
+    """Return the names in a claim. None if the claim is not a path of Pulsar.
 
-    A chroot may precede the path. None if the path is not Pulsar's.
+    A claim is the path that a ledger's custom metadata gives for the ledger's owner. A chroot may precede
+    the path.
 
     >>> names = names_of_claim("/east/managed-ledgers/shop/orders/persistent/returns/audit")
     >>> (names.tenant, names.namespace, names.topic, names.cursor)
@@ -74,7 +75,8 @@ def owner_scopes(run: RunReader) -> list[SourceScope]:
 def owned_mask(ownership: pa.RecordBatch) -> pa.BooleanArray:
     """Return a mask of the rows of the table ``ownership`` whose ledger has an owner.
 
-    The mask is False for a row in which a shadow topic borrows the ledger: that row names no owner.
+    The mask is False for a row in which a shadow topic borrows the ledger, because that row does not name
+    the owner.
     """
     is_owned = pc.equal(ownership["standing"], "owned")
     return pc.fill_null(pc.and_(is_owned, pc.invert(pc.fill_null(ownership["borrowed"], False))), False)
@@ -93,7 +95,10 @@ class OwnerTotals:
         self._run = run
 
     def totals_of(self, owner_level: Level) -> list[OwnerTotal]:
-        """Return the total of each tenant, namespace or topic, the worst findings first, then by name."""
+        """Return the total of each tenant, namespace or topic.
+
+        The totals with the worst findings come first. Totals with equal findings are sorted by name.
+        """
         level_name_count = LEVELS.index(owner_level) + 1
         totals: dict[str, OwnerTotal] = {}
         for names, topic_total in self._totals_by_topic.items():
@@ -137,7 +142,10 @@ def _owner_names(row: dict[str, Any]) -> OwnerNames:
 
 
 def _severity_order(total: OwnerTotal) -> tuple[int, ...]:
-    """Return a sort key: the negated counts of a total's findings, those of the worst severity first."""
+    """Return a sort key for totals, which puts the total with the worst findings first.
+
+    It has the negated number of findings of each severity, the worst severity first.
+    """
     return tuple(
         -total.findings.get(str(severity), 0)
         for severity in sorted(Severity, key=lambda ranked_severity: ranked_severity.rank)
@@ -189,7 +197,7 @@ _LEAK_COLUMNS = ("confidence", "claim", "made", "bytes", "entries", "state", "do
 
 
 class Leaks:
-    """All leaks of a run, read once: the confirmed ones first, then the largest ones.
+    """All leaks of a run, read once. Confirmed leaks come first, and larger leaks before smaller ones.
 
     Raises:
         RunUsageError: the run read no owners, so its leaks are unknown.

@@ -1,6 +1,7 @@
-"""A finished run, opened without Spark. Its report is read first; findings, tables and placement on demand.
+"""A finished run, opened without Spark.
 
-Runs may be on any file system that pyarrow supports. For a local run, a plain path is enough.
+The report is read when the run is opened. Findings, tables and placement are read on demand. Runs may be on
+any file system that pyarrow supports. For a local run, a plain path is enough.
 """
 
 from __future__ import annotations
@@ -208,8 +209,8 @@ class RunReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield ``findings`` or ``tables/NAME`` as pyarrow RecordBatches, in the order of the rows.
 
-        One batch is in memory. Use this for tables that grow with the cluster. ``columns`` and ``filter`` are
-        those of `table`.
+        One batch is in memory at a time. Use this method for tables that grow with the cluster. ``columns``
+        and ``filter`` are the same as for `table`.
         """
         return self.directory.batches(table_path, columns, filter)
 
@@ -258,7 +259,7 @@ class RunReader:
 
 
 def _newest_run_below(path: str) -> str:
-    """Return the end of a message on a path without a run: the newest run below it.
+    """Return the end of a message on a path without a run, which names the newest run below the path.
 
     Empty if there is none.
     """

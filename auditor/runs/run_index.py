@@ -1,12 +1,14 @@
-"""Index of a directory of runs: a summary of each report, so that audits do not read the same report twice.
+"""Index of a directory of runs, which has a summary of each report, so that audits do not read reports twice.
 
     RUNS/.bkaudit-runs.json.gz    {"format", "version", "runs": {name: [bytes, mtime in ns, summary]}}
 
-A summary is valid if the report still has the size and the modification time that the index names. If not,
-the report is read. Removed, replaced or restored runs therefore need no special care. An index is ignored if
-another program version wrote it, if it is unreadable, or if it fails gzip's checksum. Only an audit writes an
-index, and only if it had to read at least `WRITE_AFTER_READS` reports. Commands that only read runs write no
-index, because they may lack the right to write in the directory.
+A summary is valid if the report still has the size and the modification time in the index. Otherwise the
+report is read. Removed, replaced or restored runs therefore need no special care. An index is ignored if
+another program version wrote it, if it is unreadable, or if it fails gzip's checksum.
+
+Only an audit writes an index. It does so only if at least `WRITE_AFTER_READS` reports had to be read, or as
+many runs in the index have been removed. Commands that only read runs write no index, because they may lack
+the right to write in the directory.
 """
 
 from __future__ import annotations
@@ -41,10 +43,9 @@ _COMPRESSION_LEVEL = 1
 
 
 def directories_with(file: str, directory: str | Path, may_be_missing: bool = False) -> list[str]:
-    """Return the directories directly below ``directory`` that have the file ``file``, by name.
+    """Return the directories directly below ``directory`` that have the file ``file``, sorted by name.
 
-    If ``may_be_missing`` is True, a ``directory`` that does not exist gives an empty list instead of an
-    error.
+    If ``may_be_missing`` is True and ``directory`` does not exist, the result is empty.
 
     Raises:
         RunError: the directory does not exist or cannot be listed.
@@ -57,9 +58,9 @@ def run_summaries(
 ) -> Iterator[tuple[str, RunSummary | RunError]]:
     """Yield the path of every finished run directly below a directory, with its summary.
 
-    For an unreadable report, its error takes the place of the summary. With ``renew_index`` the index is
-    written if many of its summaries were missing or outdated. A failed write is no error: the next audit
-    reads the reports again.
+    If a report is unreadable, the error takes the place of the summary. If ``renew_index`` is True, the
+    index is written again if many of its summaries were missing or outdated. A failed write is not an
+    error, because the next audit reads the reports again.
 
     Raises:
         RunError: the directory does not exist or cannot be listed.

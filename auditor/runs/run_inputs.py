@@ -1,7 +1,7 @@
 """Inputs of finished runs, such as entry logs and owner stores, and the checks that lost input.
 
-A check lost input if the run had less input for it than an earlier run. Its findings then do not count as
-fixed.
+A check lost input if the run had less input for it than an earlier run. Earlier findings of the check that
+are gone then do not count as fixed.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
 def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the identities of the owner stores that were read, from rows of the table ``owner_stores``.
 
-    A store is left out if too many existing ledgers have vanished from its lists. It may then be another
-    store of the same name.
+    A store is left out if too many existing ledgers have vanished from its lists. It may then be a
+    different store with the same name.
     """
     identities = []
     for row in rows:
@@ -63,10 +63,10 @@ def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def find_checks_without_input(inputs: AvailableInputs) -> frozenset[str]:
-    """Return the checks for which an input that they need was missing altogether.
+    """Return the checks for which a required input was missing altogether.
 
-    These checks report nothing in the run, but their earlier findings do not count as fixed. If there was no
-    second scan, the checks that compare two scans are always included.
+    These checks report nothing in the run, but their earlier findings do not count as fixed. If there was
+    no second scan, the checks that compare two scans are always included.
     """
     missing_inputs = {
         input_need
@@ -79,14 +79,14 @@ def find_checks_without_input(inputs: AvailableInputs) -> frozenset[str]:
 def find_lost_inputs(
     run: RunDirectory, previous_run: RunSummary | None, inputs: RunInputs | None
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return two sets of check ids and hold reasons that lost input.
+    """Return two sets of the check ids and hold reasons that lost input.
 
-    A hold reason is a reason to forbid an action. The first set had less input than in the previous run.
-    The second set had less input than in any earlier run.
+    A hold reason is a reason to forbid an action. The checks and hold reasons in the first set had less
+    input than in the previous run. Those in the second set had less input than in at least one earlier run.
 
     Args:
-        run: The run. The union of inputs is written into its manifest.
-        previous_run: The run that ``run`` is compared with. None: there is none.
+        run: The run. The union of its inputs and all earlier inputs is written into its manifest.
+        previous_run: The run with which ``run`` is compared. None: there is none.
         inputs: The inputs of ``run``. None: assume that no input was lost.
     """
     if inputs is None:

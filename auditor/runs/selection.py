@@ -1,6 +1,7 @@
 """Selection of a run's findings by what they contain and by their change since earlier runs.
 
-A finding's change status is its change, the time of its first sighting, and the suppression that names it.
+A finding's change status has its change, the time when it was first seen, and the suppression that names
+it.
 """
 
 import re
@@ -85,9 +86,9 @@ def finding_by_fingerprint(run: RunReader, fingerprint: str) -> Finding:
 
 
 def require_known(run: RunReader, selection: Selection) -> None:
-    """Raise an error if no table and no finding of the run has a selected bookie or topic.
+    """Raise an error if a selected bookie or topic is in no table and in no finding of the run.
 
-    The user probably mistyped the name.
+    The user has then probably mistyped the name.
 
     Raises:
         UsageError: the bookie or topic is unknown. The message names it and similar ones.
@@ -155,7 +156,8 @@ class SelectedRun:
     ) -> Iterator[tuple[Finding, ChangeStatus | None]]:
         """Yield the selected findings with their change statuses.
 
-        ``rank`` limits them to one urgency and severity. None: findings of every urgency and severity.
+        If ``rank`` is given, only findings with this urgency and severity are yielded. None: findings of
+        every urgency and severity.
         """
         find_status = self._run.statuses_in_order()
         for finding in self._run.findings:
@@ -172,7 +174,8 @@ class SelectedRun:
     def statuses_in_order(self) -> StatusLookup:
         """Return a function that maps a finding's fingerprint to its change status.
 
-        Call it in the order of the findings in the report. Findings outside the selection may be skipped.
+        Call the returned function in the order of the findings in the report. Findings outside the
+        selection may be skipped.
         """
         return self._run.statuses_in_order()
 
@@ -200,7 +203,7 @@ class SelectedRun:
         return self._run.near_losses()
 
     def html_page(self) -> Iterable[str]:
-        """Return the HTML page of the run in parts, with all findings: the selection does not change it."""
+        """Return the HTML page of the run in parts. It has all findings, whatever the selection is."""
         return self._run.html_page()
 
 

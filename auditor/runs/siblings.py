@@ -1,4 +1,4 @@
-"""The finished runs of one cluster in a directory, and the choice which of them to keep or remove. No Spark.
+"""The finished runs of one cluster in a directory, and the decision which of them to keep. No Spark is used.
 
 A run without report.json is unfinished or abandoned, and belongs to no history. Directories may be on any
 file system that pyarrow supports. The retention options are those of restic:
@@ -8,8 +8,8 @@ file system that pyarrow supports. The retention options are those of restic:
     keep_weekly 4     likewise for the last four weeks that have a run
     keep_monthly 6    likewise for the last six months that have a run
 
-Some runs are always kept: the newest run and the newest complete run of each cluster, the baselines of
-suppressions, and the run that --since names. Days and weeks are in UTC.
+Some runs are always kept. They are the newest run and the newest complete run of each cluster, the
+baselines of suppressions, and the run that --since names. Days and weeks are in UTC.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,13 +38,13 @@ def siblings(
 ) -> Iterator[tuple[str, RunSummary | RunError]]:
     """Yield the path and summary of each finished run of ``cluster`` in the directory of the run at ``path``.
 
-    Runs are in the order of their names, and the run itself is among them. An unreadable report may be of any
-    cluster. Its run therefore comes too, with the error instead of a summary. A run in the root of a file
-    system has no siblings.
+    Runs are in the order of their names, and include the run itself. An unreadable report may belong to any
+    cluster. Its run is therefore included, with the error in place of the summary. A run in the root of a
+    file system has no siblings.
 
     Args:
         path: A run, whose directory is searched.
-        cluster: The cluster whose runs are wanted.
+        cluster: The cluster whose runs are returned.
         renew_index: Whether to update the index of runs (`run_summaries`).
 
     Raises:
@@ -71,9 +71,9 @@ def oldest_first(runs: Iterable[RunSummary]) -> tuple[RunSummary, ...]:
 
 
 def last_complete(path: str, report: Report) -> int | None:
-    """Return the end of the newest complete run that is not later than the run at ``path``, in ms since 1970.
+    """Return the end of the newest complete run up to the run at ``path``, in ms since 1970.
 
-    None if no such run is complete. Only runs of the same cluster count.
+    This may be the run itself. None if no such run is complete. Only runs of the same cluster count.
 
     Raises:
         RunError: the directory of the run cannot be listed.
@@ -122,13 +122,15 @@ _PERIOD_FORMATS: tuple[tuple[str, str], ...] = (
 def decisions(
     runs: Iterable[RunSummary], retention_rules: RetentionRules, uses_by_run: Mapping[str, str] | None = None
 ) -> list[RetentionDecision]:
-    """Return the decision on each run, the oldest first. The rules apply to each cluster separately.
+    """Return whether to keep each run, and why, the oldest run first.
+
+    The rules apply to each cluster separately.
 
     Args:
         runs: The runs.
         retention_rules: The retention rules.
-        uses_by_run: A reason to keep the run at each of these paths (`runs_in_use`). None: there are no
-            such runs.
+        uses_by_run: Reasons to keep certain runs, by the path of the run (`runs_in_use`). None: there are
+            no such runs.
     """
     sorted_runs = oldest_first(runs)
     reasons: dict[str, list[str]] = {run.path: [] for run in sorted_runs}
@@ -158,10 +160,10 @@ def _keep_newest(
 
 
 def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> dict[str, str]:
-    """Return the runs of ``directory`` that must not be removed, each path with the reason.
+    """Return the paths of the runs of ``directory`` that must not be removed, each with the reason.
 
-    They are the baselines of suppressions, even of expired ones, and the run that ``options.since`` names for
-    reuse.
+    They are the baselines of suppressions, including expired suppressions, and the run whose data
+    ``options.since`` reuses.
 
     Args:
         options: Options of the audits, with a file of suppressions.

@@ -1,9 +1,9 @@
 """Steps that free space on the disks of a run's bookies, and the refused steps.
 
-The steps come from findings about entry logs, and from the bytes of each bookie by class, summed batch by
-batch. Memory grows with the number of distinct combinations that are summed, not with the number of rows. The
-gate (`auditor.actions.gate`) decides on each step. A step is refused if a hold forbids it, or if its finding
-is unconfirmed.
+The steps come from findings about entry logs, and from the bytes of each bookie by class, which are summed
+batch by batch. Memory grows with the number of groups for which there is a sum, not with the number of
+rows. The gate (`auditor.actions.gate`) decides on each step. A step is refused if a hold forbids it, or if
+its finding is unconfirmed.
 """
 
 import json
@@ -79,10 +79,10 @@ class LeakedBytes(NamedTuple):
 
 
 def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
-    """Return the bytes of ledgers without an owner, by bookie. Empty if there are none.
+    """Return the bytes of ledgers without an owner, by bookie.
 
-    The findings of ``ledger-unowned`` name the ledgers. A run that read no owners has none. One row for each
-    ledger and bookie is in memory.
+    Findings of the check ``ledger-unowned`` name these ledgers. The result is empty if there are none, or
+    if the run read no owners. One row for each ledger and bookie is in memory.
 
     Raises:
         RunError: a table of the run is broken.
@@ -155,7 +155,9 @@ Steps = Iterator[SpaceStep | RefusedSpace]
 def space_steps(
     run: RunReader, bytes_by_bookie: Mapping[str, Mapping[str, int]]
 ) -> tuple[tuple[SpaceStep, ...], tuple[RefusedSpace, ...]]:
-    """Return the permitted steps and the refused steps, by bookie, the largest step of each bookie first.
+    """Return the permitted steps and the refused steps.
+
+    Both are sorted by bookie. For each bookie, the step that frees the most bytes comes first.
 
     Args:
         run: The run, which must have read entry logs.
@@ -186,7 +188,7 @@ def _make_step(
     risk: str,
     make_command: Callable[[Allowed], str] | None = None,
 ) -> SpaceStep | RefusedSpace:
-    """Return a step, or a refusal if ``step_permission``, the gate's decision, does not permit it.
+    """Return a step. If the gate's decision ``step_permission`` does not permit it, return a refusal.
 
     ``make_command`` makes the step's command from the permission. None: the step has no command.
     """
@@ -286,7 +288,10 @@ def _over_replicated_bytes(run: RunReader, bytes_by_bookie: Mapping[str, Mapping
 
 
 def _steps_of_leaks(run: RunReader) -> Steps:
-    """Yield steps for ledgers without an owner; compaction frees their bytes after they are deleted."""
+    """Yield steps for ledgers without an owner.
+
+    After such ledgers are deleted, compaction frees their bytes.
+    """
     rows = _leaked_rows(run)
     if rows is None:
         return

@@ -1,4 +1,4 @@
-"""Atomic writes of files that others may read at any time."""
+"""Atomic writes of files that other programs may read at any time."""
 
 import glob
 import os

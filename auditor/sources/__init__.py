@@ -1,4 +1,4 @@
-"""Sources of an audit's data, and their registration as Spark data sources."""
+"""Data sources of an audit, and their registration with Spark."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from auditor.spark.types import SparkSession
 
 
 def register(spark: SparkSession) -> None:
-    """Register the data sources of metadata, owners and bookies' indexes with a Spark session.
+    """Register the data sources for metadata, owners and bookies' indexes with a Spark session.
 
-    Python and SQL can then read ``bookkeeper_ledgers`` and ``bookkeeper_marks`` (option ``metadata``: a
-    metadata URI), ``bookkeeper_indexes`` (option ``bookies``: the bookies' directories) and
-    ``bookkeeper_owners`` (option ``owners``: ``pulsar:URI``). Nothing is read before a query needs it.
+    Python and SQL can then read these formats. Nothing is read before a query needs it.
+
+        format                     required option
+        bookkeeper_ledgers         metadata: a metadata URI
+        bookkeeper_ledgers_again   metadata: a metadata URI
+        bookkeeper_marks           metadata: a metadata URI
+        bookkeeper_indexes         bookies: the bookies' directories
+        bookkeeper_owners          owners: pulsar:URI
 
     >>> def ledgers(spark, uri):
     ...     register(spark)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def now_ms() -> int:
-    """Return the time in milliseconds since 1970.
+    """Return the current time, in milliseconds since 1970.
 
     >>> now_ms() > 1_700_000_000_000
     True
@@ -20,10 +20,10 @@ BURST_SECONDS = 0.1
 
 
 class RateLimit:
-    """A token bucket that limits its user to ``rate`` units per second on average; 0 means no limit.
+    """A token bucket that allows ``rate`` units per second on average. A rate of 0 means no limit.
 
-    The bucket starts empty, so a whole read is never faster than its rate. A request may be larger than
-    the bucket; it then waits longer.
+    The bucket starts empty. So a read as a whole is never faster than its rate. A request for more units
+    than the bucket can hold is allowed, but waits longer.
 
     >>> waits = []
     >>> limit = RateLimit(100, clock=lambda: 0.0, sleep=waits.append)
@@ -44,15 +44,15 @@ class RateLimit:
         self._filled = clock()
 
     def take(self, units: int) -> None:
-        """Wait until another ``units`` units are allowed."""
+        """Take ``units`` units, and sleep until they may be used."""
         wait_seconds = self.due(units)
         if wait_seconds > 0:
             self._sleep(wait_seconds)
 
     def due(self, units: int) -> float:
-        """Take ``units`` units, and return the seconds to wait before using them.
+        """Take ``units`` units, and return the number of seconds to wait before using them.
 
-        This is for callers that must not sleep in this call.
+        Use this method instead of `take` in code that must not sleep.
 
         >>> RateLimit(100, clock=lambda: 0.0).due(60)
         0.6

@@ -1,4 +1,4 @@
-"""The file system of a run directory or collection, and the files of an earlier run's tables there."""
+"""Access to the file system of a run directory or a collection, and to the table files of earlier runs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 def run_files(path: str) -> tuple[Any, str]:
-    """Return the pyarrow file system of a run, and the run's path in it. A path without a scheme is local.
+    """Return the pyarrow file system of a run, and the path of the run in that file system.
 
-    pyarrow is imported here, because opening a run is the first step that needs it.
+    A path without a scheme is a local path. pyarrow is imported inside this function, because opening a run
+    is the first step that needs it.
 
     Raises:
-        RunError: there is no such file system, or the URI contains a password. (The program shows and stores
-            paths.)
+        RunError: no file system exists for the path, or the URI contains a password. (The program shows and
+            stores paths, so they must not contain passwords.)
         FileSystemError: an object store refuses the request, or has no such bucket.
     """
     import pyarrow as pa
@@ -50,21 +51,21 @@ def run_files(path: str) -> tuple[Any, str]:
 
 
 def absolute_path(path: str) -> str:
-    """Return the absolute form of a local path. Return a URI without the slash at its end."""
+    """Return a local path as an absolute path. Return a URI without the slash at its end."""
     return path.rstrip("/") if "://" in path else str(Path(path).absolute())
 
 
 def require_file(files: Any, path: str) -> None:
-    """Refuse a local path that is not a regular file, because pyarrow would open it and wait.
+    """Refuse a local path that is not a regular file.
 
-    Raises OSError.
+    pyarrow would open such a path, for example a named pipe, and wait. Raises OSError.
     """
     if files.type_name == "local":
         require_regular(path)
 
 
 def child_of(directory: str | Path, name: str) -> str:
-    """Return the path or URI of ``name`` in a directory.
+    """Return the path or URI of the entry ``name`` in a directory.
 
     >>> child_of("runs", "1"), child_of("s3://bucket/", "1"), child_of("/", "1")
     ('runs/1', 's3://bucket/1', '/1')
@@ -73,7 +74,7 @@ def child_of(directory: str | Path, name: str) -> str:
 
 
 def parent_of(path: str) -> str | None:
-    """Return the parent directory of a path or URI; None for the root of a file system, which has no parent.
+    """Return the parent directory of a path or URI, or None for the root of a file system.
 
     >>> parent_of("/runs/today/"), parent_of("/today"), parent_of("file:///today")
     ('/runs', '/', 'file:///')
@@ -90,9 +91,10 @@ def parent_of(path: str) -> str | None:
 
 
 def _not_found_reason(path: str, error: Exception) -> str:
-    """Return one line that says why a path has no file system.
+    """Return one line that explains why no file system was found for a path.
 
-    For hdfs://, the line replaces pyarrow's text, which lists every place where pyarrow looked for libhdfs.
+    For hdfs://, this line replaces pyarrow's message, which lists every place where pyarrow looked for
+    libhdfs.
     """
     if path.startswith("hdfs://"):
         return (
@@ -117,11 +119,13 @@ def _has_password(uri: str) -> bool:
 
 @contextmanager
 def open_earlier_file(table_directory: str, name: str, schema: pa.Schema) -> Iterator[pq.ParquetFile]:
-    """Open the file ``name`` of the table directory ``table_directory``. Reads verify page checksums.
+    """Open the Parquet file ``name`` in the directory of an earlier run's table.
+
+    Reads verify the page checksums. ``table_directory`` is the directory of the table.
 
     Raises:
-        RunError: the file is missing, cut off or damaged, or has other columns than ``schema``. Reads in the
-            caller's ``with`` block raise the same error. The message names the file.
+        RunError: the file is missing, cut off or damaged, or its columns differ from ``schema``. Reads in
+            the caller's ``with`` block raise the same error. The message names the file.
     """
     import pyarrow as pa
     from pyarrow import parquet as pq
@@ -142,10 +146,10 @@ def open_earlier_file(table_directory: str, name: str, schema: pa.Schema) -> Ite
 
 
 def check_columns(actual_schema: pa.Schema, expected_schema: pa.Schema) -> None:
-    """Refuse a table that does not have exactly the columns of ``expected_schema``.
+    """Check that a table has exactly the columns of ``expected_schema``, in the same order.
 
     Raises:
-        RunError: a column is missing, unexpected, or of another type.
+        RunError: a column is missing, is not expected, is in a different place, or has a different type.
     """
     if [(schema_field.name, schema_field.type) for schema_field in actual_schema] != [
         (schema_field.name, schema_field.type) for schema_field in expected_schema

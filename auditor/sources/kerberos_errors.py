@@ -1,4 +1,4 @@
-"""Explanations of Kerberos errors: tickets, principals, host names."""
+"""Explanations of Kerberos errors, with advice about tickets, principals, host names and clocks."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def is_kerberos_error(error: object) -> TypeGuard[BaseException]:
 
 
 def kerberos_problem(error: BaseException, principal: str) -> str:
-    """Return Kerberos' own message for an error, and its remedy if known.
+    """Return Kerberos's own message for an error, followed by advice if the message is a known one.
 
     Args:
-        error: an exception of the package ``kerberos``. Its arguments are pairs of text and code; the
-            last one is the most specific.
+        error: an exception of the package ``kerberos``. Its arguments are pairs (text, code). The last pair
+            is the most specific.
         principal: the server's principal, without its realm.
 
     >>> kerberos_problem(Exception(("Unspecified GSS failure", 1), ("Ticket expired", 2)), "bookkeeper/bk1")

@@ -1,7 +1,7 @@
-"""Errors of object stores: a wrong key, missing permissions, a bucket that does not exist.
+"""Errors of object stores, such as a wrong key, missing permissions, or a bucket that does not exist.
 
-For these, pyarrow raises an OSError without an error number, as it does for damaged files. But the
-text of an object store's error names the service.
+For these errors, pyarrow raises an OSError without an error number, as it does for damaged files. But the
+text of an error from an object store names the service.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _checked_buckets: set[tuple[str, str]] = set()
 
 
 def service_text(error: object) -> str | None:
-    """Return the message of an object store's service in one line; None if the error is not from one.
+    """Return the message of an object store's error in one line.
+
+    Return None if the error does not come from an object store.
 
     >>> service_text(OSError("When listing: AWS Error ACCESS_DENIED during List: Denied (Request ID: x1)"))
     'When listing: AWS Error ACCESS_DENIED during List: Denied'
@@ -36,9 +38,9 @@ def service_text(error: object) -> str | None:
 
 
 def require_bucket(path: str, files: Any, path_in_files: str) -> None:
-    """Refuse a path in a bucket that does not exist, or that the credentials may not read.
+    """Refuse a path if its bucket does not exist, or cannot be read with the given credentials.
 
-    Each process checks a bucket once. Permission to list a part of the bucket is enough.
+    Each process checks a bucket only once. Permission to list a part of the bucket is enough.
 
     Args:
         path: path as the user wrote it.
@@ -46,7 +48,7 @@ def require_bucket(path: str, files: Any, path_in_files: str) -> None:
         path_in_files: path within that file system.
 
     Raises:
-        FileSystemError: the bucket does not exist or may not be read; the message quotes the service.
+        FileSystemError: the bucket does not exist or may not be read. The message quotes the service.
     """
     bucket = path_in_files.partition("/")[0]
     if files.type_name not in _OBJECT_STORES or (files.type_name, bucket) in _checked_buckets:

@@ -1,4 +1,4 @@
-"""Mappings from bookies to rack locations, read from a file, a script, or a value of a store.
+"""Mappings from bookies to rack locations, read from a file, from a script, or from a value in a store.
 
     bk1:3181  /r1            two columns: a bookie or its host, and its location; # begins a comment
 
@@ -8,9 +8,9 @@
 
     {"default": {...}}       FILE.json: Pulsar's value at /bookies
 
-A script gets up to 100 addresses as arguments, as from Hadoop's `net/ScriptBasedMapping`. It prints
-one location for each address. It gets no bookie ids, so only a bookie with an address can have a
-location.
+A script is called as Hadoop's `net/ScriptBasedMapping` calls it. It gets up to 100 addresses as arguments,
+and prints one location for each address. It gets no bookie ids. So only a bookie that has an address can
+have a location.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read_racks(path: str) -> RackMapping:
     """Read a mapping from a file.
 
     Raises:
-        UsageError: the file does not exist or is invalid; the message names the line or the bookie.
+        UsageError: the file does not exist or is invalid. The message names the line or the bookie.
     """
     if path.endswith(".toml"):
         return _toml_mapping(path, read_toml(path))
@@ -76,9 +76,10 @@ def read_racks(path: str) -> RackMapping:
 
 
 def mapping_of_pulsar(entries: Iterable[RackEntry], origin: str) -> RackMapping:
-    """Return the mapping in Pulsar's value. If a bookie is in two groups, the last group decides its rack.
+    """Return the mapping that Pulsar's value contains.
 
-    ``origin`` names the file or node that has the value, for reports.
+    If a bookie is in two groups, the last group decides its rack. ``origin`` is the name of the file or
+    node that contains the value, for reports.
     """
     locations: dict[str, Location] = {}
     for rack_entry in entries:
@@ -92,7 +93,9 @@ def mapping_of_pulsar(entries: Iterable[RackEntry], origin: str) -> RackMapping:
 
 
 def ask_script(script: str, hosts: Iterable[str]) -> RackMapping:
-    """Run a topology script to get the locations of hosts. A host that does not resolve gets no location.
+    """Run a topology script, and return the locations of the given hosts.
+
+    A host that does not resolve gets no location.
 
     Raises:
         UsageError: the script cannot be run, fails, or does not print a location for each address.
@@ -111,9 +114,9 @@ def ask_script(script: str, hosts: Iterable[str]) -> RackMapping:
 
 
 def locate(bookie: str, host: str | None, mapping: RackMapping) -> Location | None:
-    """Return the location of a bookie: that of its id, else of ``host``, else of the host in its id.
+    """Return the location of a bookie, or None if the mapping has no location for it.
 
-    Return None if the mapping has no location for any of the three.
+    The function looks up the bookie's id first, then ``host``, and then the host in the bookie's id.
 
     >>> racks = {"bk1:3181": Location("/r1"), "bk2": Location("/r2")}
     >>> locate("bk2:3181", None, racks).path, locate("bk3:3181", "bk2", racks).path
@@ -126,9 +129,10 @@ def locate(bookie: str, host: str | None, mapping: RackMapping) -> Location | No
 
 
 def locate_all(hosts: Mapping[str, str | None], mapping: RackMapping) -> dict[str, Location]:
-    """Return the location of each bookie. A bookie that is not in the mapping gets a location with path None.
+    """Return the location of each bookie, by bookie id.
 
-    ``hosts`` maps each bookie id to the bookie's host; None if the host is unknown.
+    A bookie that is not in the mapping gets a location whose path is None. ``hosts`` maps each bookie id to
+    the host of the bookie, or to None if the host is not known.
     """
     return {bookie: locate(bookie, host, mapping) or Location(None) for bookie, host in hosts.items()}
 
@@ -154,9 +158,9 @@ def _toml_mapping(path: str, values: Mapping[str, Any]) -> RackMapping:
 
 
 def _add_location(locations: dict[str, Location], name: str, location: Location, option_name: str) -> None:
-    """Normalise a location and add it to ``locations`` under a name. Refuse a name that is present already.
+    """Normalise a location, and add it to ``locations`` under the name ``name``.
 
-    ``option_name`` names the line or entry in messages.
+    Refuse a name that is already present. ``option_name`` is the name of the line or entry in messages.
     """
     assert location.given is not None
     if name in locations:

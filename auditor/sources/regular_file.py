@@ -1,8 +1,8 @@
 """Functions that open regular files for reading, and refuse everything else.
 
-``open`` of a named pipe waits for a writer, perhaps forever. A device gives endless bytes. These
-functions raise an `OSError` at once if a path is not a regular file. They accept a link to a regular
-file, because operators keep data behind links.
+The built-in ``open`` waits for a writer if the path is a named pipe, perhaps forever. A device can give
+endless bytes. So these functions raise an `OSError` at once if a path is not a regular file. They accept a
+link to a regular file, because operators keep data behind links.
 """
 
 from __future__ import annotations
@@ -34,20 +34,26 @@ class _ReasonError(OSError):
     strerror: str
 
     def __str__(self) -> str:
-        """Return the reason without the path and the error number. The messages name the path already."""
+        """Return the reason without the path and the error number.
+
+        The messages that contain this reason name the path already.
+        """
         return self.strerror
 
 
 class NotRegularError(_ReasonError):
-    """The path is neither a regular file nor a directory; ``strerror`` says what it is."""
+    """Raised for a path that is neither a regular file nor a directory. ``strerror`` says what it is."""
 
 
 class LongFileError(_ReasonError):
-    """The file is longer than the caller allows; ``strerror`` has the limit."""
+    """Raised for a file that is longer than the caller allows. ``strerror`` has the limit."""
 
 
 def open_descriptor(path: StrPath) -> tuple[int, os.stat_result]:
-    """Open a regular file, and return its descriptor and status. The caller closes it. Raises OSError."""
+    """Open a regular file, and return its descriptor and its status. Raises OSError.
+
+    The caller must close the descriptor.
+    """
     try:
         descriptor = os.open(path, _OPEN_FLAGS)
     except OSError as error:
@@ -65,7 +71,7 @@ def open_descriptor(path: StrPath) -> tuple[int, os.stat_result]:
 
 
 def open_regular(path: StrPath) -> io.BufferedReader:
-    """Open a regular file like ``open(path, "rb")``. Raises OSError."""
+    """Open a regular file for reading, like ``open(path, "rb")``. Raises OSError."""
     return open(path, "rb", opener=lambda name, _: open_descriptor(name)[0])
 
 
@@ -81,10 +87,12 @@ def read_regular(path: StrPath) -> bytes:
 
 
 def read_at_most(file: BinaryIO, max_bytes: int) -> bytes:
-    """Return the rest of a file if it has at most ``max_bytes`` bytes. A sparse file can be endless.
+    """Return the rest of an open file if it has at most ``max_bytes`` bytes.
+
+    The limit is needed because a sparse file can be endless.
 
     Raises:
-        LongFileError: the rest is longer.
+        LongFileError: the rest of the file is longer.
     """
     data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -112,7 +120,10 @@ def _not_regular_error(path: StrPath, file_status: os.stat_result) -> OSError:
 
 
 def is_directory(entry: os.DirEntry[str]) -> bool:
-    """Return whether an entry is a directory; False for a link that leads to itself. Raises OSError."""
+    """Return whether an entry is a directory. Raises OSError.
+
+    For a link that leads to itself, return False.
+    """
     try:
         return entry.is_dir()
     except OSError as error:
@@ -122,7 +133,7 @@ def is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def visible_path(path: str) -> str:
-    r"""Return a path for tables and messages, with escapes for bytes that are not UTF-8.
+    r"""Return a path in a form for tables and messages, with escapes for bytes that are not UTF-8.
 
     >>> visible_path("/a/" + os.fsdecode(bytes([255])))
     '/a/\\udcff'
@@ -147,7 +158,8 @@ def parse_toml(data: bytes) -> dict[str, Any]:
     {'a': {'b': 1}}
 
     Raises:
-        ValueError: the data is not TOML, or is nested too deeply. The message does not contain any value.
+        ValueError: the data is not TOML, or is nested too deeply. The message contains no values of the
+            data.
     """
     try:
         toml_text = data.decode()
@@ -170,7 +182,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     auditor.errors.UsageError: nowhere.toml: No such file or directory
 
     Raises:
-        UsageError: the file does not exist or is not TOML; the message names the file.
+        UsageError: the file does not exist or is not TOML. The message names the file.
     """
     try:
         with open_regular(path) as file:

@@ -1,4 +1,7 @@
-"""Explanations of TLS alerts about the client's certificate. They name the credentials section to change."""
+"""Explanations of TLS alerts about the client's certificate.
+
+An explanation names the credentials section to change.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _REFUSED_ALERTS = (
 def certificate_problem(
     reason: str, certificate: str | None, section: str, server: str = "server", has_section: bool = True
 ) -> str | None:
-    """Return the server's objection to the client's certificate, and its remedy.
+    """Return the server's objection to the client's certificate, with advice on how to resolve it.
 
     Return None if the alert does not concern the certificate.
 
@@ -29,7 +32,7 @@ def certificate_problem(
         certificate: path of the client's certificate; None if the client has none.
         section: name of the credentials section for the certificate.
         server: kind of server, for the message.
-        has_section: True if the credentials file has the section.
+        has_section: True if the credentials file has this section.
     """
     if certificate is None and any(alert_name in reason for alert_name in _REQUIRED_ALERTS):
         keys = "certificate and key" if has_section else "ca, certificate and key"

@@ -25,17 +25,17 @@ _TEXT = """\
 # Truth: foreign bytes and proofs
 
 `python -m tests.truth > docs/truth.md` writes this page from `tests/truth/formats.toml` and
-`tests/truth/proofs.toml`, which have all formats, tests and rows ([adding things](adding.md)).
+`tests/truth/proofs.toml`. These files list all formats, tests and results ([adding things](adding.md)).
 
 ## Foreign bytes
 
-Tests read bytes that other programs wrote: files, parts of files, and answers of servers that the tests start
-("live"). A test fails if a reader has neither such bytes nor a stated reason.
+Tests read foreign bytes, which other programs wrote: files, parts of files, and answers of servers that the
+tests start ("live"). If a reader has no such bytes, `tests/truth/formats.toml` must state the reason.
 """
 _PROOFS = """\
 ## Proofs
 
-Each command shows a property of the whole program. The date is that of the result.
+Each of these commands shows a property of the whole program. The date after it is the date of the result.
 """
 
 
@@ -167,9 +167,9 @@ def page() -> str:
     ]
     unavailable = [row.name.partition(", in")[0] for row in rows if row.lacks]
     own = [_family(row.name) for row in rows if row.own]
-    lines += ["", f"Other programs read the forms of reports: {', '.join(forms)}."]
-    lines += ["", f"The tests have no bytes of another program in these formats: {'; '.join(unavailable)}."]
-    lines += ["", f"Only this project writes these formats: {'; '.join(own)}."]
+    lines += ["", f"In tests, other programs read the report forms: {', '.join(forms)}."]
+    lines += ["", f"The tests lack foreign bytes in these formats: {'; '.join(unavailable)}."]
+    lines += ["", f"No other program writes these formats: {'; '.join(own)}."]
     lines += ["", _PROOFS.rstrip("\n")]
     for proof in proofs():
         lines += ["", f"### {proof.claim}", "", f"`{proof.command}`, {proof.day}. {proof.figure}", ""]

@@ -1,15 +1,15 @@
 """A report as one self-contained HTML page with up to a million findings.
 
-The page makes no network request. Its style and its one script are in the page, and a Content-Security-Policy
-allows nothing but their hashes. The part shown at first is plain HTML and needs no script. It has less than 2
-MB for a cluster of any size. All findings and further drawings follow in compressed blocks
-(`auditor.reports.html.findings`), which the script unpacks. Texts from the cluster's metadata pass through
-jinja2's autoescape or become the text of an element, so that they cannot become markup.
+The page makes no network request. It contains its style and its only script, and a Content-Security-Policy
+allows only these two, by their hashes. The part that is shown at first is plain HTML, which needs no
+script. It has less than 2 MB for a cluster of any size. All findings and further drawings follow in
+compressed blocks (`auditor.reports.html.findings`), which the script unpacks. Texts from the cluster's
+metadata are escaped by jinja2, or set as the text of an element, so that they cannot become markup.
 
-This package writes pictures as SVG and tables itself, without matplotlib. The pictures take their colours
-from the page's style and thus follow light mode, dark mode and the printer. They stretch with the window,
-screen readers read their rows, and a picture of 24 bookies and 160 columns takes kilobytes. The same run
-gives the same bytes, because the page uses neither a clock nor random names.
+This package itself writes the tables and the pictures, which are SVG, without matplotlib. The pictures take
+their colours from the page's style, and thus follow light mode, dark mode and the printer. They stretch
+with the window, and screen readers can read their rows. A picture of 24 bookies and 160 columns takes only
+kilobytes. The same run always gives the same bytes, because the page uses neither a clock nor random names.
 """
 
 import base64

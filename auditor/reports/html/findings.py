@@ -1,8 +1,9 @@
 """Findings on the HTML page: the visible rows, the compressed blocks, and drawings of broken ledgers in SVG.
 
-A drawing has one row for each bookie, and entries from left to right. A block is a text that is compressed
-with zlib and encoded in base64. The script of the page unpacks it. A block has findings, one on each line, or
-drawings, as a JSON array of pairs of name and HTML. No character of base64 has a meaning in HTML.
+In a drawing, each bookie has one row, in which entries go from left to right. A block is a text that is
+compressed with zlib and encoded in base64. No character of base64 has a meaning in HTML. The script of the
+page unpacks the block. The text has findings, one on each line, or it is a JSON array of drawings. A
+drawing in the array is a pair of name and HTML.
 """
 
 import json
@@ -60,10 +61,11 @@ _DRAWINGS_A_BLOCK = 200
 
 
 class FindingFields(NamedTuple):
-    """Fields of a finding on the page, in the order of a line of a block.
+    """Fields of a finding on the page, in the order in which a line of a block has them.
 
-    Each field is a text of visible characters and limited length. It is empty if there is no value. The
-    fingerprint is last, so that a search for a number does not match it.
+    Each field is a text with only visible characters and a limited length. It is empty if there is no
+    value. The fingerprint comes last, so that the search of the page can treat it separately. Otherwise a
+    search for a number would find fingerprints that contain it.
     """
 
     urgency: str
@@ -227,7 +229,7 @@ def drawing_values_of(ledger: LedgerView, findings: Sequence[Finding], run: str)
 
     Args:
         ledger: The ledger, as the run saw it.
-        findings: Findings in the report, the worst first. The drawing names those about the ledger.
+        findings: Findings in the report, the worst first. Only findings about the ledger are used.
         run: Name of the run in commands.
     """
     ledger_findings = [
@@ -269,10 +271,10 @@ def drawing_values_of(ledger: LedgerView, findings: Sequence[Finding], run: str)
 
 
 def _worst_replicas(replicas: Sequence[Replica]) -> list[Replica]:
-    """Return the replicas to draw, in their order.
+    """Return the replicas to draw, in their original order.
 
-    If there are more than `MAX_DRAWING_ROWS`, those with missing entries take precedence, then those with
-    surplus entries.
+    At most `MAX_DRAWING_ROWS` replicas are drawn. Those with missing entries take precedence, then those
+    with surplus entries.
     """
 
     def rank_of_replica(replica_number: int) -> tuple[int, int]:
@@ -315,7 +317,7 @@ def _cell_paths(cells: Sequence[Cell]) -> dict[str, str]:
 def _segment_path(ledger: LedgerView, column_edges: Sequence[int]) -> str:
     """Return an SVG path with a line at the start of each segment but the first.
 
-    The path is empty if the lines would be so many that they hide the cells.
+    The path is empty if there would be so many lines that they hide the cells.
     """
     segment_columns = {
         bisect_right(column_edges, segment.first_entry_id) - 1

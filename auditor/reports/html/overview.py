@@ -1,7 +1,7 @@
-"""Values for the parts of the HTML page on the whole cluster.
+"""Values for the parts of the HTML page that describe the whole cluster.
 
-The parts are verdict, coverage, counts, earlier runs and bookies. Bookies are on a map, in rows of the worst
-ones, and with the contents of their entry logs and disks.
+These parts are the verdict, the coverage, the counts, the earlier runs and the bookies. The page shows all
+bookies on a map, the worst bookies in rows, and the contents of bookies' entry logs and disks.
 """
 
 from collections import Counter, defaultdict
@@ -37,7 +37,7 @@ _VERDICT_TITLES = {"healthy": "Healthy", "not-healthy": "Not healthy", "incomple
 
 
 def report_values(report: Report, notes: Sequence[str], run_name: str) -> dict[str, Any]:
-    """Return all values for the page that come from the report, and the notices.
+    """Return the values for the page that come from the report, together with further notices.
 
     Args:
         report: The report of a run.
@@ -118,7 +118,7 @@ def _limited_texts(texts: Any) -> dict[str, Any]:
 
 
 def _severity_rows(report: Report) -> list[dict[str, Any]]:
-    """Return the counts of every severity. A severity without findings is included: a zero is information."""
+    """Return the counts of every severity, including severities without findings."""
     impacts_by_severity = {impact_row["severity"]: impact_row for impact_row in report.run.impact}
     return [
         {
@@ -199,7 +199,10 @@ SQUARE_KIND_LABELS = {
 
 
 def bookie_values(figures: Figures) -> dict[str, Any]:
-    """Return the worst bookies as rows with bars in per mille, and all bookies as paths of a map."""
+    """Return the worst bookies as rows, and all bookies as paths of a map.
+
+    Each row has bars. The lengths of their parts are in per mille.
+    """
     rows = figures.bookies[:MAX_BOOKIE_ROWS]
     highest_count = max((max(bookie.missing, bookie.unexpected_ledgers) for bookie in rows), default=0) or 1
     return {
@@ -250,9 +253,10 @@ def _scale_to_bar(count_to_scale: int, highest_count: int) -> int:
 
 
 def _bookie_map(figures: Figures) -> dict[str, Any]:
-    """Return the map of bookies: one SVG path for each kind, with squares in the order of bookie ids.
+    """Return the map of bookies, with squares in the order of bookie ids.
 
-    A bookie stays at its place in later runs as long as no bookie is added before it.
+    Each kind of square is one SVG path. A bookie keeps its place in later runs as long as no bookie is
+    added before it.
     """
     corners_by_kind: defaultdict[str, list[str]] = defaultdict(list)
     sorted_figures = sorted(figures.bookies, key=lambda figure: figure.bookie_id)
@@ -343,7 +347,9 @@ DISK_LABELS = {kind.name: kind.label[0].upper() + kind.label[1:] for kind in DIS
 
 
 def disk_values(space: Sequence[SpaceTotal], disks: Sequence[DiskTotal]) -> dict[str, Any]:
-    """Return the disks of the bookies that have bars, in the order of the bars, with the free space as text.
+    """Return the disks of the bookies that have bars (`space_values`), with the free space as text.
+
+    The disks have the same order as the bars.
 
     >>> disk_values([], [DiskTotal("bk1:3181", 10, 0, 0, 0, ())])["disks"][0][1]
     'not seen'

@@ -1,1 +1,1 @@
-"""The sources of bookie data: bookies' directories, collections of their tables, and running bookies."""
+"""Sources of bookie data: bookies' directories, collections of their tables, and running bookies."""

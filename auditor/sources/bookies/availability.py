@@ -1,13 +1,14 @@
 """The columns of the table ``availability``, the batches that index readers return, and file stamps.
 
-Groups encode the entries that a bookie holds of a ledger (`auditor.codecs.availability.groups`).
+The column ``groups`` encodes the entries of a ledger that the bookie holds
+(`auditor.codecs.availability.groups`).
 
-A stamp is a 64-bit number that shows whether a file changed since it was read. It mixes the file's inode,
-size, modification time and change time (ns). Writing to a file, truncating it or replacing it changes at
-least one of these four. Nobody can set the change time back.
+A stamp is a 64-bit number that shows whether a file changed since it was read. It is a hash of the file's
+inode, size, modification time and change time (the times in ns). Writing to a file, truncating it or
+replacing it changes at least one of these four values. Nobody can set the change time back.
 
-A file that changed a moment before it was read gets no stamp, because a second write within the same clock
-tick would not change the file's times. Git's index has the same rule.
+A file that changed shortly before it was read gets no stamp. A second write within the same clock tick
+would not change the file's times. Git's index follows the same rule.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ The value covers the coarsest clock of any file system and the clock skew of a f
 
 
 class Stamps(NamedTuple):
-    """The 64-bit stamps of files in ``value``. The mask ``is_valid`` is false for a file without a stamp."""
+    """The 64-bit stamps of files, in ``value``. ``is_valid`` is false for each file without a stamp."""
 
     value: NDArray[np.int64]
     is_valid: NDArray[np.bool_]
@@ -127,11 +128,12 @@ def modification_times(
     """Return the modification times of files, in ms, and their stamps.
 
     Args:
-        file_statuses: The ``fstat`` result of each file. None if it could not be read.
+        file_statuses: The ``fstat`` result of each file. None if the file's status could not be read.
         start_ns: A time before the first ``fstat``, in ns.
 
     Returns:
-        One time and one stamp per file. If its status is None, the time is -1 and the stamp is not valid.
+        One time and one stamp for each file. If the status of a file is None, its time is -1 and its stamp
+        is not valid.
     """
     known_statuses = [status for status in file_statuses if status is not None]
     has_status = np.array([status is not None for status in file_statuses], np.bool_)
@@ -151,7 +153,9 @@ def modification_times(
 
 
 def files_stamp(named_statuses: Iterable[tuple[str, os.stat_result]], start_ns: int) -> int | None:
-    """Return one stamp for several files and their names. Returns None if one of the files has no stamp.
+    """Return a single stamp that covers several files and their names.
+
+    Returns None if one of the files has no stamp.
 
     ``start_ns`` is a time before the first ``fstat``, in ns.
 
@@ -175,9 +179,9 @@ def _name_as_integers(name: str) -> NDArray[np.uint64]:
 
 
 def splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return splitmix64's finaliser (Steele, Lea, Flood 2014).
+    """Return the output of splitmix64's finaliser for each number (Steele, Lea, Flood 2014).
 
-    One changed bit of the input changes about half of the output's bits.
+    If one bit of the input changes, about half of the output's bits change.
     """
     value = value + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -186,7 +190,10 @@ def splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 class IndexFiles(NamedTuple):
-    """The index files of ledgers in one scope, as columns, because a bookie may have millions of files."""
+    """Index files of ledgers in the same scope.
+
+    The files are stored as columns, because a bookie may have millions of them.
+    """
 
     ledger_ids: Longs
     paths: list[bytes]
@@ -194,12 +201,13 @@ class IndexFiles(NamedTuple):
 
 
 class FileFault(NamedTuple):
-    """The fault of an index file, with the resulting state.
+    """The fault of an index file, and the state that the file gets because of it.
 
     Attributes:
-        state: ``cut`` (the file ends inside a slot; all whole slots count) or ``unreadable`` (no groups).
-        reason: The fault in words, for the reader of a report.
-        offset: Offset of the fault in the file, in bytes. None if it is not known.
+        state: ``cut`` if the file ends inside a slot; its whole slots still count. ``unreadable`` if the
+            file gives no groups.
+        reason: A description of the fault for the reader of a report.
+        offset: The offset of the fault in the file, in bytes. None if it is unknown.
     """
 
     state: str
@@ -211,13 +219,14 @@ class FileFault(NamedTuple):
 class IndexBatch:
     """Index files and their contents.
 
-    Each field except ``faults`` has one item per file. An item of ``groups`` has all groups of one file.
+    Each field except ``faults`` has one item per file. An item of ``groups`` contains all groups of its
+    file.
 
     Attributes:
-        faults: The fault of each faulty file, by the file's number in this batch.
-        page_bytes: The length of each file after its header.
-        mtimes: When each file last changed, in ms. -1 if its status could not be read.
-        stamps: The stamps of the files before they were read. Only stamps of files without a fault are valid.
+        faults: The fault of each faulty file, by the file's position in this batch.
+        page_bytes: The number of bytes after the header of each file.
+        mtimes: The time of each file's last change, in ms. -1 if the file's status could not be read.
+        stamps: The stamps that the files had before they were read. A file with a fault has no valid stamp.
     """
 
     scope_ids: Longs

@@ -1,17 +1,18 @@
-"""The rows that an earlier run read from indexes, and the files that are unchanged since (``--since``).
+"""The rows that an earlier run read from indexes, and the files that have not changed since (``--since``).
 
-The rows lie in Parquet files of the earlier run's table ``availability``. A row's number is its position
-across these files. The program reads the files twice, batch by batch: first the paths and stamps, to decide
-which rows are still valid, then the valid rows themselves. Between the two passes it keeps one bit per row
-and no rows.
+The rows are in the Parquet files of the earlier run's table ``availability``. The number of a row is its
+position in these files, counted across all of them. The program reads the files twice, batch by batch.
+First it reads the paths and stamps, and decides which rows are still valid. Then it reads the valid rows
+themselves. Between the two passes it keeps no rows in memory, only one flag per row.
 
-A file is unchanged if its stamp is unchanged (`auditor.sources.bookies.availability`). Most directories need
-no new listing either, because creating, removing or renaming a file changes the directory's own time. A
-directory has the same files if its last change was well before the earlier run listed it, and if all its
-files are unchanged. Unchanged files also prove that the disk is the same. Every other directory is listed and
-read again.
+A file is unchanged if its stamp is unchanged (`auditor.sources.bookies.availability`). Most directories
+need no new listing either, because creating, removing or renaming a file changes the directory's own time.
+A directory still contains the same files if two conditions hold: its last change was well before the
+earlier run listed it, and all its files are unchanged. The unchanged files also prove that the disk is the
+same. The program lists and reads every other directory again.
 
-A reused row does not show damage that only reading shows: a sector that went bad under an unchanged file.
+Some damage shows only when a file is read, for example a bad sector under an unchanged file. Reused rows do
+not show such damage.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ BATCH_ROWS = 4096
 
 @dataclass(frozen=True, slots=True)
 class EarlierTable:
-    """The table of an earlier run that has the rows to reuse.
+    """The table ``availability`` of an earlier run, which contains the rows to reuse.
 
     Attributes:
-        table: The path or URI of the earlier run's table ``availability``.
-        files: The files of the table that may have rows of the bookie.
-        list_start_ms: When the earlier run began to list files, in ms.
+        table: The path or URI of the table.
+        files: The files of the table that may contain rows of the bookie.
+        list_start_ms: The time when the earlier run began to list files, in ms.
     """
 
     table: str
@@ -57,10 +58,12 @@ class EarlierTable:
 
 
 class EarlierRows:
-    """The rows of one bookie in an earlier run. `select_rows` selects some of them, and `rows` returns these.
+    """The rows of one bookie in an earlier run.
+
+    `select_rows` selects some of the rows, and `rows` returns the selected rows.
 
     Raises:
-        RunError: from any method, if a file is missing, truncated, damaged, or has another schema.
+        RunError: from any method, if a file is missing, truncated or damaged, or if its schema differs.
     """
 
     def __init__(self, earlier_table: EarlierTable, bookie_id: str) -> None:
@@ -74,7 +77,7 @@ class EarlierRows:
         return self._earlier.list_start_ms
 
     def scan(self, columns: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
-        """Yield the numbers and the given columns of the bookie's rows, batch by batch."""
+        """Yield the bookie's rows batch by batch: the row numbers, and the given columns."""
         column_names = ["bookie_id", *(name for name in columns if name != "bookie_id")]
         for first_row, batch in self._batches(column_names):
             belongs_to_bookie = np.asarray(pc.equal(batch["bookie_id"], self._bookie_id).fill_null(False))
@@ -84,12 +87,12 @@ class EarlierRows:
     def drop_files_without_matches(
         self, columns: Sequence[str], find_matches: Callable[[pa.RecordBatch], NDArray[np.bool_]]
     ) -> int:
-        """Drop the Parquet files without a matching row, and return the number of matching rows.
+        """Drop the Parquet files that contain no matching row. Return the number of matching rows.
 
         ``find_matches`` returns a mask of the matching rows of a batch.
 
-        This method renumbers the rows. It reads the rows, not the minima and maxima in a file's footer,
-        because pages have checksums and the footer has none.
+        The numbers of the remaining rows change. This method reads the rows themselves and does not use the
+        minima and maxima in the footers of the files. Pages have checksums, but footers have none.
         """
         row_count, files = 0, []
         for name in self._earlier.files:
@@ -104,13 +107,13 @@ class EarlierRows:
         return row_count
 
     def select_rows(self, row_numbers: NDArray[np.int64]) -> None:
-        """Select the rows with these numbers for `rows`."""
+        """Add the rows with these numbers to the rows that `rows` returns."""
         if len(row_numbers) and (last_row := int(row_numbers.max())) >= len(self._is_selected):
             self._is_selected = np.append(self._is_selected, np.zeros(last_row + 1, np.bool_))
         self._is_selected[row_numbers] = True
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield the selected rows as rows of ``availability``."""
+        """Yield the selected rows in the schema of ``availability``, marked as reused."""
         remaining_row_count = int(self._is_selected.sum())
         for first_row, batch in self._batches(SCHEMA.names) if remaining_row_count else ():
             is_selected = np.zeros(batch.num_rows, np.bool_)
@@ -125,7 +128,7 @@ class EarlierRows:
             raise RunError(f"{self._earlier.table}: {remaining_row_count} rows vanished while it was read")
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield all rows of all files in batches, each with the number of its first row."""
+        """Yield all rows of all files in batches, each with the number of the batch's first row."""
         first_row = 0
         for name in self._earlier.files:
             with open_earlier_file(self._earlier.table, name, SCHEMA) as file:
@@ -164,13 +167,13 @@ _FIRST_LEVEL_COUNT = 256
 
 
 class UnchangedFiles:
-    """The files that an earlier run read, and which of them are unchanged and still at their paths.
+    """The files that an earlier run read, and which of these are unchanged and still at the same path.
 
     Args:
-        paths: The files that the earlier run read.
+        paths: The paths of the files that the earlier run read.
         row_numbers: The number of each file's row in the earlier run.
-        has_same_stamp: Whether each file is unchanged.
-        start_ms: When the earlier run began to list files, in ms.
+        has_same_stamp: For each file, whether its stamp is unchanged.
+        start_ms: The time when the earlier run began to list files, in ms.
     """
 
     def __init__(
@@ -211,7 +214,7 @@ class UnchangedFiles:
         }
 
     def can_skip_listing(self, directory: bytes) -> bool:
-        """Return whether a directory needs no new listing. If it needs none, mark all its rows as kept."""
+        """Return whether a directory needs no new listing. If so, mark the rows of its files as kept."""
         if directory not in self._quiet_directories:
             return False
         directory_number = self._directory_numbers[directory]
@@ -219,7 +222,7 @@ class UnchangedFiles:
         return True
 
     def must_read(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Return a mask of the listed files that must be read. Mark the rows of all others as kept."""
+        """Return a mask of the listed files that must be read. Mark the rows of the other files as kept."""
         # Look up only files of the directories of ``paths``: nearly all directories need no new listing.
         position_by_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
@@ -233,14 +236,14 @@ class UnchangedFiles:
 
     @property
     def kept_row_numbers(self) -> NDArray[np.int64]:
-        """The numbers of the rows to keep. They are complete once the whole part is listed."""
+        """The numbers of the rows to reuse. They are complete only after the whole part was listed."""
         return self._row_numbers[self._is_kept]
 
 
 def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | SkippedPath]:
-    """List the changed and new files of one part, as `list_part` does.
+    """List the changed and new files of a part, in the same form as `list_part`.
 
-    Select the rows of unchanged files in ``rows`` (`EarlierRows.select_rows`).
+    Also select the earlier rows of the unchanged files in ``rows`` (`EarlierRows.select_rows`).
     """
     for smaller_part in split_part(part, rows):
         unchanged_files = find_unchanged(smaller_part, rows)
@@ -254,7 +257,7 @@ def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Sk
 
 
 def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
-    """Split a part into smaller parts of about `MAX_EARLIER_ROWS` earlier rows each, by first-level names."""
+    """Split a part by first-level names into parts with about `MAX_EARLIER_ROWS` earlier rows each."""
     name_mask = _names_read_by(part)
     row_count = rows.drop_files_without_matches(
         ["scope_id", "ledger_id", "state"], lambda batch: _find_candidates(name_mask, batch)
@@ -281,7 +284,7 @@ def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
 
 
 def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
-    """Return which files of ``part`` still have the stamp that the earlier run recorded."""
+    """Find the files of ``part`` whose stamps are the same as in the earlier run."""
     paths: list[bytes] = []
     row_number_arrays, earlier_stamps = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     stamp_masks = [np.zeros(0, np.bool_)]
@@ -307,12 +310,14 @@ def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
 
 
 def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
-    """Return whether an index directory's RocksDB databases are unchanged. If so, select their earlier rows.
+    """Return whether the RocksDB databases of an index directory are unchanged.
+
+    If they are unchanged, select their earlier rows in ``rows``.
 
     Args:
-        directory: The index directory.
-        stamp: The stamp of all files of the databases now.
-        rows: The rows of the earlier run. Only rows of the files in the databases count.
+        directory: The path of the index directory.
+        stamp: The current stamp of all files of the databases.
+        rows: The rows of the earlier run. Only the rows of this directory's databases are compared.
     """
     row_number_arrays = []
     for row_numbers, batch in rows.scan(["path", "state", "stamp"]):
@@ -331,9 +336,9 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
 
 
 def _find_candidates(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Return a mask of the rows that may be below the first-level names in ``name_mask``.
+    """Return a mask of the rows whose files may be below the first-level names in ``name_mask``.
 
-    The mask has every row below these names, and a few more.
+    The mask includes every row below these names. It may also include a few other rows.
     """
     ledger_ids = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
     # Other scopes have trees of their own, and a misplaced file may lie anywhere.
@@ -345,7 +350,7 @@ def _find_candidates(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDA
 
 
 def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
-    """Return for each of the 256 first-level names of scope 0 whether a part reads it."""
+    """Return a mask of the 256 first-level names of scope 0 that a part reads."""
     names = [f"{name_number:x}" for name_number in range(_FIRST_LEVEL_COUNT)]
     names_of_other_parts = part.names_of_other_parts
     return np.array(
@@ -357,7 +362,10 @@ def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
 
 
 def _is_quiet(directory: bytes, start_ms: int) -> bool:
-    """Return whether a directory has no sub-directory and last changed `QUIET_MS` before ``start_ms``."""
+    """Return whether a directory has no sub-directory and did not change for a long time before ``start_ms``.
+
+    Its last change must be more than `QUIET_MS` before ``start_ms``.
+    """
     try:
         status = os.stat(directory)  # noqa: PTH116 -- hot: no Path a directory
     except OSError:
@@ -368,7 +376,7 @@ def _is_quiet(directory: bytes, start_ms: int) -> bool:
 
 
 def _current_stamps(paths: Sequence[bytes], threads: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the stamps of files as they are now, and whether each file exists."""
+    """Return the current stamp of each file, and whether the file exists."""
     path_slices = [paths[start : start + SLICE_FILES] for start in range(0, len(paths), SLICE_FILES)]
     stat_start_seconds = perf_counter()
     file_stats = [file_stat for path_slice in path_slices[:1] for file_stat in _read_stats(path_slice)]

@@ -1,15 +1,16 @@
-"""The time up to which an index has all entries: lower bounds from ledger directories' marks and file times.
+"""The time up to which an index has all entries, as a lower bound from marks and file times.
 
 A mark is a position in a journal. When the bookie wrote the mark, the index had all entries before that
-position. A journal holds no times. The id of a journal file is no time either. The first file's id is the
-bookie's clock at its first start. Each later id is the one before it plus one (``Journal.run``). So the
-program dates a mark with two lower bounds:
+position. A journal contains no times, and the id of a journal file is not a time either. The id of the
+first file is the bookie's clock at its first start. Each later id is the previous id plus one
+(``Journal.run``). So the program dates a mark with two lower bounds:
 
     older-journal   the last write to the newest journal file before the mark's file
     first-start     the first start of the bookie, from the id of its journal files
 
-A bookie writes a mark after the flush that the mark describes. The program ignores a bound that is later than
-the file time of the mark: then the clock was ahead, or a copy lost the file times.
+A bookie writes a mark after the flush that the mark describes. So a bound cannot be later than the file
+time of the mark. If it is, the clock was ahead, or a copy lost the file times. The program then ignores the
+bound.
 
 A mark does not show whether the index itself was copied or restored from an earlier time. RocksDB writes to
 its LOG at least every ten minutes while a bookie runs. If LOG and write-ahead log are much older than the
@@ -34,7 +35,7 @@ class JournalTime(NamedTuple):
 
 
 class DatedIndex(NamedTuple):
-    """A time in ms up to which an index has all entries, and the evidence for it."""
+    """A time, in ms, up to which an index has all entries, and the kind of evidence for it."""
 
     time_ms: int
     basis: TimeBasis
@@ -43,17 +44,17 @@ class DatedIndex(NamedTuple):
 def find_mark_date(
     mark: LastMark, marked_ms: int | None, journals: Iterable[JournalTime]
 ) -> DatedIndex | None:
-    """Return the latest time up to which, by one mark, the index has all entries.
+    """Return a time up to which the index has all entries, according to one mark.
 
-    Later entries may be in the journal.
+    The result is the latest time for which there is evidence. Later entries may be only in the journal.
 
     Args:
-        mark: The position up to which the index has everything.
-        marked_ms: When the file of the mark was written, in ms. None if it is not known.
-        journals: The files of the journal that the mark points into.
+        mark: The position in the journal up to which the index has all entries.
+        marked_ms: The time when the file of the mark was written, in ms. None if it is unknown.
+        journals: The files of the journal to which the mark belongs.
 
     Returns:
-        None if nothing dates the mark.
+        The time and its evidence. None if no evidence dates the mark.
 
     >>> find_mark_date(LastMark(1_002, 9), 90_000, [JournalTime(1_001, 60_000), JournalTime(1_002, 95_000)])
     DatedIndex(time_ms=60000, basis=<TimeBasis.OLDER_JOURNAL: 'older-journal'>)
@@ -82,14 +83,16 @@ RocksDB dumps statistics every ten minutes (stats_dump_period_sec). BookKeeper k
 def limit_by_index_write(
     index_date: DatedIndex | None, written_ms: int | None, marked_ms: int | None
 ) -> DatedIndex | None:
-    """Return the earlier of ``index_date`` and the time of RocksDB's last write.
+    """Return ``index_date`` or the time of RocksDB's last write, whichever is earlier.
 
-    Ignore the last write if it is at most `INDEX_LOG_MS` older than the newest mark.
+    The last write counts only if it is more than `INDEX_LOG_MS` older than the newest mark. Otherwise, the
+    result is ``index_date``.
 
     Args:
-        index_date: A time up to which the index has all entries, by marks and journals.
-        written_ms: When RocksDB last wrote to its LOG or write-ahead log, in ms. None if it is not known.
-        marked_ms: When the newest mark was written, in ms. None if it is not known.
+        index_date: A time up to which the index has all entries, according to marks and journals.
+        written_ms: The time when RocksDB last wrote to its LOG or write-ahead log, in ms. None if it is
+            unknown.
+        marked_ms: The time when the newest mark was written, in ms. None if it is unknown.
 
     >>> date = DatedIndex(7_000_000, TimeBasis.LAST_WRITE)
     >>> limit_by_index_write(date, 2_000_000, 7_000_000)
@@ -113,14 +116,16 @@ def find_index_date(
     directories: Iterable[tuple[Mapping[str, LastMark], int | None]],
     journals: Sequence[tuple[str, Sequence[JournalTime]]],
 ) -> DatedIndex | None:
-    """Return a time up to which the index of a whole bookie has all entries.
+    """Return a time up to which the whole index of a bookie has all entries.
 
     Args:
-        directories: For each ledger directory its marks by file name, and the time of the newest mark, in ms.
-        journals: For each journal the name of its mark file, and the journal's files.
+        directories: For each ledger directory, its marks by file name, and the time when its newest mark
+            was written, in ms.
+        journals: For each journal, the name of its mark file, and the files of the journal.
 
     Returns:
-        The oldest of the marks' times. None if a directory lacks a mark, or if a mark has no date.
+        The oldest time that a mark gives. None if a directory lacks a mark, or if no evidence dates one of
+        the marks.
 
     >>> marks = {"lastMark": LastMark(3, 12)}
     >>> find_index_date([(marks, 70), ({"lastMark": LastMark(5, 9)}, 70)], [("lastMark", [])])

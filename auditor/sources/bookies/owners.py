@@ -1,13 +1,13 @@
-"""Attribution of directories to bookies, and which bookies can be read completely.
+"""The attribution of directories to bookies, and how completely each bookie can be read.
 
-A directory belongs to the bookie in its VERSION cookie, if the cluster knows the id of that bookie. Otherwise
-it belongs to the bookie that its place (`auditor.sources.bookies.places`) is named after. So if two disks
-were swapped, each goes to the bookie that wrote it. A place's name is compared with the known ids in their
-written form, ':' as '_'. It is never converted back into an id.
+A directory belongs to the bookie in its VERSION cookie, if the cluster knows the id of that bookie.
+Otherwise, it belongs to the bookie after which its place (`auditor.sources.bookies.places`) is named. So if
+two disks were swapped, each disk still belongs to the bookie that wrote it. To compare a place's name with
+the known ids, the program writes ':' in the ids as '_'. It never converts the name back into an id.
 
-A bookie counts as ``read`` only if every index directory in its VERSION files was found, with a VERSION that
-parses. An entry that the other directories lack could lie in a directory that was not found. This module does
-no I/O.
+A bookie counts as ``read`` only if all index directories that its VERSION files name were found, and each
+has a VERSION file that parses. A directory that was not found could contain entries that the other
+directories lack. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -34,20 +34,19 @@ from auditor.sources.bookies.places import PlaceFound
 
 @dataclass(frozen=True, slots=True)
 class AttributedDirectory:
-    """A row of the table ``directories``: a directory, its path and the bookie that it belongs to.
+    """A row of the table ``directories``: a directory, its path, and the bookie that it belongs to.
 
-    ``layout``, ``journal_dirs``, ``ledger_dirs`` and ``index_dirs`` are the values in its VERSION.
+    ``layout``, ``journal_dirs``, ``ledger_dirs`` and ``index_dirs`` are the values in its VERSION file.
 
     Attributes:
-        place: The bookie id of the place that contains the directory. A place holds one bookie's directories.
-            None if the place has no id.
+        place: The bookie id of the place that contains the directory. A place holds one bookie's
+            directories. None if the place has no id.
         role: ``journal``, ``ledger``, ``index`` or ``unknown``.
         owner: The bookie that the directory belongs to. None if it belongs to no bookie.
-        index_time: A time in ms up to which the index has all entries, by its greatest lastMark. None if
-            nothing dates the mark.
-        damage: The reason why the directory's VERSION could not be read. None if it was read.
-        configured: The configured path that stands for this directory in its VERSION. None if that is not
-            clear.
+        index_time: A time, in ms, up to which the index has all entries, according to the directory's
+            greatest lastMark. None if no evidence dates the mark.
+        damage: The reason why the directory's VERSION file could not be read. None if it was read.
+        configured: The path by which the VERSION file names this directory. None if this is ambiguous.
     """
 
     place: str | None
@@ -72,17 +71,19 @@ class AttributedBookie:
     """The directories of one bookie, and how far its index can be trusted.
 
     Attributes:
-        index_directories: The directories that can be read, in configured order.
-        read: ``read``, ``partial`` (the entries in the index are present, all others are unknown) or
-            ``unread``.
-        reason: Why the bookie is ``partial`` or ``unread``. None if it is ``read``.
-        index_time: A time in ms up to which the index has all entries. None if one of the bookie's ledger
-            directories has no lastMark, or if nothing dates one.
-        suspect: Whether a ledger or index directory lies in another bookie's place or carries another id.
-        foreign_instance: Whether all its cookies name another cluster instance.
-        has_directory: Whether one of its directories has a ``current``.
-        absent_directories: Configured index directories that were not found or are empty. An empty tuple if
-            the VERSION files disagree, or if the bookie is not read completely for another reason too.
+        index_directories: The index directories that can be read, in configured order.
+        read: ``read``, ``partial`` or ``unread``. With ``partial``, the entries in the index are present,
+            and it is unknown whether any other entry is.
+        reason: The reason why the bookie is ``partial`` or ``unread``. None if it is ``read``.
+        index_time: A time, in ms, up to which the index has all entries. None if a ledger directory of the
+            bookie has no lastMark, or if no evidence dates one of the marks.
+        suspect: Whether a ledger or index directory is in the place of a different bookie, or has the id of
+            a different bookie.
+        foreign_instance: Whether all cookies of the bookie name a different cluster instance.
+        has_directory: Whether one of the bookie's directories contains a ``current``.
+        absent_directories: The configured index directories that were not found or are empty. An empty
+            tuple if the VERSION files disagree, or if there is another reason why the bookie is not read
+            completely.
     """
 
     bookie_id: str
@@ -99,9 +100,10 @@ class AttributedBookie:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """All directories, sorted by path, and the bookies that have a place or a directory, by their ids.
+    """All directories, sorted by path, and the bookies that have a place or a directory, by bookie id.
 
-    ``found_directories`` has the state on disk of these directories, and of those that belong to no bookie.
+    ``found_directories`` gives the state of all these directories on disk. It also includes directories
+    that belong to no bookie.
     """
 
     directories: tuple[AttributedDirectory, ...]
@@ -109,7 +111,10 @@ class Attribution:
     found_directories: tuple[OwnedDirectory, ...] = ()
 
     def ledger_directories(self, bookie_id: str) -> list[str]:
-        """Return a bookie's ledger directories in configured order, "" for each that was not found."""
+        """Return a bookie's ledger directories in configured order.
+
+        An empty string stands for a directory that was not found.
+        """
         rows = [row for row in self.directories if row.owner == bookie_id and row.ledger_dirs]
         if not rows:
             return []
@@ -129,13 +134,14 @@ def attribute(
 
     Args:
         places: The places that were found, with their directories.
-        known_ids: The ids in the cluster's metadata: cookies, registrations, ensembles, marks.
-        store_cookies: The cookies of the metadata store by id, used for a bookie without readable VERSION
-            files.
-        instance_id: The instance id of the cluster. None if it is not known.
+        known_ids: The bookie ids in the cluster's metadata: in cookies, registrations, ensembles and
+            replication marks.
+        store_cookies: The cookies of the metadata store, by bookie id. They are used only for bookies
+            without a readable VERSION file.
+        instance_id: The instance id of the cluster. None if it is unknown.
 
     Returns:
-        The attribution. A bookie of the cluster that has no place is not in it.
+        The attribution. It does not include bookies of the cluster without a place or directory.
     """
     directories_by_owner: dict[str | None, dict[str, OwnedDirectory]] = {}
     gaps: dict[str, list[str]] = {}
@@ -227,9 +233,9 @@ def _directory_row(owner: str | None, directory: OwnedDirectory, paths: BookiePa
 
 
 def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
-    """Return a time in ms up to which the index has all entries, by a directory's greatest mark.
+    """Return a time, in ms, up to which the index has all entries, according to a directory's greatest mark.
 
-    Returns None if nothing dates the mark.
+    Returns None if the directory has no mark, or if no evidence dates the mark.
     """
     if not directory.found_directory.marks:
         return None
@@ -249,9 +255,10 @@ def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
 
 
 def _configured_path(cookie: Cookie, inside_parts: Sequence[str]) -> str | None:
-    """Return the path in a directory's own cookie that shares most parts with the directory's path.
+    """Return the path in a directory's own cookie that shares the most parts with the directory's path.
 
-    Return None if several paths share the same number of parts.
+    Parts are counted from the end. Return None if several paths share this number of parts, or if no path
+    shares any part.
     """
     paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
     shared_part_counts = {path: count_shared_parts(path_parts(path), inside_parts) for path in paths}
@@ -298,7 +305,11 @@ def _bookie_from_directories(
 
 
 def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[str], list[str]]:
-    """Return a bookie's readable index directories, faults of the others, and the paths not found."""
+    """Return a bookie's readable index directories, faults, and absent paths.
+
+    The faults describe the index directories that were not found or cannot be fully read. An absent path is
+    the configured path of an index directory that was not found or is empty.
+    """
     readable_directories: list[IndexDirectory] = []
     faults: list[str] = []
     absent_paths: list[str] = []
@@ -326,7 +337,7 @@ def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[s
 
 
 def _is_foreign(directories: Sequence[OwnedDirectory], instance_id: str | None) -> bool:
-    """Return whether a bookie's cookies have instance ids, but none has the instance id of this cluster."""
+    """Return whether all cookies of a bookie have the instance id of a different cluster."""
     instance_ids = {directory.cookie.instance_id for directory in directories if directory.cookie is not None}
     return instance_id is not None and bool(instance_ids) and not instance_ids & {None, instance_id}
 

@@ -1,10 +1,12 @@
-"""The division of a cluster's indexes into tasks.
+"""The division of a cluster's indexes into parts. One task reads one part.
 
-A directory with a DbLedgerStorage index (RocksDB) is one task, which reads it in key order. For index files
-the unit of work is one first-level directory name of one bookie. Scope 0 has 256 such names, other scopes
-have their own names. One task reads a name in all index directories of the bookie. So it sees all files of a
-ledger, even if several directories have one. A part is one bookie and some of these names. The driver lists
-only the first level; the task that reads the files lists the rest.
+With DbLedgerStorage (RocksDB), a part is one index directory, which the task reads in key order. With index
+files, a part is a bookie and some of its first-level directory names. Scope 0 has 256 such names. Other
+scopes have names of their own.
+
+A task reads each of its names in all index directories of the bookie. So it sees all index files of a
+ledger, even if several directories contain one. The driver lists only the first level. The task that reads
+the files lists the lower levels.
 """
 
 from __future__ import annotations
@@ -35,11 +37,11 @@ IDX, ROCKSDB = "idx", "rocksdb"
 
 @dataclass(frozen=True, slots=True)
 class IndexDirectory:
-    """An index directory, and the SHA-256 of its VERSION when it was found; None if it had no VERSION.
+    """An index directory, and the SHA-256 of its VERSION file when the directory was found.
 
-    ``position`` is the directory's number, from 0, in the configured order of the bookie's index directories.
-    ``directory_count`` is their number. With DbLedgerStorage, ledger L is in directory number L mod
-    ``directory_count``.
+    The SHA-256 is None if the directory had no VERSION file. ``position`` is the number of the directory,
+    from 0, in the configured order of the bookie's index directories. ``directory_count`` is the number of
+    these directories. With DbLedgerStorage, ledger L is in directory number L mod ``directory_count``.
     """
 
     path: str
@@ -52,7 +54,7 @@ class IndexDirectory:
     def from_version(
         cls, path: str, version: bytes | None, storage: str = IDX, position: int = 0, directory_count: int = 1
     ) -> IndexDirectory:
-        """Return the directory with the digest of its VERSION bytes.
+        """Return the directory with the SHA-256 of the given VERSION bytes.
 
         >>> IndexDirectory.from_version("/l0", None).version_sha256 is None
         True
@@ -65,16 +67,17 @@ class IndexDirectory:
 class IndexPart:
     """The work of one task: some first-level ``names`` in all index directories of one bookie.
 
-    With DbLedgerStorage, a part is one directory, without names.
+    With DbLedgerStorage, a part is one directory and has no names.
 
     Attributes:
         directories: The index directories, in configured order.
         names: The first-level names to read.
-        names_of_other_parts: The names that other parts of the bookie read. None in all parts of a bookie
-            except one. That part reads the files directly in ``current``, and every name that no other
-            part reads. So it also reads names that appear after planning.
-        threads: Number of reading threads. More than one is worthwhile for files outside the page cache
-            (`auditor.sources.bookies.part_rows`).
+        names_of_other_parts: The first-level names that the other parts of the bookie read. It is set in
+            only one part of each bookie, and None in the others. That part also reads the files directly in
+            ``current``, and every name that no other part reads. So it also reads names that appear after
+            the parts were planned.
+        threads: The number of reading threads. Several threads are useful for files that are not in the
+            page cache (`auditor.sources.bookies.part_rows`).
     """
 
     bookie_id: str
@@ -92,16 +95,17 @@ class IndexPart:
 def plan_parts(
     bookies: Sequence[tuple[str, Sequence[IndexDirectory]]], part_count: int, threads: int = 1
 ) -> list[IndexPart]:
-    """Divide the indexes of ``bookies`` into about ``part_count`` parts, RocksDB first.
+    """Divide the indexes of ``bookies`` into about ``part_count`` parts. Parts with RocksDB come first.
 
     Args:
-        bookies: The id and the index directories of each bookie, in configured order.
-        part_count: Wanted number of parts: 4 to 8 per core, since a task costs 20 to 50 ms.
-        threads: Number of reading threads of each part.
+        bookies: The id of each bookie, and its index directories in configured order.
+        part_count: The desired number of parts. Use 4 to 8 per core, because a task costs 20 to 50 ms.
+        threads: The number of reading threads of each part.
 
     Returns:
-        At least one part per bookie, in proportion to its first-level names. Each part has a contiguous range
-        of names. Ledger ids are assigned in order, so names hold about equally many files.
+        The parts. Each bookie has at least one. Bookies with index files have parts in proportion to their
+        numbers of first-level names. Each of these parts has a contiguous range of names. All names hold
+        about equally many files, because ledger ids are assigned in order.
     """
     index_parts = [
         IndexPart(bookie_id, (directory,), ())
@@ -157,9 +161,9 @@ def _first_level(directories: Sequence[IndexDirectory]) -> list[str]:
 
 
 def list_current(directory: str) -> tuple[list[str], list[str]]:
-    """Return two lists of names in ``current``: possible index directories, and files that no bookie writes.
+    """List ``current``: return the names of possible index directories, and of files that no bookie writes.
 
-    The bookie's own files and its RocksDB directories are in neither list. Raises OSError.
+    The bookie's own files and RocksDB directories are in neither list. Raises OSError.
     """
     with os.scandir(Path(directory, "current")) as directory_entries:
         directories, stray_names = [], []
@@ -173,7 +177,7 @@ def list_current(directory: str) -> tuple[list[str], list[str]]:
 
 
 def is_database(name: str) -> bool:
-    """Return whether a directory of that name in ``current`` holds RocksDB databases.
+    """Return whether a directory with this name in ``current`` contains RocksDB databases.
 
     >>> is_database("locations"), is_database("ranges"), is_database("0")
     (True, True, False)

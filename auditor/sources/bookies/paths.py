@@ -1,13 +1,17 @@
-"""The roles of a bookie's directories (journal, ledger or index) and their configured order.
+"""The roles of a bookie's directories (journal, ledger or index), and their configured order.
 
-A bookie's VERSION files name its directories with the paths of the bookie's own machine, such as
-``/data/bk3/ledgers0``. On this machine the directories lie somewhere below the bookie's place, a directory or
-an inventory entry (`auditor.sources.bookies.places`). The program matches a path with the directory that
-shares the most path parts with it, counted from the end. If two directories share equally many parts, or none
-shares any, the path stays unmatched with a reason. A guess could count another directory's entries as lost.
+The VERSION files of a bookie contain the paths of its directories on the bookie's own machine, for example
+``/data/bk3/ledgers0``. On this machine, the directories are below the bookie's place. A place is a
+directory or an inventory entry (`auditor.sources.bookies.places`).
 
-If VERSION files disagree, the program expects every directory that one of them names. To expect a disk that
-does not exist does no harm. But the entries on a disk that is not expected would be reported as lost.
+The program matches each configured path with the directory that shares the most path parts with it, counted
+from the end. If two directories share the same number of parts, or if no directory shares any, the path
+stays unmatched and gets a reason. The program does not guess. With a wrong guess, it could report entries
+of a different directory as lost.
+
+If the VERSION files of a bookie disagree, the program expects every directory that any of them names. It
+does no harm to expect a disk that does not exist. But if the program did not expect an existing disk, it
+would report the entries on that disk as lost.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ NOT_FOUND = "no such directory was found"
 
 @dataclass(frozen=True, slots=True)
 class PathMatches(Generic[Key]):
-    """The directory of each matched path, and why each unmatched path has none (``reasons``)."""
+    """The directory of each matched path, and the reason why each other path has no match (``reasons``)."""
 
     directory_by_path: dict[str, Key]
     reasons: dict[str, str]
@@ -58,14 +62,15 @@ def count_shared_parts(path: Sequence[str], directory_parts: Sequence[str]) -> i
 
 
 def match_paths(paths: Sequence[str], parts_by_directory: Mapping[Key, Sequence[str]]) -> PathMatches[Key]:
-    """Match the paths of a cookie with directories.
+    """Match the paths in a cookie with directories.
 
     Args:
-        paths: Paths in a cookie.
-        parts_by_directory: For each directory the parts of its path, beginning with the name of its place.
+        paths: The paths in a cookie.
+        parts_by_directory: The path parts of each directory. They begin with the name of its place.
 
     Returns:
-        The matches. A directory matches only one path, the one that shares most parts with it.
+        The matches. A directory matches at most one path: the one that shares the most parts with it,
+        counted from the end.
 
     >>> found = {1: ("bk1", "disk1", "ledgers"), 2: ("bk1", "disk2", "ledgers")}
     >>> match_paths(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], found).directory_by_path
@@ -110,14 +115,14 @@ Paths = tuple[str, ...]
 
 @dataclass(slots=True)
 class OwnedDirectory:
-    """A directory that is attributed to a bookie.
+    """A directory and its attribution to a bookie.
 
     Attributes:
         found_directory: The directory as it was found.
-        cookie: The directory's VERSION. None if it cannot be read.
-        damage: The reason why the VERSION cannot be read. None if it can.
-        place_id: The bookie id of the place that contains the directory. None if the place has none.
-        declared_roles: The roles that inventories give the directory.
+        cookie: The decoded VERSION file. None if it cannot be read.
+        damage: The reason why the VERSION file cannot be read. None if it can be read.
+        place_id: The bookie id of the place that contains the directory. None if the place has no id.
+        declared_roles: The roles of the directory according to inventories.
     """
 
     found_directory: DirectoryFound
@@ -128,16 +133,16 @@ class OwnedDirectory:
 
     @property
     def is_relevant(self) -> bool:
-        """Whether this counts as a bookie's directory, even if no cookie names it."""
+        """Whether the directory counts as a bookie's directory even if no cookie names it."""
         return self.found_directory.has_current or bool(self.declared_roles)
 
 
 def match_directories(
     paths: Sequence[str], owned_directories: Iterable[OwnedDirectory]
 ) -> PathMatches[OwnedDirectory]:
-    """Match paths with directories. Match directories that have a ``current`` first.
+    """Match paths first with directories that contain a ``current``, and then with the others.
 
-    A mount point without its disk has no ``current``, but may have the same name as another directory.
+    The empty mount point of a disk has no ``current``, but may have the same name as a real directory.
     """
     directory_by_path = {directory.found_directory.path: directory for directory in owned_directories}
     matches: dict[str, OwnedDirectory] = {}
@@ -164,11 +169,11 @@ class BookiePaths:
 
     Attributes:
         directory_by_path: The directory of each matched path.
-        reasons: Why each unmatched path has no directory.
-        roles: The role of each directory, by its path. If one directory has several roles, ledger wins over
-            index and index over journal.
-        journals_differ: Whether the VERSION files name different journal directories.
-        indexes_differ: Whether the VERSION files name different index directories.
+        reasons: The reason why each unmatched path has no directory.
+        roles: The role of each directory, by the directory's path. For a directory with several roles,
+            ledger takes precedence over index, and index over journal.
+        journals_differ: Whether the VERSION files contain different lists of journal directories.
+        indexes_differ: Whether the VERSION files contain different lists of index directories.
     """
 
     journal: Paths
@@ -184,13 +189,13 @@ class BookiePaths:
 def paths_of(
     bookie_id: str | None, owned_directories: Sequence[OwnedDirectory], store_cookie: Cookie | None
 ) -> BookiePaths:
-    """Match the paths in a bookie's cookies with the directories attributed to it.
+    """Match the paths in a bookie's cookies with the directories that are attributed to the bookie.
 
     Args:
-        bookie_id: The bookie. None for directories that belong to no bookie.
-        owned_directories: The directories attributed to the bookie.
-        store_cookie: The bookie's cookie in the metadata store; None if the store has none. Used only if no
-            VERSION file of the bookie parses.
+        bookie_id: The id of the bookie. None for directories that belong to no bookie.
+        owned_directories: The directories that are attributed to the bookie.
+        store_cookie: The bookie's cookie in the metadata store, or None if the store has none. It is used
+            only if none of the bookie's VERSION files parses.
     """
     cookies = _decisive_cookies(bookie_id, owned_directories, store_cookie)
     path_lists = {
@@ -221,10 +226,14 @@ def paths_of(
 def _decisive_cookies(
     bookie_id: str | None, owned_directories: Sequence[OwnedDirectory], store_cookie: Cookie | None
 ) -> list[Cookie]:
-    """Return the cookies whose paths count: the first of these lists that is not empty.
+    """Return the cookies whose paths the program uses.
 
-    The lists are: the bookie's own cookies on ledger and index disks, all cookies on these disks, all cookies
-    on any disk, and the cookie of the metadata store.
+    These are the cookies of the first group in the following order that is not empty:
+
+    1. the bookie's own cookies on ledger and index disks
+    2. all cookies on ledger and index disks
+    3. all cookies on any disk
+    4. the cookie in the metadata store
     """
     directory_cookies = [
         (directory, directory.cookie) for directory in owned_directories if directory.cookie is not None
@@ -242,7 +251,7 @@ def _decisive_cookies(
 
 
 def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
-    """Return whether a directory is nothing but a journal, by the inventory or else by its own cookie."""
+    """Return whether a directory is only a journal. The inventory decides, or else the directory's cookie."""
     if directory.declared_roles:
         return all(declared_role.role == "journal" for declared_role in directory.declared_roles)
 
@@ -261,7 +270,7 @@ def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
 
 
 def _distinct_paths(path_lists: Iterable[Paths]) -> Paths:
-    """Return every path of the lists once. Paths of the most frequent list come first."""
+    """Return every path of the lists once. The paths of the most frequent list come first."""
     path_lists_by_frequency = [paths for paths, _ in Counter(path_lists).most_common()]
     return tuple(dict.fromkeys(path for paths in path_lists_by_frequency for path in paths if path))
 
@@ -269,7 +278,10 @@ def _distinct_paths(path_lists: Iterable[Paths]) -> Paths:
 def _match_all_paths(
     path_lists: dict[str, Paths], owned_directories: Sequence[OwnedDirectory]
 ) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
-    """Match paths with directories by the ends of the paths, then by position in an inventory."""
+    """Match paths with directories by the last parts of the paths.
+
+    If this leaves a path unmatched, match it by its position in an inventory.
+    """
     matched_paths = match_directories(_distinct_paths(path_lists.values()), owned_directories)
     matches, reasons = matched_paths.directory_by_path, matched_paths.reasons
     matched_ids = {id(directory) for directory in matches.values()}

@@ -1,8 +1,9 @@
 """The places on this machine's disks that hold bookies' directories, and the state of each directory.
 
-A place holds the directories of one bookie. It is a sub-directory of a directory of bookies, or a bookie's
-entry in an inventory file. A sub-directory is named after the bookie's id with ':' written '_'. This module
-does not decide which bookie a directory belongs to: `auditor.sources.bookies.owners` does, by its VERSION.
+A place holds the directories of one bookie. It is either a sub-directory of a directory of bookies, or a
+bookie's entry in an inventory file. The name of the sub-directory is the bookie's id with '_' in place of
+':'. This module does not decide which bookie a directory belongs to. `auditor.sources.bookies.owners`
+decides this from the VERSION files.
 
     bookies/                     the source
         bk-a_3181/               a place
@@ -14,11 +15,13 @@ does not decide which bookie a directory belongs to: `auditor.sources.bookies.ow
     ledgers = ["/mnt/a/ledgers0", "/mnt/a/ledgers1"]     # in configured order
     index = ["/mnt/a/index0", "/mnt/a/index1"]           # only where indexDirectories is configured
 
-    current/lastMark      the mark of the only journal directory
-    current/lastMark.0    the mark of the first of several; a ledger's journal is its id modulo their number
+    current/lastMark      the mark, if the bookie has one journal directory
+    current/lastMark.0    the mark of the first journal, if the bookie has several. The number of a ledger's
+                          journal is the ledger id modulo the number of journals
 
-A bookie replays each journal from the greatest mark for it in any ledger directory. Without a mark it replays
-the journal from the beginning. `auditor.sources.bookies.mark_times` dates an index by its marks.
+A bookie replays each journal from the greatest mark for that journal in any ledger directory. If there is
+no mark, it replays the journal from the beginning. `auditor.sources.bookies.mark_times` uses the marks to
+date an index.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ INVENTORY_ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRole:
-    """A directory's role in an inventory, and its position among all ``of`` directories of that role."""
+    """The role of a directory in an inventory.
+
+    ``position`` is the directory's position among all ``of`` directories with this role.
+    """
 
     path: str
     role: str
@@ -55,10 +61,12 @@ class DeclaredRole:
 
 
 def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
-    """Read an inventory: the directories of each bookie. Relative paths start at the file's directory.
+    """Read the directories of each bookie from an inventory file.
+
+    Relative paths are resolved from the directory of the file.
 
     Raises:
-        UsageError: the file is not an inventory; the message names the faulty entry.
+        UsageError: the file is not an inventory. The message names the faulty entry.
     """
     try:
         inventory = read_toml(file)
@@ -103,7 +111,9 @@ _MARK_BYTES = 16
 
 
 def read_marks(directory: str) -> dict[str, LastMark]:
-    """Read the lastMark files of a directory. Like the server, skip files that cannot be read or decoded.
+    """Read the lastMark files of a directory. Files that cannot be read or decoded are skipped.
+
+    The server skips such files too.
 
     >>> read_marks("/no/such/directory")
     {}
@@ -119,7 +129,7 @@ def read_marks(directory: str) -> dict[str, LastMark]:
 
 
 def mark_name(journal_number: int, journal_count: int) -> str:
-    """Return the name of the file with the mark of journal ``journal_number``. Numbers start at 0.
+    """Return the name of the file that contains the mark of journal ``journal_number``, counted from 0.
 
     >>> mark_name(0, 1), mark_name(0, 2)
     ('lastMark', 'lastMark.0')
@@ -128,7 +138,7 @@ def mark_name(journal_number: int, journal_count: int) -> str:
 
 
 def replay_marks(directories: Iterable[MarkByName], journal_count: int) -> tuple[LastMark, ...]:
-    """Return the position from which a bookie would replay each of its ``journal_count`` journals.
+    """Return the positions from which a bookie would replay its ``journal_count`` journals, one per journal.
 
     >>> replay_marks([{"lastMark": LastMark(5, 9)}, {"lastMark": LastMark(5, 12)}, {}], 1)
     (LastMark(file_id=5, offset=12),)
@@ -155,25 +165,29 @@ MAX_VERSION_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFound:
-    """A directory below a place. If it has a ``current``, it is a bookie's directory.
+    """A directory below a place. If it contains a ``current``, it is a bookie's directory.
 
-    A directory without ``current`` matters only if a cookie names it: a wiped disk looks like that.
+    A directory without ``current`` matters only if a cookie names it, because it may be a wiped disk.
 
     Attributes:
-        parts_in_place: The parts of its path, beginning with the name of the place.
+        parts_in_place: The parts of the directory's path, beginning with the name of the place.
         version: The bytes of ``current/VERSION``. None if they could not be read.
-        version_error: Why VERSION could not be read. None if it was read.
-        marked_ms: When the newest lastMark file was written, in ms. None if there is none.
-        declared_role: Its role in an inventory. None without an inventory.
-        version_absent: Whether it certainly has no VERSION. False if that could not be checked.
-        empty: Whether it has no VERSION, and ``current`` is empty or absent. None if this is not known.
-        old_data: Whether it has no ``current`` and itself holds files of a layout before 3.
-        marks: Its lastMark files by name.
-        unclean: Whether it has a file DIRTY. A bookie from 4.15 on creates DIRTY when it starts and removes
-            it once it has flushed everything. None if it is not known.
-        index_alone: Whether it has a VERSION, but no mark, journal, entry log or database.
-        journal_times: Its journal files, and the last write to each.
-        index_written_ms: When RocksDB last wrote to a log of ``locations``, in ms. None if there is no log.
+        version_error: The reason why the VERSION file could not be read. None if it was read.
+        marked_ms: The time when the newest lastMark file was written, in ms. None if there is no such file.
+        declared_role: The directory's role in an inventory. None without an inventory.
+        version_absent: Whether it is certain that the directory has no VERSION file. False if this could
+            not be checked.
+        empty: Whether there is no VERSION file, and ``current`` is empty or absent. None if this is
+            unknown.
+        old_data: Whether there is no ``current``, and the directory itself contains files of a layout
+            before 3.
+        marks: The directory's marks, each with the name of its lastMark file.
+        unclean: Whether there is a file DIRTY. A bookie from version 4.15 on creates DIRTY when it starts,
+            and removes it after it has flushed everything. None if this is unknown.
+        index_alone: Whether there is a VERSION file, but no mark, journal, entry log or database.
+        journal_times: The journal files of the directory, with the time of the last write to each.
+        index_written_ms: The time when RocksDB last wrote to a log of ``locations``, in ms. None if there
+            is no log.
     """
 
     path: str
@@ -195,12 +209,15 @@ class DirectoryFound:
 
     @property
     def cookie(self) -> tuple[Cookie | None, str | None]:
-        """The decoded VERSION, or the reason why it cannot be read."""
+        """The decoded VERSION file and None, or None and the reason why the file cannot be read."""
         return (None, self.version_error) if self.version is None else cookie_codec.read(self.version)
 
     @property
     def lacks_disk(self) -> bool:
-        """Whether the directory is empty, or an inventory names it and it does not exist."""
+        """Whether the disk of the directory seems to be missing.
+
+        This is the case if the directory is empty, or if an inventory names it but it does not exist.
+        """
         has_no_version = self.version_error == os.strerror(errno.ENOENT)
         is_absent = has_no_version and not (self.has_current or self.version_absent)
         return is_absent or (bool(self.empty) and not self.old_data)
@@ -211,9 +228,9 @@ class PlaceFound:
     """A place and its directories.
 
     Attributes:
-        name: A directory's name, or an id in an inventory.
-        names_bookie: Whether ``name`` is a bookie's id as written in an inventory.
-        gaps: (path, reason) for each path that could not be listed or was left out.
+        name: The name of the place's directory, or the bookie id in an inventory.
+        names_bookie: Whether ``name`` is a bookie id from an inventory.
+        gaps: The (path, reason) of each path that could not be listed or was left out.
     """
 
     name: str
@@ -224,10 +241,13 @@ class PlaceFound:
 
 
 def find_places(sources: Sequence[str]) -> list[PlaceFound]:
-    """List the places of ``sources``: sources in the given order, places of one source by name.
+    """List the places of ``sources``, in the order of the sources.
 
-    A source is a directory with one sub-directory per bookie, or an inventory file (TOML). The function
-    `auditor.sources.bookies.source_kinds.split_sources` returns both as ``directories``.
+    The places in a directory are sorted by name.
+
+    A source is a directory with one sub-directory per bookie, or an inventory file (TOML). To get such
+    sources, use the field ``directories`` of the result of
+    `auditor.sources.bookies.source_kinds.split_sources`.
 
     Raises:
         UsageError: a source does not exist.
@@ -277,7 +297,7 @@ def _list_inventory_places(source: Path) -> Iterator[PlaceFound]:
 
 
 def _walk_place(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
-    """Return the directories below a place, and the gaps (`PlaceFound`). Do not descend into ``current``."""
+    """Return the directories below a place, and its gaps (`PlaceFound`). Do not search below ``current``."""
     directories: list[DirectoryFound] = []
     gaps: list[tuple[str, str]] = []
     searched_inodes: set[tuple[int, int]] = set()
@@ -338,7 +358,7 @@ def _inspect(path: str, path_parts: tuple[str, ...], declared_role: DeclaredRole
 
 
 def _list_logs(current_path: Path) -> tuple[tuple[JournalTime, ...], bool]:
-    """Return the journal files in a directory, and whether it may have a journal or an entry log."""
+    """Return a directory's journal files, and whether the directory may contain a journal or an entry log."""
     file_times, has_log = [], False
     try:
         with os.scandir(current_path) as entries:
@@ -361,7 +381,7 @@ def _is_empty(current_path: Path) -> bool | None:
 
 
 def _has_old_data(path: str) -> bool:
-    """Return whether a directory holds files of a layout before 3 (Java: checkDirectoryStructure)."""
+    """Return whether a directory contains files of a layout before 3 (checkDirectoryStructure in Java)."""
     try:
         with os.scandir(path) as entries:
             return any(
@@ -372,7 +392,7 @@ def _has_old_data(path: str) -> bool:
 
 
 def _read_version(file: Path) -> tuple[bytes | None, str | None, bool]:
-    """Return the bytes of a VERSION, the reason why they cannot be read, and whether the file is absent."""
+    """Return the bytes of a VERSION file, the reason why it cannot be read, and whether it is absent."""
     try:
         with open_regular(file) as opened_file:
             version_bytes = opened_file.read(MAX_VERSION_BYTES + 1)
@@ -386,13 +406,19 @@ def _read_version(file: Path) -> tuple[bytes | None, str | None, bool]:
 
 
 def _marked_ms(current_path: Path) -> int | None:
-    """Return when the newest lastMark file of any journal was written, in ms. None if it is not known."""
+    """Return the time when the newest lastMark file was written, in ms. None if it is unknown.
+
+    The lastMark files of all journals count.
+    """
     # If the time is unknown, missing entries of this bookie are at most suspect.
     return _newest_ms(current_path, "lastMark*")
 
 
 def _newest_ms(directory: Path, *patterns: str) -> int | None:
-    """Return when the newest of some files was written, in ms; None if there is no file, or one vanished."""
+    """Return the time, in ms, when the newest file that matches one of the patterns was written.
+
+    Return None if no file matches, or if a file disappeared in the meantime.
+    """
     try:
         files = (file for pattern in patterns for file in directory.glob(pattern))
         return max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=None)

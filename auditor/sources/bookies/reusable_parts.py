@@ -1,8 +1,8 @@
-"""The reader of a part of the index that an earlier run read too (``--since``).
+"""The reader of index parts that an earlier run also read (``--since``).
 
-The reader finds out which files of the part are unchanged (`auditor.sources.bookies.earlier_rows`). It takes
-the rows of these files from the earlier run's table, and reads all other files from the disk. For a part that
-no earlier run read, the program uses another reader, `auditor.sources.bookies.part_rows`.
+The reader finds the files of the part that are unchanged (`auditor.sources.bookies.earlier_rows`). It takes
+the rows of these files from the earlier run's table, and reads all other files from disk. For a part that
+no earlier run read, the program uses `auditor.sources.bookies.part_rows` instead.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from auditor.sources.bookies.rocksdb.rows import find_directory_faults, read_dat
 
 @dataclass(frozen=True, slots=True)
 class ReusablePart:
-    """A part of the index, and the rows of an earlier run that stand for its unchanged files."""
+    """A part of the index, and the earlier run's table with the rows of the part's unchanged files."""
 
     part: IndexPart
     earlier: EarlierTable
 
 
 def read_reusable_part(reusable_part: ReusablePart) -> Iterator[pa.RecordBatch]:
-    """Read the changed files or databases of one part. Take all other rows from the earlier run.
+    """Read the changed files or databases of a part, and take the other rows from the earlier run.
 
-    If the VERSION of a directory has changed, the directory may be another one. No row is then reused.
+    If the VERSION file of a directory has changed, the directory may be on a different disk. In that case,
+    no row of the earlier run is used.
 
     Raises:
         RunError: a file of the earlier run's table is missing or damaged.
@@ -52,9 +53,10 @@ def read_reusable_part(reusable_part: ReusablePart) -> Iterator[pa.RecordBatch]:
 def _read_if_changed(
     part: IndexPart, directory: IndexDirectory, rows: EarlierRows
 ) -> Iterator[pa.RecordBatch]:
-    """Read the databases of an index directory. If they are unchanged, select their rows in ``rows`` instead.
+    """Read the databases of an index directory, unless they are unchanged.
 
-    Stray files beside unchanged databases have no stamp, so their rows are written anew.
+    If they are unchanged, select their earlier rows in ``rows``. The stray files in the same directory have
+    no stamp. Therefore, their rows are always written again.
     """
     directory_part = replace(part, directories=(directory,))
     stray_paths = _find_strays_if_unchanged(directory, rows)
@@ -62,7 +64,7 @@ def _read_if_changed(
 
 
 def _find_strays_if_unchanged(directory: IndexDirectory, rows: EarlierRows) -> list[SkippedPath] | None:
-    """Return the stray files beside unchanged databases. Returns None if the databases must be read."""
+    """Return the stray files in a directory with unchanged databases. None if the databases must be read."""
     skipped_paths = list(find_directory_faults(directory.path))
     if any(skipped_path.state != IndexState.STRAY for skipped_path in skipped_paths):
         return None

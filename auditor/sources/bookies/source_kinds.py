@@ -1,11 +1,11 @@
-"""The kinds of ``--bookies``: bookies' directories, collections of their tables, and running bookies.
+"""The kinds of ``--bookies`` sources: bookies' directories, collections, and running bookies.
 
 /mnt/bookies            a directory with one sub-directory per bookie
 bookies.toml            an inventory: the paths of each bookie's directories
 /collected/bk-a         a collection, which `bkaudit collect` wrote
-/collected              a directory of collections
-'/collected/*/monday'   a glob of collections
-s3://bucket/collected   any of the last three on another file system
+/collected              a directory that contains collections
+'/collected/*/monday'   a glob pattern that matches collections
+s3://bucket/collected   one of the previous three on a different file system
 rpc:                    the registered bookies, which the program asks over the network
 """
 
@@ -37,12 +37,12 @@ A directory with this file and no manifest is an unfinished collection.
 
 @dataclass(frozen=True, slots=True)
 class BookieSources:
-    """The sources by kind, each kind in the given order.
+    """The ``--bookies`` sources, divided by kind. Each kind keeps the given order.
 
     Attributes:
-        directories: Directories of bookies and inventory files, for
-            `auditor.sources.bookies.places.find_places`.
-        collections: Paths or URIs of one collection each.
+        directories: Directories of bookies, and inventory files.
+            `auditor.sources.bookies.places.find_places` reads both.
+        collections: The path or URI of each collection.
         rpc: Whether to ask running bookies.
     """
 
@@ -52,7 +52,7 @@ class BookieSources:
 
 
 def split_sources(sources: Sequence[str]) -> BookieSources:
-    """Sort the sources by kind. An unfinished collection counts as a collection.
+    """Divide the sources by kind. An unfinished collection also counts as a collection.
 
     Raises:
         UsageError: a source does not exist or is invalid.
@@ -89,7 +89,7 @@ def split_sources(sources: Sequence[str]) -> BookieSources:
 
 
 def _find_collections(source: str) -> list[str] | None:
-    """Return the collections that a source stands for. None if it is a local path without collections."""
+    """Return the collections in a source. None if the source is a local path without collections."""
     is_local = "://" not in source
     location = str(Path(source).absolute()) if is_local else source.rstrip("/")
     files, base_path, source_type = _classify_location(location)
@@ -125,7 +125,7 @@ def _classify_location(location: str) -> tuple[Any, str, fs.FileType]:
 
 
 def _select_collections(paths: list[str]) -> list[str]:
-    """Return those of ``paths`` that are collections, finished or not. All are on one file system."""
+    """Return the paths that are collections, finished or not. All paths must be on the same file system."""
     if not paths:
         return []
     files, _ = run_files(paths[0])
@@ -141,13 +141,14 @@ def _select_collections(paths: list[str]) -> list[str]:
 
 
 def _select_collections_if_readable(paths: list[str]) -> list[str]:
-    """Return those of ``paths`` that are collections.
+    """Return the paths that are collections.
 
-    If a directory cannot be listed and no other directory is a collection, return an empty list. The
-    directory may belong to a bookie. The audit then reports that the directory could not be read.
+    If a directory cannot be listed, and no other directory is a collection, return an empty list. The
+    unreadable directory may belong to a bookie. In that case, the audit later reports that it could not be
+    read.
 
     Raises:
-        OSError: a directory cannot be listed, and another one is a collection.
+        OSError: a directory cannot be listed, and another directory is a collection.
     """
     try:
         return _select_collections(paths)
@@ -176,7 +177,7 @@ def _list_directory_names(files: Any, base_path: str) -> list[str]:
 
 
 def _expand_glob(pattern: str) -> list[str]:
-    """Return the directories that match a glob pattern, in order. Each path part follows shell rules."""
+    """Return the directories that match a glob pattern, sorted. Each part of the path follows shell rules."""
     parts = pattern.split("/")
     first_glob_part = next(
         path_part_number for path_part_number, part in enumerate(parts) if _GLOB_CHARACTERS & set(part)

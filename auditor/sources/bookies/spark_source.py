@@ -1,8 +1,9 @@
-"""The index of every bookie as a Spark data source (``bookkeeper_indexes``).
+"""A Spark data source that reads the index of every bookie (``bookkeeper_indexes``).
 
-An audit knows a cluster's bookies from its metadata, and records how far it read each one. A user of this
-data source sees only rows of ``availability``. So the data source adds rows with state ``gap``: for a bookie
-that was not read completely, and for a directory without a known bookie.
+An audit gets the bookies of a cluster from its metadata, and records separately how completely it read each
+of them. But a user of this data source sees only rows of ``availability``. Therefore, the data source adds
+rows with state ``gap``: one for each bookie that was not read completely, and one for each directory whose
+bookie is unknown.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ DEFAULT_TASKS = 8
 
 
 class UnreadPath(NamedTuple):
-    """A path that could not be read completely. ``bookie_id`` is None if the path's bookie is not known."""
+    """A path that could not be read completely. ``bookie_id`` is None if the path's bookie is unknown."""
 
     bookie_id: str | None
     path: str
@@ -47,7 +48,7 @@ class UnreadPath(NamedTuple):
 
 
 class FoundIndexes(NamedTuple):
-    """The parts to read, and the unread paths, for given values of `OPTIONS`."""
+    """The parts of the indexes to read, and the paths that cannot be read, for the given `OPTIONS`."""
 
     parts: list[IndexPart]
     unread_paths: list[UnreadPath]
@@ -56,8 +57,9 @@ class FoundIndexes(NamedTuple):
 def find_indexes(options: Mapping[str, str]) -> FoundIndexes:
     """Find the bookies in the option ``bookies``, and divide their indexes into about ``tasks`` parts.
 
-    ``bookies`` is a directory with a sub-directory for each bookie, an inventory file, or a JSON list of such
-    paths. Bookies are known by their VERSION cookies, and by the option ``metadata`` if it is given.
+    ``bookies`` is a directory with one sub-directory per bookie, an inventory file, or a JSON list of such
+    paths. The ids of the bookies come from their VERSION files, and from the option ``metadata`` if it is
+    given.
 
     >>> find_indexes({"bookies": "/no/such/place"})
     Traceback (most recent call last):
@@ -92,13 +94,13 @@ def find_indexes(options: Mapping[str, str]) -> FoundIndexes:
 
 
 def gaps_of(unread_paths: Sequence[UnreadPath]) -> pa.RecordBatch:
-    """Return the unread paths as rows of ``availability``."""
+    """Return one row of ``availability`` with state ``gap`` for each unread path."""
     rows = [{"state": IndexState.GAP, **unread_path._asdict()} for unread_path in unread_paths]
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
 class _StoreIdentities(NamedTuple):
-    """The bookie ids, cookies and instance id of a metadata store."""
+    """The bookie ids, the cookies and the instance id in a metadata store."""
 
     ids: frozenset[str] = frozenset()
     cookies: Mapping[str, Cookie] = {}
@@ -152,7 +154,10 @@ def _find_unread_paths(bookie_places: Sequence[PlaceFound], attribution: Attribu
 
 
 def _parse_directories(option_text: str) -> tuple[str, ...]:
-    """Return the paths in the option ``bookies``. Several paths need a JSON list: a path may have commas."""
+    """Return the paths in the option ``bookies``.
+
+    Several paths must be given as a JSON list, because a path may contain commas.
+    """
     paths = [option_text]
     if option_text.startswith("["):
         try:
@@ -183,14 +188,15 @@ def _parse_task_count(options: Mapping[str, str]) -> int:
 
 
 class IndexSource(TableSource):
-    """The entries that each bookie holds of each ledger, from its index: the table ``availability``.
+    """The table ``availability``: the entries that each bookie holds of each ledger, read from its index.
 
     Options:
         bookies: A directory with one sub-directory per bookie, an inventory file, or a JSON list of such
             paths.
-        metadata: A metadata URI. Its cluster may know more bookies than the cookies in the directories name.
-        credentials: As for `auditor.sources.metadata.spark_source`.
-        tasks: About how many tasks read the files (default 8).
+        metadata: A metadata URI. The cluster may know more bookies than the VERSION files in the
+            directories name.
+        credentials: The same as for `auditor.sources.metadata.spark_source`.
+        tasks: The approximate number of tasks that read the files (default 8).
 
     Use: ``spark.read.format("bookkeeper_indexes").option("bookies", "/mnt/bookies").load()``
     """
@@ -199,7 +205,7 @@ class IndexSource(TableSource):
     format_name = FORMAT
 
     def reader(self, schema: StructType) -> IndexSourceReader:
-        """Return a reader of the indexes that the options name."""
+        """Return a reader of the indexes that the options specify."""
         return IndexSourceReader(*find_indexes(dict(self.options)))
 
 
@@ -212,20 +218,20 @@ class IndexPartition(InputPartition):
 
 @dataclass(frozen=True)
 class UnreadPartition(InputPartition):
-    """The unread paths, which one task reports as rows."""
+    """The unread paths. One task reports them as rows."""
 
     unread_paths: tuple[UnreadPath, ...]
 
 
 class IndexSourceReader(DataSourceReader):
-    """The reader that Spark sends to its workers. It holds only values, never open files."""
+    """The reader that Spark sends to its workers. It contains only values, and no open files."""
 
     def __init__(self, parts: Sequence[IndexPart], unread_paths: Sequence[UnreadPath]) -> None:
         self._parts = parts
         self._unread_paths = tuple(unread_paths)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition per part, and one for the unread paths."""
+        """Return one partition for each part of the indexes, and one for unread paths if there are any."""
         unread_partitions = [UnreadPartition(self._unread_paths)] if self._unread_paths else []
         return [*(IndexPartition(part) for part in self._parts), *unread_partitions]
 
@@ -233,7 +239,7 @@ class IndexSourceReader(DataSourceReader):
     def read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition.
 
-        This is a static method. Otherwise, each task would receive the reader with all parts.
+        This method is static. Otherwise, each task would receive the reader with all its parts.
         """
         # Without parts, Spark passes an empty partition of its own.
         if isinstance(partition, IndexPartition):

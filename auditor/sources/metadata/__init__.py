@@ -1,4 +1,4 @@
-"""Sources of a cluster's metadata: running stores, their files, and dumps."""
+"""Sources of a cluster's metadata: running stores, saved files of such stores, and dumps."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Credentials for metadata stores and bookies: one TOML file of users, passwords and certificates.
+"""Credentials for metadata stores and bookies: one TOML file with users, passwords and certificates.
 
     [zookeeper.digest]                  # addauth digest, for ACLs of the scheme digest
     user = "auditor"
@@ -38,14 +38,18 @@
     user = "bookkeeper-auditor"
     password_env = "BOOKIE_PASSWORD"
 
-    [ledgers]                           # the ledger password of the applications, for HMAC digests
+    [ledgers]                           # the applications' password for their ledgers, for HMAC digests
     password_env = "LEDGER_PASSWORD"
 
-A key ``<key>_env`` can replace any key with a text. Its value is the name of an environment variable that has
-the text. Each task reads the secrets that it uses. No repr and no error shows a secret, and secrets cannot be
-pickled.
-As with ssh's private keys, it is an error if other users can read a file that contains a secret.
-The group may read a file that root owns, because mounted secrets are such files.
+Any key whose value is a string can be replaced by the key ``<key>_env``. Its value is the name of an
+environment variable that contains the string.
+
+Each task reads the secrets that it uses from the file. Secrets cannot be pickled, and neither a repr nor an
+error message shows them.
+
+Like ssh with private keys, the program refuses a file that contains a secret and that other users can read.
+There is one exception: if root owns the file, its group may read it, because mounted secrets are such
+files.
 """
 
 from __future__ import annotations
@@ -64,9 +68,9 @@ MECHANISMS = ("DIGEST-MD5", "GSSAPI")
 
 
 class _NotPickled:
-    """Base class of secrets, which cannot be pickled.
+    """Base class of objects that contain secrets. These objects cannot be pickled.
 
-    Each process reads its secrets from the credentials file.
+    Each process reads its secrets from the credentials file instead.
     """
 
     __slots__ = ()
@@ -85,9 +89,10 @@ class Login(_NotPickled):
 
 @dataclass(frozen=True, slots=True)
 class Sasl(_NotPickled):
-    """A SASL login. DIGEST-MD5 uses ``login``. GSSAPI uses a Kerberos ticket of ``principal``.
+    """A SASL login with the mechanism DIGEST-MD5 or GSSAPI (Kerberos).
 
-    ``service`` is the service name of the server's principal.
+    DIGEST-MD5 uses ``login``. GSSAPI uses a Kerberos ticket of ``principal``. ``service`` is the service
+    name in the server's principal.
     """
 
     mechanism: str
@@ -98,11 +103,12 @@ class Sasl(_NotPickled):
 
 @dataclass(frozen=True, slots=True)
 class Tls(_NotPickled):
-    """TLS files in PEM form, as absolute paths. ``ca`` is None for the system's certificate authorities.
+    """TLS files in PEM format, given as absolute paths.
 
-    ``certificate`` and ``key`` are the client's own, for servers that require them. If ``verify`` is False,
-    the client accepts any server. If ``check_hostname`` is False, the client accepts a valid certificate of
-    any host.
+    If ``ca`` is None, the client trusts the system's certificate authorities. ``certificate`` and ``key``
+    belong to the client, for servers that require a client certificate. If ``verify`` is False, the client
+    accepts any server. If ``check_hostname`` is False, the client accepts a valid certificate that was
+    issued for any host.
     """
 
     ca: str | None = None
@@ -115,9 +121,9 @@ class Tls(_NotPickled):
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperCredentials(_NotPickled):
-    """Credentials for ZooKeeper: any combination of digest, SASL and TLS.
+    """Credentials for ZooKeeper: any combination of a digest login, a SASL login and TLS.
 
-    An attribute is None if it is not configured.
+    An attribute is None if the credentials file does not configure it.
     """
 
     digest: Login | None = None
@@ -127,7 +133,10 @@ class ZooKeeperCredentials(_NotPickled):
 
 @dataclass(frozen=True, slots=True)
 class EtcdCredentials(_NotPickled):
-    """Credentials for etcd. ``login`` is None without a user; ``tls`` is None for a plain connection."""
+    """Credentials for etcd.
+
+    ``login`` is None if no user is configured. ``tls`` is None for a connection without TLS.
+    """
 
     login: Login | None = None
     tls: Tls | None = None
@@ -135,7 +144,10 @@ class EtcdCredentials(_NotPickled):
 
 @dataclass(frozen=True, slots=True)
 class OxiaCredentials(_NotPickled):
-    """Credentials for Oxia. ``token`` is None without a login; ``tls`` is None for a plain connection."""
+    """Credentials for Oxia.
+
+    ``token`` is None if no login is configured. ``tls`` is None for a connection without TLS.
+    """
 
     token: str | None = field(default=None, repr=False)
     tls: Tls | None = None
@@ -143,7 +155,10 @@ class OxiaCredentials(_NotPickled):
 
 @dataclass(frozen=True, slots=True)
 class BookieCredentials(_NotPickled):
-    """Credentials for bookies. ``tls`` is None for plain connections; ``sasl`` is None without a login."""
+    """Credentials for bookies.
+
+    ``tls`` is None for connections without TLS. ``sasl`` is None if no login is configured.
+    """
 
     tls: Tls | None = None
     sasl: Sasl | None = None
@@ -151,14 +166,14 @@ class BookieCredentials(_NotPickled):
 
 @dataclass(frozen=True, slots=True)
 class LedgerCredentials(_NotPickled):
-    """The password of the ledgers. ``password`` is None if no password is configured."""
+    """The applications' password for their ledgers. ``password`` is None if it is not configured."""
 
     password: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials(_NotPickled):
-    """The content of a credentials file. All fields have their defaults if there is no file."""
+    """The content of a credentials file. If there is no file, all fields have their default values."""
 
     zookeeper: ZooKeeperCredentials = field(default_factory=ZooKeeperCredentials)
     etcd: EtcdCredentials = field(default_factory=EtcdCredentials)
@@ -168,7 +183,7 @@ class Credentials(_NotPickled):
 
 
 def credentials_file(path: str | None) -> str | None:
-    """Return the absolute path of the credentials file; None if there is none.
+    """Return the absolute path of the credentials file, or None if no file is configured.
 
     ``path`` is the value of the command-line option. If it is None, the environment variable
     BKAUDIT_CREDENTIALS names the file.
@@ -178,16 +193,17 @@ def credentials_file(path: str | None) -> str | None:
 
 
 def read_credentials(path: str | None) -> Credentials:
-    """Read the credentials file at ``path``. None: the file that BKAUDIT_CREDENTIALS names.
+    """Read the credentials file at ``path``, and return its content.
 
-    If that variable is not set either, return the defaults.
+    If ``path`` is None, the environment variable BKAUDIT_CREDENTIALS names the file. If this variable is
+    not set either, return the defaults.
 
     >>> Login("auditor", "a secret")
     Login(user='auditor')
 
     Raises:
-        UsageError: there is no such file, it is not TOML, it has an unknown key or a wrong value, or others
-            may read it. The message names file and key, never a value.
+        UsageError: the file does not exist or is not TOML, it has an unknown key or an invalid value, or
+            other users may read it. The message names the file and the key, never a value.
     """
     credentials_path = credentials_file(path)
     if credentials_path is None:

@@ -1,13 +1,16 @@
-"""Ledger rows of an earlier run on a running etcd, for a run that reads only what changed since then.
+"""Reuse of an earlier run's ledger rows, so that a run on etcd reads only what changed since then.
 
-The rows are in Parquet files of the earlier run's table ``ledgers``. The rows are in the order of their keys,
-also from file to file. A part of the new scan has a few neighbouring files. A part's range of keys ends at
-the first key of the next part. A part is read in pieces. Each piece has a range of keys and the rows in this
-range. Together the pieces cover every key once, also keys without a row.
+The rows are in the Parquet files of the earlier run's table ``ledgers``. They are in the order of their
+keys, within a file and from one file to the next. A part of the new scan has a few neighbouring files. The
+key range of a part ends at the first key of the next part. A part is read in pieces. Each piece has a range
+of keys, and the earlier run's rows in this range. Together the pieces cover every key once, including keys
+without a row.
 
-A row is reused only if its path is the path that belongs to its ledger id. Other rows are of stray keys, or
-of values too large for a message, and their keys are uncertain. If a table has such rows, its pieces may lack
-keys. A store that reports changes since an earlier run is a `ComparableStore`.
+A row is reused only if its path is the path that belongs to its ledger id. All other rows are for stray
+keys, or for values that are too large for a message. The keys of these rows are uncertain. If a table has
+such rows, its pieces may lack keys.
+
+A store that can report the changes since an earlier run is a `ComparableStore`.
 """
 
 from __future__ import annotations
@@ -49,7 +52,10 @@ _FIRST_LEDGER_BATCH_ROWS = 1_024
 
 
 class LedgerFile(NamedTuple):
-    """A file of the earlier run's table ``ledgers``, and the path of the first ledger in the file."""
+    """A file of the earlier run's table ``ledgers``.
+
+    ``first`` is the path of the first ledger in the file.
+    """
 
     name: str
     first: str
@@ -57,9 +63,10 @@ class LedgerFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EarlierLedgers:
-    """The files with ledgers in the earlier run's table ``table``, in the order of the ledgers' keys.
+    """The files of an earlier run's table that contain ledgers, in the order of the ledgers' keys.
 
-    ``whole`` is True if the path of every row is the path that belongs to its ledger id.
+    ``table`` is the directory of the table. ``whole`` is True if, in every row, the path is the path that
+    belongs to the ledger id.
     """
 
     table: str
@@ -67,12 +74,12 @@ class EarlierLedgers:
     whole: bool
 
     def to_json(self) -> str:
-        """Return this object as JSON, for an option of a Spark data source."""
+        """Return this object as JSON text, to pass it in an option of a Spark data source."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, json_text: str) -> EarlierLedgers:
-        """Read the result of `to_json`.
+        """Create an object from the result of `to_json`.
 
         >>> earlier = EarlierLedgers("/runs/1/tables/ledgers", (LedgerFile("part-0", "/a"),), True)
         >>> EarlierLedgers.from_json(earlier.to_json()) == earlier
@@ -85,9 +92,13 @@ class EarlierLedgers:
     def group_files(
         self, start: bytes, end: bytes, part_count: int
     ) -> list[tuple[EarlierLedgers, bytes, bytes]]:
-        """Return at most ``part_count`` groups of neighbouring files, each with its range of keys.
+        """Group neighbouring files into at most ``part_count`` groups, each with its range of keys.
 
-        The ranges together cover all keys from ``start`` on and before ``end``.
+        Together the ranges cover all keys from ``start`` on and before ``end``.
+
+        Returns:
+            One tuple for each group: its files, the first key of its range, and the exclusive end of its
+                range.
         """
         group_count = max(1, min(part_count, len(self.files)))
         file_edges = [len(self.files) * part_number // group_count for part_number in range(group_count + 1)]
@@ -107,7 +118,10 @@ class EarlierLedgers:
 
 
 class EarlierPiece(NamedTuple):
-    """A range of keys, from ``start`` on and before ``end``, and the earlier run's rows for its ledgers."""
+    """A range of keys, and the earlier run's rows for the ledgers in this range.
+
+    The range begins at the key ``start`` and ends before the key ``end``.
+    """
 
     start: bytes
     end: bytes
@@ -115,9 +129,9 @@ class EarlierPiece(NamedTuple):
 
 
 def find_ledgers(table: str, file_names: Sequence[str]) -> EarlierLedgers:
-    """Find the files of the table ``table`` that contain ledgers, and the first ledger of each.
+    """Find the files of a table that contain ledgers, and the first ledger in each of these files.
 
-    ``file_names`` are the names of all files of the table.
+    ``table`` is the directory of the table. ``file_names`` are the names of all files in it.
 
     Raises:
         RunError: a file cannot be read, or the files are not in the order of their keys.
@@ -133,12 +147,14 @@ def find_ledgers(table: str, file_names: Sequence[str]) -> EarlierLedgers:
 def earlier_pieces(
     earlier_ledgers: EarlierLedgers, start: bytes, end: bytes, columns: pa.Schema = LEDGERS
 ) -> Iterator[EarlierPiece]:
-    """Yield the rows of the earlier files piece by piece. The pieces cover the range ``start`` to ``end``.
+    """Yield the rows of the earlier run's files piece by piece.
 
-    ``columns`` are some of `LEDGERS`, at least path, version and status.
+    Together the pieces cover the keys from ``start`` on and before ``end``. ``columns`` are the columns of
+    `LEDGERS` to read. They must include path, version and status.
 
     Raises:
-        RunError: a file is missing, cut off, damaged or of another schema, or its rows are not in order.
+        RunError: a file is missing, cut off or damaged, has a different schema, or its rows are not in the
+            order of their keys.
     """
     pending_rows: pa.RecordBatch | None = None
     minimum_key = start
@@ -158,9 +174,9 @@ def earlier_pieces(
 
 
 def _batches(earlier_ledgers: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the reusable rows in batches. A row is reusable if its path belongs to its ledger id.
+    """Yield the rows that can be reused, in batches. No batch is empty or larger than a piece.
 
-    No batch is empty or larger than a piece.
+    A row can be reused if its path is the path that belongs to its ledger id.
     """
     for name, _ in earlier_ledgers.files:
         with open_earlier_file(earlier_ledgers.table, name, LEDGERS) as file:
@@ -179,11 +195,11 @@ def _batches(earlier_ledgers: EarlierLedgers, columns: Sequence[str]) -> Iterato
 
 
 def _reusable_file(table: str, name: str) -> tuple[LedgerFile | None, bool]:
-    """Return the file with its first ledger, and whether all its rows can be reused.
+    """Return a file with its first ledger, and whether all rows of the file can be reused.
 
-    A row can be reused if its path is the path that belongs to its ledger id. The file is None if it has no
-    such row. This function reads the columns, not the statistics in the footer, because Arrow ends the
-    process if a footer is damaged.
+    A row can be reused if its path is the path that belongs to its ledger id. If no row can be reused, the
+    function returns None instead of the file. It reads the columns, not the statistics in the footer,
+    because Arrow ends the process if a footer is damaged.
     """
     with open_earlier_file(table, name, LEDGERS) as file:
         statuses = file.iter_batches(columns=["status"], use_threads=False)
@@ -202,16 +218,19 @@ def _ledger_row_mask(ledgers: pa.RecordBatch) -> pa.BooleanArray:
 
 @runtime_checkable
 class ComparableStore(Protocol):
-    """A store that can report the changes since an earlier run, and reuse that run's rows."""
+    """A store that can report what changed since an earlier run, and reuse that run's other rows."""
 
     def history(self) -> History:
         """Return the identity of the store's history. Call `MetadataStore.cluster` first."""
 
     def parts_since(self, earlier_ledgers: EarlierLedgers, part_count: int) -> list[Part]:
-        """Cut the ledgers into parts, as `MetadataStore.parts` does.
+        """Cut the ledgers into parts, like `MetadataStore.parts`.
 
-        Each part begins at the first key of a file of the earlier run.
+        Each part after the first one begins at the first key of a file of the earlier run.
         """
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Return the current rows of a part from `parts_since`. Unchanged rows come from the earlier run."""
+        """Yield the current rows of a part that `parts_since` returned.
+
+        Rows that have not changed come from the earlier run.
+        """

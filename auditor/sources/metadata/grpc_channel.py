@@ -1,4 +1,4 @@
-"""gRPC channels to a metadata store: plain, or with the TLS of the credentials file."""
+"""gRPC channels to a metadata store, without TLS or with the TLS files in the credentials file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def open_channel(address: str, tls: Tls | None, message_limit: int) -> Any:
 
     Args:
         address: HOST:PORT of the server.
-        tls: the store's TLS files in the credentials file; None for a plain connection.
+        tls: the TLS files for the store, from the credentials file; None for a connection without TLS.
         message_limit: size of the largest answer to accept, in bytes.
 
     Raises:
-        StoreError: a file that the credentials name cannot be read.
+        StoreError: a file that is named in the credentials file cannot be read.
     """
     options = [
         ("grpc.max_receive_message_length", message_limit),

@@ -1,4 +1,4 @@
-"""The column ``replicas`` of the table ledgers: for each ledger, the entries that each bookie should hold."""
+"""The column ``replicas`` of the table ledgers: the entries of a ledger that each bookie should hold."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ _CLOSED_STATE_INDEX = STATE_NAMES.index(LedgerState.CLOSED)
 
 
 def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.ListArray:
-    """Return, for each ledger, a list with one element per bookie: the entries that the bookie should hold.
+    """Return the bookies of each ledger, and the entries that each of these bookies should hold.
 
     Args:
         columns: decoded metadata of some ledgers.
-        is_undecidable: mask of ledgers whose metadata does not show which bookie should hold which entries.
+        is_undecidable: mask of the ledgers whose metadata does not show which bookie should hold which
+            entries.
 
     Returns:
-        A list array of `REPLICA_TYPE`, one list for each ledger, in the order of the bookie ids.
+        A list array of `REPLICA_TYPE` with one list for each ledger. A list has one element for each
+            bookie, in the order of the bookie ids.
     """
     ledger_count = len(columns.segment_counts)
     # Members in the order of their ids: a row must not depend on other rows of its batch.
@@ -80,13 +82,17 @@ def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.Li
 def _segment_ends(
     columns: LedgerColumns, is_undecidable: NDArray[np.bool_], ledger_of_segment: Longs
 ) -> tuple[Longs, NDArray[np.bool_]]:
-    """Return the last judged entry of each segment, and whether a writer may still add to the segment.
+    """Return the last judged entry of each segment, and a mask of the segments that may still grow.
 
-    An entry is judged if it was certainly acknowledged, so that its copies must exist. In a closed ledger,
-    all entries are judged. A segment ends before the next one begins, and not after the ledger's last entry.
-    (Several segments may begin after that entry.) In other ledgers, a writer may still be sending
-    entries. So the entries of the last segment are not judged, nor the last write quorum of entries before
-    it. A writer begins a segment at the entry after the last acknowledged one
+    An entry is judged if it was certainly acknowledged, so that its copies must exist. A segment may still
+    grow if a writer may still add entries to it.
+
+    In a closed ledger, all entries are judged. A segment ends before the next segment begins, and not after
+    the last entry of the ledger. (Several segments may begin after that entry.)
+
+    In any other ledger, a writer may still be sending entries. So the entries of the last segment are not
+    judged. The last entries before that segment, as many as the write quorum, are not judged either. A
+    writer begins a segment at the entry after the last acknowledged entry
     (`LedgerHandle.ensembleChangeLoop`). So every later segment proves that the entries before it were
     acknowledged, however short the segments are.
     """

@@ -1,8 +1,8 @@
-"""Rows of the table ledgers from znodes: decoded metadata, and the entries that each bookie should hold.
+"""Rows of the table ledgers, made from znodes: metadata, and the entries that each bookie should hold.
 
-This module computes the expected entries, because it has the decoded numbers in arrays. The entries are a
-list in the row of the ledger, which a later stage turns into rows. Every ledger znode becomes a row. For a
-damaged znode, the column ``damage`` has the reason.
+This module computes these entries, because it has the decoded numbers in arrays. The entries are a list in
+the row of the ledger. A later stage turns this list into rows. Every ledger znode becomes a row. If a znode
+is damaged, the column ``damage`` has the reason.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ def metadata_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
 
 
 def damage_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
-    """Return the columns with the reason why a record could not be read, and the byte offset of the fault."""
+    """Return the columns ``damage`` and ``damage_offset`` by name.
+
+    ``damage`` has the reason why a record could not be read. ``damage_offset`` has the byte offset of the
+    fault.
+    """
     rows = len(columns.format)
     if not columns.damage:
         return {"damage": pa.nulls(rows, pa.string()), "damage_offset": pa.nulls(rows, pa.int64())}
@@ -68,7 +72,9 @@ def damage_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
 
 
 def name_column(name_values: Sequence[str | None], name_positions: Longs) -> pa.Array:
-    """Return a column of names. ``name_positions`` has the index in ``name_values`` for each row.
+    """Return a column of names.
+
+    ``name_positions`` has, for each row, the index of the row's name in ``name_values``.
 
     >>> name_column(["ok", None], np.array([0, 1, 0])).to_pylist()
     ['ok', None, 'ok']
@@ -208,8 +214,8 @@ def ledger_rows(
 ) -> pa.RecordBatch:
     """Turn a batch of znodes of the ledger tree into rows of ``schema``.
 
-    Directories give no row. Damaged, misplaced and unreadable znodes give a row. With `LEDGERS_AGAIN`, the
-    rows cost less than half as much.
+    Directories give no row. Damaged, misplaced and unreadable znodes do give a row. With the schema
+    `LEDGERS_AGAIN`, rows cost less than half as much as with `LEDGERS`.
     """
     root_prefix = f"{root}/" if root != "/" else root
     root_length = len(root_prefix)
@@ -274,9 +280,10 @@ def _decode_rows(
 
 
 def _refuse_endless(columns: LedgerColumns) -> None:
-    """Set ledgers that extend beyond `MAX_ENTRY` to damaged. No writer can have written so many entries.
+    """Mark ledgers that extend beyond `MAX_ENTRY` as damaged.
 
-    The entries of one such ledger would need more int32 pieces than a batch may have.
+    No writer can have written so many entries. The entries of one such ledger would need more int32 pieces
+    than a batch may have.
     """
     ledger_of_segment = np.repeat(np.arange(len(columns.segment_counts)), columns.segment_counts)
     endless_rows = ledger_of_segment[columns.segment_firsts > MAX_ENTRY]
@@ -320,7 +327,10 @@ def _misplaced_rows(
 
 
 def _scope_of(classified_path: ClassifiedPath) -> int | None:
-    """Return the scope of the ledger ids at a place in the tree; None if no ledger id belongs there."""
+    """Return the scope of the ledger ids that belong to a path.
+
+    Return None if no ledger id belongs to the path, or if any scope is possible.
+    """
     return (
         None
         if classified_path.low is None and classified_path.ledger_id is None

@@ -1,4 +1,4 @@
-"""Metadata of single ledgers, read directly from a store, without Spark and without a run."""
+"""Metadata of single ledgers, read directly from a store. This needs neither Spark nor an audit's run."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ _TREE_LAYOUTS = (LayoutKind.FLAT, LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERA
 
 @dataclass(frozen=True, slots=True)
 class StoredLedger:
-    """A ledger's record. If it cannot be decoded, ``metadata`` is None and ``damage`` has the reason.
+    """The record of one ledger in a store.
 
-    ``ctime`` and ``mtime`` are the times in the store, in ms; None in etcd, which keeps no times.
+    If the record cannot be decoded, ``metadata`` is None and ``damage`` has the reason. ``ctime`` and
+    ``mtime`` are the times in the store, in ms. They are None in etcd, which keeps no times.
     """
 
     ledger: LedgerId
@@ -49,7 +50,8 @@ class StoredLedger:
 def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None) -> StoredLedger:
     """Return the record of one ledger.
 
-    A running store is asked for one path. A saved store is read until the ledger is found.
+    In a running store, only the paths that the ledger has in the known layouts are read. A saved store is
+    read until the ledger is found.
 
     Raises:
         UsageError: the store has no such ledger.
@@ -90,10 +92,10 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
 def list_ledgers(
     uri: str, scope_id: int = 0, options: StoreOptions | None = None
 ) -> Iterator[StoredLedger | tuple[str, str]]:
-    """Yield every ledger of one scope, in the store's order.
+    """Yield every ledger of one scope, in the order of the store.
 
-    For a path that could not be read, or that is not a ledger's path, yield (path, reason) instead. If the
-    scope of a path is uncertain, the path counts as one of ``scope_id``.
+    If a path could not be read, or is not the path of a ledger, yield (path, reason) instead. A path whose
+    scope is uncertain is treated as a path of ``scope_id``.
 
     Raises:
         StoreError: the store cannot be read.
@@ -131,18 +133,18 @@ def list_ledgers(
 def read_paths(
     store: MetadataStore, layout: LayoutKind, tree: Tree, paths: Collection[str]
 ) -> tuple[dict[str, tuple[bytes, int]], list[tuple[str, str]]]:
-    """Read some paths of a tree. Call `MetadataStore.cluster` first.
+    """Read single paths of a tree. Call `MetadataStore.cluster` first.
 
-    A running store is asked for these paths alone. A saved store is read to its end.
+    In a running store, only these paths are read. A saved store is read to its end.
 
     Args:
         store: any metadata store.
-        layout: the layout of its ledgers.
+        layout: the layout of the store's ledgers.
         tree: the tree that the paths belong to.
         paths: absolute paths.
 
     Returns:
-        Data and version of each path that exists, and gaps: (path, reason).
+        A dict with the data and the version of each path that exists, and the gaps as (path, reason).
 
     Raises:
         StoreError: the store cannot be read.
@@ -164,7 +166,7 @@ def read_paths(
 
 
 def _root_gaps(store: MetadataStore, nodes: ClusterNodes) -> list[tuple[str, str]]:
-    """Return gaps that may hide any znode, such as the missing end of a dump that was cut off."""
+    """Return the gaps that may hide any znode, such as the missing end of a dump that is cut off."""
     truncation_gaps = [(store.root, nodes.cut)] if nodes.cut is not None else []
     return [*truncation_gaps, *(gap for gap in nodes.gaps if gap[0] == store.root)]
 
@@ -177,9 +179,9 @@ def path_of(layout: LayoutKind, ledger: LedgerId) -> str:
 
 
 def _paths_of_other_layouts(root: str, layout: LayoutKind, ledger: LedgerId) -> dict[str, LayoutKind]:
-    """Return the ledger's paths in ZooKeeper layouts other than ``layout``, with the layout of each.
+    """Return the paths that a ledger has in ZooKeeper layouts other than ``layout``, with these layouts.
 
-    There are none for a ledger outside scope 0, or if ``layout`` is etcd's.
+    The dict is empty for a ledger outside scope 0, or if ``layout`` is etcd's layout.
     """
     if ledger.scope or layout is LayoutKind.ETCD:
         return {}
@@ -193,12 +195,18 @@ def _paths_of_other_layouts(root: str, layout: LayoutKind, ledger: LedgerId) -> 
 
 
 def _may_be_in_scope(classified_path: ClassifiedPath, scope_id: int) -> bool:
-    """Return whether a place may belong to a scope. A path that fits no layout may belong to any scope."""
+    """Return whether a path may belong to a scope.
+
+    A path that fits no layout may belong to any scope.
+    """
     return classified_path.kind == "other" or classified_path.scope_id in (scope_id, None)
 
 
 def _parts(store: MetadataStore, layout: LayoutKind, tree: Tree, paths: list[str]) -> list[Part]:
-    """Return parts that contain these paths of a tree. For a running store, they contain nothing else."""
+    """Return parts that contain the given paths of a tree.
+
+    For a running store, the parts contain nothing else.
+    """
     if isinstance(store, WatchableStore):
         return store.parts_of_paths(paths, _PART_COUNT)
     if isinstance(store, OnePathStore):

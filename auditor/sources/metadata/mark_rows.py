@@ -1,4 +1,4 @@
-"""Rows of the table marks, from znodes below ``underreplication``: marks, directories and locks."""
+"""Rows of the table marks, made from znodes below ``underreplication``: marks, directories and locks."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ MARKS = schema_of(
 
 
 def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
-    """Turn a batch of the tree of marks into rows of `MARKS`. Damaged znodes give a row too.
+    """Turn a batch of znodes of the tree of marks into rows of `MARKS`. Damaged znodes give a row too.
 
-    A directory gives a row only if it has no children. Some stores do not report the number of children. A
-    directory then gives a row if this batch has none of its children. Another batch may still have some.
+    A directory gives a row only if it has no children. Some stores do not report the number of children. In
+    such a store, a directory gives a row if this batch has none of its children. Another batch may still
+    have some of them.
     """
     root_length = len(root) + 1 if root != "/" else 1
     rows: list[dict[str, Any]] = []
@@ -78,7 +79,7 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
 
 
 def _nullable_times(times_ms: NDArray[np.int64]) -> list[int | None]:
-    """Return times in ms; None for a time that the store does not keep (etcd)."""
+    """Return times in ms, with None instead of a time that the store does not keep (etcd)."""
     return [None if time_ms == NO_TIME else time_ms for time_ms in times_ms.tolist()]
 
 

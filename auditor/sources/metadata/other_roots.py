@@ -1,4 +1,4 @@
-"""Roots of BookKeeper clusters in a saved store, for a message that the requested root does not exist."""
+"""Roots of the clusters in a saved store. A message names them if the requested root does not exist."""
 
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote
@@ -20,7 +20,9 @@ PATH_MARKERS = ("LAYOUT", "INSTANCEID")
 def roots_of(
     paths: Iterable[str], marker_names: tuple[str, ...] = CLUSTER_MARKERS + PATH_MARKERS
 ) -> list[str]:
-    """Return the roots of clusters: the parents of marker names in ``paths``, in the order of the paths.
+    """Return the roots of clusters, in the order of ``paths``.
+
+    A path whose last name is in ``marker_names`` shows that its parent is the root of a cluster.
 
     >>> roots_of(["/bk/one/layout", "/bk/one/instanceid", "/layout", "/x/layouts", "/two/INSTANCEID"])
     ['/bk/one', '/two']
@@ -36,12 +38,12 @@ def roots_of(
 
 
 def other_roots_sentence(store_uri: str, roots: Iterable[str], uri_parameter: str) -> str | None:
-    """Return a clause that names the URIs of some roots; None without roots.
+    """Return a clause that names the URIs of the given roots, or None if there are no roots.
 
     Args:
-        store_uri: The URI of the store without its query.
-        roots: Roots of clusters in the store.
-        uri_parameter: The query parameter of the URI that names the root.
+        store_uri: URI of the store, without a query.
+        roots: roots of the clusters in the store.
+        uri_parameter: query parameter that names the root in a URI.
 
     >>> other_roots_sentence("dump:///a.jsonl", ["/bk/one"], "scope")
     'it has a cluster at dump:///a.jsonl?scope=/bk/one'

@@ -1,8 +1,9 @@
 """Detection of the layout of Pulsar's own metadata driver, in a store without a LAYOUT znode.
 
-BookKeeper writes LAYOUT before anything else. Pulsar's driver (`PulsarLedgerManagerFactory`) never
-writes it, because it has only one layout, the two hierarchical trees. So in a store of Pulsar the
-missing znode is no sign of damage. 13 of 13 published data sets of Pulsar clusters have none.
+BookKeeper writes the LAYOUT znode before anything else. Pulsar's driver (`PulsarLedgerManagerFactory`)
+never writes it. This driver has only one layout, which consists of the two hierarchical trees. So if a
+store of Pulsar has no LAYOUT znode, this is not a sign of damage. In 13 of 13 published data sets of Pulsar
+clusters, the znode is missing.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _REGISTRATION_NAMES = ("available", "cookies")
 
 
 def has_pulsar_layout(store: MetadataStore, cluster: ClusterNodes) -> bool:
-    """Return whether the store has no LAYOUT and appears to be one of Pulsar's driver.
+    """Return whether the store has no LAYOUT znode and appears to be written by Pulsar's driver.
 
-    This does not check that the ledgers are in the two trees; a scan does.
+    The function does not check that the ledgers are in the two hierarchical trees. A scan checks this.
 
     Args:
-        store: the store, after `MetadataStore.cluster`.
+        store: the store. The caller has already called `MetadataStore.cluster`.
         cluster: the result of `MetadataStore.cluster`.
     """
     if not store.keeps_marks or "LAYOUT" in cluster.nodes:
@@ -38,7 +39,7 @@ def has_pulsar_layout(store: MetadataStore, cluster: ClusterNodes) -> bool:
 
 
 def _belongs_to_pulsar(store: MetadataStore) -> bool:
-    """Return whether the URI is for Pulsar's driver, or Pulsar's topics are beside BookKeeper's root."""
+    """Return whether the URI is for Pulsar's driver, or Pulsar's tree of topics is beside the root."""
     if store.uri.text.startswith(METADATA_STORE):
         return True
     try:

@@ -1,4 +1,4 @@
-"""Files of saved metadata: recognised by their first bytes, and unpacked while they are read.
+"""Files of saved metadata. They are recognised by their first bytes, and unpacked while they are read.
 
     offset  bytes                       kind
     0       1f 8b                       gzip, which is unpacked
@@ -12,9 +12,9 @@
     0       fd "7zXZ" 00, "BZh"         xz, bzip2
     257     "ustar"                     tar
 
-The bytes decide, never the name. Offsets count unpacked bytes. To read a packed file at an offset, the
-file is unpacked from its beginning. If the file is cut or damaged, the bytes before the damage are read,
-and `UnpackedFile.damage` describes the damage.
+Only the bytes of a file decide its kind, never its name. Offsets count unpacked bytes. To read a packed
+file at an offset, the program unpacks it from its beginning. If the file is cut off or damaged, the bytes
+before the damage are read, and `UnpackedFile.damage` describes the damage.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _COMPRESSION_BY_MAGIC = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
 
 
 def packing(first_bytes: bytes) -> str | None:
-    r"""Return the packing of a file that begins with ``first_bytes``: gzip or zstd; None if it is not packed.
+    r"""Return how a file that begins with ``first_bytes`` is packed: gzip, zstd, or None if it is not packed.
 
     >>> packing(b"\x1f\x8b\x08"), packing(b"{")
     ('gzip', None)
@@ -68,13 +68,13 @@ def packing(first_bytes: bytes) -> str | None:
 
 
 def packing_of(path: Path) -> str | None:
-    """Return the packing of a file by its first bytes; None if it is not packed. Raises OSError."""
+    """Return how a file is packed, judging by its first bytes; see `packing`. Raises OSError."""
     with open_regular(path) as file:
         return packing(file.read(4))
 
 
 def max_unpacked_bytes(packed_bytes: int) -> int:
-    """Return the largest number of bytes to which a file of ``packed_bytes`` packed bytes may unpack.
+    """Return the largest unpacked size that is accepted for a file of ``packed_bytes`` bytes, in bytes.
 
     >>> max_unpacked_bytes(1000)
     67358864
@@ -83,9 +83,9 @@ def max_unpacked_bytes(packed_bytes: int) -> int:
 
 
 class _SmallStepReader(io.RawIOBase):
-    """A packed file, read in small steps.
+    """A packed file that is read in small steps.
 
-    A decoder that finds damage loses the output of its current step. With small steps, less output is lost.
+    If a decoder finds damage, it loses the output of its current step. Small steps make this loss small.
     """
 
     def __init__(self, path: Path) -> None:
@@ -98,7 +98,7 @@ class _SmallStepReader(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return a few bytes, fewer than ``size``; none at the end."""
+        """Return the next few bytes, or no bytes at the end of the file. ``size`` is ignored."""
         remaining_bytes = self._tail - self._file.tell()
         return self._file.read(min(remaining_bytes, _STEP_BYTES) if remaining_bytes > 0 else 1)
 
@@ -109,9 +109,9 @@ class _SmallStepReader(io.RawIOBase):
 
 
 class UnpackedFile(io.RawIOBase):
-    """The unpacked content of a file that is packed with ``kind`` (gzip or zstd).
+    """The unpacked content of a packed file. ``kind`` is gzip or zstd.
 
-    It ends at the first damage.
+    The content ends at the first damage.
     """
 
     def __init__(self, path: Path, kind: str) -> None:
@@ -129,7 +129,10 @@ class UnpackedFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Buffer) -> int:
-        """Fill a part of ``buffer``. Return 0 at the end of the file, or at the damage."""
+        """Fill a part of ``buffer``, and return the number of bytes in this part.
+
+        Return 0 at the end of the file, or at the damage.
+        """
         target_view = memoryview(buffer).cast("B")
         if not self._pending_bytes and self.damage is None:
             try:
@@ -146,7 +149,7 @@ class UnpackedFile(io.RawIOBase):
         return len(next_bytes)
 
     def _read_bytewise(self) -> bytes:
-        """Read the bytes between the last whole piece and the damage one by one, and return them."""
+        """Return the bytes between the last whole piece and the damage, which are read one by one."""
         unpacked_bytes = bytearray()
         with _open_stream(self._path, self.kind) as stream:
             for _ in range(self._pieces):
@@ -175,7 +178,8 @@ def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader
     """Open a file at an offset in its unpacked content. Raises OSError.
 
     Yields:
-        The stream; and for a packed file the `UnpackedFile` that reports damage, else None.
+        The stream, and the `UnpackedFile` that reports damage. The latter is None if the file is not
+            packed.
     """
     kind = packing_of(path)
     if kind is None:
@@ -191,10 +195,10 @@ def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader
 
 
 def unpacked_size(path: Path) -> int:
-    """Return the unpacked size of a file, in bytes. Reads a packed file to its end. Raises OSError.
+    """Return the unpacked size of a file, in bytes. Raises OSError.
 
-    For a damaged file, the result is one larger, so that a caller that reads all these bytes finds the
-    damage.
+    A packed file is read to its end. For a damaged file, the result is one byte larger than the content. So
+    a caller that reads this many bytes reaches the damage.
     """
     if packing_of(path) is None:
         return path.stat().st_size
@@ -210,7 +214,7 @@ HEAD_BYTES = 4096
 
 
 class FileKind(NamedTuple):
-    """The apparent kind of a file, as a text, and advice on how to read it.
+    """The apparent kind of a file, as a text, and advice on how to read such a file.
 
     ``advice`` is None if there is no advice.
     """
@@ -290,9 +294,10 @@ def file_kind(path: Path) -> FileKind:
 
 
 def wrong_kind_text(expected_kind: str, path: Path, default_advice: str) -> str:
-    """Return the message for a file that is not ``expected_kind``, with advice for its apparent kind.
+    """Return the message for a file that is not of the kind ``expected_kind``.
 
-    ``default_advice`` is the advice for kinds that have no advice of their own.
+    The message contains advice for the apparent kind of the file. If there is no such advice, it contains
+    ``default_advice``.
     """
     try:
         kind = file_kind(path)
@@ -308,8 +313,8 @@ Content = TypeVar("Content")
 class SavedStore(ABC, Generic[Content]):
     """Base class of stores that read metadata from files.
 
-    ``_path`` is the file or directory. The store calls `_read_files` at the first use and keeps the result
-    until `close`.
+    ``_path`` is the file or the directory. At its first use, the store calls `_read_files`. It keeps the
+    result until `close`.
     """
 
     live = False
@@ -322,14 +327,14 @@ class SavedStore(ABC, Generic[Content]):
 
     @abstractmethod
     def _read_files(self) -> Content:
-        """Read the files on the driver, and return the data to keep."""
+        """Read the files, on the driver, and return the data to keep in memory."""
 
     def has_lost_moment(self) -> bool:
-        """Return False: files do not change."""
+        """Return False, because saved files do not change."""
         return False
 
     def close(self) -> None:
-        """Drop the data that was read. The store may be used again, and then reads the files again."""
+        """Drop the data that was read. If the store is used again, it reads the files again."""
         self._content = None
 
     def _load(self) -> Content:

@@ -1,6 +1,7 @@
-"""A TOML file that may contain secrets. Callers read keys by name. Keys that no caller reads are errors.
+"""A TOML file that may contain secrets.
 
-Error messages name the file and the key, never a value.
+Callers read its keys by name. It is an error if the file contains a key that no caller reads. Error
+messages name the file and the key, never a value.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from auditor.sources.regular_file import MAX_TOML_BYTES, open_regular, parse_tom
 
 
 class SecretFile:
-    """A TOML file. ``holds_secrets`` becomes True when a caller reads a secret that the file itself contains.
+    """A TOML file that may contain secrets.
+
+    ``holds_secrets`` becomes True when a caller reads a secret that is in the file itself, not in an
+    environment variable.
 
     Raises:
         UsageError: there is no such file, or it is not TOML.
@@ -37,9 +41,10 @@ class SecretFile:
         self.top = Section(self, "", values)
 
     def refuse_unread_keys(self) -> None:
-        """Refuse settings that the program does not know.
+        """Refuse a file that has unknown settings, or that lets other users read a secret.
 
-        Refuse also, as ssh does, a file with a secret if its permissions let other users read it.
+        Like ssh, the method refuses a file with a secret if the permissions of the file let other users
+        read it.
 
         Raises:
             UsageError: the file has an unknown setting, or wrong permissions.
@@ -58,7 +63,10 @@ class SecretFile:
 
 
 class Section:
-    """One table of the file. Callers read its keys; `refuse_unread_keys` refuses all other keys."""
+    """One table of the file.
+
+    Callers read its keys. `refuse_unread_keys` refuses the table if it has a key that no caller has read.
+    """
 
     def __init__(self, file: SecretFile, name: str, values: Mapping[str, Any]) -> None:
         self._file = file
@@ -68,11 +76,11 @@ class Section:
         file.sections.append(self)
 
     def has_key(self, key: str) -> bool:
-        """Return whether the key is present, as itself or as ``<key>_env``."""
+        """Return whether the table has the key ``key`` or ``<key>_env``."""
         return key in self._values or f"{key}_env" in self._values
 
     def section(self, key: str) -> Section | None:
-        """Return the table named ``key`` inside this one; None if there is none."""
+        """Return the table ``key`` inside this table, or None if there is no such table."""
         self._known_keys.append(key)
         values = self._values.get(key)
         if values is None:
@@ -82,9 +90,9 @@ class Section:
         return Section(self._file, self._full_key(key), values)
 
     def text(self, key: str, secret: bool = False) -> str | None:
-        """Return the value of a key, or of the environment variable that ``<key>_env`` names.
+        """Return the value of a key, or the value of the environment variable that ``<key>_env`` names.
 
-        Return None if both keys are absent. ``secret`` is True if the value is a secret.
+        Return None if the table has neither of these keys. ``secret`` is True if the value is a secret.
         """
         self._known_keys += [key, f"{key}_env"]
         key_value, variable = self._values.get(key), self._values.get(f"{key}_env")
@@ -102,14 +110,14 @@ class Section:
         return key_value
 
     def required_text(self, key: str, secret: bool = False) -> str:
-        """Return the value of a key like `text`. Refuse the file if the key is absent."""
+        """Return the value of a key like `text`, but raise UsageError if the key is absent."""
         key_value = self.text(key, secret)
         if key_value is None:
             self.raise_wrong_value(key, "is required here")
         return key_value
 
     def boolean(self, key: str, default: bool = True) -> bool:
-        """Return the boolean value of a key; ``default`` if the key is absent."""
+        """Return the boolean value of a key, or ``default`` if the key is absent."""
         self._known_keys.append(key)
         key_value = self._values.get(key, default)
         if not isinstance(key_value, bool):
@@ -117,9 +125,9 @@ class Section:
         return key_value
 
     def file(self, key: str) -> str | None:
-        """Return the path of an existing file that a key names; None if the key is absent.
+        """Return the path of the existing file that a key names, or None if the key is absent.
 
-        A relative path is relative to the directory of the TOML file.
+        A relative path in the table is relative to the directory of the TOML file.
         """
         key_value = self.text(key)
         if key_value is None:
@@ -130,14 +138,14 @@ class Section:
         return str(path)
 
     def refuse_unread_keys(self) -> None:
-        """Refuse settings that the program does not know."""
+        """Raise UsageError if the table has a key that no caller has read."""
         for key in self._values:
             if key not in self._known_keys:
                 valid_keys = [name for name in self._known_keys if not name.endswith("_env")]
                 self.raise_wrong_value(key, f"no such key; there are {', '.join(valid_keys)}")
 
     def raise_wrong_value(self, key: str, problem: str) -> NoReturn:
-        """Raise the error for a key with an invalid value. The message does not repeat the value."""
+        """Raise UsageError for a key with an invalid value. The message does not contain the value."""
         raise UsageError(f"{self._file.path}: {self._full_key(key)}: {problem}")
 
     def _full_key(self, key: str) -> str:

@@ -1,4 +1,4 @@
-"""Spark data sources of a metadata store's ledgers and marks."""
+"""Spark data sources for the ledgers and the marks in a metadata store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _READING_OPTIONS = ("credentials", *_NUMBER_OPTIONS)
 class ReadingOptions(NamedTuple):
     """Options for reading a store: its limits, the number of parts, and the number of concurrent tasks.
 
-    ``max_tasks`` is None if the number of tasks is not limited. All parts may then be read at the same time.
+    ``max_tasks`` is None if the number of concurrent tasks is not limited. All parts may then be read at
+    the same time.
     """
 
     store: StoreOptions
@@ -47,21 +48,21 @@ class ReadingOptions(NamedTuple):
     max_tasks: int | None
 
     def limits_per_task(self, part_count: int) -> StoreOptions:
-        """Return the limits of each of ``part_count`` tasks. Concurrent tasks share the store's rate."""
+        """Return the limits for each of ``part_count`` tasks. Concurrent tasks share the rate limit."""
         readers = part_count if self.max_tasks is None else min(self.max_tasks, part_count)
         return replace(self.store, rate_limit=self.store.rate_limit / max(1, readers))
 
 
 def reading_options(source: str, settings: Mapping[str, str], names: Sequence[str]) -> ReadingOptions:
-    """Parse the options of a data source that concern the reading of a store.
+    """Parse those options of a data source that control how it reads a store.
 
     Args:
         source: name of the data source, for messages.
         settings: all options of the data source.
-        names: further options that the data source accepts.
+        names: names of the other options that the data source accepts.
 
     Raises:
-        UsageError: an unknown option, or an invalid value.
+        UsageError: an option is unknown, or has an invalid value.
     """
     option_names = (*names, *_READING_OPTIONS)
     for option in settings:
@@ -80,7 +81,7 @@ def reading_options(source: str, settings: Mapping[str, str], names: Sequence[st
 
 
 class TableSource(DataSource):
-    """A Spark data source with a name and the columns of one table."""
+    """Base class of the Spark data sources whose columns are those of one table."""
 
     columns: pa.Schema
     format_name: str
@@ -100,14 +101,15 @@ class StoreSource(TableSource):
 
     Options:
         metadata: a metadata URI; required.
-        layout: one of `LayoutKind`'s values, if the caller knows it; else the store's own LAYOUT decides.
+        layout: one of the values of `LayoutKind`, if the caller knows the layout. By default, the store's
+            own LAYOUT decides.
         credentials: path of a credentials file that every worker can read.
         parts: approximate number of tasks that read the store; default 8.
-        rate_limit: znodes per second of all tasks together.
+        rate_limit: number of znodes per second that all tasks together may read.
         at_once: number of tasks that share the rate; default: the number of parts.
         in_flight, batch, timeout_s, revision, revision_time: see `StoreOptions`.
-        earlier: an earlier run's ledgers of a running etcd (`EarlierLedgers.to_json`). The source then
-            reads only the changes since that run.
+        earlier: the ledgers of an earlier run on a running etcd (`EarlierLedgers.to_json`). With this
+            option, the source reads only the changes since that run.
     """
 
     tree: Tree
@@ -116,7 +118,7 @@ class StoreSource(TableSource):
         """Return a reader for the options.
 
         Raises:
-            UsageError: no ``metadata``, an unknown option, or an invalid value.
+            UsageError: the option ``metadata`` is missing, an option is unknown, or a value is invalid.
         """
         name, settings = self.name(), dict(self.options)
         store_reading_options = reading_options(name, settings, ("metadata", "layout", "earlier"))
@@ -147,10 +149,10 @@ def _parse_number(source: str, option: str, number_text: str) -> int | float:
 
 
 class LedgerSource(StoreSource):
-    """Every ledger of a store: its decoded metadata, and the entries that each bookie should hold.
+    """All ledgers in a store: their decoded metadata, and the entries that each bookie should hold.
 
-    Use: ``spark.read.format("bookkeeper_ledgers").option("metadata", uri).load()``. Options:
-    `StoreSource`.
+    Use: ``spark.read.format("bookkeeper_ledgers").option("metadata", uri).load()``. `StoreSource` describes
+    the options.
     """
 
     tree = Tree.LEDGERS
@@ -162,8 +164,8 @@ class LedgerRereadSource(StoreSource):
     """The ledgers at a second scan: which ledgers exist now, and their versions.
 
     Use: ``spark.read.format("bookkeeper_ledgers_again")``, with the options of `LedgerSource`. The rows are
-    those of `LedgerSource` with fewer columns. Spark does not tell a data source which columns it needs, so
-    this is a separate data source.
+    those of `LedgerSource`, but they have fewer columns. This is a separate data source, because Spark does
+    not tell a data source which columns a query needs.
     """
 
     tree = Tree.LEDGERS
@@ -172,10 +174,10 @@ class LedgerRereadSource(StoreSource):
 
 
 class LedgerValueSource(StoreSource):
-    """The ledgers with their stored bytes, for a comparison of two stores.
+    """The ledgers of a store with their stored bytes, for a comparison of two stores.
 
-    The source is not registered with Spark, because the bytes contain passwords of ledgers. No table must
-    have these passwords.
+    The source is not registered with Spark, because the bytes contain the passwords of ledgers. These
+    passwords must not get into any table.
     """
 
     tree = Tree.LEDGERS
@@ -184,9 +186,10 @@ class LedgerValueSource(StoreSource):
 
 
 class MarkSource(StoreSource):
-    """Every under-replication mark and lock of a store.
+    """All under-replication marks and locks in a store.
 
-    Use: ``spark.read.format("bookkeeper_marks").option("metadata", uri).load()``. Options: `StoreSource`.
+    Use: ``spark.read.format("bookkeeper_marks").option("metadata", uri).load()``. `StoreSource` describes
+    the options.
     """
 
     tree = Tree.MARKS
@@ -205,7 +208,10 @@ class StorePartition(InputPartition):
 
 @dataclass(frozen=True)
 class StoreReader(DataSourceReader):
-    """A reader of one tree. Spark pickles the reader, so it has only plain values. Tasks open connections."""
+    """A Spark reader of one tree of a store.
+
+    Spark pickles the reader, so it contains only plain values. Tasks open the connections.
+    """
 
     uri: str
     layout: LayoutKind | None
@@ -220,9 +226,10 @@ class StoreReader(DataSourceReader):
             return self.partitions_of(store)
 
     def partitions_of(self, store: MetadataStore) -> Sequence[InputPartition]:
-        """Return the partitions of a store that the caller has opened.
+        """Return the partitions of a store that the caller has already opened.
 
-        A store that is open already has passed over its file, so this avoids a second pass.
+        If the store is a file, the open store has already passed over it. So this method avoids a second
+        pass.
         """
         layout = self.layout or choose_layout(store, store.cluster())[0]
         if self.earlier_ledgers is None:
@@ -233,12 +240,12 @@ class StoreReader(DataSourceReader):
         return self.partitions_of_parts(parts, layout)
 
     def partitions_of_parts(self, parts: Sequence[Part], layout: LayoutKind) -> Sequence[StorePartition]:
-        """Return one partition for each of ``parts``. All partitions share the limits."""
+        """Return one partition for each part in ``parts``. All partitions share the limits."""
         task_options = self.reading_options.limits_per_task(len(parts))
         return [StorePartition(part, layout, task_options) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read and decode one part, batch by batch."""
+        """Yield the decoded rows of one part, batch by batch."""
         if not isinstance(partition, StorePartition):
             return  # without parts Spark passes an empty partition of its own
         with closing(open_store(self.uri, partition.task_options)) as store:

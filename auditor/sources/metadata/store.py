@@ -1,11 +1,12 @@
-"""The common interface and types of all metadata stores.
+"""The common interface and the common types of all metadata stores.
 
-To the rest of the program, a store is a tree of znodes. The driver reads the small part of the tree
-(`MetadataStore.cluster`). The large trees, ledgers and under-replication marks, are cut into parts that
-tasks read independently (`MetadataStore.parts`, `MetadataStore.read`). A running store also reports its
-servers, and roughly how many ledgers it has.
+The rest of the program sees a store as a tree of znodes. The Spark driver reads the small part of the tree
+(`MetadataStore.cluster`). The large trees are the ledgers and the under-replication marks. They are cut
+into parts, which tasks read independently (`MetadataStore.parts`, `MetadataStore.read`). A running store
+can also report its servers, and roughly how many ledgers it has.
 
-A gap is a path that could not be read, with the reason. Znodes at or below it may be missing.
+A gap is a path that could not be read, together with the reason. Znodes at or below this path may be
+missing.
 """
 
 from __future__ import annotations
@@ -65,18 +66,20 @@ class Znode(NamedTuple):
     Attributes:
         path: absolute path.
         data: the znode's bytes.
-        czxid: zxid of the creation; in etcd the create revision.
-        mzxid: zxid of the last change; in etcd the mod revision.
+        czxid: zxid of the creation. In etcd, the create revision.
+        mzxid: zxid of the last change. In etcd, the mod revision.
         ctime: time of the creation; `NO_TIME` in etcd.
         mtime: time of the last change; `NO_TIME` in etcd.
-        version: version of the data. In etcd the mod revision, which is a ledger's version there.
-        ephemeral_owner: session that owns the znode, or lease in etcd; 0 if persistent. For Oxia, whose
-            session ids begin at 0, see `owner_of_session`. `OWNER_UNKNOWN` if a dump omits it.
-        made: number of children ever created below the znode; in etcd the number of writes of the key. The
-            next id of an id generator follows from this number, which may be too high. `UNKNOWN_COUNT` if
-            unknown.
-        children: number of children when the znode was read; `UNKNOWN_COUNT` if unknown.
-        modifications: number of changes, in a store that counts them apart from versions (Oxia); else
+        version: version of the data. In etcd, the mod revision, because BookKeeper uses it as the version
+            of a ledger.
+        ephemeral_owner: session that owns the znode, or in etcd the lease; 0 if the znode is persistent.
+            Oxia's session ids begin at 0, so they are stored as in `owner_of_session`. `OWNER_UNKNOWN` if a
+            dump does not contain the owner.
+        made: number of children ever created below the znode. In etcd, the number of writes of the key. The
+            next id of an id generator follows from this number. The number may be too high. `UNKNOWN_COUNT`
+            if it is not known.
+        children: number of children when the znode was read; `UNKNOWN_COUNT` if it is not known.
+        modifications: number of changes, if the store counts them separately from versions (Oxia); else
             `UNKNOWN_COUNT`.
     """
 
@@ -94,9 +97,10 @@ class Znode(NamedTuple):
 
     @property
     def changes(self) -> int:
-        """Return how often the data changed since creation; `UNKNOWN_COUNT` if the source does not report it.
+        """Return how often the data has changed since the creation of the znode.
 
-        ZooKeeper's version is the number of changes. etcd counts the writes of a key, including its creation.
+        Return `UNKNOWN_COUNT` if the source does not report this number. ZooKeeper's version is the number
+        of changes. etcd counts the writes of a key, and this count includes the creation.
 
         >>> Znode("/bk/ledgers/L1", b"", 2, 9, NO_TIME, NO_TIME, 9, 0, made=3).changes
         2
@@ -109,7 +113,9 @@ class Znode(NamedTuple):
 
 
 def owner_of_session(session: int | None) -> int:
-    """Return the `Znode.ephemeral_owner` of an Oxia session: its id plus one, or 0 without a session.
+    """Return the value of `Znode.ephemeral_owner` for an Oxia session.
+
+    The value is the id of the session plus one, or 0 if there is no session.
 
     >>> owner_of_session(None), owner_of_session(0)
     (0, 1)
@@ -119,9 +125,10 @@ def owner_of_session(session: int | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ZnodeBatch:
-    """Up to `BATCH_ZNODES` znodes as columns, and the gaps among them.
+    """Up to `BATCH_ZNODES` znodes in columns, and the gaps among them.
 
-    ``gaps`` are (absolute path, reason). At or below such a path, znodes may exist that no batch has.
+    Each of the ``gaps`` is (absolute path, reason). At or below its path, znodes may exist that no batch
+    contains.
     """
 
     paths: Sequence[str]
@@ -137,7 +144,7 @@ class ZnodeBatch:
 
     @classmethod
     def from_znodes(cls, znodes: list[Znode], gaps: list[tuple[str, str]] | None = None) -> ZnodeBatch:
-        """Turn znodes into columns.
+        """Return a batch that has the given znodes in columns, and the given gaps.
 
         >>> ZnodeBatch.from_znodes([Znode("/ledgers/00", b"", 1, 1, 5, 5, 0, 0)]).ctime.tolist()
         [5]
@@ -152,7 +159,9 @@ class ZnodeBatch:
 
 
 def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeBatch]:
-    """Group znodes and gaps into batches. Each batch has up to `BATCH_ZNODES` znodes and gaps together.
+    """Group znodes and gaps into batches.
+
+    The number of znodes and the number of gaps in a batch are together at most `BATCH_ZNODES`.
 
     >>> [batch.gaps for batch in znode_batches([Znode("/a", b"", 1, 1, 5, 5, 0, 0), ("/b", "cut off")])]
     [[('/b', 'cut off')]]
@@ -164,7 +173,10 @@ def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeB
 
 
 class Tree(StrEnum):
-    """Trees that tasks read: ledgers, under-replication marks and locks, or an application's whole tree."""
+    """The trees that tasks read.
+
+    These are the ledgers, the under-replication marks and locks, or the whole tree of an application.
+    """
 
     LEDGERS = "ledgers"
     MARKS = "marks"  # <root>/underreplication/ledgers and /locks
@@ -173,7 +185,10 @@ class Tree(StrEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """The work of one task. Each store has a subclass. It is immutable, and small when pickled."""
+    """The work of one task.
+
+    Each store has its own subclass. A part is immutable, and is small when pickled.
+    """
 
 
 @dataclass(frozen=True)
@@ -181,14 +196,16 @@ class ClusterNodes:
     """All nodes below the root except ledgers, marks and locks.
 
     Attributes:
-        nodes: znodes by their path below the root ("LAYOUT", "cookies/bk1:3181").
+        nodes: znodes by their path below the root, such as "LAYOUT" or "cookies/bk1:3181".
         scan_time: time of the scan, in ms.
-        position: state of the store that was read: in ZooKeeper the zxid of the last transaction seen, in hex
-            as in its logs; in etcd the revision; in Oxia the largest version id.
-        gaps: (absolute path, reason) of unreadable places.
+        position: state of the store that was read. In ZooKeeper, this is the zxid of the last transaction
+            seen, in hex as in ZooKeeper's logs. In etcd, it is the revision. In Oxia, it is the largest
+            version id.
+        gaps: (absolute path, reason) of the places that could not be read.
         notes: facts about the source for the report, such as a damaged snapshot that was skipped.
-        proves_absence: False if the source could be cut off without a trace.
-        cut: reason why more may be missing than the gaps show; None if there is none.
+        proves_absence: False if the source could be cut off without a trace, so that a missing node proves
+            nothing.
+        cut: reason why more nodes may be missing than the gaps show; None if there is no such reason.
     """
 
     nodes: Mapping[str, Znode]
@@ -201,7 +218,7 @@ class ClusterNodes:
     revision: int | None = None  # etcd revision of the read; None for other stores
 
     def cut_below(self, root: str) -> str | None:
-        """Return the reason why anything below ``root`` may be missing; None if there is none."""
+        """Return the reason why anything below ``root`` may be missing, or None if there is no reason."""
         return self.cut or next((reason for path, reason in self.gaps if path == root), None)
 
 
@@ -209,7 +226,7 @@ class ClusterNodes:
 class StoreOptions:
     """Limits for reading a running store. Saved stores ignore them.
 
-    The limits hold for each connection. A caller that runs n tasks at a time gives each task
+    The limits apply to each connection. A caller that runs n tasks at a time gives each task
     ``replace(options, rate_limit=options.rate_limit / n)``.
     """
 
@@ -228,9 +245,9 @@ class History(NamedTuple):
     Attributes:
         cluster: etcd's own id of the cluster.
         revision: the revision that is read.
-        ahead: smallest and largest possible value of the log's length minus the revision. Within one history
-            this difference never falls, because every revision takes an entry of the log. A restored snapshot
-            keeps the revision but begins a new log.
+        ahead: smallest and largest possible value of a difference: the length of etcd's log minus the
+            revision. Within one history, this difference never falls, because every revision adds an entry
+            to the log. A restored snapshot keeps the revision but begins a new log.
 
     >>> monday = History(7, revision=5_000, ahead=(210, 214))
     >>> tuesday, restored = History(7, 6_000, (250, 250)), History(7, 6_000, (-4_990, -4_990))
@@ -249,9 +266,9 @@ class History(NamedTuple):
 
 
 class LedgerChanges(NamedTuple):
-    """The paths of the ledger tree that were created, changed or deleted since a watch began, in order.
+    """The sorted paths in the ledger tree that were created, changed or deleted since a watch started.
 
-    ``unknown_reason`` is the reason why the paths are not known; None if ``paths`` is complete.
+    If these paths are not known, ``unknown_reason`` has the reason. It is None if ``paths`` is complete.
     """
 
     paths: tuple[str, ...] = ()
@@ -270,27 +287,27 @@ class MetadataStore(Protocol):
     """True if the store keeps times of creation and change."""
 
     def cluster(self) -> ClusterNodes:
-        """Read, on the driver, all nodes except ledgers, marks and locks.
+        """Read all nodes except ledgers, marks and locks. This method runs on the Spark driver.
 
         Raises:
             StoreError: the store cannot be reached or opened, or has no such root.
         """
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Cut a tree into about ``part_count`` parts. Together the parts cover the tree exactly once."""
+        """Cut a tree into about ``part_count`` parts. Every znode of the tree is in exactly one part."""
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
-        """Read one part. Any process may call this."""
+        """Read one part, and yield its znodes in batches. Any process may call this method."""
 
     def has_lost_moment(self) -> bool:
-        """Return whether the moment that `cluster` read is lost, so that a failed scan must restart.
+        """Return whether the moment that `cluster` read is lost, so that a failed scan must start again.
 
-        etcd reads everything at one moment, and a compaction can lose it. In Oxia the moment is lost if the
-        shards change. Other stores return False.
+        etcd reads everything at one moment. A compaction can make this moment unreadable. In Oxia, the
+        moment is lost if the shards change. Other stores always return False.
         """
 
     def operations(self) -> dict[str, int]:
-        """Return the number of requests that this object sent, by kind."""
+        """Return the number of requests of each kind that this object has sent."""
 
     def close(self) -> None:
         """Close the connections. The store may be used again."""
@@ -306,7 +323,10 @@ class OnePathStore(Protocol):
 
 @runtime_checkable
 class NeighbourStore(Protocol):
-    """A store that can report trees beside BookKeeper's root, which have the same parent as the root."""
+    """A store that can report which trees are beside BookKeeper's root.
+
+    A tree beside the root has the same parent as the root.
+    """
 
     def has_neighbour(self, name: str) -> bool:
         """Return whether a znode ``name`` exists beside the root. Call `cluster` first.
@@ -318,20 +338,25 @@ class NeighbourStore(Protocol):
 
 @runtime_checkable
 class NeighbourValueStore(Protocol):
-    """A saved store that can read values beside the root. A running store is a `OnePathStore` instead."""
+    """A saved store that can read the values of nodes beside the root.
+
+    A running store is a `OnePathStore` instead.
+    """
 
     def neighbour_value(self, name: str) -> bytes | None:
-        """Return the value of the znode or key ``name`` beside the root; None if it does not exist.
+        """Return the value of the znode or key ``name`` beside the root, or None if it does not exist.
 
         Call `cluster` first.
 
         Raises:
-            StoreError: the value exists and could not be read.
+            StoreError: the value exists, but could not be read.
         """
 
 
 def neighbour_value(store: MetadataStore, name: str) -> bytes | None:
-    """Return the value of the znode or key ``name`` beside the root of any store; None if it does not exist.
+    """Return the value of the znode or key ``name`` beside the root of any store.
+
+    Return None if it does not exist.
 
     Raises:
         StoreError: the value could not be read.
@@ -350,20 +375,23 @@ def neighbour_value(store: MetadataStore, name: str) -> bytes | None:
 
 @runtime_checkable
 class WatchableStore(Protocol):
-    """A store that reports its own changes while it is read."""
+    """A store that can report which of its ledgers change while it is read."""
 
     def watch_ledgers(self) -> None:
-        """Record from now on which ledgers change. Call this before the ledgers are read."""
+        """Start to record which ledgers change. Call this before the ledgers are read."""
 
     def changed_ledgers(self) -> LedgerChanges:
-        """End the watch. Return the paths that changed since `watch_ledgers`, at least up to this call."""
+        """End the watch, and return the paths that changed since `watch_ledgers`.
+
+        The result includes all changes before this call, and possibly some later ones.
+        """
 
     def parts_of_paths(self, paths: Sequence[str], part_count: int) -> list[Part]:
-        """Return parts with exactly these paths, and nothing below them."""
+        """Return parts that contain exactly these paths, and nothing below them."""
 
 
 def tree_of(below_root: str) -> Tree | None:
-    """Return the tree that a path below the root belongs to; None for the cluster's own nodes.
+    """Return the tree that contains a path relative to the root, or None for the cluster's own nodes.
 
     >>> tree_of("00/0000/L0001"), tree_of("underreplication/locks/urL0000000001"), tree_of("cookies/bk1:3181")
     (<Tree.LEDGERS: 'ledgers'>, <Tree.MARKS: 'marks'>, None)
@@ -379,7 +407,11 @@ def tree_of(below_root: str) -> Tree | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCount:
-    """A number of ledgers: in etcd of all scopes, elsewhere of scope 0. If not ``is_exact``, an estimate."""
+    """A number of ledgers. It is an estimate if ``is_exact`` is False.
+
+    In etcd, the number includes the ledgers of all scopes. In other stores, it includes only those of scope
+    0.
+    """
 
     ledgers: int
     is_exact: bool
@@ -387,9 +419,10 @@ class LedgerCount:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server named in the URI: whether it answers, its latency in ms, its version and its mode.
+    """A server that the URI names: whether it answers, its latency in ms, its version and its mode.
 
-    ``failure_reason`` is why the server does not answer or does not report its version; None if it does both.
+    ``failure_reason`` says why the server does not answer, or why it does not report its version. It is
+    None if the server does both.
     """
 
     host: str

@@ -1,10 +1,11 @@
-"""The list of all metadata stores: how to open, recognise and probe each, and count its ledgers.
+"""The list of all kinds of metadata stores, with functions to open, recognise, probe and count them.
 
-A new store needs a scheme in `auditor.sources.metadata.uri`, a module with a class that implements
+A new kind of store needs a scheme in `auditor.sources.metadata.uri`, a module with a class that implements
 `auditor.sources.metadata.store.MetadataStore`, and a row in `STORES`. Rows name modules instead of
-importing them, so reading a dump needs neither kazoo nor grpc.
+importing them. So reading a dump needs neither kazoo nor grpc.
 
-The store decides the layout of its ledgers, and the URI must agree (`choose_layout`).
+The store decides the layout of its ledgers. If the URI names a layout too, it must be the same one
+(`choose_layout`).
 """
 
 from __future__ import annotations
@@ -38,14 +39,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoreKind:
-    """The functions of one kind of store, each as ``module:function`` of this package.
+    """The functions for one kind of store, each named as ``module:function`` of this package.
 
     Attributes:
-        opener: takes the parsed URI, and for a running store also `StoreOptions`. It connects to nothing yet.
-        recogniser: takes the parsed URI of a saved store, and raises `StoreError` if the file is of another
-            kind. None for a running store.
-        counter: takes parsed URI, layout and options, and counts the ledgers of a running store. Its module
-            also has the function ``probe``, which takes one host and options. None for a saved store.
+        opener: takes the parsed URI and, for a running store, also `StoreOptions`. It returns the store,
+            and does not connect yet.
+        recogniser: takes the parsed URI of a saved store, and raises `StoreError` if the file is of a
+            different kind. None for a running store.
+        counter: takes the parsed URI, the layout and the options, and counts the ledgers of a running
+            store. The module of the counter also has the function ``probe``, which takes one host and the
+            options. None for a saved store.
     """
 
     opener: str
@@ -54,7 +57,7 @@ class StoreKind:
 
     @property
     def live(self) -> bool:
-        """Return whether the store is a running one, which changes while it is read."""
+        """Return whether this is a kind of running store, which changes while it is read."""
         return self.counter is not None
 
 
@@ -81,7 +84,7 @@ PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
 
 
 def open_store(uri: str | MetadataUri, options: StoreOptions | None = None) -> MetadataStore:
-    """Return the store of a URI. It connects to nothing yet.
+    """Return the store that a URI names. The store does not connect to anything yet.
 
     >>> open_store("dump:///audit/metadata.jsonl").root
     '/ledgers'
@@ -109,11 +112,11 @@ def is_live(uri: str | MetadataUri) -> bool:
 
 
 def recognise(uri: str | MetadataUri) -> None:
-    """Check by the first bytes that a saved store is of the kind that its URI names.
+    """Check that a saved store is of the kind that its URI names, by the first bytes of its files.
 
     Raises:
         UsageError: the URI is invalid.
-        StoreError: the file is missing or of another kind. The message names the apparent kind.
+        StoreError: the file is missing, or is of a different kind. The message names the apparent kind.
     """
     metadata_uri = parse_metadata_uri(uri)
     recogniser = STORES[metadata_uri.scheme].recogniser
@@ -122,15 +125,16 @@ def recognise(uri: str | MetadataUri) -> None:
 
 
 def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None) -> None:
-    """Raise at once if no server of a running store can be reached: no host resolves, or all refuse.
+    """Raise an error at once if no server of a running store can be reached.
 
-    Commands call this function first. A client would retry for the whole time-out, because the server may be
-    restarting. Such retries are right only during a scan. If a server accepts the connection or is slow, this
-    function returns, and the client waits for the server.
+    A server cannot be reached if its host does not resolve, or if it refuses the connection. Commands call
+    this function first. A client would retry for the whole time-out, because the server may be restarting.
+    Such retries are right only during a scan. If a server accepts the connection or is slow, this function
+    returns, and the client waits for the server.
 
     Raises:
         UsageError: the URI or the credentials file is invalid.
-        StoreError: no server can be reached; the message gives the reason for each host.
+        StoreError: no server can be reached. The message gives the reason for each host.
     """
     metadata_uri = parse_metadata_uri(uri)
     if not metadata_uri.hosts:
@@ -168,7 +172,7 @@ def count_ledgers(uri: str | MetadataUri, layout: LayoutKind, options: StoreOpti
 
     Raises:
         StoreError: the store cannot be reached.
-        UsageError: the store is a saved one. Its ledgers can only be counted by reading all of it.
+        UsageError: the store is a saved one. To count its ledgers, all of it would have to be read.
     """
     metadata_uri = parse_metadata_uri(uri)
     counter = STORES[metadata_uri.scheme].counter
@@ -201,7 +205,7 @@ def _load(name: str) -> Callable[..., Any]:
 
 
 def store_options(options: AuditOptions) -> StoreOptions:
-    """Return the limits and credentials with which an audit reads the metadata.
+    """Return the limits and the credentials file that an audit uses to read the metadata.
 
     >>> from auditor.model.options import AuditOptions
     >>> store_options(AuditOptions(rate_limit=50)).rate_limit
@@ -225,17 +229,17 @@ def source_options(
     named_options: Mapping[str, Any],
     pinned_nodes: ClusterNodes | None = None,
 ) -> dict[str, str]:
-    """Return the options of a Spark source that reads a store within the audit's limits.
+    """Return the options for a Spark data source that reads a store within the audit's limits.
 
-    All tasks share the limits. If Spark may add executors at any moment, the source has only as many parts
-    as there are task slots now. Each part then has its share of the rate.
+    All tasks share the limits. If Spark may add executors at any moment, the source gets only as many parts
+    as there are task slots now. Each part then has its own share of the rate.
 
     Args:
-        spark: the session that will read.
+        spark: the session that will read the source.
         options: the audit's options.
-        named_options: further options of the source; those that are None are omitted.
-        pinned_nodes: result of `MetadataStore.cluster`, to read etcd at the same revision; None for the
-            newest.
+        named_options: further options of the source. Options whose value is None are omitted.
+        pinned_nodes: result of `MetadataStore.cluster`, so that etcd is read at the same revision; None for
+            the newest revision.
     """
     slot_limit = max_slots(spark)
     # The executors of a new session may not have started yet.
@@ -257,15 +261,15 @@ def source_options(
 
 
 def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
-    """Return the layout, and a sentence for the report that says how it was found.
+    """Return the layout of a store's ledgers, and a sentence for the report that says how it was found.
 
     In a store with ZooKeeper's paths, the LAYOUT znode decides. BookKeeper's etcd driver has only one
-    layout, and the layout key must name it.
+    layout, and the layout key must name this layout.
 
     Raises:
-        UsageError: the URI names another layout than the LAYOUT znode; the message names both.
-        StoreError: the LAYOUT znode cannot be read or understood, so that no path has a meaning; or the znode
-            names the ledger manager of another kind of store.
+        UsageError: the URI and the LAYOUT znode name different layouts. The message names both.
+        StoreError: the LAYOUT znode cannot be read or understood, so no path has a known meaning. The error
+            is also raised if the znode names the ledger manager of another kind of store.
     """
     if store.keeps_marks:  # the store has ZooKeeper's paths
         return _layout_of_paths(store, cluster)

@@ -1,8 +1,8 @@
 """Diagnosis of failed TLS connections to a store over gRPC.
 
-gRPC only reports that a connection failed. So this module opens a connection by itself, and sends
-nothing but the handshake. A TLS 1.3 server refuses a client after the handshake, with an alert in the
-place of its first HTTP/2 frame. A TLS 1.2 server refuses the client during the handshake.
+gRPC reports only that a connection failed. So this module opens a connection of its own, and sends nothing
+except the handshake. A TLS 1.3 server refuses a client after the handshake, with an alert instead of its
+first HTTP/2 frame. A TLS 1.2 server refuses the client during the handshake.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _NOT_TLS_REASONS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_
 
 
 def tls_problem(address: str, tls: Tls | None, section: str) -> str | None:
-    """Return the TLS problem between this client and a server, and its remedy.
+    """Return the TLS problem between this client and a server, with advice on how to fix it.
 
-    Return None if TLS works, or if there is no sign that TLS is the problem.
+    Return None if TLS works, or if nothing indicates that TLS is the problem.
 
     Args:
         address: HOST:PORT of the server.
-        tls: the TLS files for the server in the credentials file; None for a plain connection.
-        section: name of the section with these files, such as etcd.tls.
+        tls: the TLS files for the server from the credentials file; None for a connection without TLS.
+        section: name of the credentials section with these files, such as etcd.tls.
     """
     section_text = f"[{section}] of the credentials file"
     host, _, port = address.rpartition(":")

@@ -1,22 +1,22 @@
-"""Metadata URIs: BookKeeper's own forms, and those of saved metadata.
+"""Metadata URIs: BookKeeper's own forms, and the forms for saved metadata.
 
-    zk://h1:2181,h2:2181/ledgers              the LAYOUT node decides; zk+null means the same
+    zk://h1:2181,h2:2181/ledgers              the LAYOUT node names the layout; zk+null means the same
     zk+flat://h1:2181;h2:2181/ledgers         the suffix is a layout that LAYOUT must confirm
     zk-snapshot:///dir/version-2?root=/ledgers     a server's own snapshots and transaction logs
     etcd://h1:2379,h2:2379/scope              the path is the scope, in front of every key
     etcd-snapshot:///dir/file.db?scope=/scope      a file of ``etcdctl snapshot save``
     dump:///dir/metadata.jsonl?root=/ledgers       one JSON object per znode, or per key of etcd
     metadata-store:etcd://h1:2379,h2:2379/ledgers  ZooKeeper's paths as keys of etcd: Pulsar's own driver
-    metadata-store:etcd-snapshot:///dir/file.db?root=/ledgers    the same, saved
+    metadata-store:etcd-snapshot:///dir/file.db?root=/ledgers    a snapshot of such an etcd
     metadata-store:etcd:http://h1:2379, metadata-store:zk:h1:2181/chroot    as in bookie and broker settings
-    metadata-store:oxia://h1:6648/bookkeeper       the path is the namespace, and the root always /ledgers
+    metadata-store:oxia://h1:6648/bookkeeper       the path is the namespace; the root is always /ledgers
 
-Hosts are separated by ``;`` (BookKeeper's way) or ``,`` (ZooKeeper's). The forms of live stores are
-those of BookKeeper's ``metadataServiceUri`` (``ZKMetadataDriverBase``, ``EtcdMetadataDriverBase``).
-The layout of old clusters, legacy hierarchical, has no suffix; only the LAYOUT node reveals it. etcd
-has one layout and no suffix. A scope is used as it is written, as BookKeeper does: a slash at its end
-is part of every key. URIs take no users and passwords, because logs and reports repeat URIs. Users and
-passwords are in a credentials file.
+Hosts are separated by ``;`` (as in BookKeeper) or by ``,`` (as in ZooKeeper). The forms for running stores
+are those of BookKeeper's ``metadataServiceUri`` (``ZKMetadataDriverBase``, ``EtcdMetadataDriverBase``). The
+layout of old clusters, legacy hierarchical, has no suffix. Only the LAYOUT node shows this layout. etcd has
+only one layout, and no suffix for it. As in BookKeeper, a scope is used exactly as it is written. So a
+slash at the end of a scope is part of every key. URIs do not contain users and passwords, because logs and
+reports repeat URIs. Users and passwords are in a credentials file.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class MetadataUri:
 
 
 def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
-    """Parse a metadata URI. Return a `MetadataUri` unchanged.
+    """Parse a metadata URI. A `MetadataUri` is returned unchanged.
 
     >>> parse_metadata_uri("zk+hierarchical://h1:2181;h2/ledgers").hosts
     ('h1:2181', 'h2:2181')
@@ -115,8 +115,8 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
     '/bk/cluster1'
 
     Raises:
-        UsageError: the URI is not UTF-8, has a user, an unknown scheme or suffix, no hosts, no root, or an
-            unknown query. The message lists the known forms.
+        UsageError: the URI is not UTF-8, contains a user, has an unknown scheme, suffix or query, or lacks
+            hosts or a root. The message lists the known forms.
     """
     if isinstance(uri, MetadataUri):
         return uri
@@ -149,16 +149,18 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
 
 
 def require_utf8(uri: str) -> None:
-    """Raise `UsageError` if a URI is not UTF-8.
+    """Raise `UsageError` if a URI contains bytes that are not UTF-8.
 
-    Python represents bytes that are not UTF-8 as lone surrogates.
+    Python represents such bytes as lone surrogates.
     """
     if re.search("[\ud800-\udfff]", uri):
         raise UsageError(f"{redact(uri)!r} is not text in UTF-8")
 
 
 def redact(uri: str) -> str:
-    """Return a URI for messages. Asterisks replace the text before an @, which could be a password.
+    """Return a URI in a form for messages.
+
+    Asterisks replace the text before an @, because this text could be a password.
 
     >>> redact("zk://me:secret@h1:2181/ledgers")
     'zk://***@h1:2181/ledgers'
@@ -181,7 +183,10 @@ def _require_no_user(uri: str, authority: str) -> None:
 
 
 def _parse_metadata_store(uri: str) -> MetadataUri:
-    """Parse a ``metadata-store:`` URI, in the form of this program or of bookie and broker settings."""
+    """Parse a ``metadata-store:`` URI.
+
+    The URI has either this program's form, or the form in the settings of bookies and brokers.
+    """
     store_kind, _, location = uri.removeprefix(METADATA_STORE).partition(":")
     if store_kind == "zk":  # Pulsar's root below its chroot is always the same
         authority, _, chroot = location.removeprefix("//").partition("/")
@@ -209,9 +214,10 @@ def _parse_metadata_store(uri: str) -> MetadataUri:
 
 
 def _parse_oxia(uri: str, location: str) -> MetadataUri:
-    """Parse a URI of Oxia in the form of bookies' settings.
+    """Parse a URI of Oxia in the form of the bookies' settings.
 
-    This program adds the query parameter ``root``, for reading the owners of ledgers below another root.
+    This program also accepts the query parameter ``root``. With this parameter, it reads the owners of
+    ledgers below another root.
     """
     location, _, query = location.removeprefix("//").partition("?")
     authority, _, path = location.partition("/")

@@ -1,16 +1,16 @@
-"""Applications that refer to ledgers: the URIs of their references, and rows of the table owners.
+"""Applications that refer to ledgers: the URIs of their references, and the rows of the table owners.
 
     pulsar:zk://h1:2181,h2:2181            Pulsar's znodes at the top of a running ZooKeeper
-    pulsar:zk://h1:2181/chroot             below a chroot
-    pulsar:zk-snapshot:///dir/version-2    a server's own files; ?root=/chroot
-    pulsar:dump:///dir/metadata.jsonl      a dump of ZooKeeper or etcd; ?root=/chroot
+    pulsar:zk://h1:2181/chroot             Pulsar's znodes below a chroot
+    pulsar:zk-snapshot:///dir/version-2    the files of a ZooKeeper server; ?root=/chroot names a chroot
+    pulsar:dump:///dir/metadata.jsonl      a dump of ZooKeeper or etcd; ?root=/chroot names a chroot
     pulsar:etcd://h1:2379                  a running etcd whose keys are paths, as Pulsar has them
-    pulsar:etcd-snapshot:///dir/file.db    the same, saved; ?root=/chroot
+    pulsar:etcd-snapshot:///dir/file.db    a snapshot of such an etcd; ?root=/chroot names a chroot
 
-An owner is one topic, subscription, schema or log of an application. A new application needs a module
-with a `Reader` function, and a row of `APPLICATIONS`. Rows name modules instead of importing them, so
-an audit without owners loads none of them. A damaged value becomes a row of the table owners, with the
-reason in the column ``damage``.
+An owner is one topic, subscription, schema or log of an application. To add an application, add a module
+with a `Reader` function, and a row in `APPLICATIONS`. Rows name modules instead of importing them. So an
+audit without owners loads none of these modules. A damaged value becomes a row of the table owners. The
+column ``damage`` of this row has the reason.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from auditor.sources.metadata.uri import (
 class OwnerKind(StrEnum):
     """The purpose of a ledger for the application that refers to it.
 
-    Tables and findings contain these values. They must not change.
+    Tables and findings contain these values, so the values must not change.
     """
 
     DATA = "data"
@@ -73,17 +73,19 @@ class OffloadState(StrEnum):
 
 
 class Reference(NamedTuple):
-    """A ledger that an owner refers to. It is a tuple, because a cluster has millions of them.
+    """A reference from an owner to a ledger.
+
+    References are tuples, because a cluster has millions of them.
 
     Attributes:
         kind: purpose of the ledger.
         ledger_id: the ledger; None for an owner without a ledger.
-        place: position in the owner's list of ``list_size`` ledgers, from 0.
+        place: position in the owner's list of ``list_size`` ledgers, counted from 0.
         entries: number of entries of a closed ledger, according to the owner.
         size: size of a closed ledger in bytes, according to the owner.
         timestamp: time when the ledger was closed, in ms, according to the owner.
         offload: state of the ledger's copy in an object store; None if there is no copy.
-        borrowed: True if the ledger belongs to another owner, as the ledgers of a shadow topic do.
+        borrowed: True if the ledger belongs to another owner. This is so for the ledgers of a shadow topic.
         stale: True if a newer reference may exist in a place that is not read.
         detail: version of a schema, or name of a bucket.
     """
@@ -104,7 +106,10 @@ class Reference(NamedTuple):
 
 
 class OwnerNames(NamedTuple):
-    """The names of an owner. A name is None if the owner has none at this level."""
+    """The names of an owner, from the tenant to the cursor.
+
+    A name is None if the owner has none at this level.
+    """
 
     tenant: str | None = None
     namespace: str | None = None
@@ -116,8 +121,9 @@ class OwnerNames(NamedTuple):
 class Owner:
     """The content of one znode: the owner's names, its references, and a cursor's mark-delete position.
 
-    An owner without a ledger has one reference with the id None, because its existence matters too.
-    ``compression`` is how the value is compressed; None if values of this kind never are.
+    An owner without a ledger has one reference whose ledger id is None, because the existence of the owner
+    matters too. ``compression`` says how the value is compressed. It is None if values of this kind are
+    never compressed.
     """
 
     names: OwnerNames
@@ -138,15 +144,16 @@ ValueError for a path that the application does not use.
 class Application:
     """An application that keeps references to ledgers in znodes, or in keys that are paths.
 
-    ``trees`` are the paths below the application's root that contain references. The first tree exists
-    wherever the application is used. ``reader`` names a `Reader` as ``module:function``.
+    ``trees`` has the paths below the application's root that contain references. The first of these trees
+    exists wherever the application is used. ``reader`` names the application's `Reader` function as
+    ``module:function``.
     """
 
     trees: tuple[str, ...]
     reader: str
 
     def load(self) -> Reader:
-        """Import the reader's module and return the function."""
+        """Import the module in ``reader``, and return the function."""
         module, _, function = self.reader.partition(":")
         reader: Reader = getattr(importlib.import_module(module), function)
         return reader
@@ -162,10 +169,10 @@ APPLICATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class OwnersUri:
-    """The store and path of an application's references.
+    """The place of an application's references: a store, and a path in the store.
 
-    ``store`` is a metadata URI without its root. ``chroot`` is the path above the application's trees, ""
-    if they are at the top.
+    ``store`` is a metadata URI without its root. ``chroot`` is the path above the application's trees. It
+    is empty if the trees are at the top.
     """
 
     application: str
@@ -252,12 +259,13 @@ NOBODY = "none"
 
 
 def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
-    """Return the stores in the option ``--owners``, each once.
+    """Return the stores that the option ``--owners`` names, without duplicates.
 
-    The result is empty if the option is `NOBODY`, and None if the option was not given.
+    Return an empty tuple if the option is `NOBODY`, and None if the option was not given.
 
     Raises:
-        UsageError: a value names no application, its URI is invalid, or a store is named beside `NOBODY`.
+        UsageError: a value names no known application, a URI is invalid, or the option has both `NOBODY`
+            and a store.
     """
     owner_texts = parse_texts(options.owners)
     if not owner_texts:
@@ -270,16 +278,18 @@ def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
 
 
 def declared_stores(options: AuditOptions) -> tuple[str, ...]:
-    """Return the stores in the option ``--owners-complete``, in the form of `OwnersUri.text`.
+    """Return the stores that the option ``--owners-complete`` names, in the form of `OwnersUri.text`.
 
     Raises:
-        UsageError: a value names no application, or its URI is invalid.
+        UsageError: a value names no known application, or its URI is invalid.
     """
     return tuple(dict.fromkeys(parse_owners_uri(text).text for text in parse_texts(options.owners_complete)))
 
 
 def sibling_tree_uri(application: str, metadata: MetadataUri) -> OwnersUri:
-    """Return the default place of an application's references: beside BookKeeper's root in the same store.
+    """Return the default place of an application's references.
+
+    This place is beside BookKeeper's root in the same store.
 
     >>> metadata = parse_metadata_uri("zk+hierarchical://h1:2181;h2/east/ledgers")
     >>> sibling_tree_uri("pulsar", metadata).tree("schemas")
@@ -345,7 +355,10 @@ _NO_REFERENCE = Reference(None, None)  # type: ignore[arg-type]  # the kind of a
 
 
 def owner_rows(batch: ZnodeBatch, owners: OwnersUri, reader: Reader) -> pa.RecordBatch:
-    """Turn one batch of an application's znodes into rows of `OWNERS`, one for each reference."""
+    """Turn a batch of an application's znodes into rows of `OWNERS`, with one row for each reference.
+
+    Znodes that cannot be decoded, and gaps, give a row too.
+    """
     rows = list(_rows(batch, (owners.application, owners.text), reader, len(owners.chroot) + 1))
     columns: Iterable[Any] = zip(*rows, strict=True) if rows else ([] for _ in OWNERS)
     owner_columns = [pa.array(column, kind.type) for column, kind in zip(columns, OWNERS, strict=True)]

@@ -1,9 +1,9 @@
 """Pulsar's owners: topics, subscriptions, schemas, and the logs of its function packages.
 
-Each kind of reference comes from:
+The kinds of references, and where each kind comes from:
 
     data             the list of a topic's ledgers; borrowed if the topic is a shadow topic
-    cursor           a subscription; one row without a ledger if the subscription has none
+    cursor           a subscription; if it has no ledger, the row has no ledger either
     delayed-bucket   properties of a subscription
     compacted        a property of the subscription ``__compaction``. If the subscription has a cursor
                      ledger, the last entry of that ledger may have a newer reference
@@ -22,18 +22,18 @@ COMPACTION = "__compaction"
 
 
 def read_owner(path: str, data: bytes) -> Owner | None:
-    """Decode one znode of Pulsar by its path below Pulsar's root.
+    """Decode one znode of Pulsar. ``path`` is relative to Pulsar's root.
 
     >>> owner = read_owner("managed-ledgers/shop/orders/persistent/a/sub", bytes.fromhex("08071005"))
     >>> owner.names.cursor, owner.references[0].ledger_id
     ('sub', 7)
 
     Returns:
-        The owner; None for a znode that holds no reference.
+        The owner, or None for a znode that holds no reference.
 
     Raises:
         DecodeError: the value is damaged.
-        ValueError: the path fits no known layout.
+        ValueError: the path does not fit any known layout.
     """
     names = names_of(path)
     if names.kind is NodeKind.INNER:

@@ -27,11 +27,11 @@ from auditor.sources.owners.applications import (
 
 
 class OwnerSource(TableSource):
-    """Every reference to a ledger that an application keeps: topics, subscriptions, schemas.
+    """All references to ledgers that an application keeps, for topics, subscriptions and schemas.
 
     Use: ``spark.read.format("bookkeeper_owners").option("owners", "pulsar:zk://host:2181").load()``. The
-    option takes several stores, one per line. The options of `StoreSource` that limit the reading are
-    accepted too.
+    option can name several stores, one on each line. The source also accepts those options of `StoreSource`
+    that limit the reading.
     """
 
     format_name = "bookkeeper_owners"
@@ -42,7 +42,7 @@ class OwnerSource(TableSource):
         """Return a reader for the options.
 
         Raises:
-            UsageError: no ``owners``, an unknown option, or an invalid value.
+            UsageError: the option ``owners`` is missing, an option is unknown, or a value is invalid.
         """
         settings = dict(self.options)
         read_options = reading_options(self.name(), settings, ("owners",))
@@ -53,10 +53,10 @@ class OwnerSource(TableSource):
 
 @dataclass(frozen=True)
 class OwnerPartition(InputPartition):
-    """The part of one tree that one task reads. ``owners`` is the store that has the tree.
+    """The part of one tree that one task reads.
 
-    ``uri`` is the metadata URI of the tree. ``task_options`` has the limits of the task: its share of the
-    reader's limits.
+    ``owners`` is the store that contains the tree, and ``uri`` is the metadata URI of the tree.
+    ``task_options`` has the limits of the task, which are its share of the reader's limits.
     """
 
     owners: OwnersUri
@@ -67,9 +67,10 @@ class OwnerPartition(InputPartition):
 
 @dataclass(frozen=True)
 class OwnerReader(DataSourceReader):
-    """A reader of owners. Spark pickles it, so it holds plain values. Tasks open the connections.
+    """A Spark reader of owners.
 
-    It yields rows of `OWNERS`, or of `OWNER_VALUES` if ``decodes_values`` is False.
+    Spark pickles the reader, so it contains only plain values. Tasks open the connections. The reader
+    yields rows of `OWNERS`, or rows of `OWNER_VALUES` if ``decodes_values`` is False.
     """
 
     owners: tuple[OwnersUri, ...]
@@ -80,7 +81,7 @@ class OwnerReader(DataSourceReader):
         """Return one partition for each part of each tree that exists.
 
         Raises:
-            StoreError: a store cannot be read, or lacks the application's first tree.
+            StoreError: a store cannot be read, or does not have the application's first tree.
         """
         parts = [partition for owners in self.owners for partition in self._store_partitions(owners)]
         task_options = self.reading_options.limits_per_task(len(parts))
@@ -126,9 +127,9 @@ OWNER_VALUES = pa.schema(
 
 
 class OwnerValueSource(OwnerSource):
-    """Every stored value below the trees of an application, for a comparison of two stores.
+    """All stored values below the trees of an application, for a comparison of two stores.
 
-    It is not registered with Spark. Its options are those of `OwnerSource`.
+    The source is not registered with Spark. Its options are those of `OwnerSource`.
     """
 
     format_name = "bookkeeper_owner_values"
@@ -137,9 +138,9 @@ class OwnerValueSource(OwnerSource):
 
 
 def value_rows(batch: ZnodeBatch, owners: OwnersUri) -> pa.RecordBatch:
-    """Return rows of `OWNER_VALUES` for one batch.
+    """Return the rows of `OWNER_VALUES` for one batch.
 
-    A path without a value refers to nothing and gives no row. The top of a tree gives no row either,
+    A path without a value refers to nothing, so it gives no row. The top of a tree gives no row either,
     because only some stores count it as part of the tree.
     """
     tree_roots = {f"{owners.chroot}/{tree}" for tree in APPLICATIONS[owners.application].trees}

@@ -1,1 +1,1 @@
-"""Collections: the tables of bookies' directories at one time, as Parquet."""
+"""Collections. A collection contains the tables of bookies' directories at one time, as Parquet files."""

@@ -1,24 +1,28 @@
-"""A collection: the state of some bookies' directories at one time, as Parquet, for an audit elsewhere.
+"""A collection: the state of some bookies' directories at one time, as Parquet files for an audit elsewhere.
 
     DIR/places/          the places (`auditor.sources.bookies.places`) that hold bookies' directories
-    DIR/directories/     each directory, with its VERSION and lastMark
-    DIR/cookies/         the decoded VERSIONs
-    DIR/availability/    the indexes (auditor.sources.bookies.part_rows), with the piece of each row
-    DIR/journal_tails/   the journals after their marks (auditor.sources.bookies.journal.tails), with pieces
-    DIR/entry_logs/      one row per entry log (auditor.sources.bookies.entry_logs.rows), and with
-                         --entry-logs one per ledger in it
-    DIR/locations/       with --entry-logs: the entry logs that the indexes point to, with pieces
-    DIR/disks/           with --entry-logs: the size of all other files, and free bytes
-    DIR/collection.json  written last: id, times, and every file with its rows and bytes
+    DIR/directories/     one row per directory, with its VERSION and lastMark
+    DIR/cookies/         the decoded VERSION files
+    DIR/availability/    the indexes (auditor.sources.bookies.part_rows), and the piece of each row
+    DIR/journal_tails/   the journals after their marks (auditor.sources.bookies.journal.tails), and the
+                         piece of each row
+    DIR/entry_logs/      one row per entry log (auditor.sources.bookies.entry_logs.rows). With --entry-logs
+                         also one row per ledger in each log
+    DIR/locations/       only with --entry-logs: the entry logs that the indexes point to, and the piece of
+                         each row
+    DIR/disks/           only with --entry-logs: the sizes of all other files, and the free bytes
+    DIR/collection.json  written last: the id, the times, and the rows and bytes of every file
 
-A piece is the index directories of one place whose VERSIONs name the same bookie
+A piece consists of the index directories of one place whose VERSION files name the same bookie
 (`auditor.sources.bookies.collections.tables`).
 
-Only files that collection.json lists count. If one of them is missing, or has another number of bytes or
-rows, the collection is not read at all. A truncated table would look like lost entries.
+The program reads only files that collection.json lists. If one of these files is missing, or if its number
+of bytes or rows differs, the program rejects the whole collection. A truncated table would look like lost
+entries.
 
-`auditor.sources.bookies.owners` attributes a directory to a bookie once the cluster's ids are known. For this
-attribution a collection keeps the path of each directory, the bytes of its VERSION, and its lastMark.
+`auditor.sources.bookies.owners` attributes each directory to a bookie as soon as the ids of the cluster are
+known. To make this possible, a collection contains the path, the VERSION bytes and the lastMark of each
+directory.
 """
 
 from __future__ import annotations
@@ -64,7 +68,7 @@ _FOOTER_READERS = 8
 
 @dataclass(frozen=True, slots=True)
 class CollectedFile:
-    """A Parquet file of a collection: its path below the collection, and its numbers of rows and bytes."""
+    """A Parquet file of a collection: its path in the collection, and its numbers of rows and bytes."""
 
     path: str
     rows: int
@@ -76,11 +80,11 @@ class CollectionManifest:
     """The contents of collection.json. Times are in ms since 1970.
 
     Attributes:
-        version: The version of the program.
-        made: When the program looked at the first directory.
-        finished: When the collection was complete.
-        sources: The values of ``--bookies`` as given.
-        tables: The files of each table.
+        version: The version of the program that made the collection.
+        made: The time when the program inspected the first directory.
+        finished: The time when the collection was complete.
+        sources: The values of ``--bookies``, as the user passed them.
+        tables: The files of each table, by table name.
     """
 
     id: str
@@ -101,14 +105,14 @@ class CollectionManifest:
 
 
 class Collection:
-    """The location of a collection: a local path, or a URI of a file system that pyarrow knows."""
+    """The location of a collection: a local path, or the URI of a file system that pyarrow supports."""
 
     def __init__(self, path: str) -> None:
         self.path = path.rstrip("/") or path
         self.files, self.base = run_files(path)
 
     def manifest(self) -> CollectionManifest:
-        """Read collection.json. Raises `UnreadError` if it is missing or damaged."""
+        """Read collection.json. Raises `UnreadError` if the file is missing or damaged."""
         try:
             require_file(self.files, f"{self.base}/{MANIFEST}")
             with self.files.open_input_stream(f"{self.base}/{MANIFEST}") as stream:
@@ -123,7 +127,7 @@ class Collection:
             raise UnreadError(self.path, f"{MANIFEST} is damaged: {error or type(error).__name__}") from error
 
     def write_manifest(self, manifest: CollectionManifest) -> None:
-        """Write collection.json. On a local file system this is atomic."""
+        """Write collection.json. The write is atomic on a local file system."""
         tables = {
             name: {"rows": manifest.rows(name), "files": [asdict(file) for file in files]}
             for name, files in manifest.tables.items()
@@ -136,7 +140,9 @@ class Collection:
         self.files.move(f"{self.base}/{MANIFEST}.part", f"{self.base}/{MANIFEST}")
 
     def verify(self, manifest: CollectionManifest) -> None:
-        """Compare the size of every file, and the row count in its footer, with the manifest. Read no data.
+        """Compare the size and row count of every listed file with the manifest.
+
+        The row counts come from the footers of the files. This method reads no data.
 
         Raises:
             UnreadError: a file is missing or truncated. The error names the first such file.
@@ -156,7 +162,7 @@ class Collection:
                     raise UnreadError(self.path, reason)
 
     def count_rows(self, file: CollectedFile) -> int:
-        """Return a file's number of rows, from its footer. Raises `UnreadError`."""
+        """Return the number of rows in a file, from the file's footer. Raises `UnreadError`."""
         try:
             require_file(self.files, f"{self.base}/{file.path}")
             with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
@@ -172,7 +178,7 @@ class Collection:
             raise UnreadError(self.path, f"{file.path} cannot be read: {error}") from error
 
     def manifest_files(self, table: str) -> tuple[CollectedFile, ...]:
-        """Return the Parquet files of a table that exist, with their rows and bytes, for a new manifest."""
+        """Return the existing Parquet files of a table, with their rows and bytes, for a new manifest."""
         parquet_files = [
             CollectedFile(f"{table}/{file_info.base_name}", 0, file_info.size)
             for file_info in self.files.get_file_info(fs.FileSelector(f"{self.base}/{table}"))
@@ -184,11 +190,9 @@ class Collection:
         )
 
     def read_rows(self, table: str, manifest: CollectionManifest | None) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a small table.
+        """Yield the rows of a small table. Raises `UnreadError`.
 
-        If there is no manifest (an unfinished collection), read all files.
-
-        Raises `UnreadError`.
+        An unfinished collection has no manifest. In that case, this method reads all files of the table.
         """
         remaining_rows = MAX_DIRECTORY_ROWS
         try:
@@ -205,10 +209,10 @@ class Collection:
 
 
 def _parse_manifest(manifest_value: Any) -> CollectionManifest:
-    """Parse collection.json.
+    """Parse the JSON value of collection.json.
 
     Raises:
-        ValueError, KeyError, TypeError: `Collection.write_manifest` did not write this value.
+        ValueError, KeyError, TypeError: `Collection.write_manifest` cannot have written this value.
     """
     schema = manifest_value["schema"]
     if schema != MANIFEST_SCHEMA:
@@ -315,7 +319,7 @@ _DIRECTORY_FIELDS = (*_REQUIRED_FIELDS, *_OPTIONAL_DEFAULTS)
 
 
 def place_rows(places: Sequence[PlaceFound]) -> list[dict[str, Any]]:
-    """Return rows of `PLACE_SCHEMA` for the places, numbered in their order."""
+    """Return one row of `PLACE_SCHEMA` per place. The number of a place is its position in ``places``."""
     return [
         {
             "place": place_number,
@@ -331,12 +335,13 @@ def place_rows(places: Sequence[PlaceFound]) -> list[dict[str, Any]]:
 def directory_rows(
     place_number: int, place: PlaceFound, piece_by_directory: dict[tuple[int, str], str]
 ) -> list[dict[str, Any]]:
-    """Return rows of `DIRECTORY_SCHEMA` for one place.
+    """Return one row of `DIRECTORY_SCHEMA` for each directory of a place.
 
     Args:
         place_number: The number of the place in the collection.
-        place: The place with its directories.
-        piece_by_directory: The id of each directory's piece, by place number and path.
+        place: The place and its directories.
+        piece_by_directory: The id of each directory's piece, by the number of the place and the path of the
+            directory.
     """
     rows = []
     for directory in place.directories:
@@ -358,7 +363,7 @@ def directory_rows(
 
 
 def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, Any]]) -> list[PlaceFound]:
-    """Return the places from rows of `place_rows` and `directory_rows`.
+    """Return the places that rows of `place_rows` and `directory_rows` describe.
 
     Raises:
         KeyError, TypeError: the rows are not from `place_rows` and `directory_rows`.
@@ -388,10 +393,10 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
 
 
 def _parse_marks(row: dict[str, Any]) -> tuple[tuple[str, LastMark], ...]:
-    """Return the marks of a directory.
+    """Return the marks of a directory, each with the name of its file.
 
-    Older collections have only the greatest mark of a directory. That mark then gets the name ``lastMark``,
-    the name in a bookie with one journal.
+    Older collections contain only the greatest mark of each directory. In that case, the mark gets the name
+    ``lastMark``, which is the name of the mark file in a bookie with one journal.
     """
     if (marks := row.get("marks")) is not None:
         return tuple((mark["name"], LastMark(mark["file_id"], mark["offset"])) for mark in marks)

@@ -1,9 +1,9 @@
-"""The table ``availability`` of collections, read by tasks. Each row gets the bookie that owns its piece.
+"""A reader for the tables ``availability`` of collections. It gives each row the bookie that owns its piece.
 
-A place holds the directories of one bookie. The index directories of a place whose VERSIONs name the same
-bookie form a piece (`auditor.sources.bookies.collections.tables`). Every task reaches a collection under the
-same path or URI as the driver. Columns with few distinct values stay dictionary-encoded from the collection's
-file to the table that is written.
+A place holds the directories of one bookie. The index directories of a place whose VERSION files name the
+same bookie form a piece (`auditor.sources.bookies.collections.tables`). The reader runs in Spark tasks.
+Every task must reach a collection by the same path or URI as the driver. Columns with few distinct values
+stay dictionary-encoded all the way from the collection's file to the table that the audit writes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHARE_BYTES = 64 << 20
 
 
 class FileShare(NamedTuple):
-    """A share of a file: every ``share_count``-th row group, from row group ``first_row_group`` on."""
+    """A share of a file: every ``share_count``-th row group, starting with row group ``first_row_group``."""
 
     file_system: fs.FileSystem
     path: str
@@ -40,7 +40,7 @@ class FileShare(NamedTuple):
 
 
 def copied_bytes(collections: Sequence[tuple[Collection, CollectionManifest]]) -> int:
-    """Return the number of bytes in all files with rows to copy."""
+    """Return the total size, in bytes, of the files of the table ``availability`` in all collections."""
     return sum(file.bytes for _, manifest in collections for file in manifest.tables["availability"])
 
 
@@ -49,10 +49,10 @@ def shares(
     owner_of_piece: Mapping[str, PieceOwner],
     group_count: int,
 ) -> list[tuple[FileShare, ...]]:
-    """Divide the files of collections into about ``group_count`` groups of about equal size in bytes.
+    """Divide the files of collections into about ``group_count`` groups of roughly equal size in bytes.
 
-    A collection is left out if ``owner_of_piece`` has none of its pieces. A large file is divided into
-    several shares.
+    A large file is divided into several shares. A collection is left out if ``owner_of_piece`` contains
+    none of its pieces.
     """
     owned_collection_ids = {piece.rpartition(":")[0] for piece in owner_of_piece}
     shares_with_size = []
@@ -82,15 +82,15 @@ def shares(
 
 @dataclass(frozen=True)
 class CopiedRows:
-    """A reader that tasks use to read groups of `shares` as rows of ``availability``."""
+    """A reader that Spark tasks use to read a group from `shares` as rows of ``availability``."""
 
     owner_of_piece: Mapping[str, PieceOwner]
 
     def read(self, share_group: Sequence[FileShare]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the directories that belong to the owners (`PieceOwner.roots`), and no others.
+        """Yield only the rows of directories that belong to the owner of their piece (`PieceOwner.roots`).
 
         Raises:
-            OSError: a page changed since it was written.
+            OSError: a page of a file changed since it was written.
         """
         for share in share_group:
             require_file(share.file_system, share.path)
@@ -140,7 +140,7 @@ def _open_parquet(share: FileShare, dictionary_columns: Sequence[str]) -> pq.Par
 
 
 def _mask_below_roots(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:
-    """Return a mask of the paths that are one of the directories ``roots``, or below one of them."""
+    """Return a mask of the paths that are equal to one of the directories ``roots`` or below one of them."""
     is_in_owned_directory = np.zeros(len(paths), bool)
     for owned_directory in roots:
         is_in_directory = pc.or_(

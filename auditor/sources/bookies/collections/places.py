@@ -1,13 +1,17 @@
-"""The places and directories in collections, in the form of those on disk, ready for attribution to bookies.
+"""The places and directories in collections, in the same form as those on disk.
 
-A directory of a collection gets the path ``<collection>#<path>``, because several hosts may have equal paths.
-If a bookie was collected again, only its directories in the newer collection count. Those in the older one
-are left out, even if the newer collection lacks some of them: a disk that was lost in the meantime must not
-count as read. A complete collection counts as newer than an incomplete one.
+`auditor.sources.bookies.owners` can then attribute them to bookies. A directory of a collection gets the
+path ``<collection>#<path>``, because different hosts may use the same path.
 
-A bookie was collected again if both collections have a directory with the same id, instance and path in its
-VERSION. If a bookie's disks were collected one by one, no path is in two collections, and all of them count.
-A directory whose VERSION cannot be read was collected again if its place was collected again.
+A bookie may be in several collections. In that case, only its directories in the newest collection count.
+The program ignores its directories in older collections, even those that the newest collection lacks.
+Otherwise a disk that was lost in the meantime would count as read. A complete collection counts as newer
+than an incomplete one.
+
+A collection replaces an older one for a bookie if both contain a directory with the same id, instance and
+path in its VERSION file. If the disks of a bookie were collected one by one, no path is in two collections,
+and all collections count. If a VERSION file cannot be read, the place decides: the newer collection
+replaces the directory if it contains the same place.
 """
 
 from __future__ import annotations
@@ -24,9 +28,9 @@ from auditor.sources.bookies.places import PlaceFound
 
 
 class NewestCollection:
-    """The directories and places of collections, each with the newest collection that has it.
+    """The newest collection that contains each directory and each place.
 
-    The caller adds the newest collection first.
+    The caller adds the collections in order, newest first.
     """
 
     def __init__(self) -> None:
@@ -34,16 +38,17 @@ class NewestCollection:
         self._places: dict[tuple[str, str], str] = {}
 
     def add(self, collection: str, places: Sequence[PlaceFound]) -> None:
-        """Add the next older collection with its places."""
+        """Add a collection and its places. It must be older than all collections added so far."""
         for place in places:
             self._places.setdefault((place.name, place.path), collection)
             for logical_key in _directory_keys(place):
                 self._directories.setdefault(logical_key, collection)
 
     def remove_newer_bookies(self, place: PlaceFound, newer_collections: dict[str, str]) -> PlaceFound | None:
-        """Return an older place without the bookies that a newer collection has; None if no bookie is left.
+        """Return a place of an older collection without the bookies that a newer collection contains.
 
-        ``newer_collections`` receives each removed bookie id, with the newer collection that has it.
+        Returns None if no bookie remains. This method adds each removed bookie id to ``newer_collections``,
+        with the newer collection that contains the bookie.
         """
         newer_by_bookie = {
             logical_key[0]: self._directories[logical_key]
@@ -68,7 +73,10 @@ class NewestCollection:
 
 
 def _directory_keys(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
-    """Yield (id, instance, path on the bookie) for each directory of a place, by its VERSION."""
+    """Yield (bookie id, instance id, path on the bookie) for each directory of a place.
+
+    All three values come from the VERSION files in the place.
+    """
     directories_by_bookie: dict[str, list[OwnedDirectory]] = {}
     for found_directory in place.directories:
         if (cookie := found_directory.cookie[0]) is not None:
@@ -95,9 +103,9 @@ class CollectedDirectory:
     """A directory in a collection.
 
     Attributes:
-        path: The directory's path on the host that collected it.
-        piece: The id of the piece with its index. None if no index of it was read.
-        trouble: Why the collection cannot be used. None if the collection can be used.
+        path: The directory's path on the host where it was collected.
+        piece: The id of the piece that contains the directory's index. None if no index was read.
+        trouble: The reason why the collection cannot be used. None if it can be used.
     """
 
     collection: str
@@ -113,8 +121,8 @@ class CollectedPlaces:
     Attributes:
         directories: The collected directories, by their path in ``places``.
         readable_collections: The collections that can be read, with their manifests.
-        unreadable_collections: (path, reason) of each collection that cannot be read.
-        notes: Which newer collection replaced which older one.
+        unreadable_collections: The (path, reason) of each collection that cannot be read.
+        notes: One text for each bookie that is read from a newer collection instead of an older one.
     """
 
     places: tuple[PlaceFound, ...]
@@ -126,9 +134,10 @@ class CollectedPlaces:
 
 @dataclass(frozen=True, slots=True)
 class PieceOwner:
-    """The bookie that a piece belongs to, and the directories of the piece that are the bookie's (``roots``).
+    """The bookie that owns a piece.
 
-    The paths in ``roots`` are the paths on the host that collected them.
+    ``roots`` are the directories of the piece that belong to this bookie, by their paths on the host where
+    they were collected.
     """
 
     bookie_id: str
@@ -139,8 +148,8 @@ class PieceOwner:
 class PieceOwnership:
     """An attribution without the collected index directories, and the owner of each collected piece.
 
-    ``overlapping_bookies`` are bookies whose index comes from several pieces, or from a piece and from disk.
-    Several of these sources may have the same ledger.
+    ``overlapping_bookies`` are the bookies whose index comes from several pieces, or from pieces and from
+    disk. The same ledger may occur in several of these sources.
     """
 
     attribution: Attribution
@@ -150,7 +159,7 @@ class PieceOwnership:
 
 @dataclass(frozen=True, slots=True)
 class _OpenCollection:
-    """A collection, its places, and the id of each directory's piece, by place number and path."""
+    """A collection and its places. ``pieces`` has the piece id of each (place number, directory path)."""
 
     path: str
     id: str
@@ -163,10 +172,10 @@ class _OpenCollection:
 
 
 def collected_places(paths: Sequence[str]) -> CollectedPlaces:
-    """Open collections and compare their files with their manifests. Do not read the table ``availability``.
+    """Open collections and compare their files with their manifests.
 
-    A damaged collection raises no error. It goes to ``unreadable_collections``, and its directories get its
-    ``trouble``.
+    This does not read the table ``availability``. A damaged collection raises no error. Instead, it is
+    listed in ``unreadable_collections``, and each of its directories has the reason in ``trouble``.
     """
     collection_by_id: dict[str, _OpenCollection] = {}
     for collection in map(_open_collection, paths):
@@ -226,9 +235,9 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
 
 
 def without_collections(collected: CollectedPlaces, reasons: Mapping[str, str]) -> CollectedPlaces:
-    """Return the places with some collections moved to ``unreadable_collections``.
+    """Return a copy of ``collected`` with some collections moved to ``unreadable_collections``.
 
-    ``reasons`` has the paths of these collections, in which damage was found later, and the damage.
+    ``reasons`` maps the path of each such collection to a description of its damage, which was found later.
     """
     return replace(
         collected,
@@ -249,12 +258,13 @@ def find_piece_owners(attribution: Attribution, collected: CollectedPlaces) -> P
     """Remove the collected index directories from an attribution, and return the owner of each piece instead.
 
     Args:
-        attribution: The attribution of the places on disk and the collected ones together.
+        attribution: The attribution of all places, both on disk and collected.
         collected: The collected places.
 
     Returns:
-        The attribution and the owners. If a bookie has an index directory in a collection that cannot be
-        read, the bookie is not read completely, and its reason names the collection.
+        The changed attribution and the owner of each piece. If an index directory of a bookie is in a
+        collection that cannot be read, the bookie counts as not completely read. Its reason then names the
+        collection.
     """
     owner_of_piece: dict[str, PieceOwner] = {}
     overlapping_bookies: list[str] = []
@@ -325,9 +335,10 @@ def _name_in_collection(collection: str, path: str) -> str:
 
 
 def _with_collection_paths(collection: str, place: PlaceFound) -> PlaceFound:
-    """Prefix all paths of a place with its collection.
+    """Prefix all paths of a place with the path of its collection.
 
-    The ends of the paths do not change. By these ends, directories are matched with configured paths.
+    The last parts of the paths stay the same. The program compares these parts with the configured paths to
+    match directories.
     """
     return replace(
         place,

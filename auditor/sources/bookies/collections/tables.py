@@ -1,14 +1,15 @@
-"""The tables of a collection, written piece by piece and read back for the bookies that own the pieces.
+"""The tables of a collection: written piece by piece, and read back for the bookies that own the pieces.
 
-The owner of an index is not known at collection time. A directory belongs to the bookie in its VERSION if the
-cluster knows the id of that bookie. Otherwise it belongs to the bookie that its place, the sub-directory or
-inventory entry that contains it, is named after. So the directories of one place that name one id have the
-same owner: they form a piece. The directories of a place whose VERSION cannot be read form a piece of their
-own. A task reads the index directories of a piece together, in configured order, as an audit of a bookie's
-disks does.
+The owner of an index is not known yet at collection time. A directory belongs to the bookie that its
+VERSION file names, if the cluster knows the id of that bookie. Otherwise, it belongs to the bookie after
+which its place is named. A place is a bookie's sub-directory or inventory entry.
 
-In a collection, a row has the path of its directory on the host, and the collection's id. In an audit the
-path is ``<collection>#<path>``, as for the directory itself.
+So all directories of a place whose VERSION files name the same id have the same owner. They form a piece.
+The directories of a place whose VERSION files cannot be read form another piece. One task reads all index
+directories of a piece together, in configured order. An audit reads a bookie's disks in the same way.
+
+In a collection, a row contains the path of its directory on the host, and the id of the collection. In an
+audit, the path of the row and of the directory is ``<collection>#<path>``.
 """
 
 from __future__ import annotations
@@ -45,15 +46,16 @@ from auditor.spark.types import DataFrame, SparkSession
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The index directories of one place that name one bookie id, in configured order.
+    """The index directories of one place whose VERSION files name the same bookie id, in configured order.
 
     Attributes:
         id: An id that is unique among all collections.
         place: The number of the place.
-        bookie_id: The bookie id in the VERSION of the directories. None if no VERSION can be read.
+        bookie_id: The bookie id in the VERSION files of the directories. None if these files cannot be
+            read.
         journals: The journals of this bookie id in the same place.
-        ledger_directories: The ledger directories of this bookie id in the place, in configured order, "" for
-            each that was not found.
+        ledger_directories: The ledger directories of this bookie id in the same place, in configured order.
+            An empty string stands for a directory that was not found.
     """
 
     id: str
@@ -65,15 +67,15 @@ class Piece:
 
     @property
     def tail(self) -> TailPart:
-        """The journals whose tails to read, under the id of the piece instead of a bookie id."""
+        """The journals whose tails to read. ``bookie_id`` of the result is the id of the piece."""
         return TailPart(self.id, self.journals.directories, self.journals.trouble)
 
 
 def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
     """Divide the index directories of ``places`` into pieces. Each directory is in at most one piece.
 
-    A directory whose VERSION cannot be read is matched with the paths in the VERSIONs of its place. If no
-    VERSION of a place can be read, the place has no pieces.
+    If the VERSION file of a directory cannot be read, the directory is matched with the paths in the other
+    VERSION files of its place. If no VERSION file of a place can be read, the place has no pieces.
     """
     pieces: list[Piece] = []
     assigned_paths: set[str] = set()
@@ -99,7 +101,7 @@ def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
 
 
 class _PlaceOfBookie(NamedTuple):
-    """The index directories, journals and ledger directories of one bookie id in a place."""
+    """The index directories, journals and ledger directories that a place contains for one bookie id."""
 
     bookie_id: str | None
     directories: list[IndexDirectory]
@@ -161,7 +163,7 @@ _BATCH_ROWS = 65_536
 def write_table(
     collection: Collection, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> tuple[CollectedFile, ...]:
-    """Write the batches as they arrive, and return the files for the manifest. Raises `UsageError`."""
+    """Write each batch to a table when it arrives. Return the files for the manifest. Raises `UsageError`."""
     path = f"{table}/part-00000.parquet"
     rows = 0
     try:
@@ -192,7 +194,7 @@ def batches_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa
 
 
 def add_piece_columns(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows of a batch in the columns of ``schema``, with the piece's id and bookie id."""
+    """Return the rows of a batch with the columns of ``schema``, and add the piece's id and bookie id."""
     columns = {name: batch.column(name) for name in batch.schema.names}
     owner_columns = {"bookie_id": piece.bookie_id, PIECE_COLUMN.name: piece.id}
     return rows_of_columns(schema, batch.num_rows, columns | owner_columns)
@@ -209,20 +211,20 @@ def collected_rows(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame | None:
-    """Return a table's rows from collections, and add the columns ``bookie_id`` and `ROOTS_COLUMN`.
+    """Return the rows of a table from collections, and add the columns ``bookie_id`` and `ROOTS_COLUMN`.
 
-    Only files that a manifest lists are read. A page that changed since it was written fails the job by its
-    checksum.
+    Only files that a manifest lists are read. If a page changed since it was written, its checksum differs
+    and the Spark job fails.
 
     Args:
         spark: The session.
-        table: The table's name.
-        schema: The table's columns.
+        table: The name of the table.
+        schema: The columns of the table.
         collections: The collections to read.
         owner_of_piece: The owner of each piece. Rows of other pieces are left out.
 
     Returns:
-        None if no collection has a file of the table.
+        The rows. None if no collection with an owned piece has a file of the table.
     """
     owned_collection_ids = {piece.rpartition(":")[0] for piece in owner_of_piece}
     paths = [
@@ -248,7 +250,7 @@ def _read_parquet(spark: SparkSession, schema: pa.Schema, files: Sequence[str]) 
 
 
 def literal_path(path: str) -> str:
-    r"""Escape a path, because Spark reads it as a pattern.
+    r"""Return a path with its special characters escaped, because Spark treats a path as a glob pattern.
 
     >>> print(literal_path("/data/[a]"))
     /data/\[a\]
@@ -280,14 +282,14 @@ SPACE_TABLES = ("locations", "disks")
 
 
 class DirectoryOwner(NamedTuple):
-    """A directory of a collection and its owner.
+    """A directory of a collection, and its owner.
 
     Attributes:
-        collection: The collection's id.
-        path: The directory's path on its host.
-        name: The directory's path in the audit.
+        collection: The id of the collection.
+        path: The path of the directory on its host.
+        name: The path of the directory in the audit.
         bookie_id: The bookie that the directory belongs to. None if it belongs to no bookie.
-        logger: The number of the entry logger that named the directory's logs. None if it is not known.
+        logger: The number of the entry logger that wrote the directory's logs. None if it is unknown.
     """
 
     collection: str
@@ -304,7 +306,7 @@ def rows_of_directories(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owners: Iterable[DirectoryOwner],
 ) -> DataFrame:
-    """Return the rows of the directories of ``owners``, with ``bookie_id``, ``logger`` and the audit's paths.
+    """Return the rows of the directories in ``owners``, with ``bookie_id``, ``logger`` and the audit's paths.
 
     Rows of other directories are left out.
     """

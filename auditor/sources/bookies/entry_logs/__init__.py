@@ -1,1 +1,1 @@
-"""Entry logs: the bytes of each ledger in each log, and the entries to which the indexes point."""
+"""Entry logs: the bytes of each ledger in each log, and the entries that the indexes point to."""

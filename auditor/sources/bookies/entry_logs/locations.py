@@ -1,19 +1,21 @@
-"""Numbers of entries in a bookie's index by ledger and entry log, and reads of single entries.
+"""Counts of the entries in a bookie's index, per ledger and entry log, and reads of single entries.
 
     RocksDB locations   ledger id, entry id: i64, i64, big-endian -> location: i64
     .idx file           slot e, at byte 1024 + 8 e: location: i64
-    location            entry log's id << 32 | offset of the entry; its size, i32, is before it
+    location            id of the entry log << 32 | offset of the entry. The entry's size, i32, is before it
     entry               header of 32 bytes (`auditor.codecs.bookie.entry`), digest, body
 
-A log may still have an old copy of an entry for which the index has a newer location. No reader uses the old
-copy. So a ledger needs a log only if the index has one of the ledger's entries in that log.
+An index may have a newer location for an entry, while an older log still contains an old copy of the entry.
+No reader uses the old copy. So a ledger needs a log only if the index has a location in that log for one of
+the ledger's entries.
 
-The program looks up about `MAX_PROBES` entries per batch in their logs, evenly spread, one per ledger and
-log. It checks that these entries lie where the index says (column ``probe``). Each lookup costs one small
-read. The program checks every location for a missing or truncated log, which needs no lookup.
+The program compares every location with the log sizes, to find missing and truncated logs. This comparison
+reads no log. In each batch, the program also looks up about `MAX_PROBES` entries in their logs: one entry
+per ledger and log, evenly spread. It checks whether these entries are where the index says (column
+``probe``). Each lookup costs one small read.
 
-The program reads bodies only of entries that applications keep for their own bookkeeping (`read_body`), and
-never of user data. It does not check an HMAC, which needs a password.
+`read_body` reads an entry's body. The program uses it only for entries that applications write for their
+own bookkeeping, and never for user data. It does not check an HMAC, because this would need a password.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ _OFFSET_BITS = 32
 
 
 class EntryLocations(NamedTuple):
-    """Entries and their locations, as columns of equal length."""
+    """Entries and their locations, as columns of the same length."""
 
     scope_ids: Longs
     ledger_ids: Longs
@@ -96,14 +98,15 @@ class EntryLocations(NamedTuple):
 def read_locations(
     ledger_directories: Mapping[str, Sequence[str]], part: IndexPart
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows of `LOCATIONS` for one part of a bookie's index. It needs no Spark.
+    """Yield rows of `LOCATIONS` for one part of a bookie's index. This function needs no Spark.
 
     Args:
-        ledger_directories: Each bookie's ledger directories in configured order, "" for one that was not
-            found. With DbLedgerStorage the logs of an index lie in the ledger directory at the same position
-            as the index directory, with other storages in any ledger directory. If one of these directories
-            was not found, no entry is looked up.
-        part: The part to read. If it cannot be read, a row gives the reason.
+        ledger_directories: The ledger directories of each bookie, in configured order. An empty string
+            stands for a directory that was not found. With DbLedgerStorage, the logs of an index are in the
+            ledger directory at the same position as the index directory. With other storages, they may be
+            in any ledger directory. If a directory that may contain the logs was not found, no entry is
+            looked up.
+        part: The part to read. If it cannot be read, a row contains the reason.
     """
     logger, log_directories = logger_and_directories(part, ledger_directories.get(part.bookie_id, ()))
     try:
@@ -119,9 +122,9 @@ def read_locations(
 
 
 def logger_and_directories(part: IndexPart, ledger_directories: Sequence[str]) -> tuple[int, Sequence[str]]:
-    """Return the number of the entry logger of a part, and the directories that hold its logs.
+    """Return the number of a part's entry logger, and the ledger directories that contain its logs.
 
-    Return no directories if one of these was not found.
+    If one of these directories was not found, return no directories.
     """
     if part.storage != ROCKSDB:
         return 0, () if "" in ledger_directories else ledger_directories
@@ -132,7 +135,7 @@ def logger_and_directories(part: IndexPart, ledger_directories: Sequence[str]) -
 
 
 def read_location_batches(part: IndexPart) -> Iterator[EntryLocations]:
-    """Yield the entries of a part's index with their locations, in batches.
+    """Yield the entries in the index of a part, with their locations, in batches.
 
     Raises:
         OSError, UnreadError: the index cannot be read.
@@ -148,7 +151,7 @@ def _read_rocksdb_locations(part: IndexPart) -> Iterator[EntryLocations]:
 
 
 def _valid_locations(rows: Rows) -> EntryLocations:
-    """Return the valid rows. The table ``availability`` reports the invalid ones."""
+    """Return the valid rows as locations. The table ``availability`` reports the invalid rows."""
     row_numbers = np.flatnonzero(rows.has_lengths(KEY_BYTES, VALUE_BYTES))
     key_pairs = rows.keys.leading_bytes(row_numbers, KEY_BYTES).view(">i8").astype(np.int64)
     locations = rows.values.leading_bytes(row_numbers, VALUE_BYTES).view(">i8").ravel().astype(np.int64)
@@ -162,7 +165,7 @@ def _valid_locations(rows: Rows) -> EntryLocations:
 
 
 def _read_index_file_locations(part: IndexPart) -> Iterator[EntryLocations]:
-    """Yield the used slots of index files, in batches of several files."""
+    """Yield the entries of the used slots in index files. A batch may cover several files."""
     pending_locations: list[EntryLocations] = []
     pending_count = 0
     for files in list_part(part):
@@ -190,9 +193,10 @@ def _read_index_file_locations(part: IndexPart) -> Iterator[EntryLocations]:
 
 
 def _read_slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield the slots of an index file in arrays, each with the entry id of its first slot. Skip holes.
+    """Yield the slots of an index file in arrays, each with the entry id of the array's first slot.
 
-    Yield nothing if the file ends before its first slot. Raises OSError.
+    Holes in the file are skipped. If the file ends before its first slot, this yields nothing. Raises
+    OSError.
     """
     with open_regular(path) as file:
         offset = HEADER_BYTES
@@ -212,7 +216,7 @@ def _concatenate(batches: Sequence[EntryLocations]) -> EntryLocations:
 
 
 def _sum_per_log(bookie_id: str, logger: int, batch: EntryLocations, logs: LogSizes) -> pa.RecordBatch:
-    """Return the rows of `LOCATIONS` for a batch of entries: one row per ledger and log."""
+    """Return rows of `LOCATIONS` for a batch of entries: one row per pair of a ledger and a log."""
     log_ids, offsets = batch.locations >> 32, batch.locations & 0xFFFFFFFF
     row_order = np.lexsort((offsets, log_ids, batch.ledger_ids, batch.scope_ids))
     scopes, ledgers, log_ids = (column[row_order] for column in (batch.scope_ids, batch.ledger_ids, log_ids))
@@ -242,7 +246,10 @@ def _sum_per_log(bookie_id: str, logger: int, batch: EntryLocations, logs: LogSi
 def _missing_entry_groups(
     entry_ids: Longs, is_missing: NDArray[np.bool_], first_rows: Longs, end_rows: Longs
 ) -> list[bytes | None]:
-    """Return for each row its missing entries (``is_missing``) as groups; None for a row without any."""
+    """Return the missing entries of each row as groups. None for a row without missing entries.
+
+    The mask ``is_missing`` is true for the missing entries in ``entry_ids``.
+    """
     missing_groups: list[bytes | None] = [None] * len(first_rows)
     for row in np.flatnonzero(np.add.reduceat(is_missing, first_rows)).tolist():
         row_slice = slice(int(first_rows[row]), int(end_rows[row]))
@@ -253,9 +260,9 @@ def _missing_entry_groups(
 def _probe_logs(
     columns: Mapping[str, Longs], first_entries: Longs, last_entries: Longs, logs: LogSizes
 ) -> dict[str, Any]:
-    """Compare every row with the sizes of the logs. For some rows, also look up an entry in its log.
+    """Compare every row with the sizes of the logs. For some rows, also look up one entry in its log.
 
-    Return the probe columns of `LOCATIONS`; {} if the directories of the logs are not known.
+    Return the probe columns of `LOCATIONS`. Return {} if the directories of the logs are unknown.
     """
     if not logs.has_directories:
         return {}
@@ -306,7 +313,11 @@ def _probe_logs(
 def _look_up_entry(
     logs: LogSizes, log_id: int, offset: int, log_end: int, expected_ids: tuple[int, int]
 ) -> tuple[str, tuple[int, int] | None]:
-    """Look up one entry. Return the result, and (ledger, entry) of another entry at the offset or None."""
+    """Look up an entry at an offset of a log.
+
+    Return the result, and the (ledger, entry) that was found if it is a different entry. Otherwise the
+    second value is None.
+    """
     try:
         record_numbers = logs.read_record(log_id, offset)
     except FileNotFoundError:
@@ -329,13 +340,13 @@ _LOCATION_FORMAT, _SIZE_FORMAT, _KEY_FORMAT = struct.Struct(">q"), struct.Struct
 
 
 def find_location(index_path: str, storage: str, ledger_id: int, entry_id: int) -> int | None:
-    """Return the location of an entry in an index; None if the index does not have the entry.
+    """Return the location of an entry in an index, or None if the index does not contain the entry.
 
     Args:
-        index_path: The path of a RocksDB database of locations, or of the ledger's index file.
+        index_path: The path of a RocksDB database ``locations``, or of the ledger's index file.
         storage: The kind of index.
-        ledger_id: The ledger.
-        entry_id: The entry.
+        ledger_id: The id of the ledger.
+        entry_id: The id of the entry.
 
     Raises:
         UnreadError, DamagedError: the index cannot be read.
@@ -355,10 +366,10 @@ def find_location(index_path: str, storage: str, ledger_id: int, entry_id: int) 
 def read_body(
     directories: Sequence[str], location: int, ledger_id: int, entry_id: int, digest_type: str
 ) -> bytes:
-    """Return the body of the entry at a location in one of the given ledger directories.
+    """Return the body of the entry at a location. Its log must be in one of the given ledger directories.
 
     Raises:
-        DecodeError: another entry is there, or the entry does not match its digest.
+        DecodeError: the location has a different entry, or the entry does not match its digest.
         UnreadError: the entry log does not exist or cannot be read.
     """
     name = f"{location >> _OFFSET_BITS:x}.log"

@@ -1,4 +1,4 @@
-"""The entry logs of some ledger directories, by id, with their sizes."""
+"""The entry logs of some ledger directories, by log id, and their sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RECORD_FORMAT = struct.Struct(">iqq")
 
 
 class LogPaths:
-    """The paths of the logs in some directories, by log id. Raises OSError."""
+    """The paths of the logs in some directories, by log id. The constructor raises OSError."""
 
     def __init__(self, directories: Sequence[str]) -> None:
         self.has_directories = bool(directories)
@@ -35,12 +35,15 @@ class LogPaths:
         return paths
 
     def path(self, log_id: int) -> str | None:
-        """Return the path of a log. None if it does not exist."""
+        """Return the path of a log, or None if the log does not exist."""
         return self._paths.get(log_id)
 
 
 class LogSizes(LogPaths):
-    """The logs in some directories: ``ids`` in ascending order, and ``sizes`` in bytes in the same order."""
+    """The ids and sizes of the logs in some directories.
+
+    ``ids`` are in ascending order. ``sizes`` are in bytes, in the same order as ``ids``.
+    """
 
     def __init__(self, directories: Sequence[str]) -> None:
         super().__init__(directories)
@@ -54,14 +57,15 @@ class LogSizes(LogPaths):
         self.sizes = np.array(list(sizes.values()), np.int64)
 
     def list_again(self) -> None:
-        """List the directories and measure the logs again. Raises OSError."""
+        """List the directories again, and read the sizes of the logs again. Raises OSError."""
         self._paths = self._list_logs()
         self._measure_logs()
 
     def list_again_if_unknown(self, log_ids: Longs) -> None:
-        """List the directories again if one of ``log_ids`` was in no listing so far. Raises OSError.
+        """List the directories again if one of ``log_ids`` is new. Raises OSError.
 
-        A log that the new listing lacks too is not searched for again.
+        An id is new if its log is not listed and no earlier call searched for it. So a log that does not
+        exist causes only one new listing.
         """
         if not self.has_directories:
             return
@@ -71,17 +75,18 @@ class LogSizes(LogPaths):
             self._absent_ids |= unknown_ids - set(self.ids.tolist())
 
     def decimal_name(self, log_id: int) -> int | None:
-        """Return the id of the listed log whose name consists of the decimal digits of ``log_id``.
+        """Return the id of the listed log that the file name ``<log_id in decimal digits>.log`` stands for.
 
-        Return None if there is no such log. The name of a log should be its id in hexadecimal. A bookie that
-        finishes a transactional compaction when it starts uses decimal digits (bookkeeper #4804). It writes
-        log 12 to 12.log, which is the name of log 18, and then looks for c.log.
+        Return None if there is no such log. The file name of a log should be its id in hexadecimal digits.
+        But a bookie uses decimal digits if it finishes a transactional compaction at its start (bookkeeper
+        #4804). For example, it writes log 12 to 12.log, which is the file name of log 18. Later it looks
+        for log 12 in c.log.
         """
         decimal_id = int(str(log_id), 16)
         return decimal_id if decimal_id != log_id and decimal_id in self._paths else None
 
     def find_missing(self, log_ids: Longs, offsets: Longs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return two masks: the locations in a missing log, and the locations past their log's end."""
+        """Return two masks: the locations in a missing log, and the locations beyond their log's end."""
         if not len(self.ids):
             return np.ones(len(log_ids), np.bool_), np.zeros(len(log_ids), np.bool_)
         positions = np.minimum(np.searchsorted(self.ids, log_ids), len(self.ids) - 1)
@@ -89,9 +94,9 @@ class LogSizes(LogPaths):
         return ~is_present, is_present & (offsets + RECORD_IDS > self.sizes[positions])
 
     def read_record(self, log_id: int, offset: int) -> tuple[int, int, int] | None:
-        """Return size, ledger and entry of the record whose entry begins at ``offset``.
+        """Return (size, ledger id, entry id) of the record whose entry begins at ``offset``.
 
-        Return None if the log ends before this record's ids.
+        Return None if the log ends before the end of the record's ids.
         """
         with open_regular(self._paths[log_id]) as file:
             record_bytes = os.pread(file.fileno(), _RECORD_FORMAT.size, max(0, offset - 4))
@@ -102,7 +107,7 @@ class LogSizes(LogPaths):
 
 
 def _file_size(path: str) -> int | None:
-    """Return a log's size. None if a running bookie deleted it since it was listed."""
+    """Return the size of a log. None if a running bookie deleted the log after it was listed."""
     try:
         return Path(path).stat().st_size
     except FileNotFoundError:

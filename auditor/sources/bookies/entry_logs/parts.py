@@ -1,12 +1,12 @@
-"""The division of entry logs into tasks: each task reads some logs of one ledger directory.
+"""The division of entry logs into tasks. Each task reads some logs of one ledger directory.
 
-The driver lists no logs. A task lists its directory and reads every ``slice_count``-th log. So several tasks
-share a directory of thousands of logs.
+The driver lists no logs. Each task lists its directory and reads every ``slice_count``-th log. So several
+tasks can share a directory with thousands of logs.
 
-A garbage collector with gcEntryLogMetadataCacheEnabled reads a log's ledgers map once. It keeps the map in
-the database ``metadata-cache`` (`auditor.codecs.bookie.entry_log`) and uses that copy from then on. This
-module compares the cached map with the log. The cached map may lack ledgers that the collector dropped since.
-Everything that is in the cache must agree with the log. A log that is not in the cache is no fault: the
+A garbage collector with gcEntryLogMetadataCacheEnabled reads the ledgers map of a log only once. It stores
+a copy in the database ``metadata-cache`` (`auditor.codecs.bookie.entry_log`) and uses only this copy later.
+This module compares the copy with the log. The copy may lack ledgers that the collector has dropped since
+then. All other values in the copy must agree with the log. A log without a copy is not a fault, because the
 collector has not read that log yet.
 """
 
@@ -44,10 +44,10 @@ CACHE_NAME = "metadata-cache"
 
 
 class CachedLog(NamedTuple):
-    """The metadata cache's record of one log.
+    """The record of one log in the metadata cache.
 
-    ``state`` is None if the log is not in the cache. ``ledgers`` has bytes by ledger id. It is None if the
-    log is not in the cache, or if its record cannot be read.
+    ``state`` is None if the log is not in the cache. ``ledgers`` maps each ledger id to the ledger's bytes.
+    It is None if the log is not in the cache or its record cannot be read.
     """
 
     state: CacheState | None
@@ -71,7 +71,7 @@ class MetadataCache:
         self._trouble = trouble
 
     def check_record(self, log_id: int, contents: LogContents) -> CachedLog:
-        """Return the cache's record of a log, and whether it agrees with the ``contents`` of the log."""
+        """Compare the cache's record of a log with the ``contents`` of the log, and return the result."""
         if self._trouble is not None:
             return CachedLog(CacheState.UNREADABLE, self._trouble)
         if self._database is None:
@@ -94,7 +94,7 @@ class MetadataCache:
 
 @contextmanager
 def open_cache(directory: str) -> Iterator[MetadataCache]:
-    """Open the metadata cache in a ledger directory. Yields an empty cache if there is none."""
+    """Open the metadata cache in a ledger directory. If the directory has no cache, yield an empty one."""
     path = Path(directory, "current", CACHE_NAME)
     if not path.is_dir():
         yield MetadataCache(str(path), None)
@@ -110,9 +110,9 @@ def open_cache(directory: str) -> Iterator[MetadataCache]:
 def find_contradiction(
     log_id: int, metadata: EntryLogMetadata, cached_bytes: Mapping[int, int], contents: LogContents
 ) -> str | None:
-    """Return the first contradiction between a log and its cached metadata. None if they agree.
+    """Describe the first contradiction between a log and its cached metadata. Return None if they agree.
 
-    A ledger of the log may be missing in the cache: the collector may have dropped it.
+    A ledger of the log may be missing in the cache, because the collector may have dropped it.
     """
     if metadata.log_id != log_id:
         return f"{CACHE_NAME}: the record of this log has log id {metadata.log_id}"
@@ -158,15 +158,16 @@ ENTRY_LOGS = pa.schema([*OWNER_COLUMNS, *SCHEMA])
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """Every ``slice_count``-th log of a ledger directory, beginning with log number ``slice_number``.
+    """Every ``slice_count``-th log of a ledger directory, starting with log number ``slice_number``.
 
     Attributes:
         bookie_id: The bookie that the directory belongs to. None if it belongs to no bookie.
-        logger: The number of the entry logger that named the logs. None if it is not known.
-        version_sha256: The SHA-256 of VERSION as the driver read it.
-        verify: Whether to compare the ledgers maps of all logs with the entries, not only of one log in
-            `VERIFIED_LOG_INTERVAL`.
-        cache: The directory with the collector's metadata cache. None if it is the ledger directory itself.
+        logger: The number of the entry logger that wrote the logs. None if it is unknown.
+        version_sha256: The SHA-256 of the VERSION file when the driver read it.
+        verify: Whether to compare the ledgers map of every log with the log's entries. If False, only one
+            log in `VERIFIED_LOG_INTERVAL` is compared.
+        cache: The directory that contains the collector's metadata cache. None if it is the ledger
+            directory itself.
     """
 
     bookie_id: str | None
@@ -180,7 +181,7 @@ class LogPart:
 
 
 def slice_parts(parts: Sequence[LogPart], part_count: int) -> list[LogPart]:
-    """Divide each part, which must be a whole directory, so that there are about ``part_count`` parts in all.
+    """Divide the given parts into about ``part_count`` parts in total. Each given part is a whole directory.
 
     >>> [part.slice_number for part in slice_parts([LogPart("bk1", 0, "/l0", None)], 3)]
     [0, 1, 2]
@@ -194,9 +195,9 @@ def slice_parts(parts: Sequence[LogPart], part_count: int) -> list[LogPart]:
 
 
 def read_logs_of(part: LogPart) -> Iterator[pa.RecordBatch]:
-    """Yield rows of `ENTRY_LOGS` for one part: for each log a row of the log, then the rows of its ledgers.
+    """Yield rows of `ENTRY_LOGS` for one part. This function needs no Spark.
 
-    It needs no Spark.
+    For each log, it yields a row of the log itself and then the rows of the log's ledgers.
     """
     directory = IndexDirectory(part.directory, part.version_sha256)
     try:

@@ -1,15 +1,16 @@
-"""One entry log: its bytes per ledger, from its ledgers map or from a scan of its entry headers.
+"""A reader of one entry log. It finds the bytes per ledger from the ledgers map, or from the entry headers.
 
 Every byte of a file belongs to one of four areas:
 
-    header    the first 1024 bytes
-    records   records of ledgers with padding between them, known from the map's sums or from a scan
-    map       the ledgers map and the records of the direct logger that are not entries
-    tail      the rest
+    header    the first 1024 bytes; 4096 bytes in a log of the direct logger
+    records   the records of ledgers, and padding between them. The sizes come from the map or from a scan
+    map       the ledgers map, and those records of the direct logger that are not entries
+    tail      all other bytes
 
-A closed log has a ledgers map. Then the reader reads only header and map, and no entries. The sum of the map
-must equal the bytes between header and map, except for the padding of the direct logger. If the two differ,
-or if there is no map, the reader reads the headers of all entries, as the server does. It skips the payloads.
+A closed log has a ledgers map. In that case, the reader reads only the header and the map, and no entries.
+The bytes in the map must add up to the number of bytes between header and map. Only the direct logger may
+leave padding there. If the numbers differ, or if there is no map, the reader scans the log as the server
+does: it reads the headers of all entries and skips the payloads.
 """
 
 from __future__ import annotations
@@ -58,18 +59,22 @@ class LogContents:
     ``scope_ids``, ``ledger_ids``, ``bytes`` and ``entries`` have one item per ledger.
 
     Attributes:
-        entries: Number of entries of each ledger. Empty if only the map was read.
-        bytes_source: The source of the bytes per ledger: `MAP_SOURCE` or `SCAN_SOURCE`. None if neither shows
-            the ledgers; then ``tail_bytes`` counts all bytes after the header.
+        entries: The number of entries of each ledger. Empty if only the map was read.
+        bytes_source: The source of the bytes per ledger: `MAP_SOURCE` or `SCAN_SOURCE`. None if neither the
+            map nor a scan shows the ledgers. In that case, ``tail_bytes`` counts all bytes after the
+            header.
         is_cut: Whether the file ends inside a record.
-        damage: The fault of a record. None if there is none.
-        map_damage: The fault of the map: it contradicts the entries, or cannot be read. None without a fault.
+        damage: The fault of a record. None if no record is faulty.
+        map_damage: The fault of the map: it contradicts the entries or cannot be read. None if the map is
+            not faulty.
         is_map_unreadable: Whether the map cannot be read.
-        is_header_astray: Whether the header has a negative map offset, with which a garbage collector with a
-            large read buffer reads wrong ledgers. No server writes a negative map offset.
-        collector_scan: The result of a collector that reads the entries. None if it misses no record.
-        collector_bytes: Bytes of each ledger as the garbage collector counts them: by the map if it accepts
-            the map, else by the entries. May name false ledgers. Empty if there is no map and the scan fails.
+        is_header_astray: Whether the header has a negative map offset. No server writes a negative offset.
+            With such a header, a garbage collector with a large read buffer reads wrong ledgers.
+        collector_scan: The result for a garbage collector that reads the entries. None if it misses no
+            record.
+        collector_bytes: The bytes of each ledger as the garbage collector counts them. The collector uses
+            the map if it accepts the map, and otherwise the entries. Some of the ledgers may not be in the
+            log. Empty if there is no map and the scan fails.
     """
 
     size: int = 0
@@ -95,21 +100,21 @@ class LogContents:
 
     @property
     def entry_bytes(self) -> int:
-        """Bytes of all entries, each with the four bytes of its size."""
+        """The bytes of all entries, including the four size bytes of each entry."""
         return int(self.bytes.sum())
 
 
 def read_contents(path: str, scan: bool = True, verify: bool = False) -> LogContents:
-    """Read a log by its map if the map is plausible, else by the headers of its entries.
+    """Read a log from its map if the map is plausible. Otherwise, read the headers of its entries.
 
     Args:
-        path: The log.
-        scan: Whether to read the headers of entries if the map cannot be used.
-        verify: Whether to read the headers of entries even if the map can be used, and report a
-            contradiction in ``map_damage``.
+        path: The path of the log.
+        scan: Whether to read the headers of the entries if the map cannot be used.
+        verify: Whether to read the headers of the entries even if the map can be used. ``map_damage`` then
+            reports a contradiction between them. No effect if ``scan`` is False.
 
     Returns:
-        The contents. Damage is reported in them.
+        The contents, including any damage that was found.
 
     Raises:
         OSError: the file cannot be read.
@@ -122,14 +127,14 @@ def read_contents(path: str, scan: bool = True, verify: bool = False) -> LogCont
 
 @contextmanager
 def open_log(path: str) -> Iterator[tuple[ReadAt, os.stat_result]]:
-    """Open a log. Yields a function that reads its bytes, and its file status. Raises OSError."""
+    """Open a log. Yield a function that reads its bytes, and the status of the file. Raises OSError."""
     with open_regular(path) as file:
         descriptor = file.fileno()
         yield lambda offset, length: _read_bytes(descriptor, offset, length), os.fstat(descriptor)
 
 
 def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = False) -> LogContents:
-    """Read a log of ``size`` bytes, as `read_contents` does. Damage is reported in the result.
+    """Read a log of ``size`` bytes in the same way as `read_contents`. The result includes any damage.
 
     >>> str(contents_of(lambda offset, length: b"", 0).damage)
     'entry log: 0 of 1024 header bytes (at byte 0)'
@@ -138,7 +143,10 @@ def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = Fa
 
 
 def _read_bytes(descriptor: int, offset: int, length: int) -> bytes:
-    """Read ``length`` bytes, or fewer if the file ends. One ``pread`` may return fewer than the file has."""
+    """Read ``length`` bytes, or fewer if the file ends first.
+
+    This calls ``pread`` repeatedly, because one call may return fewer bytes than the file contains.
+    """
     log_bytes = os.pread(descriptor, length, offset)
     while log_bytes and len(log_bytes) < length:
         next_bytes = os.pread(descriptor, length - len(log_bytes), offset + len(log_bytes))
@@ -254,18 +262,18 @@ class _LogReader:
             self._scan_as_collector()
 
     def _record_cut(self, cut_offset: int) -> None:
-        """Record damage if the truncated record at ``cut_offset`` is longer than any entry.
+        """Record damage if the truncated record at ``cut_offset`` has a length that no entry can have.
 
-        A shorter one may be a write that was not finished.
+        Otherwise, the record may be a write that was not finished.
         """
         length = int.from_bytes(self._read_bytes(cut_offset, LENGTH.size), signed=True)
         if length > MAX_ENTRY_BYTES:
             self._contents.damage = DecodeError("entry log", cut_offset, f"a record of {length} bytes")
 
     def _scan_as_collector(self) -> None:
-        """Record how a garbage collector that reads the entries fares, and the bytes that it counts.
+        """Record what happens if a garbage collector reads the entries, and the bytes that it would count.
 
-        Record nothing if the collector misses no record.
+        Record nothing if the collector would miss no record.
         """
         contents = self._contents
         assert contents.header is not None
@@ -286,7 +294,7 @@ class _LogReader:
             contents.collector_bytes = collector_sums if ledgers_by_map is None else ledgers_by_map
 
     def _compare_with_map(self, mapped_bytes: dict[int, int], ledger_ids: Longs, record_bytes: Longs) -> None:
-        """Compare the map with the entries, and record a difference as a fault of the map."""
+        """Compare the map with the entries. If they differ, record this as a fault of the map."""
         contents = self._contents
         assert contents.header is not None
         scanned_bytes = dict(zip(ledger_ids.tolist(), record_bytes.tolist(), strict=True))
@@ -306,10 +314,10 @@ class _LogReader:
             contents.map_damage = DecodeError("entry log", contents.header.map_offset, reason)
 
     def _record_collector_misses(self, header: EntryLogHeader) -> None:
-        """Record damage if a garbage collector misses ledgers of the log, because of a bad header or map.
+        """Record damage if a bad header or map causes a garbage collector to miss ledgers of the log.
 
-        The collector takes a list of ledgers from such a header or map. Compare this list with the ledgers of
-        the entries.
+        In some cases, a collector accepts a bad header or map and takes its ledgers from there. This method
+        compares those ledgers with the ledgers of the entries.
         """
         contents = self._contents
         collector_ledgers = extract_ledgers(self._read_bytes, contents.size, header, contents.is_direct)
@@ -338,7 +346,10 @@ class _LogReader:
 def _sum_per_ledger(
     scope_ids: Longs, ledger_ids: Longs, sizes: Longs, entry_counts: Longs
 ) -> tuple[Longs, Longs, Longs, Longs]:
-    """Return scopes, ledgers, bytes and entries with one item per ledger, in ascending order of ids."""
+    """Return the scopes, ledgers, bytes and entry counts as arrays with one item per ledger.
+
+    The ledgers are in ascending order of ids.
+    """
     if not len(ledger_ids):
         return scope_ids, ledger_ids, sizes, entry_counts
     order = np.lexsort((ledger_ids, scope_ids)) if scope_ids.any() else np.argsort(ledger_ids, kind="stable")
@@ -355,12 +366,13 @@ def _sum_per_ledger(
 
 
 class LedgerEntries(NamedTuple):
-    """Entries of some ledgers in one log, in the log's order, as int64 arrays of equal length.
+    """Entries of some ledgers in one log, in the order of the log, as int64 arrays of the same length.
 
     Attributes:
-        sizes: Bytes of whole records with the four bytes of their length, as a ledgers map counts them.
-        log_bytes: The length of the log.
-        damage: Why the log was not read to its end. None if it was read to its end.
+        sizes: The size of each entry's whole record, in bytes. It includes the four length bytes, as in a
+            ledgers map.
+        log_bytes: The length of the log, in bytes.
+        damage: The reason why the log was not read to its end. None if it was read to its end.
     """
 
     scope_ids: Longs
@@ -372,7 +384,7 @@ class LedgerEntries(NamedTuple):
 
 
 def read_ledger_entries(path: str, ledger_ids: Longs) -> LedgerEntries:
-    """Read the headers of all entries of a log. Keep the entries of the given ledgers.
+    """Read the headers of all entries in a log, and return the entries of the given ledgers.
 
     Raises:
         OSError: the log cannot be read.

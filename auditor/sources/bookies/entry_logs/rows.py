@@ -1,4 +1,4 @@
-"""A bookie's directories as rows: its entry logs, the ledgers in each, and the sizes of all other files.
+"""A bookie's directories as rows: its entry logs, the ledgers in each log, and the sizes of all other files.
 
     current/<hex>.log*                          entry logs
     current/<hex>.txn                           journals
@@ -6,13 +6,16 @@
     current/locations, ledgers, metadata-cache  databases of DbLedgerStorage
     anything else                               VERSION, lastMark, lastId, and files that no bookie writes
 
-From a log the program reads the header and the ledgers map. If it cannot use a map, it reads the headers of
-all entries (`auditor.sources.bookies.entry_logs.reader`). It reads no payloads. An interrupted compaction
-leaves ``<hex>.log.compacting``, which is not a log yet, and ``<new>.log.<old>.compacted``, a second name of a
-log. These files have rows of their own, so that every byte counts exactly once.
+From each log, the program reads the header and the ledgers map. If it cannot use the map, it reads the
+headers of all entries (`auditor.sources.bookies.entry_logs.reader`). It reads no payloads.
 
-Free bytes are the bytes that a bookie may still write, as its own disk checker counts them. They belong to
-the file system that holds the directory now: for a copy, the file system of the copy.
+An interrupted compaction leaves two kinds of files. ``<hex>.log.compacting`` is not a log yet.
+``<new>.log.<old>.compacted`` is a second name of a log. These files have rows of their own, so that every
+byte counts exactly once.
+
+Free bytes are the bytes that a bookie may still write, as the bookie's own disk checker counts them. They
+describe the file system that now holds the directory. For a copied directory, this is the file system of
+the copy.
 """
 
 from __future__ import annotations
@@ -108,7 +111,7 @@ _MAX_LOG_ID = 2**31 - 1
 
 
 class LogFile(NamedTuple):
-    """An entry log in a directory, or a file that a compaction of an entry log left."""
+    """An entry log in a directory, or a file that remains from the compaction of an entry log."""
 
     log_id: int
     name: str
@@ -116,9 +119,9 @@ class LogFile(NamedTuple):
 
 
 def is_log(name: str) -> bool:
-    """Return whether a file with this name is an entry log, or a file that a compaction of one left.
+    """Return whether a file with this name is an entry log, or a file that remains from a compaction.
 
-    The server opens a log by the lower-case hexadecimal digits of its id, in no other spelling.
+    The server opens a log only by the lower-case hexadecimal digits of its id, without leading zeros.
 
     >>> is_log("1f.log"), is_log("1f.log.compacting"), is_log("lastId"), is_log("00001f.log")
     (True, True, False, False)
@@ -131,7 +134,7 @@ def is_log(name: str) -> bool:
 
 
 def list_logs(directory: str) -> list[LogFile]:
-    """Return the entry logs of a ledger directory, by id. Raises OSError."""
+    """Return the entry logs of a ledger directory, sorted by id. Raises OSError."""
     logs = []
     for name in os.listdir(f"{directory}/current"):  # noqa: PTH208 -- names only
         name_match = _LOG_NAME.fullmatch(name)
@@ -147,7 +150,9 @@ def _log_kind(name_match: re.Match[str]) -> LogFileKind:
 
 
 def read_logs(directory: str) -> Iterator[dict[str, Any]]:
-    """Yield a row of `SCHEMA` for each entry log of one ledger directory, by id, from headers and maps only.
+    """Yield a row of `SCHEMA` for each entry log of a ledger directory, in order of ids.
+
+    This reads only the headers and ledgers maps of the logs.
 
     >>> [str(row["state"]) for row in read_logs("/no/such/directory")]
     ['unreadable']
@@ -171,7 +176,7 @@ def unlisted_row(directory: str, error: OSError) -> dict[str, Any]:
 def read_log(
     directory: str, path: str, log: LogFile, scan: bool = True, verify: bool = False
 ) -> tuple[dict[str, Any], LogContents]:
-    """Return the row of one log file, and its contents. `read_contents` explains ``scan`` and ``verify``."""
+    """Return the row of a log file, and its contents. For ``scan`` and ``verify``, see `read_contents`."""
     row = _empty_row(directory, path, log.log_id) | {"kind": log.kind}
     try:
         contents = read_contents(path, scan, verify)
@@ -206,12 +211,12 @@ def ledger_batches(
     Args:
         row: The row of the log itself.
         contents: The contents of the log.
-        cached_bytes: Bytes by ledger id in the garbage collector's metadata cache. None if the log is not in
-            the cache.
+        cached_bytes: The bytes of each ledger in the garbage collector's metadata cache, by ledger id. None
+            if the log is not in the cache.
 
     Yields:
-        The rows in batches. If only the garbage collector counts bytes of a ledger, because of damaged
-        records, the ledger's ``entry_bytes`` are 0.
+        The rows in batches. Because of damaged records, the garbage collector may count bytes of a ledger
+        that the program does not find. The ``entry_bytes`` of such a ledger are 0.
     """
     collector_only_ids = sorted(contents.collector_bytes.keys() - set(contents.ledger_ids.tolist()))
     log_columns = ("directory", "path", "log_id", "mtime", "state", "kind", "counted", "collector_scan")
@@ -286,7 +291,7 @@ DISKS = pa.schema(
 
 
 def sizes_of(directory: str) -> dict[str, Any]:
-    """Return the row of `SIZES` for one directory. This lists files and opens none.
+    """Return the row of `SIZES` for one directory. This lists files but opens none.
 
     >>> sizes_of("/no/such/directory")["reason"]
     'No such file or directory'
@@ -310,14 +315,17 @@ def sizes_of(directory: str) -> dict[str, Any]:
 
 
 def read_sizes(directory: str) -> Iterator[pa.RecordBatch]:
-    """Yield the row of `sizes_of`. If the task cannot see the directory, the row has a reason."""
+    """Yield the row that `sizes_of` returns.
+
+    If the directory is not visible to the task, the row contains the reason.
+    """
     yield pa.RecordBatch.from_pylist([sizes_of(directory)], schema=SIZES)
 
 
 def _file_sizes(path: str, relative_directory: str, list_errors: list[str]) -> Iterator[tuple[str, int]]:
-    """Yield for each file the column of `SIZES` that counts it, and its size.
+    """Yield (column, size in bytes) for each file. The column is the column of `SIZES` that counts the file.
 
-    Skip files that vanished since they were listed.
+    Skip files that disappeared after they were listed.
     """
     try:
         with os.scandir(path) as entries:
@@ -337,7 +345,7 @@ def _file_sizes(path: str, relative_directory: str, list_errors: list[str]) -> I
 
 
 def _size_column(relative_directory: str, name: str) -> str | None:
-    """Return the column that counts a file, by its name and the directories above. None for an entry log."""
+    """Return the column that counts a file with this directory and name. None for an entry log."""
     if is_database(relative_directory.partition("/")[0]):
         return "rocksdb_bytes"
     if name.endswith(".idx"):

@@ -1,13 +1,15 @@
-"""A sample of whole entries: whether each matches its digest, and a checksum of its payload.
+"""A sample of whole entries: whether each entry matches its digest, and a checksum of each payload.
 
-The sample has the first `EntrySample.first` entries of every ledger. Of all later entries it has
-`EntrySample.percent` percent, chosen by a hash of scope, ledger and entry. The hash chooses the same entries
-on every bookie, so that copies of one entry can be compared.
+The sample contains the first `EntrySample.first` entries of every ledger, and `EntrySample.percent` percent
+of all later entries. A hash of scope, ledger and entry chooses the later entries. It chooses the same
+entries on every bookie, so that copies of an entry can be compared.
 
-Each entry of the sample has one row, with the result under each type of digest. Only a ledger's metadata says
-which type the ledger uses. Other rows give the number of sampled entries that could not be read, one row per
-reason. No row has the bytes of an entry. Each row of an entry also has a tag of its ledger's master key. The
-tag does not disclose the key.
+Each entry of the sample has one row, with the result for each type of digest. Only the metadata of a ledger
+says which type the ledger uses. For sampled entries that could not be read, there is one row per reason,
+with the number of these entries.
+
+No row contains the bytes of an entry. The row of an entry also contains a tag of the ledger's master key.
+The tag does not disclose the key.
 """
 
 from __future__ import annotations
@@ -62,9 +64,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EntrySample:
-    """The size of the sample: the ``first`` entries of each ledger, and ``percent`` of all later ones.
+    """The size of the sample: the first ``first`` entries of each ledger, and ``percent`` % of the others.
 
-    ``bytes`` limits the bytes of entries that are read for one part of an index.
+    ``bytes`` limits how many bytes of entries are read for one part of an index.
     """
 
     first: int
@@ -72,9 +74,9 @@ class EntrySample:
     bytes: int
 
     def is_in_sample(self, scope_ids: Longs, ledger_ids: Longs, entry_ids: Longs) -> NDArray[np.bool_]:
-        """Return which of these entries are in the sample, without regard to ``bytes``.
+        """Return a mask of the entries that are in the sample. The limit ``bytes`` is ignored here.
 
-        The arrays have equal length.
+        All arrays have the same length.
 
         >>> one = np.zeros(4, np.int64)
         >>> EntrySample(2, 0, 0).is_in_sample(one, one, np.arange(4)).tolist()
@@ -132,13 +134,13 @@ _MAX_CACHED_KEYS = 1 << 16
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secrets:
-    """The password of all ledgers (None if it is not known), and a random key for the tags of one run."""
+    """The password of all ledgers (None if unknown), and the random key that one run uses for its tags."""
 
     password: bytes | None
     tag_key: bytes
 
     def key_columns(self, stored_key: bytes) -> dict[str, Any]:
-        """Return ``key_tag`` and ``key_right`` for a master key; {} for a key of zeros.
+        """Return the columns ``key_tag`` and ``key_right`` for a master key. Return {} for a key of zeros.
 
         The server treats a key of zeros as no key.
         """
@@ -152,11 +154,11 @@ class Secrets:
 
 
 class WholeEntryReader:
-    """A reader that tasks use to call `read_whole_entries`. It holds values, never open files or passwords.
+    """A callable that Spark tasks use to run `read_whole_entries`. It holds no open files and no passwords.
 
-    The parts of a bookie share the byte limit of ``sample``. The reader holds only the path of the
-    credentials file. It tags master keys with its own random key, so that nobody else can make or compare a
-    tag.
+    The reader divides the byte limit of ``sample`` equally among the parts of a bookie. It holds only the
+    path of the credentials file. It makes the tags of master keys with its own random key, so that nobody
+    else can make or compare tags.
     """
 
     def __init__(
@@ -173,7 +175,7 @@ class WholeEntryReader:
         self._credentials = credentials
 
     def __call__(self, part: IndexPart) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one part."""
+        """Yield the rows of `WHOLE_ENTRIES` for one part."""
         password = read_credentials(self._credentials).ledgers.password
         secrets = Secrets(None if password is None else password.encode(), self._tag_key)
         bookie_sample = replace(self._sample, bytes=-(-self._sample.bytes // self._parts_of[part.bookie_id]))
@@ -183,14 +185,15 @@ class WholeEntryReader:
 def read_whole_entries(
     part: IndexPart, ledger_directories: Sequence[str], sample: EntrySample, secrets: Secrets
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows of `WHOLE_ENTRIES` for one part of a bookie's index. It needs no Spark.
+    """Yield rows of `WHOLE_ENTRIES` for one part of a bookie's index. This function needs no Spark.
 
     Args:
-        part: The part. If its index cannot be read, this yields no row; the table locations has the reason.
-        ledger_directories: The bookie's ledger directories in configured order, "" for one that was not
-            found.
-        sample: The entries to read.
-        secrets: The ledgers' password and the key of the tags.
+        part: The part to read. If its index cannot be read, this yields no row, because the table
+            ``locations`` contains the reason.
+        ledger_directories: The bookie's ledger directories in configured order. An empty string stands for
+            a directory that was not found.
+        sample: Which entries to read.
+        secrets: The password of the ledgers, and the key for the tags.
     """
     digest_key = None if secrets.password is None else mac_key(secrets.password)
     logger, entry_log_directories = logger_and_directories(part, ledger_directories)
@@ -219,9 +222,10 @@ def read_whole_entries(
 
 @contextmanager
 def _master_keys(part: IndexPart) -> Iterator[Callable[[LedgerId], bytes]]:
-    """Yield a function that returns a ledger's master key from a part's index.
+    """Yield a function that looks up the master key of a ledger in the index of a part.
 
-    The function returns no bytes if the index has no key. It raises OSError, UnreadError and DecodeError.
+    The function returns empty bytes if the index contains no key. It raises OSError, UnreadError and
+    DecodeError.
     """
     if part.storage != ROCKSDB:
         yield partial(_master_key_in_file, part)
@@ -258,7 +262,10 @@ def _entry_rows(
     digest_key: bytes | None,
     key_columns_of: Callable[[LedgerId], dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], int]:
-    """Read some entries, in the order of their locations. Return their rows, and the bytes left to read."""
+    """Read the given entries in the order of their locations.
+
+    Return their rows, and how many bytes may still be read.
+    """
     rows: list[dict[str, Any]] = []
     skipped_counts: Counter[NotChecked] = Counter()
     reader = _EntryReader(logs)
@@ -290,7 +297,7 @@ def _entry_rows(
 def _entry_row(
     entry_bytes: bytes, ledger: LedgerId, entry_id: int, digest_key: bytes | None
 ) -> dict[str, Any]:
-    """Return the row of one entry from the bytes at its location."""
+    """Return the row of one entry. ``entry_bytes`` are the bytes that were read at its location."""
     entry_columns = {"scope_id": ledger.scope, "ledger_id": ledger.id, "entry_id": entry_id, "entries": 1}
     try:
         header = decode_header(entry_bytes)
@@ -315,9 +322,9 @@ def _entry_row(
 
 
 class _EntryReader:
-    """A reader of entries in logs.
+    """A reader of single entries in logs.
 
-    It reads blocks, so callers must ask for entries in the order of location.
+    It reads the logs in blocks, so callers must request entries in the order of their locations.
     """
 
     def __init__(self, logs: LogPaths) -> None:
@@ -327,7 +334,7 @@ class _EntryReader:
         self._start, self._block = 0, b""
 
     def read_entry(self, log_id: int, offset: int) -> bytes:
-        """Return the bytes of the entry at an offset; no bytes if no entry can begin there.
+        """Return the bytes of the entry at an offset, or empty bytes if no entry can begin there.
 
         Raises:
             OSError: the log cannot be read.

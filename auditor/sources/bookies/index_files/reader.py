@@ -1,14 +1,18 @@
-"""A reader of ledger index files in batches: a few system calls per file, one pass of arithmetic per batch.
+"""A reader of ledger index files in batches.
+
+It needs only a few system calls per file, and one pass of arithmetic per batch.
 
     byte  0        1024
           header   slot 0   slot 1   ...      slot e is an int64: the location of entry e, 0 without one
 
-One ``preadv`` puts a whole file into the buffer, at the next multiple of 1024 bytes after the previous file.
-After the headers have been checked, zeros replace them, so that no run of entries goes on from file to file.
-Then `fold_slots` folds all files of the batch at once. Byte order does not matter, because a slot only counts
-as 0 or not 0. The reader does not ask for the size of a file. If a file fills its space in the buffer
-(`MAX_SLOT_BYTES`), it is large. The reader reads it separately in chunks, so that memory is bounded, and
-skips its holes.
+One ``preadv`` reads a whole file into the buffer, at the next multiple of 1024 bytes after the previous
+file. The reader checks the headers and then replaces them with zeros. Otherwise a run of entries could
+continue from one file into the next. Then `fold_slots` folds all files of the batch at once. Byte order
+does not matter, because the only question is whether a slot is 0.
+
+The reader does not ask for the size of a file. If a file fills all of its space in the buffer
+(`MAX_SLOT_BYTES`), the file counts as large. The reader reads a large file separately and in chunks, to
+limit memory, and skips its holes.
 """
 
 from __future__ import annotations
@@ -52,10 +56,11 @@ PAGE_BYTES = 8192
 
 
 class IndexReader:
-    """A reader with buffers of about 5 MiB, which it reuses for every batch. Each thread needs its own.
+    """A reader with buffers of about 5 MiB, reused for every batch. Each thread needs its own reader.
 
-    Set ``fetch_ahead`` for files that are not in the page cache. The reader then asks the system to fetch all
-    files of an `IndexFiles` before it reads the first one, because the system fetches many at a time.
+    Set ``fetch_ahead`` for files that are not in the page cache. The reader then asks the operating system
+    to fetch all files of an `IndexFiles` before it reads the first one. The system can fetch many files at
+    the same time.
     """
 
     def __init__(self, fetch_ahead: bool = False) -> None:
@@ -74,7 +79,10 @@ class IndexReader:
         ]
 
     def read(self, file_groups: Iterable[IndexFiles]) -> Iterator[IndexBatch]:
-        """Read files in order. A file that cannot be read becomes a fault in its batch, never an error."""
+        """Read files in the given order.
+
+        If a file cannot be read, its batch contains a fault, and no error is raised.
+        """
         batch = _UnfinishedBatch()
         for files in file_groups:
             if self._fetch_ahead:
@@ -98,9 +106,9 @@ class IndexReader:
             yield self._finish_batch(batch)
 
     def _fill_batch(self, batch: _UnfinishedBatch, paths: list[bytes]) -> bool:
-        """Read files until no file is left, the batch is full, or a file is large.
+        """Read files until no file remains, the batch is full, or a large file is found.
 
-        Return whether a file is large.
+        Return whether a large file was found.
         """
         # Hot: this loop runs once per file, so it calls little except the system.
         preadv, close, read_buffers = os.preadv, os.close, self._read_buffers
@@ -168,7 +176,10 @@ class IndexReader:
         )
 
     def _read_large(self, files: IndexFiles, file_number: int) -> IndexBatch:
-        """Read one large file in chunks. This overwrites the buffers, so no batch may be unfinished."""
+        """Read one large file in chunks.
+
+        This overwrites the buffers. So the caller must finish the current batch first.
+        """
         groups, length, start_ns = _NO_GROUPS, 0, time.time_ns()
         status: os.stat_result | None = None
         read_errors: dict[int, tuple[str, int]] = {}
@@ -204,7 +215,7 @@ class IndexReader:
         )
 
     def _read_chunks(self, descriptor: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Yield the slots of a large file outside its holes, in chunks, each with its byte offset."""
+        """Yield the slots of a large file in chunks, each with its byte offset. Skip holes in the file."""
         offset = HEADER_BYTES
         while (offset := next_data_offset(descriptor, offset)) >= 0:
             read_bytes = _read_whole(descriptor, self._bytes[:CHUNK_BYTES], offset)
@@ -216,7 +227,7 @@ class IndexReader:
 
 
 class _UnfinishedBatch:
-    """The files of an unfinished batch, and for each its position in the buffer (in KiB) and its length."""
+    """The files of an unfinished batch, with their positions in the buffer, in KiB, and lengths in bytes."""
 
     def __init__(self) -> None:
         self.start_ns = time.time_ns()
@@ -231,7 +242,7 @@ class _UnfinishedBatch:
         self.counts: list[int] = []
 
     def add(self, files: IndexFiles, start: int, end: int) -> None:
-        """Add the ledgers and paths of the files that were read."""
+        """Add the ledgers and paths of the files ``start:end``, which were read."""
         self.paths += files.paths[start:end]
         self.ledger_ids.append(files.ledger_ids[start:end])
         self.scope_ids.append(files.scope_id)
@@ -243,12 +254,12 @@ _START_OFFSETS = np.zeros(1, np.int64)
 
 
 def _error_reason(error: OSError) -> str:
-    """Return why a file could not be read."""
+    """Return the reason why a file could not be read, as text."""
     return VANISHED if isinstance(error, FileNotFoundError) else error.strerror or str(error)
 
 
 def _chunk_groups(offset: int, slots: NDArray[np.int64]) -> GroupBatch:
-    """Return the entries of a chunk of a large file. The chunk begins at byte ``offset`` of the file."""
+    """Return the entries in a chunk of a large file, which begins at byte ``offset`` of the file."""
     chunk_groups = fold_slots(slots, np.array([0, len(slots)], np.int64))
     first_entry = (offset - HEADER_BYTES) // SLOT_BYTES
     return GroupBatch(
@@ -263,9 +274,10 @@ def _chunk_groups(offset: int, slots: NDArray[np.int64]) -> GroupBatch:
 def _file_faults(
     header_bytes: NDArray[np.uint8], starts: Longs, lengths: Longs, read_errors: dict[int, tuple[str, int]]
 ) -> dict[int, FileFault]:
-    """Return the fault of each file that has one.
+    """Return the fault of each faulty file, by the file's position in the batch.
 
-    A read error comes first, then a damaged header, then a last slot that is not whole.
+    If a file has several faults, a read error takes precedence over a damaged header. A damaged header
+    takes precedence over an incomplete last slot.
     """
     cut_files = {
         row: FileFault(IndexState.CUT, "ends inside a slot", int(lengths[row] // SLOT_BYTES * SLOT_BYTES))
@@ -283,7 +295,7 @@ def _file_faults(
 
 
 def _prefetch(path: bytes) -> None:
-    """Ask the system to fetch the start of a file, without waiting for it."""
+    """Ask the operating system to fetch the start of a file, and do not wait for it."""
     try:
         descriptor, _ = open_descriptor(path)
         try:
@@ -295,7 +307,10 @@ def _prefetch(path: bytes) -> None:
 
 
 def _read_whole(descriptor: int, read_buffer: memoryview, offset: int) -> int:
-    """Read until the buffer is full or the file ends. One ``preadv`` may return fewer bytes than exist."""
+    """Read until the buffer is full or the file ends. Return the number of bytes that were read.
+
+    This calls ``preadv`` repeatedly, because one call may return fewer bytes than the file contains.
+    """
     total_bytes = 0
     while total_bytes < len(read_buffer) and (
         read_bytes := os.preadv(descriptor, [read_buffer[total_bytes:]], offset + total_bytes)
@@ -305,7 +320,10 @@ def _read_whole(descriptor: int, read_buffer: memoryview, offset: int) -> int:
 
 
 def next_data_offset(descriptor: int, offset: int) -> int:
-    """Return the first offset with data from ``offset`` on, rounded down to a slot; -1 if there is none."""
+    """Return the offset of the first data at or after ``offset``, rounded down to the start of a slot.
+
+    Return -1 if there is no more data.
+    """
     try:
         data_offset = os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:

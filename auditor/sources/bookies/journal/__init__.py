@@ -1,1 +1,1 @@
-"""Journals: entries of a bookie that may not be in its index yet."""
+"""Journals. They contain entries that may not be in the bookie's index yet."""

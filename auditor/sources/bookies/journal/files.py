@@ -1,6 +1,6 @@
 """A bookie's journals: their files, the position where a replay would start, and the entries after it.
 
-The position follows from the lastMark files. The program reads the lastMark files when it finds the
+The lastMark files determine this position. The program reads the lastMark files when it finds the
 directories, before it reads any index.
 """
 
@@ -36,10 +36,11 @@ _DEDUPLICATE_ENTRIES = 4 << 20  # number of entries after which duplicates are d
 
 
 class JournalFile(NamedTuple):
-    """A journal file: its id, which is its name in hexadecimal, and its path.
+    """A journal file: its id and its path. The name of the file is its id in hexadecimal digits.
 
-    The id of a journal's first file is the clock's time in ms. Each later id is the one before it plus one
-    (``Journal.run``). So ids give the order of files, and no times.
+    The id of a journal's first file is the bookie's clock, in ms, when the bookie created the file. Each
+    later id is the previous id plus one (``Journal.run``). So the ids show the order of the files, but not
+    their times.
     """
 
     id: int
@@ -47,14 +48,15 @@ class JournalFile(NamedTuple):
 
 
 class JournalEntries(NamedTuple):
-    """The entries of a journal file, in no order, and how the file ended.
+    """The entries of a journal file in arbitrary order, and how the file ends.
 
     Attributes:
-        master_keys: Number of records with a ledger's master key.
+        master_keys: The number of records that contain a ledger's master key.
         cut: Whether the file ends inside a record.
-        damage: The fault of the bytes after these entries, which no server can have written. None in a sound
-            file.
-        replay_error: How a server's replay ends at the damage. None if the replay continues.
+        damage: The fault of the bytes that follow these entries. No server can have written such bytes.
+            None if the file is not damaged.
+        replay_error: The error with which a server's replay ends at the damage. None if the replay
+            continues.
     """
 
     scope_ids: Longs
@@ -71,7 +73,7 @@ def list_journals(directory: str) -> list[JournalFile]:
 
     Raises:
         OSError: the directory cannot be listed.
-        ValueError: the name of a file cannot be parsed. The server would not start with it either.
+        ValueError: the name of a file cannot be parsed. A server would not start with such a file either.
 
     >>> list_journals("/no/such/directory")
     Traceback (most recent call last):
@@ -95,13 +97,13 @@ def _file_id(name: str) -> int:
 
 
 def read_entries(path: str, start: int) -> JournalEntries:
-    """Read the records of a journal file from byte ``start`` on. 0 means from the first record on.
+    """Read the records of a journal file from byte ``start`` on. 0 stands for the first record.
 
-    Each entry takes `ENTRY_BYTES` of memory, and a third more while the columns are concatenated.
+    Each entry needs `ENTRY_BYTES` bytes of memory, and a third more while the columns are concatenated.
 
     Raises:
         OSError: the file cannot be read.
-        DecodeError: the file is shorter than ``start``, or has more than `MAX_KEPT_ENTRIES` entries.
+        DecodeError: the file is shorter than ``start``, or contains more than `MAX_KEPT_ENTRIES` entries.
     """
     scope_id_batches: list[Longs] = []
     ledger_id_batches: list[Longs] = []
@@ -158,18 +160,22 @@ def read_entries(path: str, start: int) -> JournalEntries:
 
 
 def _concatenate_and_clear(id_arrays: list[Longs]) -> Longs:
-    """Concatenate the arrays, and clear the list so that the arrays use no more memory."""
+    """Concatenate the arrays, and clear the list to free the memory of the arrays."""
     column = np.concatenate([np.empty(0, np.int64), *id_arrays])
     id_arrays.clear()
     return column
 
 
 def find_record_kind(path: str) -> str | None:
-    """Return `ENTRIES` if a journal file has an entry, else `MASTER_KEYS` if it has a master key, else None.
+    """Return the kind of records in a journal file.
+
+    Returns:
+        `ENTRIES` if the file contains an entry. Otherwise `MASTER_KEYS` if it contains a master key. None
+        if it contains neither.
 
     Raises:
         OSError: the file cannot be read.
-        DecodeError: the file is damaged and has no entry before the damage.
+        DecodeError: the file is damaged, and there is no entry before the damage.
     """
     record_kind = None
     with open_regular(path) as file:
@@ -186,7 +192,7 @@ def find_record_kind(path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class JournalDirectory:
-    """One journal of a bookie, the SHA-256 of its VERSION, and the mark from which the bookie replays it."""
+    """A journal directory, the SHA-256 of its VERSION file, and the mark from which the bookie replays it."""
 
     path: str
     version_sha256: str
@@ -196,18 +202,19 @@ class JournalDirectory:
 
 @dataclass(frozen=True, slots=True)
 class Journals:
-    """The journals of a bookie in configured order, and the times of its marks, in ms.
+    """The journals of a bookie in configured order, and the times of its marks. Times are in ms.
 
     Attributes:
-        trouble: Why the entries in the journals cannot be known completely. None if they can.
-        index_date: A time up to which the index has all entries, with its evidence. Later entries may be in
-            the journals only. None if nothing dates the marks.
-        clean_stop_ms: When the bookie wrote the last mark, if it then stopped cleanly, with all entries in
-            its index. None if it did not stop cleanly.
-        mark_ms: When the newest mark was written. None if it is not known.
-        index_written_ms: The oldest of RocksDB's last writes to the index directories. None if none is known.
-        directories_without_mark: Ledger directories with a lastMark that cannot be read or decoded. The
-            bookie replays its journals from another directory's mark, or from their beginning.
+        trouble: The reason why the entries in the journals cannot be fully determined. None if they can.
+        index_date: A time up to which the index has all entries, and the evidence for it. Later entries may
+            be only in the journals. None if no evidence dates the marks.
+        clean_stop_ms: The time when the bookie wrote its last mark, if it then stopped cleanly with all
+            entries in its index. None if it did not stop cleanly.
+        mark_ms: The time when the newest mark was written. None if it is unknown.
+        index_written_ms: The oldest of the times of RocksDB's last write to each index directory. None if
+            none of these times is known.
+        directories_without_mark: The ledger directories whose lastMark files cannot be read or decoded. The
+            bookie would replay its journals from the mark of a different directory, or from the beginning.
     """
 
     directories: tuple[JournalDirectory, ...] = ()
@@ -232,12 +239,12 @@ NO_JOURNALS = Journals()
 
 
 def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> Journals:
-    """Return the journals of a bookie from its matched directories.
+    """Return the journals of a bookie, given the directories that match its configured paths.
 
     Args:
-        bookie_id: The bookie.
-        paths: Its configured paths and their directories.
-        instance_id: The instance id of the cluster. None if it is not known.
+        bookie_id: The id of the bookie.
+        paths: The bookie's configured paths, and the directories that match them.
+        instance_id: The instance id of the cluster. None if it is unknown.
     """
     ledger_directories = [paths.directory_by_path.get(path) for path in paths.ledger]
     mark_by_name_lists = [
@@ -295,7 +302,10 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
 
 
 def oldest_index_write_ms(paths: BookiePaths) -> int | None:
-    """Return the oldest of RocksDB's last writes to the index directories, in ms. None if none is known."""
+    """Return the oldest of the times of RocksDB's last write to each index directory, in ms.
+
+    Return None if none of these times is known.
+    """
     index_directories = [
         paths.directory_by_path[path].found_directory
         for path in paths.index
@@ -312,7 +322,7 @@ def oldest_index_write_ms(paths: BookiePaths) -> int | None:
 
 
 def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...]]]:
-    """Return for each journal the name of its mark file, and its files with their times."""
+    """Return one (mark file name, journal files with their times) for each journal."""
     journals = [paths.directory_by_path.get(path) for path in paths.journal]
     return [
         (

@@ -1,16 +1,18 @@
 """The journal tail of a bookie: the entries after its marks, which may not be in its index yet.
 
-A bookie replays its journals from the greatest mark of its ledger directories. So the bookie has the entries
-after the mark. A journal entry before the mark proves nothing: it was in the index once, and the index may
-have lost it. The tail is complete if (1) every journal directory belongs to the bookie, (2) the file that the
-mark names still exists, and (3) no file is damaged. A file that ends inside a record is not damaged: the
-bookie's replay would end there too.
+A bookie replays each journal from the greatest mark for that journal in its ledger directories. So the
+bookie still has the entries after that mark. A journal entry before the mark proves nothing: it was in the
+index once, but the index may have lost it.
 
-A bookie with ``journalWriteData=false`` writes ledgers' master keys to its journal, and never an entry. Its
-tail does not show which entries are on their way to the index. So the program needs proof that the bookie
-writes entries to its journal. A tail that has entries proves it. A tail without records proves it if the
-journal has entries before the mark. A tail with master keys alone, or a journal without records, proves
-nothing.
+The tail is complete if (1) every journal directory belongs to the bookie, (2) the file that the mark names
+still exists, and (3) no file is damaged. A file that ends inside a record does not count as damaged,
+because the bookie's replay would also end there.
+
+A bookie with ``journalWriteData=false`` writes the master keys of ledgers to its journal, but never an
+entry. Its tail does not show which entries have not reached the index yet. So the program needs proof that
+the bookie does write entries to its journal. A tail that contains entries is a proof. A tail without any
+records is a proof only if the journal contains entries before the mark. There is no proof if the tail
+contains only master keys, or if the journal contains no records.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ SCHEMA = schema_of(
 
 @dataclass(frozen=True, slots=True)
 class TailPart:
-    """The work of one task: the journals of a bookie, or the reason (``trouble``) not to read them."""
+    """The work of one task: the journals of a bookie, or the reason not to read them (``trouble``)."""
 
     bookie_id: str
     directories: tuple[JournalDirectory, ...]
@@ -136,7 +138,7 @@ class _DirectoryTail:
 
 
 def to_json(parts: Sequence[TailPart]) -> str:
-    """Return parts as one option of a data source.
+    """Return the parts as JSON text, to pass them in one option of a Spark data source.
 
     >>> from_json(to_json([TailPart("bk1", (JournalDirectory("/j", "ab", 5, 9),))]))[0].directories[0].path
     '/j'
@@ -157,9 +159,9 @@ def from_json(json_text: str) -> list[TailPart]:
 
 
 def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
-    """Yield rows of `SCHEMA` for one bookie: one per ledger, then one per journal directory.
+    """Yield rows of `SCHEMA` for one bookie: a row per ledger, then a row per journal directory.
 
-    It needs no Spark.
+    This function needs no Spark.
     """
     start_ms = now_ms()
     if part.trouble is not None:
@@ -222,9 +224,9 @@ def _read_file(journal: _DirectoryTail, file: JournalFile, first_byte: int) -> N
 
 
 def _find_no_proof_reason(journals: Sequence[_DirectoryTail]) -> str | None:
-    """Return why it is not proved that the bookie writes entries to its journals.
+    """Return the reason why there is no proof that the bookie writes entries to its journals.
 
-    Return None if it is proved.
+    Return None if there is a proof.
     """
     if any(journal.entries for journal in journals):
         return None
@@ -252,7 +254,7 @@ def _error_text(error: OSError) -> str:
 
 
 def _ledger_rows(bookie_id: str, journal_entries: Sequence[JournalEntries]) -> Iterator[pa.RecordBatch]:
-    """Yield one row per ledger, from all journals together."""
+    """Yield one row per ledger. A row contains the ledger's entries from all journals together."""
     if not journal_entries:
         return
     scope_ids, ledger_ids, entry_ids = (

@@ -1,17 +1,19 @@
-"""The ledgers of a bookie on DbLedgerStorage, and the entries of each (EntryLocationIndex).
+"""The ledgers of a bookie with DbLedgerStorage, and the entries of each ledger (EntryLocationIndex).
 
+    database           key                                     value
     ledgers            ledger id: i64                          ledger data
     locations          ledger id, entry id: i64, i64           location of the entry: i64; 0 if it has none
     locations-scoped   scope, ledger id, entry id: 3 * i64     as in ``locations``
 
-All numbers are big-endian. The program reads the databases side by side, in the order of keys. So the entries
-of a ledger follow one another. The program folds them into groups, batch by batch. If a ledger continues in
-the next batch, the program keeps only its groups. Memory grows with the groups of one ledger, never with its
-entries.
+All numbers are big-endian. The program reads ``ledgers`` and ``locations`` side by side, in the order of
+their keys. So the entries of a ledger follow one another. The program folds them into groups, batch by
+batch. If a ledger continues in the next batch, the program keeps only its groups. So memory grows with the
+number of groups of a ledger, and not with the number of its entries.
 
-The database ``locations-scoped`` is for ledgers outside scope 0 (BP-35). The proposal gives the database no
-name; this program chose one. The proposal also has no index of ledgers for these scopes. So a ledger counts
-as existing if it has a location, and no ledger is in limbo. No server writes this database yet.
+The database ``locations-scoped`` is for ledgers outside scope 0 (BP-35). The proposal does not name this
+database; the name is this program's choice. The proposal has no index of ledgers for these scopes either.
+So a ledger of such a scope counts as existing if it has a location, and it is never in limbo. No server
+writes this database yet.
 """
 
 from __future__ import annotations
@@ -33,9 +35,10 @@ KEY_BYTES, VALUE_BYTES = 16, 8
 
 
 class LedgerSets(NamedTuple):
-    """Complete ledgers in ascending order of ids, with the entries of each.
+    """Complete ledgers in ascending order of ids, and the entries of each ledger.
 
-    ``failure_by_id`` has the reason for each ledger whose entries are too irregular to fold.
+    ``failure_by_id`` contains the ledgers whose entries are too irregular to fold, with the reason for
+    each.
     """
 
     ids: Longs
@@ -43,7 +46,7 @@ class LedgerSets(NamedTuple):
     failure_by_id: dict[int, str]
 
     def slice_ledgers(self, start: int, end: int) -> LedgerSets:
-        """Return the ledgers ``start:end``.
+        """Return the ledgers at the positions ``start:end``.
 
         >>> sets = LedgerSets(np.array([5, 7]), GroupBatch.from_tuples([[], [(1, 1, 1, 0)]]), {})
         >>> sets.slice_ledgers(1, 2).groups.first.tolist()
@@ -67,10 +70,11 @@ def fold_locations(
     """Fold the rows of ``locations`` into one set of entries per ledger.
 
     Args:
-        batches: The rows, in the order of keys.
-        unexpected_rows: Receives the rows that the server cannot have written.
-        signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. They come after all
-            others. If True, no row may have a negative entry id: `scoped_ledgers` removes such rows first.
+        batches: The rows, in the order of their keys.
+        unexpected_rows: Receives the rows that no server can have written.
+        signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. Negative ids come
+            after all other ids. If True, the caller must remove rows with negative entry ids first, as
+            `scoped_ledgers` does.
     """
     open_ledger: _OpenLedger | None = None
     for rows in batches:
@@ -99,7 +103,7 @@ def fold_locations(
 
 
 class _OpenLedger:
-    """The ledger that may continue in the next batch."""
+    """The last ledger of a batch, which may continue in the next batch."""
 
     def __init__(self, ledger_id: int) -> None:
         self.ledger_id = ledger_id
@@ -164,16 +168,19 @@ def _split_keys(
 
 
 def _valid_rows(rows: Rows, unexpected_rows: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
-    """Return the rows whose key has ``key_bytes`` bytes and whose value has the length of a location."""
+    """Return the numbers of the rows with a key of ``key_bytes`` bytes and a value as long as a location.
+
+    Add all other rows to ``unexpected_rows``.
+    """
     is_valid = rows.has_lengths(key_bytes, VALUE_BYTES)
     unexpected_rows.add(rows, np.flatnonzero(~is_valid), "a key or value of the wrong length")
     return np.flatnonzero(is_valid)
 
 
 def _ledger_bounds(ledger_of_row: BigEndianLongs) -> Longs:
-    """Return the row where each ledger begins, and the row where the last one ends.
+    """Return the row where each ledger begins, and the row after the last ledger.
 
-    Ids ascend: if the first and the last row have the same ledger, all rows have it.
+    The ids are in ascending order. So if the first and the last row have the same id, all rows have it.
     """
     if ledger_of_row[0] == ledger_of_row[-1]:
         return np.array([0, len(ledger_of_row)])
@@ -191,14 +198,17 @@ the data of the ledger cannot be read.
 
 
 class IndexedLedgers(NamedTuple):
-    """Ledgers in ascending order of ids, their ``states``, and the ``reasons`` of broken ledgers by id."""
+    """Ledgers in ascending order of ids, and their ``states``.
+
+    ``reasons`` contains the reason for each broken ledger, by ledger id.
+    """
 
     ids: Longs
     states: NDArray[np.uint8]
     reasons: dict[int, str]
 
     def slice_ledgers(self, start: int, end: int) -> IndexedLedgers:
-        """Return the ledgers ``start:end``.
+        """Return the ledgers at the positions ``start:end``.
 
         >>> ledgers = IndexedLedgers(np.array([5, 7]), np.array([EXISTING, LIMBO], np.uint8), {})
         >>> ledgers.slice_ledgers(1, 2).ids.tolist()
@@ -208,21 +218,24 @@ class IndexedLedgers(NamedTuple):
 
 
 class StorageFlags:
-    """The flags of a bookie's storage. They are complete only after the last row of ``ledgers`` was read."""
+    """The flags of a bookie's storage. They are complete only after all rows of ``ledgers`` were read."""
 
     def __init__(self) -> None:
         self.value = 0
 
     @property
     def needs_integrity_check(self) -> bool:
-        """Whether the bookie must first find out which entries it has lost."""
+        """Whether the bookie still has to check which entries it has lost."""
         return bool(self.value & ledger_data.NEEDS_INTEGRITY_CHECK)
 
 
 def indexed_ledgers(
     batches: Iterable[Rows], flags: StorageFlags, unexpected_rows: UnexpectedRows
 ) -> Iterator[IndexedLedgers]:
-    """Yield the ledgers in the rows of ``ledgers``. Set ``flags``, and count the invalid rows."""
+    """Yield the ledgers in the rows of ``ledgers``.
+
+    This also sets ``flags``, and adds the invalid rows to ``unexpected_rows``.
+    """
     open_ledgers = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
     for rows in batches:
         ledgers_of_batch = _read_rows(rows, flags, unexpected_rows)
@@ -272,9 +285,9 @@ def _read_rows(rows: Rows, flags: StorageFlags, unexpected_rows: UnexpectedRows)
 
 
 class JoinedLedgers(NamedTuple):
-    """Ledgers from ``locations`` and ``ledgers`` together, in ascending order of ids.
+    """Ledgers from the databases ``locations`` and ``ledgers`` together, in ascending order of ids.
 
-    Each ledger has its entries, its state, and the reason if it is broken.
+    Each ledger has its entries and a state. A broken ledger also has a reason.
     """
 
     ids: Longs
@@ -286,9 +299,10 @@ class JoinedLedgers(NamedTuple):
 def join_ledgers(
     locations: Iterator[LedgerSets], ledgers: Iterator[IndexedLedgers]
 ) -> Iterator[JoinedLedgers]:
-    """Yield every ledger of either database once.
+    """Yield every ledger that is in at least one of the two databases, once each.
 
-    From each database keep in memory only the ledgers that the other database has not reached yet.
+    This reads both databases side by side. It keeps in memory only those ledgers of one database that the
+    other database has not reached yet.
     """
     location_sets, index_ledgers = next(locations, None), next(ledgers, None)
     while location_sets is not None or index_ledgers is not None:
@@ -352,7 +366,10 @@ SCOPED_KEY_BYTES = 8 + KEY_BYTES
 def scoped_ledgers(
     batches: Iterable[Rows], unexpected_rows: UnexpectedRows
 ) -> Iterator[tuple[int, JoinedLedgers]]:
-    """Yield each scope of ``locations-scoped`` with its ledgers. Invalid rows go to ``unexpected_rows``."""
+    """Yield each scope of ``locations-scoped`` with some of its ledgers, batch by batch.
+
+    Invalid rows are added to ``unexpected_rows``.
+    """
     rows_by_scope = (
         scope_and_rows for rows in batches for scope_and_rows in _split_by_scope(rows, unexpected_rows)
     )
@@ -364,7 +381,10 @@ def scoped_ledgers(
 
 
 def _split_by_scope(rows: Rows, unexpected_rows: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
-    """Yield the rows of each scope, with keys as in ``locations``. The rows of a scope are adjacent."""
+    """Yield the rows of each scope, with the scope removed from the keys, as in ``locations``.
+
+    The rows of a scope are adjacent in the database.
+    """
     keys, values = rows
     row_numbers = _valid_rows(rows, unexpected_rows, SCOPED_KEY_BYTES)
     scoped_keys, location_bytes = (

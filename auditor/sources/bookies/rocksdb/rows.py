@@ -1,14 +1,15 @@
-"""Rows of ``availability`` from one index directory of a bookie on DbLedgerStorage.
+"""Rows of ``availability`` from one index directory of a bookie with DbLedgerStorage.
 
 Each index directory has two databases: the location of each entry (``locations``), and the ledgers that the
-bookie knows (``ledgers``). The program reads both side by side in the order of keys, in bounded memory. The
-bookie does not serve a ledger that is missing in ``ledgers``, even if ``locations`` has its entries. A bookie
-looks for a ledger in one directory only, which depends on the ledger's id. Ledgers of scopes other than 0
-(BP-35) are in a third database (`auditor.sources.bookies.rocksdb.ledgers`).
+bookie knows (``ledgers``). The program reads both side by side in the order of their keys, in bounded
+memory. If a ledger is missing in ``ledgers``, the bookie does not serve it, even if ``locations`` contains
+its entries. A bookie looks for a ledger in only one directory, which the ledger's id determines. Ledgers of
+scopes other than 0 (BP-35) are in a third database (`auditor.sources.bookies.rocksdb.ledgers`).
 
-The program opens ``locations`` first, because a bookie writes the locations of a new ledger before the ledger
-itself. So a new ledger seems to be missing in ``ledgers`` only if the program opens the databases between
-these two writes. If it opened ``ledgers`` first, many new ledgers would seem to be missing there.
+A bookie writes the locations of a new ledger before the ledger itself. Therefore, the program opens
+``locations`` first. A new ledger then seems to be missing in ``ledgers`` only if the program opens the
+databases between these two writes. If the program opened ``ledgers`` first, many new ledgers would seem to
+be missing.
 """
 
 from __future__ import annotations
@@ -60,7 +61,11 @@ _STATE_REASONS: tuple[tuple[str, str | None], ...] = (
 def read_databases(
     bookie_id: str, directory: IndexDirectory, skipped_paths: list[SkippedPath]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one row per ledger. ``skipped_paths`` receives paths without a ledger (gap, damaged, stray)."""
+    """Yield one row per ledger in the databases of an index directory.
+
+    This adds to ``skipped_paths`` the paths that belong to no ledger, with the states gap, damaged or
+    stray.
+    """
     current_path = f"{directory.path}/current"
     locations_path, ledgers_path = f"{current_path}/locations", f"{current_path}/ledgers"
     directory_faults = list(find_directory_faults(directory.path))
@@ -98,9 +103,9 @@ def read_databases(
 
 
 def read_database_stamp(current_path: str) -> int | None:
-    """Return one stamp for all databases in an index directory. Call it before they are read.
+    """Return a single stamp for all databases in an index directory. Call this before they are read.
 
-    Return None if a file has no stamp, or if its status cannot be read.
+    Return None if a file has no stamp, or if the status of a file cannot be read.
     """
     start_ns = time.time_ns()
     named_statuses: list[tuple[str, os.stat_result]] = []
@@ -117,7 +122,7 @@ def read_database_stamp(current_path: str) -> int | None:
 
 
 def find_directory_faults(directory: str) -> Iterator[SkippedPath]:
-    """Yield the stray files in ``current``, and a gap or damage if its databases cannot be trusted."""
+    """Yield the stray files in ``current``, and a gap or damage if the databases cannot be trusted."""
     current_path = f"{directory}/current"
     try:
         index_directory_names, stray_names = list_current(directory)
@@ -147,7 +152,10 @@ def find_directory_faults(directory: str) -> Iterator[SkippedPath]:
 
 
 class _RowBuffer:
-    """A buffer of rows. A row's state code is the number of its pair (state, reason)."""
+    """A buffer of rows. It stores the state and reason of a row as a code.
+
+    The code is the position of the pair (state, reason) in the list of all pairs so far.
+    """
 
     def __init__(
         self, bookie_id: str, directory: IndexDirectory, path: str, database_stamp: int | None
@@ -176,9 +184,9 @@ class _RowBuffer:
     def read_batches(
         self, ledgers: Iterator[tuple[int, JoinedLedgers]], skipped_paths: list[SkippedPath]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield one row per ledger. Each item of ``ledgers`` is a scope with some of its ledgers.
+        """Yield one row per ledger. Each item of ``ledgers`` is a scope and some of the scope's ledgers.
 
-        If reading fails, ``skipped_paths`` receives the fault, and no later ledger becomes a row.
+        If reading fails, this adds the fault to ``skipped_paths``, and yields no rows of later ledgers.
         """
         try:
             for scope_id, ledger_batch in ledgers:

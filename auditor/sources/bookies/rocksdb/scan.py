@@ -1,24 +1,29 @@
-"""The rows of a bookie's RocksDB database in the order of keys, in batches (pyrex-rocksdb).
+"""A reader of a bookie's RocksDB databases: all rows in the order of their keys, in batches (pyrex-rocksdb).
 
-Only this module knows the library. It writes nothing in the bookie's directory and takes no lock. It opens a
-scratch directory of links and copies instead of the database. It verifies checksums, and reports a damaged
-block as an error. It counts rows that DbLedgerStorage cannot have written, and keeps the first as an example.
+Only this module uses the library pyrex-rocksdb. It writes nothing to the bookie's directory and takes no
+lock. Instead of the database, it opens a scratch directory with links and copies. It verifies checksums,
+and reports a damaged block as an error. It counts the rows that DbLedgerStorage cannot have written, and
+keeps the first of them as an example.
 
-RocksDB's table files never change, so the scratch directory has links to them. The small files that do change
-(CURRENT, the MANIFEST, write-ahead logs) are copied, the logs first. If a flush moves entries from a log to a
-table meanwhile, these entries are in the copy twice, and never missing.
+The scratch directory links to RocksDB's table files, because these never change. It has copies of the small
+files that do change: CURRENT, the MANIFEST and the write-ahead logs. The logs are copied first. If a flush
+moves entries from a log to a table in the meantime, these entries are in the copy twice, but never missing.
 
 RocksDB stops reading a log at the first bad record and opens the database without an error. Entries would
-then be missing unnoticed, so this module checks the copies. (1) Every table in the MANIFEST must exist with
-the length given there. (2) The logs that the MANIFEST needs must exist and be sound to their end. (3)
-Sequence numbers must continue from the tables to the logs, and from log to log. If a check fails and the
-directory has changed meanwhile, the copy is made again. If the directory has not changed, it is damaged.
+then be missing unnoticed. Therefore, this module checks the copies:
 
-RocksDB opens all tables with the database (its ``max_open_files`` is -1 by default). So a later compaction by
-the bookie takes nothing away, and the scratch directory can be deleted at once.
+1. Every table in the MANIFEST must exist with the length that the MANIFEST gives.
+2. The logs that the MANIFEST needs must exist and be valid to their end.
+3. Sequence numbers must continue without a gap from the tables to the logs, and from each log to the next.
 
-One fault cannot be noticed: the last log lost its last records, as after a power cut, and now ends exactly at
-the end of a record. The bookie would not notice it either.
+If a check fails, and the directory has changed in the meantime, the module makes a new copy. If the
+directory has not changed, it is damaged.
+
+RocksDB opens all tables when it opens the database (``max_open_files`` is -1 by default). So a later
+compaction by the bookie takes nothing away, and the scratch directory can be deleted at once.
+
+One fault cannot be detected. After a power failure, the last log may lack its last records and now end
+exactly at the end of a record. The bookie would not detect this either.
 """
 
 from __future__ import annotations
@@ -76,13 +81,13 @@ def open_copy(directory: str, open_database: Callable[[str], OpenedDatabase]) ->
     """Open a copy of the database in ``directory``.
 
     Args:
-        directory: The bookie's database.
-        open_database: Opens the database at a path and returns it. It must read the logs and open all tables
-            before it returns. It raises `UnreadError` if it cannot.
+        directory: The directory of the bookie's database.
+        open_database: A function that opens the database at a path and returns it. It must read the logs
+            and open all tables before it returns. It raises `UnreadError` if it cannot open the database.
 
     Raises:
-        DamagedError: the files contradict each other, and the directory does not change.
-        UnreadError: the directory cannot be read, or changed faster than it could be copied.
+        DamagedError: the files contradict each other, although the directory does not change.
+        UnreadError: the directory cannot be read, or it changed faster than it could be copied.
     """
     error_texts: list[str] = []
     for attempt_number in range(1, MAX_COPY_ATTEMPTS + 1):
@@ -105,7 +110,7 @@ def open_copy(directory: str, open_database: Callable[[str], OpenedDatabase]) ->
 
 
 def file_statuses(directory: str) -> dict[str, os.stat_result]:
-    """Return the file status of each file of the database in ``directory``, by name. Raises `UnreadError`."""
+    """Return the status of each file of the database in ``directory``, by file name. Raises `UnreadError`."""
     try:
         status_by_name = {}
         for file_path in Path(directory).iterdir():
@@ -124,7 +129,7 @@ def _list_files(directory: str) -> FileListing:
 
 
 def _copy_files(directory: str, scratch_path: str, listing: FileListing) -> None:
-    """Fill the scratch directory and check that it is a complete database. Raises `UnreadError`."""
+    """Fill the scratch directory, and check that it contains a complete database. Raises `UnreadError`."""
     logs: dict[int, RecordSpan | DamagedError | None] = {}
     sizes: dict[int, int] = {}
     for name in listing:
@@ -192,7 +197,7 @@ def _check_logs(
     logs: dict[int, RecordSpan | DamagedError | None],
     sizes: dict[int, int],
 ) -> None:
-    """Check that all logs that the MANIFEST needs exist and are sound. Raises `DamagedError`."""
+    """Check that all logs that the MANIFEST needs exist and are valid. Raises `DamagedError`."""
     needed_logs = sorted(number for number in logs if number >= manifest.log_number)
     if not needed_logs:
         raise DamagedError(
@@ -259,7 +264,7 @@ class Strings(NamedTuple):
         return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
 
     def leading_bytes(self, rows: NDArray[np.intp], length: int) -> NDArray[np.uint8]:
-        """Return the first ``length`` bytes of some strings: an array with one row per string."""
+        """Return the first ``length`` bytes of the strings ``rows``, as an array with one row per string."""
         byte_rows: NDArray[np.uint8] = self.data[self.offsets[rows][:, None] + np.arange(length)]
         return byte_rows
 
@@ -269,7 +274,7 @@ class Strings(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Keys in ascending order, and their values."""
+    """The keys of some rows in ascending order, and the values in the same order."""
 
     keys: Strings
     values: Strings
@@ -283,7 +288,10 @@ class Rows(NamedTuple):
 
 @contextmanager
 def open_rocksdb(directory: str) -> Iterator[PyRocksDB]:
-    """Open the database in ``directory`` in its present state. Raises `DamagedError` or `UnreadError`."""
+    """Open a copy of the current state of the database in ``directory``.
+
+    Raises `DamagedError` or `UnreadError`.
+    """
     import pyrex
 
     def open_scratch(scratch_path: str) -> PyRocksDB:
@@ -300,7 +308,7 @@ def open_rocksdb(directory: str) -> Iterator[PyRocksDB]:
 
 
 def scan(database: PyRocksDB, directory: str) -> Iterator[Rows]:
-    """Yield all rows of ``database``. Errors name ``directory``.
+    """Yield all rows of ``database``. Error messages name ``directory`` as the path of the database.
 
     Raises:
         DamagedError, UnreadError: a block does not match its checksum, or cannot be read.
@@ -323,7 +331,7 @@ def scan(database: PyRocksDB, directory: str) -> Iterator[Rows]:
 
 
 def look_up(database: PyRocksDB, directory: str, key: bytes) -> bytes | None:
-    """Return the value of one key; None if the key does not exist. Raises the errors of `scan`."""
+    """Return the value of one key, or None if the key does not exist. Raises the same errors as `scan`."""
     import pyrex
 
     try:
@@ -342,7 +350,7 @@ def _to_strings(column: pa.BinaryArray) -> Strings:
 
 
 def _typed_error(directory: str, message: str) -> UnreadError:
-    """Convert RocksDB's error text to an error that names the database and not the scratch directory."""
+    """Convert an error text from RocksDB to an error. It names the database, not the scratch directory."""
     message = _SCRATCH_PATH.sub(directory, message)
     if _CORRUPTION not in message:
         return UnreadError(directory, message)
@@ -360,9 +368,9 @@ MAX_SHOWN_KEY_BYTES = 32
 
 @dataclass(slots=True)
 class UnexpectedRows:
-    """A count of the rows in the database at ``path`` that no server can have written, and the first of them.
+    """The number of rows that no server can have written in the database at ``path``, and the first of them.
 
-    `rows` reports them as one row with state ``damaged``.
+    `rows` reports all of them as one row with state ``damaged``.
 
     >>> list(UnexpectedRows("/data/ledgers0/current/locations").rows())
     []
@@ -373,9 +381,9 @@ class UnexpectedRows:
     first_example: str = ""
 
     def add(self, rows: Rows, row_numbers: NDArray[np.intp], row_kind: str) -> None:
-        """Count the rows ``row_numbers``; ``row_kind`` describes their fault.
+        """Count the rows with the given ``row_numbers``. ``row_kind`` describes their fault.
 
-        Messages never show values, because some values hold a ledger's master key.
+        Messages never show values, because some values contain the master key of a ledger.
         """
         if len(row_numbers) and not self.count:
             key = rows.keys.item(int(row_numbers[0]))
@@ -384,7 +392,7 @@ class UnexpectedRows:
         self.count += len(row_numbers)
 
     def rows(self) -> Iterator[SkippedPath]:
-        """Yield a row with the count and the first key, if there were unexpected rows."""
+        """If any rows were counted, yield one row with their number and the first key."""
         if self.count:
             reason = (
                 f"{plural(self.count, 'row')} that DbLedgerStorage does not write; the first has "

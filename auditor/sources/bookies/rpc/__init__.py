@@ -1,1 +1,1 @@
-"""Running bookies, asked over the network."""
+"""Running bookies, which the program asks over the network."""

@@ -1,12 +1,13 @@
-"""The start of a connection to a bookie: TLS, then a login, as in ``[bookies]`` of the credentials file.
+"""The start of a connection to a bookie: TLS and then a login, as configured in the credentials file.
 
-A bookie accepts TLS and login in either order. This program starts TLS first, so that no login token is sent
-in clear. With ``[bookies.tls]`` TLS is mandatory: if a bookie refuses START_TLS, the program sends it no
-request.
+The settings are in the section ``[bookies]`` of that file. A bookie accepts TLS and login in either order.
+This program starts TLS first, so that it never sends a login token unencrypted. With ``[bookies.tls]``, TLS
+is mandatory. If a bookie then refuses START_TLS, the program sends it no request.
 
 A bookie that rejects a login sends no answer (`SASLBookieAuthProvider` logs a stack trace and drops the
-message). So AUTH has a time limit of its own. After this time, the program asks on the same connection for an
-entry that cannot exist. If the bookie answers that it refuses the read, it works and rejects the login.
+message). Therefore, AUTH has its own time limit. After this time, the program asks on the same connection
+for an entry that cannot exist. If the bookie answers that it refuses the read, the bookie works but rejects
+the login.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ SASL_SECTION = "[bookies.sasl] of the credentials file"
 
 @dataclass(frozen=True)
 class BookieAccess:
-    """The TLS and login settings of a connection to a bookie. Each process makes its own with `read_access`.
+    """The TLS and login settings for connections to bookies. Each process creates its own with `read_access`.
 
-    ``context`` is set if and only if ``tls`` is. If ``tls`` and ``sasl`` are None, the connection is in clear
-    and without a login.
+    ``context`` is set if and only if ``tls`` is set. If ``tls`` and ``sasl`` are both None, the connection
+    is unencrypted and without a login.
     """
 
     tls: Tls | None = None
@@ -64,7 +65,7 @@ class BookieAccess:
 
     @property
     def refusal_text(self) -> str:
-        """The likely reason why a bookie answers "not authorised" (EUA), and what to do."""
+        """The likely reason why a bookie answered "not authorised" (EUA), and what the user should do."""
         if self.sasl is not None:
             return f"the bookie does not accept the login of {SASL_SECTION} (saslJaasClientAllowedIds)"
         if self.tls is None:
@@ -83,7 +84,7 @@ class BookieAccess:
         )
 
     def connection_error(self, address_text: str, error: OSError) -> UnreadError:
-        """Return the error for a broken connection: a `RefusedError` if a certificate is the reason."""
+        """Return the error for a broken connection. It is a `RefusedError` if a certificate is the reason."""
         if self.tls is None or not isinstance(error, ssl.SSLError):
             return UnreadError(address_text, f"the connection broke: {error.strerror or error}")
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -108,11 +109,11 @@ CLEAR_ACCESS = BookieAccess()
 
 
 def read_access(credentials: str | None) -> BookieAccess:
-    """Read the bookies' sections of a credentials file, and the certificates that these sections name.
+    """Read the sections for bookies in a credentials file, and the certificates that these sections name.
 
     Raises:
-        UsageError: the file is invalid, as for `read_credentials`; a certificate or key is not PEM; or GSSAPI
-            lacks its package.
+        UsageError: the file is invalid (see `read_credentials`), a certificate or key is not in PEM format,
+            or the Python package for GSSAPI is not installed.
     """
     bookies = read_credentials(credentials).bookies
     if bookies.sasl is not None and (package_name := missing_package(bookies.sasl)):
@@ -153,15 +154,15 @@ async def start_session(
     timeout_s: float,
     access: BookieAccess,
 ) -> None:
-    """Start TLS and log in on a new connection, as ``access`` requires.
+    """Start TLS and log in on a new connection, if ``access`` requires it.
 
     Args:
-        reader: The connection's reader.
-        writer: The connection's writer.
-        address_text: The bookie's address in messages.
-        host: The bookie's host, as registered.
-        version: The protocol version of the later requests.
-        timeout_s: Longest wait for an answer, in seconds.
+        reader: The reader of the connection.
+        writer: The writer of the connection.
+        address_text: The bookie's address, for messages.
+        host: The host that the bookie registered.
+        version: The protocol version of the requests that follow.
+        timeout_s: The longest time to wait for an answer, in seconds.
         access: The TLS and login settings.
 
     Raises:
@@ -182,7 +183,10 @@ async def start_tls(
     timeout_s: float,
     access: BookieAccess,
 ) -> None:
-    """Switch the connection to TLS and verify the name ``host``, as registered. Raises as `start_session`."""
+    """Switch the connection to TLS and verify the bookie's name. Raises the same errors as `start_session`.
+
+    ``host`` is the name to verify. It is the host that the bookie registered.
+    """
     assert access.context is not None
     try:
         async with asyncio.timeout(timeout_s):
@@ -208,7 +212,7 @@ async def log_in(
     timeout_s: float,
     access: BookieAccess,
 ) -> None:
-    """Log in by SASL. Raises as `start_session`."""
+    """Log in with SASL. Raises the same errors as `start_session`."""
     assert access.sasl is not None
     limit_seconds = min(timeout_s, AUTH_SECONDS)
     try:
@@ -248,7 +252,7 @@ async def log_in(
 
 
 class Requirement(StrEnum):
-    """The authentication that a bookie requires of each client."""
+    """The kind of authentication that a bookie requires of every client."""
 
     LOGIN = "login"  # SASL, over TLS or not
     CERTIFICATE = "certificate"  # TLS, and a client certificate with a role
@@ -258,11 +262,12 @@ class Requirement(StrEnum):
 async def find_requirement(
     reader: StreamReader, writer: StreamWriter, address_text: str, timeout_s: float
 ) -> Requirement:
-    """Find out which authentication a bookie requires, after the bookie refused a read.
+    """Find out which authentication a bookie requires, after it refused a read.
 
-    A bookie with SASL answers an empty first token with a challenge (DIGEST-MD5) or not at all (GSSAPI). With
-    any other provider, it refuses the name of the plugin at once. The bookie logs an ERROR unless it uses
-    DIGEST-MD5. Close the connection afterwards: no other request can use it.
+    The program sends an empty first token. A bookie with SASL answers it with a challenge (DIGEST-MD5) or
+    not at all (GSSAPI). A bookie with any other provider refuses the name of the plugin at once. The bookie
+    logs an ERROR unless it uses DIGEST-MD5. Close the connection afterwards, because no other request can
+    use it.
 
     Raises:
         UnreadError: the bookie did not answer, or the connection broke.
@@ -288,7 +293,10 @@ async def find_requirement(
 async def _refuses_reads(
     reader: StreamReader, writer: StreamWriter, version: int, limit_seconds: float
 ) -> bool:
-    """Return whether a bookie that did not answer AUTH also refuses a read, as it does without a login."""
+    """Return whether a bookie that did not answer AUTH also refuses a read.
+
+    A bookie refuses reads from a client that has not logged in.
+    """
     try:
         async with asyncio.timeout(limit_seconds):
             writer.write(read_request(0, IMPOSSIBLE_LEDGER, 0, version=version))
@@ -319,7 +327,7 @@ async def _read_frame(reader: StreamReader) -> bytes:
 def _raise_unread(
     error: Exception, address_text: str, step_name: str, limit_seconds: float, access: BookieAccess
 ) -> NoReturn:
-    """Raise the error for a failed handshake."""
+    """Raise an `UnreadError` or `RefusedError` for the ``error`` that ended a handshake."""
     if isinstance(error, TimeoutError):
         raise UnreadError(address_text, f"no answer to {step_name} within {limit_seconds:g} s") from None
     if isinstance(error, IncompleteReadError):

@@ -1,26 +1,26 @@
-"""A client that sends one bookie many requests of one kind, and handles silence and refusals.
+"""A client that sends one bookie many requests of the same kind, and handles silence and refusals.
 
-A subject is the ledger or entry that a request asks about. If a connection breaks, the client opens another,
-a bounded number of times. Then it asks for the unanswered subjects one at a time. So a subject whose answer
-breaks the connection affects no other subject.
+A subject is the ledger or entry that a request asks about. If a connection breaks, the client opens a new
+one, up to a limit. It then asks about the unanswered subjects one at a time. So if the answer for a subject
+breaks the connection, no other subject is affected.
 
-After a time-out the client asks about a ledger that cannot exist. If the bookie answers, the connection
+After a time-out, the client asks about a ledger that cannot exist. If the bookie answers, the connection
 works, and only the subjects without an answer are unknown. If the bookie does not answer, the client treats
 the connection as broken.
 
-If a bookie refuses this client's login or certificate, the client gives up at once. Each attempt leaves stack
-traces in the bookie's log.
+If a bookie refuses this client's login or certificate, the client gives up at once, because each attempt
+leaves stack traces in the bookie's log.
 
-A kind of request may have a `Wire` for each of several protocol versions. The client tries the next version
-if the bookie closes the connection before the first answer, or refuses the version. It keeps the version that
-gets an answer.
+A kind of request may have several `Wire` objects, one for each protocol version. The client tries the next
+version if the bookie refuses the current one, or closes the connection before the first answer. It keeps
+the first version that gets an answer.
 
-A task asks many bookies one after another, with one connection to each:
+A task asks many bookies one after another, with one connection to each bookie:
 
     pairs sorted by bookie -> parts of one bookie -> conversation.ask(bookie, subjects) -> replies
 
-Only one task asks a bookie at a time, so the limits of one client are the limits for the bookie. Spark asks
-as many bookies in parallel as it runs tasks.
+Only one task asks a bookie at a time. So the limits of a client are also the limits for its bookie. Spark
+asks as many bookies in parallel as it runs tasks.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ _OTHER_VERSION_STATUSES = (Status.EBADREQ, Status.EBADVERSION)
 
 
 class BookieClient(ABC, Generic[Subject, Answer, Reply]):
-    """A client of one bookie, within the limits ``options.in_flight`` and ``options.rate_limit``.
+    """A client of one bookie. It respects the limits ``options.in_flight`` and ``options.rate_limit``.
 
-    After its time-out a request no longer counts as in flight, though the bookie may still process it.
+    After its time-out, a request no longer counts as in flight, although the bookie may still process it.
 
     Attributes:
-        give_up_reason: Why the client stopped asking. Subjects without an answer are then unknown. None while
-            it asks.
-        refuses: Whether the client stopped because the bookie refuses it: all its requests, or its login.
-        operations: Numbers of connections and requests, by name.
+        give_up_reason: The reason why the client stopped asking. Subjects without an answer are then
+            unknown. None while the client still asks.
+        refuses: Whether the client stopped because the bookie refuses its login or all its requests.
+        operations: The numbers of connections and requests, by name.
     """
 
     REQUEST_NAME: ClassVar[str]
@@ -105,15 +105,15 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
     @abstractmethod
     def wire_protocols(self) -> tuple[Wire[Subject, Answer], ...]:
-        """Return the request in each protocol version. The client tries the first one first."""
+        """Return the request in each protocol version, in the order in which the client tries them."""
 
     @abstractmethod
     def impossible_subject(self) -> Subject:
-        """Return a subject that cannot exist, of ledger `IMPOSSIBLE_LEDGER`."""
+        """Return a subject that cannot exist. It belongs to the ledger `IMPOSSIBLE_LEDGER`."""
 
     @abstractmethod
     def status(self, answer: Answer) -> int:
-        """Return the status code of an answer: a `Status` or another number."""
+        """Return the status code of an answer. It may be a number that is not in `Status`."""
 
     @abstractmethod
     def reply_from_answer(self, subject: Subject, answer: Answer) -> Reply:
@@ -121,25 +121,26 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
     @abstractmethod
     def unknown_reply(self, subject: Subject, reason: str) -> Reply:
-        """Return the reply for a subject without an answer."""
+        """Return the reply for a subject that got no answer."""
 
     def has_enough_replies(self) -> bool:
-        """Return whether there are enough replies to return them to the caller."""
+        """Return whether `ask` should return the replies to its caller now."""
         return False
 
     def may_skip(self, subject: Subject) -> bool:
-        """Return whether an earlier answer makes a request about a subject unnecessary."""
+        """Return whether an earlier answer makes a request about this subject unnecessary."""
         return False
 
     def mute_bookie_reason(self, silent_count: int) -> str | None:
-        """Return why to stop after ``silent_count`` subjects got no answer. Return None to go on."""
+        """Return why to stop after ``silent_count`` subjects got no answer, or None to go on."""
         return None
 
     async def ask(self, waiting_subjects: deque[Subject]) -> list[Reply]:
-        """Ask about subjects. Remove each from the left of ``waiting_subjects``, and return the replies.
+        """Ask about subjects, and return the replies.
 
-        Stop after the last subject, with enough replies, or if the client gives up. If it gives up, every
-        removed subject without a reply is unknown.
+        This removes each subject from the left of ``waiting_subjects`` before it asks. It stops when no
+        subject remains, when there are enough replies, or when the client gives up. If the client gives up,
+        every removed subject without a reply is unknown.
         """
         self._replies = []
         while waiting_subjects and self.give_up_reason is None and not self.has_enough_replies():
@@ -154,7 +155,10 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             self._connection = None
 
     async def _ask_in_parallel(self, waiting_subjects: deque[Subject]) -> list[Subject]:
-        """Ask in parallel until something fails. Return the subjects to ask about again, one by one."""
+        """Ask about several subjects in parallel until a request fails.
+
+        Return the subjects that the caller must ask about again, one at a time.
+        """
         connection = await self._working_connection()
         if connection is None:
             return []
@@ -186,7 +190,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return silent_subjects + unanswered_subjects
 
     async def _ask_alone(self, subject: Subject) -> None:
-        """Ask about one subject that may have broken the connection."""
+        """Ask about a single subject that may have broken the connection before."""
         break_reason = ""
         for _ in range(MAX_SINGLE_ATTEMPTS):
             connection = await self._working_connection()
@@ -240,7 +244,10 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return answer
 
     async def _still_answers(self, connection: BookieConnection[Subject, Answer]) -> bool:
-        """Return whether the bookie still answers on a connection. Ask it for an entry that cannot exist."""
+        """Return whether the bookie still answers on a connection.
+
+        To find out, ask about a subject that cannot exist.
+        """
         try:
             await self._request(connection, self.impossible_subject())
         except TimeoutError:
@@ -251,7 +258,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return connection.end_error is None
 
     def _note_silence(self, subjects: list[Subject]) -> None:
-        """Record that subjects got no answer although the connection works."""
+        """Record that some subjects got no answer, although the connection works."""
         self._silent_count += len(subjects)
         silent_subject_reason = (
             f"no answer within {self._options.timeout_s:g} s, though the bookie answers for other "
@@ -268,7 +275,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             )
 
     async def _working_connection(self) -> BookieConnection[Subject, Answer] | None:
-        """Return the connection, reopened if it was lost. None after the client gave up."""
+        """Return the connection. Open a new one if it was lost. Return None if the client gave up."""
         while self.give_up_reason is None:
             if self._connection is not None and self._connection.end_error is None:
                 return self._connection
@@ -294,10 +301,10 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return None
 
     def _use_next_protocol(self) -> bool:
-        """Switch to the next protocol version if the present one got no answer. Return whether it switched.
+        """Switch to the next protocol version if the current one got no valid answer.
 
-        Silence is no reason to switch: a bookie that does not know a version says so, or closes the
-        connection.
+        Return whether this switched. Silence is no reason to switch. A bookie that does not know a version
+        says so or closes the connection.
         """
         if self._has_understood or self._has_mute_connection or len(self._wire_protocols) < 2:
             return False
@@ -306,7 +313,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return True
 
     def _give_up_on(self, error: UnreadError) -> None:
-        """Give up after a failed connection if the bookie refuses, or if too many connections failed."""
+        """Give up if the bookie refuses this client, or if too many connections have failed."""
         if isinstance(error, RefusedError):
             self._stop_on_refusal(error.reason)
         elif self._failed_connects >= MAX_FAILED_CONNECTIONS:
@@ -318,7 +325,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
 
 class Conversation(Generic[Subject, Answer, Reply]):
-    """A client that asks one bookie at a time. It keeps the connection until it asks another bookie."""
+    """A client for many bookies, one at a time. It keeps its connection until it asks a different bookie."""
 
     def __init__(
         self,
@@ -346,7 +353,7 @@ class Conversation(Generic[Subject, Answer, Reply]):
         self._runner.close()
 
     def connect_to(self, bookie_id: str) -> BookieClient[Subject, Answer, Reply]:
-        """Return the client of a bookie. Make a new one if the last call was for another bookie."""
+        """Return the client of a bookie. Create a new one if the previous call was for a different bookie."""
         if self._client is None or bookie_id != self._bookie_id:
             self._end_connection()
             self._bookie_id = bookie_id
@@ -354,7 +361,7 @@ class Conversation(Generic[Subject, Answer, Reply]):
         return self._client
 
     def ask(self, bookie_id: str, subjects: Iterable[Subject]) -> Iterator[list[Reply]]:
-        """Yield a bookie's replies for these subjects in bounded parts. Stop once the client gives up."""
+        """Yield a bookie's replies about the subjects, in bounded lists. Stop if the client gives up."""
         client = self.connect_to(bookie_id)
         waiting_subjects = deque(subjects)
         while waiting_subjects and client.give_up_reason is None:
@@ -371,7 +378,10 @@ class Conversation(Generic[Subject, Answer, Reply]):
 
 
 def split_by_bookie(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield each bookie id with its rows of a batch. The batches must be sorted by ``bookie_id``."""
+    """Split each batch by bookie, and yield each bookie id with its rows of the batch.
+
+    The batches must be sorted by ``bookie_id``.
+    """
     for batch in batches:
         if batch.num_rows:
             bookie_column = batch.column("bookie_id")
@@ -382,9 +392,9 @@ def split_by_bookie(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa
 
 
 def one_bookie_per_partition(requests: DataFrame, bookie_count: int, *order_columns: str) -> DataFrame:
-    """Return the rows, partitioned so that all rows of a bookie are in one partition.
+    """Repartition the rows, so that all rows of a bookie are in the same partition.
 
-    ``order_columns`` names the columns that sort each partition.
+    Each partition is sorted by bookie and then by ``order_columns``.
     """
     # With an explicit number of partitions Spark neither merges nor splits them.
     return requests.repartition(max(1, bookie_count), "bookie_id").sortWithinPartitions(
@@ -393,5 +403,5 @@ def one_bookie_per_partition(requests: DataFrame, bookie_count: int, *order_colu
 
 
 def row_tuples(batch: pa.RecordBatch, *column_names: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a batch as tuples of these columns' values."""
+    """Yield each row of a batch as a tuple of its values in the given columns."""
     return zip(*(batch.column(column_name).to_pylist() for column_name in column_names), strict=True)

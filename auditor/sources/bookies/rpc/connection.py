@@ -1,13 +1,13 @@
-"""The network addresses of bookies, and one connection to a bookie, whose answers come in any order.
+"""The network addresses of bookies, and a connection to one bookie. Answers may arrive in any order.
 
-The program finds a bookie as BookKeeper's own clients do: by the address that it registered (BP-41). If it
-registered none (before 4.11, and on etcd), its id is the address. A bookie that is not registered is not
-asked, because an id may only look like an address.
+The program finds a bookie in the same way as BookKeeper's own clients: by the address that the bookie
+registered (BP-41). If it registered no address (before 4.11, and on etcd), its id is the address. The
+program does not ask a bookie that is not registered, because its id may only look like an address.
 
 Only `open_connection` connects, starts TLS and logs in (`auditor.sources.bookies.rpc.access`). A connection
-carries requests of one kind. It ends if it breaks, or if it receives an answer that cannot be decoded. The
-caller decides whether to open another connection. Of a long answer only the needed bytes are kept; the rest
-is dropped as it arrives.
+carries requests of one kind. It ends if it breaks, or if an answer cannot be decoded. The caller decides
+whether to open a new connection. The program keeps only the needed bytes of a long answer, and drops the
+other bytes as they arrive.
 """
 
 from __future__ import annotations
@@ -42,26 +42,35 @@ _CLOSE_SECONDS = 0.2
 
 
 class Wire(Protocol[_Subject, Answer]):
-    """One kind of request in one protocol version. An answer that cannot be decoded ends the connection."""
+    """The encoding of one kind of request in one protocol version.
+
+    An answer that cannot be decoded ends the connection.
+    """
 
     @property
     def version(self) -> int:
-        """The protocol version. A login on the same connection uses it too."""
+        """The protocol version. A login on the same connection uses the same version."""
 
     def request_bytes(self, request_number: int, subject: _Subject) -> bytes:
-        """Return the bytes of a request; ``request_number`` is unique on its connection."""
+        """Return the bytes of a request. ``request_number`` is unique on the connection."""
 
     def request_key(self, request_number: int, subject: _Subject) -> Hashable:
-        """Return the key that matches an answer with its request."""
+        """Return the key of a request. An answer with the same key answers this request."""
 
     def kept_length(self, answer_length: int) -> int:
-        """Return how many leading bytes of an answer of ``answer_length`` bytes are kept."""
+        """Return how many bytes at the start of an answer of ``answer_length`` bytes are needed."""
 
     def decode_answer(self, kept_bytes: bytes, answer_length: int) -> tuple[Hashable, Answer]:
-        """Decode the kept bytes of an answer. Return the key of its request and the answer."""
+        """Decode the bytes of an answer that were kept (see `kept_length`).
+
+        Return the key of the answer's request, and the answer.
+        """
 
     def find_mismatch(self, subject: _Subject, answer: Answer) -> DecodeError | None:
-        """Return an error if an answer does not fit the request with the same key; None if it fits."""
+        """Return an error if the answer is not about ``subject``, although it has the key of that request.
+
+        Return None if the answer matches.
+        """
 
 
 @dataclass
@@ -69,9 +78,9 @@ class BookieConnection(Generic[Subject, Answer]):
     """A connection that can send only the requests of its ``wire``. Open it with `open_connection`.
 
     Attributes:
-        address_text: The bookie's address in messages.
-        timeout_s: Longest wait for one answer, in seconds.
-        end_error: The error that ended the connection. None while it works.
+        address_text: The bookie's address, for messages.
+        timeout_s: The longest time to wait for an answer, in seconds.
+        end_error: The error that ended the connection. None while the connection works.
     """
 
     address_text: str
@@ -118,7 +127,7 @@ class BookieConnection(Generic[Subject, Answer]):
                 answer_future.exception()  # retrieve it, or asyncio logs it: a failed drain skips the await
 
     def end_with_reason(self, reason: str) -> None:
-        """End the connection. Requests without an answer fail with the reason."""
+        """End the connection. All requests that wait for an answer fail with this reason."""
         self._end_with_error(UnreadError(self.address_text, reason))
 
     def _end_with_error(self, error: UnreadError) -> None:
@@ -130,7 +139,7 @@ class BookieConnection(Generic[Subject, Answer]):
         self.writer.close()
 
     async def close(self) -> None:
-        """Close the connection in any state."""
+        """Close the connection, whatever its state is."""
         self.end_with_reason("closed")
         if self._receive_task is not None:
             self._receive_task.cancel()
@@ -156,7 +165,10 @@ class BookieConnection(Generic[Subject, Answer]):
             self.end_with_reason(str(error))
 
     async def _receive_answer(self, answer_length: int) -> None:
-        """Read one answer. It counts only after all of its bytes arrived, also those that are dropped."""
+        """Read one answer, and deliver it only after all its bytes have arrived.
+
+        This includes the bytes that are dropped.
+        """
         kept_bytes = await self.reader.readexactly(self.wire.kept_length(answer_length))
         if self.access.tls is not None and is_late_start_tls(kept_bytes):
             return  # the bookie requires more than TLS, and refuses each request
@@ -182,11 +194,11 @@ class BookieConnection(Generic[Subject, Answer]):
 async def open_connection(
     host: str, port: int, timeout_s: float, wire: Wire[Subject, Answer], access: BookieAccess = CLEAR_ACCESS
 ) -> BookieConnection[Subject, Answer]:
-    """Connect to a bookie, and start TLS and log in as ``access`` requires.
+    """Connect to a bookie. Start TLS and log in if ``access`` requires it.
 
     Raises:
         RefusedError: the bookie refuses this client.
-        UnreadError: no connection within ``timeout_s`` seconds.
+        UnreadError: no connection was possible within ``timeout_s`` seconds.
     """
     address_text, reader, writer = await connect(host, port, timeout_s)
     try:
@@ -199,10 +211,13 @@ async def open_connection(
 
 
 async def connect(host: str, port: int, timeout_s: float) -> tuple[str, StreamReader, StreamWriter]:
-    """Connect in clear and send nothing. Return the address in messages, the reader and the writer.
+    """Connect without TLS, and send nothing.
+
+    Returns:
+        The bookie's address for messages, the reader and the writer.
 
     Raises:
-        UnreadError: no connection within ``timeout_s`` seconds.
+        UnreadError: no connection was possible within ``timeout_s`` seconds.
     """
     address_text = address(host, port)
     try:
@@ -220,7 +235,7 @@ async def connect(host: str, port: int, timeout_s: float) -> tuple[str, StreamRe
 
 
 async def wait_closed(writer: StreamWriter) -> None:
-    """Wait until a connection is closed. Abort it after `_CLOSE_SECONDS`."""
+    """Wait until a connection is closed. Abort the connection after `_CLOSE_SECONDS`."""
     try:
         async with asyncio.timeout(_CLOSE_SECONDS):
             await writer.wait_closed()
@@ -231,7 +246,7 @@ async def wait_closed(writer: StreamWriter) -> None:
 
 
 def address(host: str, port: int) -> str:
-    """Return a bookie's address in the form of the column ``path`` of the table ``availability``.
+    """Return a bookie's address in the form that the column ``path`` of the table ``availability`` uses.
 
     >>> address("bk1", 3181), address("::1", 3181)
     ('rpc://bk1:3181', 'rpc://[::1]:3181')
@@ -249,7 +264,9 @@ _MAX_PORT = 65_535
 
 
 def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]) -> dict[str, Endpoint]:
-    """Return the endpoint of each of ``bookies``, from rows of the table registrations.
+    """Return the endpoint of each bookie in ``bookies``, from rows of the table ``registrations``.
+
+    If a bookie has no usable address, the value is the reason.
 
     >>> rows = [{"bookie_id": "b1", "damage": None,
     ...          "endpoints": [{"host": "h", "port": 3181, "protocol": "bookie-rpc"}]}]
@@ -275,11 +292,11 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
 
 
 def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
-    """Return the pairs of ``bookies`` and the ledgers that they may hold: scope_id, ledger_id, bookie_id.
+    """Return one row (scope_id, ledger_id, bookie_id) for each ledger that a bookie in ``bookies`` may hold.
 
-    For a closed ledger, a bookie that should hold none of its entries is not asked. The bookie would lack
-    most of these ledgers, and log an ERROR with a stack trace for each. For a ledger that is not closed the
-    last entry is not known, so all members of the ensemble are asked.
+    For a closed ledger, a bookie of the ensemble is left out if it should hold no entry of the ledger. Such
+    a bookie lacks most of these ledgers, and would log an ERROR with a stack trace for each. For a ledger
+    that is not closed, the last entry is unknown, so all bookies of the ensemble are included.
     """
     return (
         ledgers.select(*LEDGER, "state", F.explode("replicas").alias("replica"))

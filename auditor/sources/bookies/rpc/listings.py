@@ -1,16 +1,18 @@
-"""Requests for the entries that bookies hold of ledgers: rows of the table availability.
+"""Requests to bookies for lists of the entries that they hold.
+
+The answers become rows of the table ``availability``.
 
     answer EOK                     the bookie holds the listed entries
     answer "no such ledger"        the bookie holds no entry of the ledger
     another refusal, no answer     unknown, for the ledger or for the whole bookie
 
-DbLedgerStorage (seen in 4.17.2) does not implement the request. A bookie with this storage answers for
-ledgers that it lacks, and never for ledgers that it has. The client takes a bookie for one on DbLedgerStorage
-if the bookie listed no ledger, and gave no answer for several real ledgers on a working connection. The
-client then stops asking it.
+DbLedgerStorage (seen in 4.17.2) does not implement this request. A bookie with this storage answers for
+ledgers that it lacks, but never for ledgers that it has. The client concludes that a bookie uses
+DbLedgerStorage if two conditions hold: the bookie has listed no ledger, and it has not answered for several
+real ledgers although the connection works. The client then stops asking this bookie.
 
-A reason that concerns a whole bookie gives one row of state gap, without a ledger. Every ledger of the bookie
-without an earlier answer is then unknown.
+If a reason applies to a whole bookie, the result is one row with state ``gap`` and no ledger. All ledgers
+of the bookie without an earlier answer are then unknown.
 """
 
 from __future__ import annotations
@@ -69,10 +71,10 @@ class ListReply:
     """A bookie's reply for one ledger.
 
     Attributes:
-        groups: The entries as listed, not folded. None without a usable answer.
-        reason: Why there are no ``groups``. None if there are.
-        offset: Offset of the fault in the answer, in bytes. None if there is no fault.
-        answered: When the bookie answered, in ms. None without an answer.
+        groups: The entries as the bookie listed them, not folded. None without a usable answer.
+        reason: The reason why ``groups`` is None. None if ``groups`` is set.
+        offset: The offset of the fault in the answer, in bytes. None if the answer has no fault.
+        answered: The time when the bookie answered, in ms. None if it did not answer.
     """
 
     ledger_id: int
@@ -83,7 +85,7 @@ class ListReply:
 
 
 class ListRequest:
-    """The request for the entries of a ledger that a bookie holds, in protocol version 3."""
+    """The request for a list of a ledger's entries that the bookie holds, in protocol version 3."""
 
     version = VERSION
 
@@ -92,20 +94,20 @@ class ListRequest:
         return list_request(request_number, subject)
 
     def request_key(self, request_number: int, subject: int) -> Hashable:
-        """Return the number of the request, which its answer repeats."""
+        """Return the number of the request. The answer contains the same number."""
         return request_number
 
     def kept_length(self, answer_length: int) -> int:
-        """Return ``answer_length``: a listing is kept completely."""
+        """Return ``answer_length``, because all bytes of a listing are needed."""
         return answer_length
 
     def decode_answer(self, kept_bytes: bytes, answer_length: int) -> tuple[Hashable, BookieAnswer]:
-        """Decode an answer. Return the number of its request and the answer."""
+        """Decode an answer. Return the number of its request, and the answer."""
         bookie_answer = answer(kept_bytes)
         return bookie_answer.txn_id, bookie_answer
 
     def find_mismatch(self, subject: int, answer: BookieAnswer) -> DecodeError | None:
-        """Return an error if the answer names another ledger, else None."""
+        """Return an error if the answer names a different ledger. Otherwise return None."""
         if answer.ledger_id in (None, subject):
             return None
         return DecodeError(
@@ -116,7 +118,7 @@ class ListRequest:
 
 
 class ListingClient(BookieClient[int, BookieAnswer, ListReply]):
-    """A client that asks one bookie for its entries. A subject is a ledger id (see `BookieClient`)."""
+    """A client that asks one bookie which entries it holds. A subject is a ledger id (see `BookieClient`)."""
 
     REQUEST_NAME = "list_entries"
     SUBJECT_NOUN = "ledgers"
@@ -129,7 +131,7 @@ class ListingClient(BookieClient[int, BookieAnswer, ListReply]):
     _listed_bytes = 0
 
     def wire_protocols(self) -> tuple[Wire[int, BookieAnswer], ...]:
-        """Return protocol version 3 only. Version 2 has no such request."""
+        """Return only protocol version 3. Version 2 does not have this request."""
         return (ListRequest(),)
 
     def impossible_subject(self) -> int:
@@ -141,16 +143,16 @@ class ListingClient(BookieClient[int, BookieAnswer, ListReply]):
         return answer.status
 
     async def ask(self, waiting_subjects: deque[int]) -> list[ListReply]:
-        """Ask as `BookieClient.ask` does; `CHUNK_BYTES` bounds the replies of one call."""
+        """Ask as `BookieClient.ask` does. `CHUNK_BYTES` limits the size of the replies to one call."""
         self._listed_bytes = 0
         return await super().ask(waiting_subjects)
 
     def has_enough_replies(self) -> bool:
-        """Return whether the listings so far exceed `CHUNK_BYTES`."""
+        """Return whether the listings of the current call have reached `CHUNK_BYTES`."""
         return self._listed_bytes >= CHUNK_BYTES
 
     def mute_bookie_reason(self, silent_count: int) -> str | None:
-        """Return a reason if the bookie seems to use DbLedgerStorage, which never lists its ledgers."""
+        """Return a reason if the bookie seems to use DbLedgerStorage, which never lists entries."""
         if self._has_listed or silent_count < MAX_SILENT_REQUESTS:
             return None
         return (
@@ -159,11 +161,14 @@ class ListingClient(BookieClient[int, BookieAnswer, ListReply]):
         )
 
     def unknown_reply(self, subject: int, reason: str) -> ListReply:
-        """Return the reply for a ledger without an answer."""
+        """Return the reply for a ledger that got no answer."""
         return ListReply(subject, None, reason)
 
     def reply_from_answer(self, subject: int, answer: BookieAnswer) -> ListReply:
-        """Return the decoded listing, or an empty one if the bookie lacks the ledger."""
+        """Return the reply with the decoded listing. The listing is empty if the bookie lacks the ledger.
+
+        If the bookie refused, or if the listing cannot be decoded, the reply contains a reason instead.
+        """
         answer_ms = now_ms()
         if answer.status == Status.ENOLEDGER:
             return ListReply(subject, _NO_ENTRIES, answered=answer_ms)
@@ -196,15 +201,16 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
     """Ask bookies which entries they hold. Returns rows of `auditor.sources.bookies.availability.SCHEMA`.
 
     Args:
-        pairs: scope_id, ledger_id, bookie_id, each pair once.
+        pairs: The columns scope_id, ledger_id and bookie_id, with each pair of a ledger and a bookie once.
         endpoints: The endpoint of every bookie in ``pairs`` (`auditor.sources.bookies.rpc.connection`).
-        options: ``rate_limit`` is requests per second to one bookie, ``in_flight`` its number of unanswered
-            requests, ``timeout_s`` the longest wait for one answer, in seconds.
+        options: ``rate_limit`` is the number of requests per second to one bookie. ``in_flight`` is the
+            number of unanswered requests to one bookie. ``timeout_s`` is the longest time to wait for an
+            answer, in seconds.
 
     Returns:
-        A row of state ok or unreadable for each pair. If a bookie cannot be asked, or no longer answers, one
-        row of state gap stands for all its pairs without a row. Write the rows at once: each evaluation asks
-        the bookies again.
+        A row with state ok or unreadable for each pair. If a bookie cannot be asked, or stops answering, a
+        row with state gap stands for all its pairs without a row. Write the rows at once, because each
+        evaluation of the result asks the bookies again.
     """
     schema = spark_schema(SCHEMA)
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
@@ -223,12 +229,10 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
 def rpc_rows(
     batches: Iterator[pa.RecordBatch], addresses: Mapping[str, Address], options: StoreOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Ask about pairs of a ledger and a bookie, one bookie after another. It needs no Spark.
+    """Ask about pairs of a ledger and a bookie, one bookie after another. This function needs no Spark.
 
-    The pairs must be sorted by bookie.
-
-    Yields the rows of `rpc_availability`. One batch of pairs and
-    `auditor.sources.bookies.rpc.listings.CHUNK_BYTES` of listings bound the memory.
+    The pairs must be sorted by bookie. This yields the rows of `rpc_availability`. Its memory is bounded by
+    one batch of pairs and by `auditor.sources.bookies.rpc.listings.CHUNK_BYTES` of listings.
     """
     with Conversation(addresses, ListingClient, options) as conversation:
         for bookie_id, bookie_pairs in split_by_bookie(batches):
@@ -252,7 +256,10 @@ def rpc_rows(
 
 
 def _rows(bookie_id: str, path: str, replies: list[tuple[int, ListReply]]) -> pa.RecordBatch:
-    """Return rows of the replies, each with the scope of its ledger. Fold all listings in one call."""
+    """Return one row per reply. Each reply comes with the scope of its ledger.
+
+    All listings are folded in one call.
+    """
     group_lists = [b"" if reply.groups is None else reply.groups.tobytes() for _, reply in replies]
     end_bytes = np.cumsum([0, *map(len, group_lists)], dtype=np.int64)
     folded_groups = fold(GroupBatch.frombytes(b"".join(group_lists), end_bytes))
@@ -273,6 +280,6 @@ def _rows(bookie_id: str, path: str, replies: list[tuple[int, ListReply]]) -> pa
 
 
 def _gap_row(bookie_id: str, path: str, reason: str) -> pa.RecordBatch:
-    """Return the row of a bookie that the client does not ask, or no longer asks."""
+    """Return the row of a bookie that the client cannot ask, or has stopped asking."""
     gap_columns = {"state": IndexState.GAP, "reason": reason, "path": path, "storage": STORAGE}
     return rows_of_columns(SCHEMA, 1, {"bookie_id": bookie_id, "groups": b"", **gap_columns})

@@ -1,4 +1,4 @@
-"""A probe of bookies that asks each for an entry that cannot exist, to see whether it serves this client."""
+"""A probe that finds out whether bookies serve this client. It asks each for an entry that cannot exist."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Reception(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The result of a probe.
+    """The result of probing one bookie.
 
     ``reason`` says why the bookie serves no reads. It is empty if the bookie serves reads.
     """
@@ -38,7 +38,10 @@ class ProbeResult:
 def probe_bookies(
     addresses: Mapping[str, Address], access: BookieAccess, timeout_s: float
 ) -> dict[str, ProbeResult]:
-    """Send each bookie one read, in parallel. Find out which authentication a refusing bookie requires."""
+    """Send one read to each bookie, to all in parallel.
+
+    If a bookie refuses the read, find out which authentication it requires.
+    """
 
     async def probe_all() -> list[ProbeResult]:
         return await asyncio.gather(
@@ -68,7 +71,7 @@ async def _probe(host: str, port: int, access: BookieAccess, timeout_s: float) -
 async def _read_status(
     host: str, port: int, version: int, access: BookieAccess, timeout_s: float
 ) -> int | UnreadError:
-    """Return the status of the answer, or the error if there is none."""
+    """Send a read, and return the status of the answer. Return the error if there is no answer."""
     try:
         connection = await open_connection(host, port, timeout_s, ReadRequest(version), access)
     except UnreadError as error:

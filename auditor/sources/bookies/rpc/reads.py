@@ -1,17 +1,18 @@
-"""Plain reads of single entries from bookies. Each row of the table ``witness`` is a bookie's answer.
+"""Plain reads of single entries from bookies. Each row of the table ``witness`` is one bookie's answer.
 
-    answer EOK                     the bookie serves the entry
-    answer "no such entry"         the bookie does not serve the entry
-    answer "no such ledger"        it serves no entry of the ledger, so the other entries need no request
-    refuses the login or does not  refused: it serves no reads to this client
-      know the request
-    another refusal, no answer     unknown, for the entry or for the whole bookie
+    answer EOK                         the bookie serves the entry
+    answer "no such entry"             the bookie does not serve the entry
+    answer "no such ledger"            the bookie serves no entry of the ledger. The other entries of the
+                                       ledger need no request
+    bookie refuses the login           refused: the bookie serves no reads to this client
+    bookie does not know the request   refused, as above
+    another refusal, no answer         unknown, for the entry or for the whole bookie
 
-The client drops the payload of entries as it arrives (`auditor.codecs.bookie.wire`). Every storage answers
-reads. If a bookie does not speak protocol version 3, the client uses version 2.
+The client drops the payload of an entry as it arrives (`auditor.codecs.bookie.wire`). Bookies with any
+storage answer reads. If a bookie does not speak protocol version 3, the client uses version 2.
 
-If no request for an entry was possible, its row has the answer ``unknown`` and the reason. If a bookie lacks
-a whole ledger, only the entry that was asked for has a row.
+If the program could not send a request for an entry, the entry's row has the answer ``unknown`` and the
+reason. If a bookie lacks a whole ledger, only the entry that the program requested has a row.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _ANSWER_OF_STATUS: dict[int, WitnessAnswer] = {
 
 
 class Entry(NamedTuple):
-    """An entry of a ledger of scope 0."""
+    """An entry of a ledger in scope 0."""
 
     ledger_id: int
     entry_id: int
@@ -71,9 +72,9 @@ class ReadReply:
     """A bookie's reply for one entry.
 
     Attributes:
-        reason: Why the answer is unknown or refused. None for any other answer.
-        answered: When the bookie answered, in ms. None without an answer.
-        requests: Number of requests for this entry.
+        reason: The reason for the answers unknown and refused. None for any other answer.
+        answered: The time when the bookie answered, in ms. None if it did not answer.
+        requests: The number of requests that were sent for this entry.
     """
 
     entry: Entry
@@ -85,7 +86,7 @@ class ReadReply:
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """The request for one entry, in one protocol version."""
+    """The request to read one entry, in one protocol version."""
 
     version: int
 
@@ -94,20 +95,23 @@ class ReadRequest:
         return read_request(request_number, subject.ledger_id, subject.entry_id, version=self.version)
 
     def request_key(self, request_number: int, subject: Entry) -> Hashable:
-        """Return the number of the request. In version 2, whose answers have no number, return the entry."""
+        """Return the number of the request, or the entry in version 2.
+
+        In version 2, answers do not contain the number of the request.
+        """
         return subject if self.version == VERSION_2 else request_number
 
     def kept_length(self, answer_length: int) -> int:
-        """Return how many bytes of the answer come before the entry's payload."""
+        """Return how many bytes at the start of the answer are needed, without the entry's payload."""
         return min(answer_length, HEAD_BYTES)
 
     def decode_answer(self, kept_bytes: bytes, answer_length: int) -> tuple[Hashable, ReadAnswer]:
-        """Decode an answer. Return the key of its request and the answer."""
+        """Decode an answer. Return the key of its request, and the answer."""
         answer = read_answer(kept_bytes, answer_length, self.version)
         return (answer.ledger_id, answer.entry_id) if answer.txn_id is None else answer.txn_id, answer
 
     def find_mismatch(self, subject: Entry, answer: ReadAnswer) -> DecodeError | None:
-        """Return an error if the answer names another entry, else None."""
+        """Return an error if the answer names a different entry. Otherwise return None."""
         answer_key = (answer.ledger_id, answer.entry_id)
         if answer_key in (subject, (None, None)):
             return None
@@ -119,9 +123,9 @@ class ReadRequest:
 
 
 class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
-    """A client that reads entries from one bookie; a subject is an entry (see `BookieClient`).
+    """A client that reads entries from one bookie. A subject is an entry (see `BookieClient`).
 
-    ``requests`` counts the requests for each entry.
+    ``requests`` counts the requests that were sent for each entry.
     """
 
     REQUEST_NAME = "read_entry"
@@ -137,7 +141,7 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
         self.requests: Counter[Entry] = Counter()
 
     def wire_protocols(self) -> tuple[Wire[Entry, ReadAnswer], ...]:
-        """Return protocol version 3, then 2 for bookies that need it."""
+        """Return protocol version 3, and then version 2 for bookies that do not speak version 3."""
         return ReadRequest(VERSION), ReadRequest(VERSION_2)
 
     def impossible_subject(self) -> Entry:
@@ -149,11 +153,14 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
         return answer.status
 
     def may_skip(self, subject: Entry) -> bool:
-        """Return whether the bookie already answered that it lacks the entry's ledger."""
+        """Return whether the bookie has already answered that it lacks the entry's ledger."""
         return subject.ledger_id in self._absent_ledgers
 
     def unknown_reply(self, subject: Entry, reason: str) -> ReadReply:
-        """Return the reply for an entry without an answer."""
+        """Return the reply for an entry that got no answer.
+
+        The reply is refused if the bookie refuses this client. Otherwise, it is unknown.
+        """
         answer = WitnessAnswer.REFUSED if self.refuses else WitnessAnswer.UNKNOWN
         return ReadReply(subject, answer, reason, requests=self.requests[subject])
 
@@ -189,16 +196,16 @@ WITNESS = schema_of(
 def ask_for_entries(
     requests: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions
 ) -> DataFrame:
-    """Ask bookies for entries by plain reads. Returns rows of `WITNESS`.
+    """Ask bookies for entries with plain reads. Returns rows of `WITNESS`.
 
     Args:
-        requests: scope_id, ledger_id, entry_id, bookie_id and place, each entry once per bookie. A bookie is
-            asked in the order of ``place``.
-        endpoints: As for `auditor.sources.bookies.rpc.listings.rpc_availability`.
-        options: As for that function.
+        requests: The columns scope_id, ledger_id, entry_id, bookie_id and place. Each entry occurs once per
+            bookie. The requests to a bookie are sent in the order of ``place``.
+        endpoints: The same as for `auditor.sources.bookies.rpc.listings.rpc_availability`.
+        options: The same as for that function.
 
     Returns:
-        The rows. Write them at once: each evaluation asks the bookies again.
+        The rows. Write them at once, because each evaluation of the result asks the bookies again.
     """
     sorted_requests = one_bookie_per_partition(requests, len(endpoints), "place")
     read_batches = partial(read_rows, endpoints=dict(endpoints), options=options)
@@ -208,7 +215,10 @@ def ask_for_entries(
 def read_rows(
     batches: Iterable[pa.RecordBatch], endpoints: Mapping[str, Endpoint], options: StoreOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Ask for entries that are sorted by bookie, one bookie after another. It needs no Spark."""
+    """Ask for entries, one bookie after another. This function needs no Spark.
+
+    The requests in ``batches`` must be sorted by bookie.
+    """
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
     with Conversation(addresses, ReadClient, options) as conversation:
         for bookie_id, bookie_requests in split_by_bookie(batches):

@@ -1,11 +1,13 @@
 """The tokens of a login to a bookie: DIGEST-MD5, or GSSAPI (Kerberos) with the package ``kerberos``.
 
-    DIGEST-MD5   an empty token, answered by the challenge; then the digest, answered by the bookie's proof
-    GSSAPI       as many tokens as Kerberos needs; then the bookie offers security layers. The client's
-                 choice (none) is the last token, and the bookie does not answer it
+    DIGEST-MD5   The client sends an empty token, and the bookie answers with the challenge. The client
+                 then sends the digest, and the bookie answers with its proof.
+    GSSAPI       Client and bookie exchange as many tokens as Kerberos needs. Then the bookie offers
+                 security layers. The client chooses none. This is the last token, and the bookie does not
+                 answer it.
 
-The client sends the first token. For DIGEST-MD5 the service, host and realm are ``bookkeeper`` on every
-bookie (`SaslConstants`). For GSSAPI the bookie's principal is ``bookkeeper/HOST``, where HOST is the host
+The client sends the first token. For DIGEST-MD5, service, host and realm are all ``bookkeeper``, on every
+bookie (`SaslConstants`). For GSSAPI, the bookie's principal is ``bookkeeper/HOST``, where HOST is the host
 that the bookie registered.
 """
 
@@ -24,19 +26,20 @@ _DIGEST_HOST = "bookkeeper"
 
 
 class SaslFailedError(Exception):
-    """A login that fails in the client, before the bookie can refuse it. The message contains no secret."""
+    """A login that failed in the client, before the bookie could refuse it. The message has no secret."""
 
 
 def missing_package(sasl: Sasl) -> str | None:
-    """Return the Python package that a mechanism needs and that is not installed. None if none is missing."""
+    """Return the Python package that a SASL mechanism needs but that is not installed, or None."""
     return "kerberos" if sasl.mechanism == "GSSAPI" and importlib.util.find_spec("kerberos") is None else None
 
 
 class SaslLogin:
-    """One login on one connection. ``host`` is the host that the bookie registered.
+    """A single login on a single connection. ``host`` is the host that the bookie registered.
 
     Raises:
-        SaslFailedError: from any method, if there is no Kerberos ticket or no package for Kerberos.
+        SaslFailedError: from any method, for example if there is no Kerberos ticket or if the package for
+            Kerberos is not installed.
     """
 
     def __init__(self, sasl: Sasl, host: str) -> None:
@@ -50,7 +53,7 @@ class SaslLogin:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the login needs no further answer from the bookie."""
+        """Whether the login is complete, so that no further answer from the bookie is needed."""
         return bool(self._client.complete)
 
     def first_token(self) -> bytes:
@@ -58,7 +61,7 @@ class SaslLogin:
         return self._call(self._client.process) or b""
 
     def next_token(self, challenge: bytes) -> bytes | None:
-        """Return the token that answers the bookie's challenge. None if the login is complete."""
+        """Return the token that answers the bookie's challenge, or None if the login is complete."""
         token: bytes | None = self._call(self._client.process, challenge)
         return None if self.is_complete and token is None else token or b""
 

@@ -1,8 +1,8 @@
-"""The common part of ZooKeeper and etcd dumps: JSON lines, cut into byte ranges for tasks.
+"""Base class of the stores that read dumps: JSON lines, cut into byte ranges for tasks.
 
-A packed file (gzip, zstd) is unpacked as it is read; offsets count unpacked bytes. A line that cannot be read
-becomes a gap, which is the path of the line with the reason. If the path cannot be read either, the gap is at
-the root, because the line could be of any znode.
+A packed file (gzip or zstd) is unpacked while it is read. Offsets count unpacked bytes. A line that cannot
+be read becomes a gap, which is a pair of the line's path and a reason. If even the path cannot be read, the
+gap is at the root, because the line could belong to any znode.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ PACKED_PARTS = 4
 
 @dataclass(frozen=True)
 class DumpPart(Part):
-    """The lines of one tree that begin in the bytes of a dump from ``start`` on and before ``end``."""
+    """The part of a dump that one task reads: the lines of ``tree`` that begin in a byte range.
+
+    The range begins at byte ``start`` and ends before byte ``end``.
+    """
 
     tree: Tree
     start: int
@@ -51,9 +54,10 @@ class WholeDump(NamedTuple):
     Attributes:
         nodes: the cluster's own znodes, without ledgers, marks and locks.
         gaps: (absolute path, reason) of places where some of the cluster's own znodes may be missing.
-        newest_record: a record with the largest zxids and times of all records; None without a record.
-        frame: the check of the first and the last line.
-        last: path in the last line of the file; None if that line is not a record.
+        newest_record: a record with the largest zxids and the largest times of all records; None if there
+            is no record.
+        frame: the check of the dump's first and last line.
+        last_path: path of the last record at or below the root; None if that record could not be read.
     """
 
     nodes: list[Znode]
@@ -64,7 +68,7 @@ class WholeDump(NamedTuple):
 
 
 class LineStore(SavedStore[WholeDump]):
-    """The part of a `MetadataStore` that all dumps share."""
+    """Base class of the stores that read dumps."""
 
     keeps_marks = True
     root_parameter = "root"
@@ -85,20 +89,21 @@ class LineStore(SavedStore[WholeDump]):
 
     @abstractmethod
     def parse(self, line: bytes) -> Znode:
-        """Decode one line.
+        """Decode one line of the dump into a znode.
 
         Raises:
             DamagedLineError: the line is not a record.
         """
 
     def tree_of(self, path: str) -> Tree | None:
-        """Return the tree that a path below the root belongs to; None for the cluster's own nodes."""
+        """Return the tree that contains an absolute path; None for the cluster's own nodes."""
         return tree_of(path[len(self.root) + 1 :])
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Cut the file into ``part_count`` equal byte ranges.
+        """Cut the file into byte ranges of equal size, at most ``part_count`` of them.
 
-        A line belongs to the range in which it begins.
+        A line belongs to the range in which it begins. A packed file is cut into at most `PACKED_PARTS`
+        ranges.
         """
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
@@ -118,21 +123,27 @@ class LineStore(SavedStore[WholeDump]):
         return znode_batches(record for record in records if self._may_concern_tree(record, part.tree))
 
     def has_neighbour(self, name: str) -> bool:
-        """Return whether ``name``, or a path below it, exists beside the root; see `NeighbourStore`."""
+        """Return whether the dump has ``name``, or a path below it, beside the root.
+
+        See `NeighbourStore.has_neighbour`.
+        """
         return name in self._siblings
 
     def neighbour_value(self, name: str) -> bytes | None:
-        """Return the value of ``name`` beside the root; see `NeighbourValueStore.neighbour_value`."""
+        """Return the value of the node ``name`` beside the root.
+
+        See `NeighbourValueStore.neighbour_value`.
+        """
         if name in self._unread_siblings:
             raise StoreError(f"{self._path}: {self._unread_siblings[name]}")
         return self._siblings.get(name)
 
     def operations(self) -> dict[str, int]:
-        """Return the number of lines read."""
+        """Return the number of lines that this object has read."""
         return {"lines": self._lines}
 
     def _read_files(self) -> WholeDump:
-        """Pass over the whole file once."""
+        """Read the whole file once, and return what the driver needs from it."""
         nodes: list[Znode] = []
         gaps: list[tuple[str, str]] = []
         newest_record: Znode | None = None
@@ -164,7 +175,10 @@ class LineStore(SavedStore[WholeDump]):
         )
 
     def _cut_reason(self, whole_dump: WholeDump) -> str | None:
-        """Return why a dump without an ``end`` line may be cut off; None if there is no sign of that."""
+        """Return the reason why a dump without first and last lines may be cut off.
+
+        Return None if nothing indicates that it is cut off.
+        """
         if whole_dump.frame.has_last_line or whole_dump.frame.has_first_line:
             return None
         name_offset = len(self.root) + 1
@@ -184,9 +198,11 @@ class LineStore(SavedStore[WholeDump]):
     def _unpacked_size(self) -> int:
         """Return the size of the unpacked lines, in bytes.
 
-        For a damaged file, return one byte more, so that a reader of all these bytes reaches the damage.
+        For a damaged file, return one byte more. A reader that reads this many bytes then reaches the
+        damage.
 
-        For a packed file, the method unpacks the whole file, but only once for all trees.
+        A packed file is unpacked as a whole to find its size. The result is kept, so this happens only
+        once.
         """
         with self._with_store_errors():
             return unpacked_size(self._path)
@@ -210,9 +226,9 @@ class LineStore(SavedStore[WholeDump]):
             return self._path.stat().st_mtime_ns // 1_000_000
 
     def _may_concern_tree(self, record: Znode | tuple[str, str], tree: Tree | None) -> bool:
-        """Return whether a znode belongs to a tree, or a gap may hide znodes of it.
+        """Return whether a znode belongs to a tree, or whether a gap may hide znodes of that tree.
 
-        ``tree`` is None for the cluster's own nodes.
+        ``record`` is the znode or the gap. ``tree`` is None for the cluster's own nodes.
         """
         if record[0] == self.root:
             return not isinstance(record, Znode)
@@ -221,10 +237,11 @@ class LineStore(SavedStore[WholeDump]):
     def _read_records(
         self, start: int, end: int, frame: Frame | None = None
     ) -> Iterator[Znode | tuple[str, str]]:
-        """Yield a znode or gap for every line that begins in the byte range and is at or below the root.
+        """Yield a znode or a gap for each line of the byte range, if its path is at or below the root.
 
-        ``frame`` counts every line. Lines beside the root are not yielded: this object keeps their names and
-        values for `has_neighbour` and `neighbour_value`.
+        A line belongs to the byte range if it begins there. ``frame`` checks the first and last line of the
+        dump, and counts all records. Lines with a path beside the root are not yielded. Instead, this
+        object records their names and values for `has_neighbour` and `neighbour_value`.
         """
         root_prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
         frame = frame or Frame()
@@ -254,9 +271,9 @@ class LineStore(SavedStore[WholeDump]):
                 self._siblings[name] = self._siblings.get(name) if child_path else znode.data
 
     def _read_lines(self, start: int, end: int) -> Iterator[tuple[int, bytes | str]]:
-        """Yield (offset, line) for the lines that begin in the byte range.
+        """Yield (offset, line) for each line that begins in the byte range.
 
-        For a line that is too long or cut off, yield a reason as text instead of its bytes.
+        For a line that is too long or cut off, yield (offset, reason). The reason is text, not bytes.
         """
         # Start one byte early: a range that begins exactly at a line must not skip it.
         offset = max(0, start - 1)
@@ -278,14 +295,14 @@ class LineStore(SavedStore[WholeDump]):
                 offset += line_length
 
     def _empty_dump_error(self, problem: str, advice: str, damage: Sequence[tuple[str, str]]) -> StoreError:
-        """Return the error for a dump without any node of the cluster.
+        """Return the error for a dump without any node of the requested cluster.
 
-        The message names the roots in the dump.
+        The message names the roots of the clusters that the dump does contain.
 
         Args:
-            problem: beginning of the message.
-            advice: what to do if the dump has no root, for the message.
-            damage: (path, reason) of unreadable places.
+            problem: the beginning of the message.
+            advice: the advice in the message if the dump contains no cluster at all.
+            damage: (path, reason) of the places that could not be read.
         """
         recognise(self.uri)
         cluster_roots = roots_of(record["path"] for record in records_of(self._path))

@@ -1,8 +1,8 @@
-"""The lines of a dump: JSON objects, their fields, and the first and last line.
+"""The lines of a dump: the JSON objects of the records, and the first and last line.
 
-Every record is an object with ``path`` (absolute) and ``data`` (base64). Its other fields depend on
-the store. A place that could not be read when the dump was made has a record with a reason instead of
-data. More znodes may exist at and below that path.
+Every record is a JSON object with the fields ``path`` (an absolute path) and ``data`` (base64). Its other
+fields depend on the store. If a place could not be read when the dump was made, its record has a reason
+instead of data. More znodes may exist at and below the path of such a record.
 
     {"path": "/ledgers/00", "unread": "its children could not be listed: not authorised to read it"}
 
@@ -12,9 +12,10 @@ A dump may have a first line that announces a last line, and a last line that co
     ...                          records, one per line
     {"end": {"nodes": 116}}      as many as there are records
 
-``time`` is the time at which the dump was begun, in ms; it may be omitted. The earliest dumps have
-neither line. A dump with a ``begin`` line but no ``end`` line is cut off. A dump with neither line could be
-cut off at the end of any line. So the absence of a record proves nothing in such a dump.
+``time`` is the time when the dump was begun, in ms. It is optional. The earliest dumps have neither of
+these two lines. A dump with a ``begin`` line but without an ``end`` line is cut off. A dump with neither
+line could be cut off after any line. So a record that such a dump lacks may still have existed in the
+store.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ JSON numbers up to this limit are exact. The limit is a time in the year 287396.
 
 
 def is_frame(record: object) -> bool:
-    """Return whether a JSON value is the first or last line of a dump, not a record.
+    """Return whether a JSON value is the first or last line of a dump rather than a record.
 
     >>> is_frame({"end": {"nodes": 3}}), is_frame({"path": "/a"})
     (True, False)
@@ -69,15 +70,15 @@ def first_line(time: int) -> bytes:
 
 
 def last_line(records: int) -> bytes:
-    """Return the last line of a dump with ``records`` records."""
+    """Return the last line of a dump, for a dump with ``records`` records."""
     return line_of({END_FIELD: {NODE_COUNT_FIELD: records}})
 
 
 @dataclass
 class Frame:
-    """A check of a dump's first line, last line and number of records, line by line.
+    """A checker of a dump's first line, last line and number of records.
 
-    ``faults`` are (offset, reason).
+    The caller passes it the lines one by one. ``faults`` has the faults found so far, as (offset, reason).
 
     >>> frame = Frame()
     >>> frame.line(0, {"begin": {}}); frame.record(14); frame.line(40, {"end": {"nodes": 2}})
@@ -93,17 +94,17 @@ class Frame:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the dump has an ``end`` line, and as many records as that line says."""
+        """Return whether the dump has an ``end`` line and no faults, such as a wrong number of records."""
         return self.has_last_line and not self.faults
 
     def record(self, offset: int) -> None:
-        """Count a record, even one that cannot be read."""
+        """Count a record at byte ``offset``. Records that cannot be read are counted too."""
         if self.has_last_line and not self.faults:
             self.faults.append((offset, "a record after the last line of the dump"))
         self.records += 1
 
     def line(self, offset: int, frame: dict[str, Any]) -> None:
-        """Check a ``begin`` or ``end`` line. ``frame`` is its JSON object."""
+        """Check a ``begin`` or ``end`` line at byte ``offset``. ``frame`` is its JSON object."""
         if BEGIN_FIELD in frame:
             if self.has_first_line or self.has_last_line or self.records:
                 self.faults.append((offset, "a first line after other lines"))
@@ -129,9 +130,9 @@ class Frame:
         self.has_last_line = True
 
     def finish(self, offset: int) -> None:
-        """Check that an ``end`` line came if there was a ``begin`` line.
+        """Check that a dump with a ``begin`` line also had an ``end`` line.
 
-        ``offset`` is the end of the file.
+        ``offset`` is the end of the file, in bytes.
         """
         if self.has_first_line and not self.has_last_line:
             self.faults.append((offset, "cut off: the last line, which the first line announces, is missing"))
@@ -149,7 +150,7 @@ _REASON_LIMIT = 1000  # characters; the maker of a dump may have written anythin
 
 
 class DamagedLineError(ValueError):
-    """A line that is not a record. ``path`` is None if the line has no readable path.
+    """Raised for a line that is not a record. ``path`` is None if no path can be read from the line.
 
     Only the modules that read dumps handle this error.
     """
@@ -161,7 +162,10 @@ class DamagedLineError(ValueError):
 
 
 class FrameLineError(DamagedLineError):
-    """Raised for a first or last line, which is not a record. ``frame`` is its JSON object."""
+    """Raised for the first or last line of a dump, which is not a record.
+
+    ``frame`` is the JSON object in the line.
+    """
 
     def __init__(self, frame: dict[str, Any]) -> None:
         super().__init__(None, "no record")
@@ -173,6 +177,10 @@ def json_record(line: bytes) -> dict[str, Any]:
 
     >>> json_record(b'{"path": "/a", "x": 1}')["x"]
     1
+
+    Raises:
+        DamagedLineError: the line is not such an object, or its record has a reason instead of data.
+        FrameLineError: the line is the first or last line of a dump.
     """
     try:
         record: Any = json.loads(line)
@@ -199,9 +207,9 @@ def line_of(record: dict[str, Any]) -> bytes:
 
 
 def unread_record(path: str, reason: str) -> dict[str, Any]:
-    """Return the record for a path that could not be read.
+    """Return the record for a path that could not be read. The record contains ``reason``.
 
-    `json_record` raises an error with ``reason`` if it reads this record.
+    When `json_record` parses the line of this record, it raises an error with the same reason.
 
     >>> json_record(line_of(unread_record("/a", "not authorised")))
     Traceback (most recent call last):
@@ -212,12 +220,12 @@ def unread_record(path: str, reason: str) -> dict[str, Any]:
 
 
 def base64_text(data: bytes) -> str:
-    """Return bytes as base64 text. `base64_of` reads this form."""
+    """Return bytes as base64 text. `base64_of` decodes it."""
     return base64.b64encode(data).decode()
 
 
 def base64_of(record: dict[str, Any], name: str) -> bytes:
-    """Return the bytes in the base64 field ``name`` of a record."""
+    """Decode the base64 text in the field ``name`` of a record, and return the bytes."""
     encoded_text = record.get(name)
     if not isinstance(encoded_text, str):
         raise DamagedLineError(record["path"], f"no {name}")
@@ -228,7 +236,7 @@ def base64_of(record: dict[str, Any], name: str) -> bytes:
 
 
 def int64s_of(record: dict[str, Any], field_names: tuple[str, ...]) -> list[int]:
-    """Return the values of the fields ``field_names``, which must be 64-bit integers."""
+    """Return the values of the fields ``field_names`` of a record. All must be 64-bit integers."""
     int_values = [record.get(name) for name in field_names]
     for name, int_value in zip(field_names, int_values, strict=True):
         if type(int_value) is not int or not -_INT64_LIMIT <= int_value < _INT64_LIMIT:
@@ -237,7 +245,10 @@ def int64s_of(record: dict[str, Any], field_names: tuple[str, ...]) -> list[int]
 
 
 def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
-    """Read the next line. Return the line and its length; None instead of a line longer than `LINE_LIMIT`."""
+    """Read the next line, and return the line and its length in bytes.
+
+    For a line longer than `LINE_LIMIT`, return None instead of the line.
+    """
     line_bytes = file.readline(LINE_LIMIT)
     line_length = len(line_bytes)
     if line_length < LINE_LIMIT or line_bytes.endswith(b"\n"):
@@ -249,9 +260,10 @@ def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
 
 
 def records_of(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of a dump, but not its first and last line. Raises OSError.
+    """Yield the records of a dump, without its first and last line. Raises OSError.
 
-    If the file is of another known format, the rest of it is not read.
+    Lines that cannot be read are skipped. If the first bytes show that the file has another known format,
+    nothing is yielded and the rest of the file is not read.
     """
     with open_packed(path) as (file, _):
         if is_binary(kind_of_bytes(file.peek(HEAD_BYTES))):
@@ -268,15 +280,15 @@ def records_of(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def first_record(path: Path) -> dict[str, Any] | None:
-    """Return the first record of a dump; None if the file has none. Raises OSError."""
+    """Return the first record of a dump, or None if the file has no record. Raises OSError."""
     return next(records_of(path), None)
 
 
 def recognise(metadata_uri: MetadataUri) -> None:
-    """Check that a file has at least one record, as every dump does.
+    """Check that a file contains at least one record, as every dump does.
 
     Raises:
-        StoreError: the file is not a dump; the message names its apparent kind.
+        StoreError: the file is not a dump. The message names the apparent kind of the file.
     """
     path = Path(metadata_uri.path)
     try:

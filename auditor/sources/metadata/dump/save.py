@@ -1,13 +1,13 @@
-"""Saves a running store as a dump with a first and a last line (`auditor.sources.metadata.dump.records`).
+"""Save a running store as a dump with a first and a last line (`auditor.sources.metadata.dump.records`).
 
-The dump is written to a temporary file in the same directory, readable by its owner alone. It is renamed
-when it is complete. So an interrupted dump leaves no file. If the name ends with .gz or .zst, the dump
-is packed.
+The dump is written to a temporary file in the target directory. Only the owner of this file can read it.
+When the dump is complete, the file is renamed. So an interrupted dump leaves no file behind. If the name of
+the dump ends with .gz or .zst, the dump is packed.
 
-The dump of an etcd has all keys at one revision. ZooKeeper and Oxia cannot read everything at one
-moment. A znode that is created or deleted meanwhile may be in the dump or not. If an inner znode of
-ZooKeeper vanished and reappeared meanwhile, the dump records it as not read. Functions import the
-clients when they need them.
+The dump of an etcd contains all keys at one revision. ZooKeeper and Oxia cannot read everything at one
+moment. So the dump may or may not contain a znode that is created or deleted while the dump is made. If an
+inner znode of ZooKeeper vanishes and reappears during this time, the dump records it as not read. Functions
+import the client packages only when they need them.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class SaveRequest:
-    """The content to save of a store: the root of the cluster, and existing trees beside it (``siblings``).
+    """The content of a store to save: the cluster's root, and the existing trees beside it.
 
-    If ``passwords`` is False, the passwords in ledger metadata are removed.
+    ``siblings`` has the names of these trees. If ``passwords`` is False, the passwords are removed from
+    ledger metadata.
     """
 
     uri: MetadataUri
@@ -50,16 +51,16 @@ class SaveRequest:
 
     @property
     def trees(self) -> tuple[str, ...]:
-        """Return the absolute paths of the siblings."""
+        """Return the absolute paths of the trees in ``siblings``."""
         parent_path = self.uri.root.rpartition("/")[0]
         return tuple(f"{parent_path}/{name}" for name in self.siblings)
 
 
 @dataclass(frozen=True)
 class StoreRecords:
-    """The records of a store in batches, and the time when their reading began, in ms.
+    """The records of a store in batches, and the time when reading them began, in ms.
 
-    For a place that could not be read, there is a record with a reason
+    If a place could not be read, its record contains the reason
     (`auditor.sources.metadata.dump.records.unread_record`).
     """
 
@@ -68,13 +69,16 @@ class StoreRecords:
 
 
 class Reader(Protocol):
-    """A function that begins to read the records of a store."""
+    """A function that starts to read the records of a store."""
 
     def __call__(self, request: SaveRequest) -> StoreRecords:
-        """Connect to the store and find the root. The store is read while the caller iterates the batches.
+        """Connect to the store, find the root, and return the records.
+
+        The records are read while the caller iterates over the batches.
 
         Raises:
-            StoreError: the store cannot be reached, or has no such root. Iterating can raise it too.
+            StoreError: the store cannot be reached, or has no such root. Iterating over the batches can
+                raise this error too.
         """
 
 
@@ -84,9 +88,9 @@ MAX_SHOWN_GAPS = 10
 
 
 class DumpSummary(NamedTuple):
-    """The number of all records in a dump, and the number of those for unreadable places.
+    """The number of all records in a dump, and the number of records for places that were not read.
 
-    ``gaps`` are the first `MAX_SHOWN_GAPS` unreadable places, as pairs of path and reason.
+    ``gaps`` has the first `MAX_SHOWN_GAPS` of these places, as pairs (path, reason).
     """
 
     records: int
@@ -101,11 +105,11 @@ def save(
 
     Args:
         request: the content to save.
-        dump_file: the file.
-        progress: called with the number of records after each batch.
+        dump_file: the file to write to.
+        progress: function that is called after each batch with the number of records written so far.
 
     Raises:
-        UsageError: the store is a saved one.
+        UsageError: the store is already a saved one.
         StoreError: the store cannot be read.
     """
     if request.uri.scheme not in READERS:
@@ -130,7 +134,7 @@ def save(
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Create a file that appears at ``path`` when the ``with`` block ends, but not if the block raises.
+    """Create a file that appears at ``path`` only if the ``with`` block ends without an error.
 
     Raises:
         UsageError: ``path`` exists already, or its directory does not exist.

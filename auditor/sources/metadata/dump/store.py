@@ -1,22 +1,25 @@
-"""Stores that read dumps: JSON lines with one znode of ZooKeeper or Oxia, or one key of etcd, per line.
+"""Stores that read dumps. Each line is a JSON object for one znode, one record of Oxia or one key of etcd.
 
     {"path": "/ledgers/LAYOUT", "data": "<base64>", "czxid": 5, "mzxid": 5, "ctime": 1795237656507,
      "mtime": 1795237656507, "version": 0, "ephemeralOwner": 0}
     {"path": "/bk/layout", "key": "<base64>", "data": "<base64>", "createRevision": 2, "modRevision": 2,
      "version": 1, "lease": 0}
 
-`open_dump` recognises the kind. Unknown fields (``pzxid``) are ignored.
+`open_dump` finds out which store a dump comes from. Fields that this program does not know, such as
+``pzxid``, are ignored.
 
-ZooKeeper: parents come first. Times are in ms. ``ephemeralOwner`` is optional, and so is ``cversion``.
-``cversion`` has the value that a client sees: the number of children created plus the number deleted.
+ZooKeeper: a parent comes before its children. Times are in ms. ``ephemeralOwner`` and ``cversion`` are
+optional. ``cversion`` has the value that a client sees: the number of children created plus the number of
+children deleted.
 
-Oxia: a record has a znode's fields, with ``session`` in the place of ``ephemeralOwner``, and
-optionally ``modifications``. ``version`` is Oxia's version id. ``session`` is null for a record without a
-session, because 0 is a valid session id.
+Oxia: a record has the fields of a znode, with ``session`` instead of ``ephemeralOwner``, and optionally
+``modifications``. ``version`` is Oxia's version id. ``session`` is null for a record without a session,
+because 0 is a valid session id.
 
-etcd: ``key`` has the key's bytes, and ``path`` has the same as text. The version of a ledger is its
-``modRevision``, as in BookKeeper; ``version`` is not used. etcd keeps no times. So the scan time is the
-time in the first line, or else the file's modification time. ``lease`` is optional.
+etcd: ``key`` contains the bytes of the key, and ``path`` contains the key as text. The version of a ledger
+is its ``modRevision``, as in BookKeeper. ``version`` is etcd's number of writes of the key. etcd keeps no
+times. So the scan time is the time in the dump's first line. If the dump has no such time, the scan time is
+the file's modification time. ``lease`` is optional.
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ _DEFAULT_KEY_FIELDS = {"lease": OWNER_UNKNOWN}
 
 
 def key_of_line(line: bytes) -> Znode:
-    """Decode one line of a dump of etcd.
+    """Decode one line of an etcd dump into a znode.
 
     >>> key_of_line(b'{"path": "/a", "key": "L2E=", "data": "YQ==", "createRevision": 1, "modRevision": 2,'
     ...            b' "version": 2, "lease": 0}').version
@@ -87,9 +90,9 @@ def key_of_line(line: bytes) -> Znode:
 
 
 def key_record(key: bytes, data: bytes, *key_numbers: int) -> dict[str, Any]:
-    """Return the record of an etcd key. `key_of_line` reads its line.
+    """Return the dump record of an etcd key. `key_of_line` decodes the line of this record.
 
-    ``key_numbers`` are createRevision, modRevision, lease and version.
+    ``key_numbers`` are createRevision, modRevision, lease and version, in this order.
 
     >>> from auditor.sources.metadata.dump.records import line_of
     >>> key_of_line(line_of(key_record(b"/a", b"a", 1, 2, 0, 2))).data
@@ -100,7 +103,7 @@ def key_record(key: bytes, data: bytes, *key_numbers: int) -> dict[str, Any]:
 
 
 class EtcdDumpStore(LineStore):
-    """A dump of an etcd with BookKeeper's own driver."""
+    """A store that reads a dump of an etcd in the layout of BookKeeper's own driver."""
 
     keeps_marks = False
     keeps_times = False
@@ -112,11 +115,14 @@ class EtcdDumpStore(LineStore):
     bookie_parent_names: tuple[str, ...] = ("bookies", "cookies")
 
     def tree_of(self, path: str) -> Tree | None:
-        """Return `Tree.LEDGERS` for the path of a ledger; None for the cluster's own keys."""
+        """Return `Tree.LEDGERS` for the path of a ledger, and None for the cluster's own keys."""
         return Tree.LEDGERS if is_ledger(self.root, path) else None
 
     def cluster(self) -> ClusterNodes:
-        """Pass over the whole file once; see `MetadataStore.cluster`."""
+        """Read the whole file once, and return the cluster's own nodes.
+
+        See `MetadataStore.cluster`.
+        """
         whole_dump = self._load()
         newest_record, gaps = whole_dump.newest_record, tuple(whole_dump.gaps)
         if newest_record is None:
@@ -147,7 +153,7 @@ class EtcdDumpStore(LineStore):
 
 
 class PathEtcdDumpStore(EtcdDumpStore):
-    """A dump of an etcd whose keys are ZooKeeper's paths, as with Pulsar's own driver."""
+    """A store that reads a dump of an etcd with ZooKeeper's paths as keys, as Pulsar's driver writes them."""
 
     keeps_marks = True
     note = NO_TIMES_NOTE
@@ -159,9 +165,10 @@ class PathEtcdDumpStore(EtcdDumpStore):
 
 
 def has_paths(records: Iterable[dict[str, Any]], root: str) -> bool:
-    """Return whether the keys of an etcd dump are ZooKeeper's paths, as with Pulsar's own driver.
+    """Return whether the keys of an etcd dump are ZooKeeper's paths, as Pulsar's driver writes them.
 
-    The answer follows from the first key that is possible in only one of the two layouts.
+    The first key that is possible in only one of the two layouts decides. If there is no such key, return
+    False.
 
     >>> has_paths([{"path": "/ledgers/cookies/b:3181"}, {"path": "/ledgers/LAYOUT"}], "/ledgers")
     True
@@ -186,11 +193,12 @@ _SESSION_FIELD, _MODIFICATIONS_FIELD = "session", "modifications"
 
 
 def open_dump(uri: MetadataUri) -> MetadataStore:
-    """Return the store for a dump. The first readable record shows whether the dump is of etcd.
+    """Return the store for a dump. The first readable record shows whether the dump comes from etcd.
 
-    For etcd, the first `MAX_RECORDS_SEARCHED` records show if the keys are ZooKeeper's paths, because the
-    distinctive keys come first. Any other file is opened as a dump of ZooKeeper. If such a file is no dump,
-    reading it raises an error that names the file's apparent kind.
+    For etcd, the first `MAX_RECORDS_SEARCHED` records show whether the keys are ZooKeeper's paths. This
+    number is enough, because the distinctive keys come first. Any other file is opened as a dump of
+    ZooKeeper. If the file is not a dump, reading it raises an error that names the apparent kind of the
+    file.
     """
     try:
         record = first_record(Path(uri.path))
@@ -203,7 +211,7 @@ def open_dump(uri: MetadataUri) -> MetadataStore:
 
 
 def znode_of_line(line: bytes) -> Znode:
-    """Decode one line of a dump of ZooKeeper or Oxia.
+    """Decode one line of a ZooKeeper or Oxia dump into a znode.
 
     >>> znode_of_line(b'{"path": "/a", "data": "YQ==", "czxid": 1, "mzxid": 2, "ctime": 3, "mtime": 4,'
     ...            b' "version": 5, "ephemeralOwner": 0}').data
@@ -226,7 +234,10 @@ def znode_of_line(line: bytes) -> Znode:
 
 
 def _owner_of_session(record: dict[str, Any]) -> dict[str, int]:
-    """Return an ``ephemeralOwner`` field made from the session of an Oxia record; {} for other records."""
+    """Return a dict with the field ``ephemeralOwner``, computed from the session of an Oxia record.
+
+    Return an empty dict for the record of another store.
+    """
     if _SESSION_FIELD not in record:
         return {}
     if record[_SESSION_FIELD] is None:
@@ -236,9 +247,9 @@ def _owner_of_session(record: dict[str, Any]) -> dict[str, int]:
 
 
 def znode_record(znode: Znode) -> dict[str, Any]:
-    """Return the record of a ZooKeeper znode. `znode_of_line` reads its line.
+    """Return the dump record of a ZooKeeper znode. `znode_of_line` decodes the line of this record.
 
-    ``made`` and ``children`` of the znode must be known.
+    ``znode.made`` and ``znode.children`` must not be `UNKNOWN_COUNT`.
 
     >>> from auditor.sources.metadata.dump.records import line_of
     >>> znode = Znode("/a", b"a", 1, 2, 3, 4, 5, 0, made=7, children=3)
@@ -257,7 +268,7 @@ def znode_record(znode: Znode) -> dict[str, Any]:
 
 
 def oxia_record(znode: Znode) -> dict[str, Any]:
-    """Return the record of a znode that was read from Oxia. `znode_of_line` reads its line.
+    """Return the dump record of a znode from Oxia. `znode_of_line` decodes the line of this record.
 
     >>> from auditor.sources.metadata.dump.records import line_of
     >>> znode = Znode("/a", b"a", 0, 2, 3, 4, 2, 1, made=8, modifications=7)
@@ -272,7 +283,7 @@ def oxia_record(znode: Znode) -> dict[str, Any]:
 
 
 class ZooKeeperDumpStore(LineStore):
-    """A dump of ZooKeeper or Oxia."""
+    """A store that reads a dump of ZooKeeper or Oxia."""
 
     parse = staticmethod(znode_of_line)
     keeps_times = True
@@ -280,7 +291,10 @@ class ZooKeeperDumpStore(LineStore):
     bookie_parent_names = ("available", "cookies")
 
     def cluster(self) -> ClusterNodes:
-        """Pass over the whole file once; see `MetadataStore.cluster`."""
+        """Read the whole file once, and return the cluster's own nodes.
+
+        See `MetadataStore.cluster`.
+        """
         whole_dump = self._load()
         newest_record, gaps = whole_dump.newest_record, tuple(whole_dump.gaps)
         if newest_record is None:
@@ -302,8 +316,9 @@ def _with_id_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
     """Return the cluster's own znodes, with ``made`` set for each id generator.
 
     ``made`` is the number of children ever created below the generator. The function computes this number
-    from the cversion and the present children of the generator. Other znodes get no ``made``, because
-    ``nodes`` lacks the ledgers and marks below them.
+    from the generator's cversion and the number of its present children. For other znodes, ``made`` stays
+    unknown, because ``nodes`` does not contain the ledgers and marks below them. In a dump of Oxia,
+    ``made`` is exact already and does not change.
     """
     child_counts = Counter(path.rpartition("/")[0] for path in nodes)
     nodes_with_counts = {}

@@ -1,12 +1,12 @@
 """A read-only connection to etcd. No other module uses the etcd client package.
 
-The client makes three calls of the package, and none that writes. Range reads keys. Authenticate only
-returns a token. Status reports the version and the length of the log. Each Range names a revision, so
-that many answers show one moment. The client tries the endpoints in the order of the URI, and goes on
-to the next if one does not answer.
+The client uses only three calls of the package, and none of them writes. Range reads keys. Authenticate
+only returns a token. Status reports the version of the server and the length of its log. Each Range request
+names a revision, so that many answers show the store at the same moment. The client tries the endpoints in
+the order of the URI. If an endpoint does not answer, the client goes on to the next one.
 
-BookKeeper's own driver talks plain HTTP/2. This client uses TLS if the credentials file has
-``[etcd.tls]``.
+BookKeeper's own driver uses HTTP/2 without TLS. This client uses TLS if the credentials file has the
+section ``[etcd.tls]``.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _HANDSHAKE_MESSAGES = ("ssl", "tls", "handshake", "certificate")
 
 
 class Keys(NamedTuple):
-    """Columns of keys, in ascending order of ``names``.
+    """Keys of etcd, stored as columns in ascending order of ``names``.
 
-    ``create_revisions`` are the revisions of the creations, ``mod_revisions`` those of the last changes.
-    ``leases`` holds 0 for a key without a lease. ``versions`` is the number of writes of each key.
+    ``create_revisions`` and ``mod_revisions`` are the revisions at which each key was created and last
+    changed. ``leases`` has 0 for a key without a lease. ``versions`` has the number of writes of each key.
     """
 
     names: list[bytes]
@@ -80,12 +80,12 @@ class Keys(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EtcdRangeRequest:
-    """A Range request for the keys from ``start`` on and before ``end``, at ``revision`` (0: the newest).
+    """A Range request for the keys from ``start`` on and before ``end``, at ``revision``.
 
-    An empty ``end`` means the key ``start`` alone. A ``limit`` of 0 means no limit. If ``keys_only``, the
-    answer has no values. If ``count_only``, the answer has neither keys nor values. If ``since_revision`` is
-    not 0, the answer omits keys that last changed before that revision. The server still reads all values of
-    the range.
+    A ``revision`` of 0 means the newest revision. An empty ``end`` means the key ``start`` alone. A
+    ``limit`` of 0 means no limit. If ``keys_only`` is True, the answer has no values. If ``count_only`` is
+    True, the answer has neither keys nor values. If ``since_revision`` is not 0, the answer omits keys that
+    were last changed before that revision. The server still reads all values of the range.
     """
 
     start: bytes
@@ -99,9 +99,10 @@ class EtcdRangeRequest:
 
 @dataclass(frozen=True, slots=True)
 class EtcdAnswer:
-    """The answer to an `EtcdRangeRequest`. ``size`` is the length of the answer in bytes.
+    """The answer to an `EtcdRangeRequest`.
 
     ``count`` is the number of keys in the whole range, regardless of ``limit`` and ``since_revision``.
+    ``size`` is the size of the answer, in bytes.
     """
 
     keys: Keys
@@ -113,7 +114,7 @@ class EtcdAnswer:
 
 @dataclass(slots=True)
 class PendingAnswer:
-    """A range request without an answer yet, and the endpoint to which the client sent it."""
+    """A range request that has not been answered yet, and the endpoint to which it was sent."""
 
     range_request: EtcdRangeRequest
     endpoint: _Endpoint
@@ -121,7 +122,7 @@ class PendingAnswer:
 
 
 class _Endpoint:
-    """One server: its channel, its calls, and the token that it issued, if any."""
+    """One etcd server: the channel to it, its calls, and the token that it issued, if any."""
 
     def __init__(self, host: str, credentials: EtcdCredentials, timeout_s: float) -> None:
         self._channel = open_channel(host, credentials.tls, MESSAGE_LIMIT)
@@ -132,7 +133,10 @@ class _Endpoint:
         self._status = etcdrpc.MaintenanceStub(self._channel).Status
 
     def authenticate(self) -> bool:
-        """Request a token if there is a user and no token yet. Return whether a request was sent."""
+        """Request a token if a user is configured and the client has no token yet.
+
+        Return whether a request was sent.
+        """
         if self._login is None or self._token is not None:
             return False
         request = etcdrpc.AuthenticateRequest(name=self._login.user, password=self._login.password)
@@ -150,7 +154,7 @@ class _Endpoint:
         self._token = None
 
     def ask(self, range_request: EtcdRangeRequest) -> Any:
-        """Send a range request. Call ``result()`` of the returned future to wait for the answer."""
+        """Send a range request, and return a future. Its ``result()`` waits for the answer."""
         wire_request = etcdrpc.RangeRequest(
             key=range_request.start,
             range_end=range_request.end,
@@ -165,7 +169,7 @@ class _Endpoint:
         return self._range.future(wire_request, self._timeout_s, metadata)
 
     def status(self) -> Any:
-        """Return the server's Status response."""
+        """Return the server's answer to a Status request."""
         metadata = (("token", self._token),) if self._token else None
         return self._status(etcdrpc.StatusRequest(), self._timeout_s, metadata)
 
@@ -174,11 +178,11 @@ class _Endpoint:
 
 
 class EtcdClient:
-    """A client that sends range requests to the first endpoint that answers. It connects at the first one.
+    """A client that sends range requests to the first endpoint that answers.
 
-    ``begin`` sends a request and ``finish`` waits for its answer, so several requests can be in flight.
-    The caller limits their number. ``operations`` counts connections, token requests, ranges, counts, keys
-    read and changes of endpoint.
+    The client connects at the first request. `begin` sends a request, and `finish` waits for its answer. So
+    several requests can be in flight, and the caller limits their number. ``operations`` counts
+    connections, token requests, range and count requests, keys read, retries and changes of the endpoint.
     """
 
     def __init__(
@@ -195,7 +199,7 @@ class EtcdClient:
 
     @property
     def name(self) -> str:
-        """Return the name of this etcd for messages, with its endpoints."""
+        """Return a name of this etcd for messages. It lists the endpoints."""
         return f"etcd at {','.join(self._hosts)}"
 
     def begin(self, range_request: EtcdRangeRequest) -> PendingAnswer:
@@ -205,12 +209,12 @@ class EtcdClient:
         return self._send(range_request)
 
     def finish(self, pending_answer: PendingAnswer) -> EtcdAnswer:
-        """Wait for an answer. If the endpoint is lost, ask the other endpoints.
+        """Wait for an answer. If the endpoint is lost, send the request to the other endpoints.
 
         Raises:
-            CompactedError: etcd no longer keeps the revision.
-            TooLargeError: the answer would exceed `MESSAGE_LIMIT`.
-            StoreError: no endpoint answers, or this client may not read the range.
+            CompactedError: etcd no longer keeps the requested revision.
+            TooLargeError: the answer would be larger than `MESSAGE_LIMIT`.
+            StoreError: no endpoint answers, or this client is not allowed to read the range.
         """
         token_retries = 1
         range_request = pending_answer.range_request
@@ -240,7 +244,9 @@ class EtcdClient:
         return self.finish(self.begin(range_request))
 
     def version(self) -> str:
-        """Return the version of the current endpoint. Ask once, without trying other endpoints.
+        """Return the etcd version of the current endpoint.
+
+        The request is sent only once, and no other endpoint is tried.
 
         Raises:
             StoreError: the endpoint does not answer, or refuses this client.
@@ -248,7 +254,7 @@ class EtcdClient:
         return str(self._status().version)
 
     def log_index(self) -> int:
-        """Return the raft index of the current endpoint: the number of entries in its log.
+        """Return the raft index of the current endpoint, which is the number of entries in its log.
 
         Raises:
             StoreError: see `version`.
@@ -271,11 +277,11 @@ class EtcdClient:
             ) from error
 
     def expect_cluster(self, cluster_id: int) -> None:
-        """From now on, accept only answers of the cluster with this id."""
+        """From now on, accept only answers from the cluster with this id."""
         self.cluster_id = cluster_id
 
     def close(self) -> None:
-        """Close the connection. A later request opens another."""
+        """Close the connection. A later request opens a new one."""
         if self._current is not None:
             self._current.close()
             self._current = None
@@ -301,10 +307,10 @@ class EtcdClient:
         return self._current
 
     def _leave_endpoint(self, endpoint: _Endpoint, failures: int, error: grpc.RpcError) -> None:
-        """Move from a failed endpoint to the next, unless another request has already done so.
+        """Move from a failed endpoint to the next one, unless another request has already done so.
 
-        Raise ``StoreError`` after the last round. ``failures`` is the number of failures of this request so
-        far.
+        A round tries every endpoint once. After each failed round the method waits, and after the last
+        round it raises ``StoreError``. ``failures`` is the number of failures of this request so far.
         """
         finished_rounds, endpoint_number = divmod(failures, len(self._hosts))
         if finished_rounds > len(ROUND_WAITS_S):

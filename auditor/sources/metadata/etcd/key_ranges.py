@@ -1,16 +1,17 @@
-"""The keys of an etcd: names of the cluster's own keys, and spans of ledger keys.
+"""Keys of etcd: the names of a cluster's own keys, and spans of ledger keys.
 
-A span is a range of keys. Every answer of etcd reports the number of keys in the whole requested
-range. So the server walks its index to the end of the range for every page. That takes half a microsecond a
-key in 3.4.23. Readers therefore read millions of keys in many short spans. Tasks get such spans too.
+A span is a range of keys. Every answer of etcd reports the number of keys in the whole requested range. To
+count them, the server walks its index to the end of the range, for every page of an answer. In etcd 3.4.23,
+this takes half a microsecond per key. So readers split millions of keys into many short spans. Tasks get
+such spans too.
 
-BookKeeper's driver makes ids in 128 buckets, ``bucket << 56 | n``. So ranges are first cut at the
-edges of buckets, eight buckets at a time. This is usually enough. If a cluster makes its ids in another
-way, a span can still hold too many keys. Such a span is cut near the middle of its keys. No list of
-keys is ever held in memory.
+BookKeeper's driver creates ids in 128 buckets: an id is ``bucket << 56 | n``. So a range is first cut at
+the edges of buckets, eight buckets at a time. This is usually enough. If a cluster creates its ids in a
+different way, a span can still contain too many keys. Such a span is cut near the middle of its keys. The
+program never holds a list of all keys in memory.
 
-In Pulsar's layout the keys are ZooKeeper's paths and the ids are digits. A span with too many keys is
-cut where the next digit differs:
+In Pulsar's layout, the keys are ZooKeeper's paths, and they contain the ids as digits. A span with too many
+keys is cut where the next digit differs:
 
     /ledgers/00/0000/L0018               ids below 2^31 - 1
     /ledgers/000/0000/0000/0000/L0018    ids from 2^31 - 1 on
@@ -50,7 +51,7 @@ FirstKeyReader = Callable[[bytes, bytes], bytes | None]
 
 
 class KeySpan(NamedTuple):
-    """The range of keys from ``start`` on and before ``end``, and the number of keys in it."""
+    """A range of keys from ``start`` on and before ``end``, and the number of keys in it."""
 
     start: bytes
     end: bytes
@@ -58,9 +59,10 @@ class KeySpan(NamedTuple):
 
 
 def key_of(etcd_scope: str, ledger_number: int) -> bytes:
-    """Return the key of a ledger by its 128-bit number: the scope in the upper half, the id in the lower.
+    """Return the key of the ledger with the 128-bit number ``ledger_number``.
 
-    Keys sort in the order of these numbers.
+    The upper half of the number is the scope of the ledger, and the lower half is its id. Keys sort in the
+    order of these numbers.
 
     >>> key_of("/bk", 1 << 64)
     b'/bk/ledgers/00000000-0000-0001-0000-000000000000'
@@ -71,13 +73,13 @@ def key_of(etcd_scope: str, ledger_number: int) -> bytes:
 def ledger_spans(
     etcd_scope: str, count_keys: KeyCounter, read_first_key: FirstKeyReader, task_count: int
 ) -> list[KeySpan]:
-    """Return spans that cover everything below ``<scope>/ledgers/``, in order and without a hole.
+    """Return spans that together cover all keys below ``<scope>/ledgers/``, in order and without holes.
 
     Args:
-        etcd_scope: the scope.
-        count_keys: function that counts the keys of ranges.
-        read_first_key: function that finds the first key of a range.
-        task_count: number of tasks that will share the spans. The more tasks, the smaller the spans.
+        etcd_scope: the scope of the cluster.
+        count_keys: function that counts the keys in ranges.
+        read_first_key: function that returns the first key in a range.
+        task_count: number of tasks that will share the spans. With more tasks, the spans are smaller.
     """
     whole_span = KeySpan(*etcd.children(etcd_scope, etcd.LEDGERS_KEY), 0)
     edge_keys = [
@@ -96,16 +98,19 @@ def ledger_spans(
 
 
 def _target_keys(total_keys: int, task_count: int) -> int:
-    """Return the largest number of keys in a span, for ``total_keys`` keys and ``task_count`` tasks."""
+    """Return the largest number of keys that a span should have.
+
+    ``total_keys`` is the number of all keys. ``task_count`` is the number of tasks that share the spans.
+    """
     return max(MIN_KEYS_PER_SPAN, min(MAX_KEYS_PER_SPAN, total_keys // (2 * max(1, task_count))))
 
 
 def _cut_to_size(
     uncut_spans: list[KeySpan], target_keys: int, cut_span: Callable[[KeySpan], Sequence[KeySpan]]
 ) -> list[KeySpan]:
-    """Cut spans repeatedly until each has at most ``target_keys`` keys, or cannot be cut.
+    """Cut spans repeatedly until each has at most ``target_keys`` keys, or cannot be cut further.
 
-    ``cut_span`` returns the pieces of a span, or nothing if the span cannot be cut.
+    ``cut_span`` returns the pieces of a span. It returns an empty sequence if the span cannot be cut.
     """
     uncut_spans, finished_spans, cut_count = uncut_spans[::-1], [], 0
     while uncut_spans:
@@ -120,7 +125,7 @@ def _cut_to_size(
 
 
 def _cut_at_edges(span: KeySpan, edge_keys: Sequence[bytes], count_keys: KeyCounter) -> list[KeySpan]:
-    """Cut a span at those ``edge_keys`` that are inside it."""
+    """Cut a span at those ``edge_keys`` that are inside it, and count the keys in each piece."""
     inner_edges = [
         span.start,
         *(edge_key for edge_key in edge_keys if span.start < edge_key < span.end),
@@ -134,9 +139,9 @@ def _cut_at_edges(span: KeySpan, edge_keys: Sequence[bytes], count_keys: KeyCoun
 
 
 def group_spans(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan]]:
-    """Put neighbouring spans into about ``group_count`` groups with similar numbers of keys.
+    """Group neighbouring spans into about ``group_count`` groups with similar numbers of keys.
 
-    Small neighbours in a group become one span.
+    Small spans that are neighbours in a group are joined into one span.
 
     >>> lots = group_spans([KeySpan(b"a", b"b", 4000), KeySpan(b"b", b"c", 0), KeySpan(b"c", b"d", 3000)], 2)
     >>> [[(span.start, span.end) for span in lot] for lot in lots]
@@ -169,10 +174,10 @@ def _join_small_spans(span_group: Sequence[KeySpan]) -> list[KeySpan]:
 def _halve(
     etcd_scope: str, span: KeySpan, count_keys: KeyCounter, read_first_key: FirstKeyReader
 ) -> Sequence[KeySpan]:
-    """Cut a span in two, each with about half of its keys and at least one. Return () if that is impossible.
+    """Cut a span into two spans, each with about half of the keys and with at least one key.
 
-    The left span ends at the first key's number plus a power of two. The power is the largest one with which
-    the left span has at most half of the keys.
+    Return () if that is impossible. The left span ends at the number of the first key plus a power of two.
+    This power is the largest one with which the left span has at most half of the keys.
     """
     key = read_first_key(span.start, span.end)
     ledger = etcd.from_path(etcd.key_text(key)[len(etcd_scope) + 1 :]) if key is not None else None
@@ -206,9 +211,10 @@ _DIGIT_BYTES = [bytes([key_byte]) for key_byte in range(ord("0"), ord("9") + 2)]
 def path_ledger_spans(
     start: bytes, end: bytes, count_keys: KeyCounter, read_first_key: FirstKeyReader, task_count: int
 ) -> list[KeySpan]:
-    """Return spans that cover all keys from ``start`` on and before ``end``, in order and without a hole.
+    """Return spans that together cover all keys from ``start`` on and before ``end``.
 
-    The keys must be ZooKeeper's paths. `ledger_spans` explains the other arguments.
+    The spans are in order and without holes. The keys must be ZooKeeper's paths. `ledger_spans` explains
+    the other arguments.
     """
     (total_keys,) = count_keys([(start, end)])
 
@@ -220,11 +226,12 @@ def path_ledger_spans(
 
 
 def _digit_edges(span: KeySpan, read_first_key: FirstKeyReader) -> Sequence[bytes]:
-    """Return keys at which a span can be cut; [] if there are none.
+    """Return keys at which a span can be cut, or [] if there are none.
 
-    An edge is a prefix of the span's first key, followed by one of the ten digits. The prefix contains all
-    bytes that the first key and the span's end have in common. It ends before the next digit of the first key
-    that gives an edge inside the span.
+    Each returned key consists of a prefix of the span's first key, and one more byte: a digit, or the byte
+    after the digit 9. The prefix contains all leading bytes that the first key and the span's end have in
+    common. It ends before a digit of the first key. The first such digit that gives a key inside the span
+    is used.
     """
     key = read_first_key(span.start, span.end)
     if key is None:
@@ -253,9 +260,9 @@ NO_TIMES_NOTE = "etcd keeps no times"
 def key_znode(
     path: str, data: bytes, create_revision: int, mod_revision: int, lease: int, version: int
 ) -> Znode:
-    """Return an etcd key as a `Znode`, whose version is ``mod_revision``.
+    """Return an etcd key as a `Znode`. The version of this znode is ``mod_revision``.
 
-    ``version`` is etcd's number of writes of the key, and becomes the znode's ``made``.
+    ``version`` is the number of writes of the key, as etcd counts them. It becomes the znode's ``made``.
 
     >>> key_znode("/bk/layout", b"", 2, 9, 0, 3).version
     9
@@ -264,7 +271,7 @@ def key_znode(
 
 
 def is_ledger(root: str, path: str) -> bool:
-    """Return whether a key of BookKeeper's own layout is in the tree of ledgers.
+    """Return whether a path in BookKeeper's own etcd layout belongs to the tree of ledgers.
 
     >>> is_ledger("/bk", "/bk/ledgers/x"), is_ledger("/bk", "/bk/ledgers")
     (True, False)
@@ -273,9 +280,9 @@ def is_ledger(root: str, path: str) -> bool:
 
 
 def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
-    """Return keys by their ZooKeeper names (`auditor.keys.etcd.node_name`).
+    """Return a dict of keys by their ZooKeeper names (`auditor.keys.etcd.node_name`).
 
-    Keys without such a name are omitted.
+    Keys that have no ZooKeeper name are omitted.
 
     >>> list(by_node_name("/bk", [key_znode("/bk/bookies/writable/b:3181", b"", 2, 2, 7, 1)]))
     ['available/b:3181']
@@ -289,9 +296,9 @@ def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
 
 
 def nodes_of_root(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
-    """Return the cluster's own keys (no ledger, mark or lock) by their names below the root.
+    """Return a dict of the cluster's own keys by their names below the root.
 
-    The keys are ZooKeeper's paths.
+    Ledgers, marks and locks are omitted. The keys must be ZooKeeper's paths.
 
     >>> names = ("available/b:3181", "00/0000/L0001")
     >>> list(nodes_of_root("/ledgers", [key_znode(f"/ledgers/{name}", b"", 2, 2, 7, 1) for name in names]))

@@ -1,17 +1,17 @@
 """Metadata stores that read a running etcd, in BookKeeper's own layout or in Pulsar's layout.
 
-In Pulsar's layout the keys are ZooKeeper's paths:
+In Pulsar's layout, the keys are ZooKeeper's paths:
 
     <root>/LAYOUT, INSTANCEID, cookies/ID, available/ID, available/readonly/ID, idgen ...
     <root>/00/0000/L0018, <root>/000/0000/0000/0000/L0018
     <root>/underreplication/ledgers/..., /locks/...
 
-The values are those of ZooKeeper. A parent exists only if a client wrote it. Ephemeral keys have a
-lease. The version of a ledger is its mod revision, as in BookKeeper's own layout. Source:
+The values are the same as in ZooKeeper. A parent has a key only if a client wrote one. Ephemeral keys have
+a lease. The version of a ledger is the mod revision of its key, as in BookKeeper's own layout. Source:
 EtcdMetadataStore of Pulsar 4.2.
 
-To count the ledgers of BookKeeper's own layout, the program asks etcd for the key counts of sixteen
-spans. A scan first cuts the keys into the same spans.
+To count the ledgers in BookKeeper's own layout, the program asks etcd for the number of keys in each of
+sixteen spans. A scan first cuts the keys into the same spans.
 """
 
 from __future__ import annotations
@@ -75,16 +75,16 @@ _PARENT_PATHS = ("cookies", "bookies/writable", "bookies/readonly", "buckets")
 
 
 class EtcdStore(PinnedEtcd):
-    """Metadata in BookKeeper's own layout in a running etcd; see `PinnedEtcd`."""
+    """A metadata store that reads a running etcd in BookKeeper's own layout; see `PinnedEtcd`."""
 
     keeps_marks = False
     note = NO_MARKS_NOTE
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Return ranges of keys at the pinned revision; see `MetadataStore.parts`.
+        """Cut a tree into parts with ranges of keys, at the pinned revision; see `MetadataStore.parts`.
 
-        `cluster` pins the revision. If the caller did not call `cluster`, this method pins the newest
-        revision. This layout has no under-replication marks.
+        `cluster` pins the revision. If the caller has not called `cluster`, this method pins the newest
+        revision. This layout has no under-replication marks, so their tree has no parts.
         """
         if tree is Tree.MARKS:
             return []
@@ -117,7 +117,10 @@ class EtcdStore(PinnedEtcd):
         )
 
     def parts_since(self, earlier_ledgers: EarlierLedgers, part_count: int) -> list[Part]:
-        """Return ranges of keys that match the earlier run's files; see `ComparableStore.parts_since`."""
+        """Return parts whose key ranges match the earlier run's files.
+
+        See `ComparableStore.parts_since`.
+        """
         pinned_moment = self._moment = self._moment or self._pin_moment()
         ledger_key_range = etcd.children(self.root, etcd.LEDGERS_KEY)
         return [
@@ -126,7 +129,10 @@ class EtcdStore(PinnedEtcd):
         ]
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Read a part from `parts_since` at its revision; see `auditor.sources.metadata.etcd.pinned_etcd`."""
+        """Yield the current rows of a part from `parts_since`, at the revision of the part.
+
+        The module `auditor.sources.metadata.etcd.pinned_etcd` explains which rows are reused.
+        """
         assert isinstance(part, ChangedRowsPart)
         self._client.expect_cluster(part.cluster_id)
         yield from ChangedRowsReader(self._pages, part, self.root, columns).rows()
@@ -150,13 +156,19 @@ def _group_edges(part_spans: list[KeySpan]) -> tuple[bytes, ...]:
 
 
 class PathEtcdStore(PinnedEtcd):
-    """Metadata in Pulsar's layout in a running etcd, with ZooKeeper's paths as keys; see `PinnedEtcd`."""
+    """A metadata store that reads a running etcd in Pulsar's layout, with ZooKeeper's paths as keys.
+
+    See `PinnedEtcd`.
+    """
 
     keeps_marks = True
     note = NO_TIMES_NOTE
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Return ranges of keys at the revision that `cluster` pinned last; see `MetadataStore.parts`."""
+        """Cut a tree into parts with ranges of keys, at the revision that `cluster` pinned last.
+
+        See `MetadataStore.parts`.
+        """
         pinned_moment = self._moment = self._moment or self._pin_moment()
         if tree is Tree.WHOLE:
             return [self._part(_keys_below(self.root), pinned_moment, tree)]
@@ -176,7 +188,7 @@ class PathEtcdStore(PinnedEtcd):
         return parts
 
     def has_neighbour(self, name: str) -> bool:
-        """Return whether ``name``, or a key below it, exists beside the root; see `NeighbourStore`."""
+        """Return whether there is a key below ``name`` beside the root; see `NeighbourStore`."""
         pinned_moment = self._moment = self._moment or self._pin_moment()
         sibling_store_path = f"{self.root.rpartition('/')[0]}/{name}"
         return self._pages.first_key(*_keys_below(sibling_store_path), pinned_moment.revision) is not None
@@ -196,7 +208,9 @@ class PathEtcdStore(PinnedEtcd):
 
 
 def count_path_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
-    """Count the keys below the root that begin with a digit: ledgers, and parents of ledgers if they exist.
+    """Count the keys whose names begin with a digit directly below the root.
+
+    These are the ledgers, and also the parents of ledgers if such keys exist. So the count is not exact.
 
     Raises:
         StoreError: etcd cannot be reached.
@@ -213,7 +227,10 @@ def _keys_below(path: str) -> tuple[bytes, bytes]:
 
 
 def _key_ranges_without_marks(root: str, name: str | None = None) -> list[tuple[bytes, bytes]]:
-    """Return the key ranges below the root, or below its child ``name``, that have no marks and locks."""
+    """Return the key ranges below the root that contain no marks and no locks.
+
+    If ``name`` is given, return only the ranges below this child of the root.
+    """
     start, end = _keys_below(f"{root}/{name}" if name else root)
     key_ranges = []
     for excluded_root in sorted(MARK_ROOTS):
@@ -225,7 +242,7 @@ def _key_ranges_without_marks(root: str, name: str | None = None) -> list[tuple[
 
 
 def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
-    """Count the ledgers of all scopes.
+    """Count the ledgers in BookKeeper's own layout. The count includes all scopes of ledger ids.
 
     Raises:
         StoreError: etcd cannot be reached.
@@ -242,7 +259,7 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
 
 
 def probe(host: str, options: StoreOptions) -> Server:
-    """Ask one member for its version, with Status."""
+    """Request the version of one etcd member with a Status request."""
     start_time = time.monotonic()
     with closing(EtcdClient([host], options, sleep=lambda _: None)) as client:
         try:

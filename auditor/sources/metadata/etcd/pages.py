@@ -1,11 +1,11 @@
-"""Reads of etcd key ranges in pages below the message limit.
+"""Reads of etcd key ranges, in pages that are smaller than the message limit.
 
-The size of the values is not known in advance. So pages start with few keys and grow to about half a
-message, judging by the size of the last page. If the server refuses an answer as too large, the page
-is halved. A key whose value fits no message becomes a gap.
+The size of the values is not known in advance. So the first pages have few keys. Later pages grow to about
+half a message, based on the size of the last page. If the server refuses an answer because it is too large,
+the page is halved. A key whose value does not fit into any message becomes a gap.
 
-Each answer reports the number of keys in its range. A range must yield that many keys, because
-nothing changes at one revision. A shorter result is an error.
+Each answer reports the number of keys in its range. At one revision nothing changes, so the pages of a
+range must contain exactly that many keys. Otherwise an error is raised.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ TARGET_PAGE_BYTES = MESSAGE_LIMIT // 2
 
 @dataclass(slots=True)
 class Page:
-    """Keys in ascending order, and gaps among them: (path, reason) of keys that could not be read."""
+    """Keys in ascending order, and the gaps among them.
+
+    A gap is (path, reason) of a key that could not be read.
+    """
 
     keys: Keys
     gaps: list[tuple[str, str]] = field(default_factory=list)
@@ -58,7 +61,10 @@ class Page:
 
 
 def batch_of(page: Page, pinned_ms: int) -> ZnodeBatch:
-    """Return a page as a `ZnodeBatch`. ``pinned_ms`` is the time when its revision was pinned, in ms."""
+    """Return a page as a `ZnodeBatch`.
+
+    ``pinned_ms`` is the time when the revision of the page was pinned, in ms.
+    """
     revisions = np.array(page.keys.mod_revisions, np.int64)
     names = ByteColumn.from_values(page.keys.names)
     is_ascii = names.octets.max(initial=0) < 0x80  # all keys are ASCII
@@ -78,16 +84,16 @@ def batch_of(page: Page, pinned_ms: int) -> ZnodeBatch:
 
 @dataclass(frozen=True, slots=True)
 class ChangedKeys:
-    """The changed keys of a range, and the number of all keys in the range."""
+    """The keys that changed in a range, as pages, and the number of all keys in the range."""
 
     pages: list[Page]
     count: int
 
 
 class EtcdPages:
-    """A reader of key ranges, page by page.
+    """A reader that reads ranges of keys page by page.
 
-    The reader keeps its estimate of the best page size from one range to the next.
+    It estimates the best page size, and keeps this estimate from one range to the next.
     """
 
     def __init__(self, client: EtcdClient, options: StoreOptions) -> None:
@@ -101,9 +107,9 @@ class EtcdPages:
         self._limit = min(FIRST_PAGE_KEYS, self._largest)
 
     def read(self, start: bytes, end: bytes, revision: int) -> Iterator[Page]:
-        """Read the keys from ``start`` on and before ``end``, in order, page by page.
+        """Yield the keys from ``start`` on and before ``end``, in order, page by page.
 
-        The reader requests the next page while the caller uses the current page.
+        If `can_request_ahead`, the reader requests the next page while the caller uses the current page.
 
         Raises:
             CompactedError, StoreError: see `EtcdClient.finish`.
@@ -112,22 +118,23 @@ class EtcdPages:
 
     @property
     def can_request_ahead(self) -> bool:
-        """Return whether the reader may send a second request before it has used the answer to the first."""
+        """Return whether the reader may send a second request before the first answer has been used."""
         return self._in_flight > 1
 
     def ask_for_changes(self, start: bytes, end: bytes, revision: int, since_revision: int) -> PendingAnswer:
-        """Ask for the keys of a range that changed at revision ``since_revision`` or later.
+        """Request the keys of a range that changed at revision ``since_revision`` or later.
 
-        `receive_changes` waits for the answer.
+        Pass the result to `receive_changes`, which waits for the answer.
         """
         return self._client.begin(
             EtcdRangeRequest(start, end, revision, self._limit, since_revision=since_revision)
         )
 
     def receive_changes(self, pending_answer: PendingAnswer) -> ChangedKeys | None:
-        """Return the keys that `ask_for_changes` requested; None if they fill over `MAX_CHANGED_PAGES` pages.
+        """Return the keys that `ask_for_changes` requested.
 
-        The limit saves work, because the server goes through the whole rest of the range for each page.
+        Return None if the keys fill more than `MAX_CHANGED_PAGES` pages. This limit saves work, because the
+        server goes through the whole rest of the range for each page.
 
         Raises:
             CompactedError, StoreError: see `EtcdClient.finish`.
@@ -142,14 +149,17 @@ class EtcdPages:
         return ChangedKeys(pages, key_count)
 
     def names(self, start: bytes, end: bytes, revision: int) -> Iterator[Keys]:
-        """Read the keys of a range like `read`, but without their values."""
+        """Yield the keys of a range like `read`, but without their values."""
         for page in self._counted_pages(
             EtcdRangeRequest(start, end, revision, self._largest, keys_only=True)
         ):
             yield page.keys
 
     def _counted_pages(self, range_request: EtcdRangeRequest) -> Iterator[Page]:
-        """Yield all pages of a range. Raise an error if their keys are not as many as the server counts."""
+        """Yield all pages of a range.
+
+        Raise an error if the number of their keys differs from the number that the server counts.
+        """
         received_count = expected_count = 0
         for page, answer in self._read_pages(self._client.begin(range_request)):
             received_count += len(answer.keys.names)
@@ -163,9 +173,9 @@ class EtcdPages:
             )
 
     def _read_pages(self, first_pending_answer: PendingAnswer) -> Iterator[tuple[Page, EtcdAnswer]]:
-        """Yield the page that a sent request asked for, and all following pages of its range.
+        """Yield the page for a request that was already sent, and all later pages of its range.
 
-        Each page comes with its answer.
+        Each page comes with the answer that contained it.
         """
         pending_answer = first_pending_answer
         while True:
@@ -192,7 +202,7 @@ class EtcdPages:
             pending_answer = next_pending_answer or self._client.begin(next_request)
 
     def count_keys(self, key_ranges: Sequence[tuple[bytes, bytes]], revision: int) -> list[int]:
-        """Return the number of keys in each range, without reading keys."""
+        """Return the number of keys in each range, without reading the keys."""
         key_counts: list[int] = []
         pending_answers: deque[PendingAnswer] = deque()
         for start, end in key_ranges:
@@ -204,12 +214,15 @@ class EtcdPages:
         return key_counts + [self._client.finish(pending_answer).count for pending_answer in pending_answers]
 
     def first_key(self, start: bytes, end: bytes, revision: int) -> bytes | None:
-        """Return the first key of a range; None if the range is empty."""
+        """Return the first key of a range, or None if the range is empty."""
         answer = self._client.ask(EtcdRangeRequest(start, end, revision, limit=1, keys_only=True))
         return answer.keys.names[0] if answer.keys.names else None
 
     def _read_large_page(self, range_request: EtcdRangeRequest) -> tuple[Page, EtcdAnswer]:
-        """Return a gap for the key whose value fits no message, after reading the key without its value."""
+        """Return a page with a gap for the first key of the request.
+
+        This is for a key whose value does not fit into any message. The key is read without its value.
+        """
         answer = self._client.ask(replace(range_request, limit=1, keys_only=True))
         reason = f"its value is larger than a message of {MESSAGE_LIMIT} bytes"
         return Page(

@@ -1,29 +1,31 @@
-"""Reader of a running etcd at one revision, or of the changes since an earlier revision. It never writes.
+"""A reader of a running etcd at one revision, or of the changes since an earlier one. It never writes.
 
-`PinnedEtcd.cluster` pins the newest revision. A moment is a pinned revision and its time. Every part
-carries the moment, so all tasks see the same state, whenever they run. A process that reads the ledgers
-through another object passes the moment on in `StoreOptions`: ``revision=nodes.revision`` and
-``revision_time=nodes.scan_time``.
+`PinnedEtcd.cluster` pins the newest revision. A moment is a pinned revision and the time when it was
+pinned. Every part contains its moment. So all tasks see the same state of the store, whenever they run. A
+process that reads the ledgers through another object passes the moment on in `StoreOptions`:
+``revision=nodes.revision`` and ``revision_time=nodes.scan_time``, where ``nodes`` is the result of
+`PinnedEtcd.cluster`.
 
-etcd keeps old revisions until a compaction. etcd compacts by itself if ``--auto-compaction-retention`` is
-set; an operator's job can compact too. If the pinned revision disappears during a scan, the read ends with
-`CompactedError`. The process that started the tasks then calls `PinnedEtcd.has_lost_moment`. It starts again
-from `PinnedEtcd.cluster`, which pins a newer revision.
+etcd keeps old revisions until a compaction. It compacts by itself if ``--auto-compaction-retention`` is
+set. A job of the operator can compact it too. If the pinned revision disappears during a scan, the read
+fails with `CompactedError`. The process that started the tasks then calls `PinnedEtcd.has_lost_moment`. It
+starts again from `PinnedEtcd.cluster`, which pins a newer revision.
 
-`ChangedRowsReader` reuses an earlier run's rows of ledgers that have not changed. It works on pieces of
-these rows. For each piece it asks the server for the keys in its range that changed since the earlier run.
-The answer also has the number of all keys in the range, so the number of unchanged keys follows. If the
-piece has exactly that many rows whose keys did not change, they are reused: none of their keys was deleted.
-Otherwise, the reader lists the keys of the range without values. It then reuses each row whose key is listed
-with the same version.
+`ChangedRowsReader` reuses an earlier run's rows for ledgers that have not changed. It works on pieces of
+these rows. For each piece, it asks the server for the keys in the piece's range that changed since the
+earlier run. The answer also has the number of all keys in the range. The difference is the number of
+unchanged keys. If the piece has exactly that many rows whose keys did not change, none of these keys was
+deleted. The reader then reuses these rows. Otherwise, it lists the keys in the range without their values,
+and reuses each row whose key is listed with the same version.
 
-The reader verifies that both runs saw the same history of the store. It asks for changes since the version
-of one of the piece's newest rows. So the server must report at least one of the newest rows with the same
-version. A server that was reset to an older state cannot report them, even after many new changes. (`History`
-detects a restored snapshot before anything is read.) If a check fails, or much has changed, the reader reads
-the whole range.
+The reader also verifies that both runs saw the same history of the store. It asks for changes from the
+version of one of the piece's newest rows on. So the server must report at least one of these newest rows
+with the same version. A server that was reset to an older state cannot report them, even after many new
+changes. (`History` detects a restored snapshot before anything is read.) If a check fails, or if much has
+changed, the reader reads the whole range.
 
-etcd keeps no times. A ledger's mtime is the latest possible time: that at which the revision was pinned.
+etcd keeps no times. So the mtime of a ledger is the latest possible time, which is the time when the
+revision was pinned.
 """
 
 from __future__ import annotations
@@ -81,7 +83,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class ChangedRowsPart(Part):
-    """A part that covers the keys from ``start`` on and before ``end``, with an earlier run's rows."""
+    """A part with a range of keys at one moment, and the earlier run's rows in this range.
+
+    The range begins at the key ``start`` and ends before the key ``end``.
+    """
 
     start: bytes
     end: bytes
@@ -91,9 +96,10 @@ class ChangedRowsPart(Part):
 
 
 class _PieceRequest(NamedTuple):
-    """A piece of earlier rows, and the request for its keys that changed at revision ``since`` or later.
+    """A piece of earlier rows, and the request for the keys that changed in the piece's range.
 
-    ``pending`` is None if the piece has no rows.
+    The request asks for the keys that changed at revision ``since`` or later. ``pending`` is None if the
+    piece has no rows.
     """
 
     piece: EarlierPiece
@@ -102,7 +108,10 @@ class _PieceRequest(NamedTuple):
 
 
 class ChangedRowsReader:
-    """A reader of one part's rows, in ``columns`` of the table ``ledgers``; see the module docstring."""
+    """A reader of the current rows of one part; see the module docstring.
+
+    ``columns`` are the columns of the table ``ledgers`` that the rows have.
+    """
 
     def __init__(self, pages: EtcdPages, part: ChangedRowsPart, root: str, columns: pa.Schema) -> None:
         self._pages = pages
@@ -111,7 +120,7 @@ class ChangedRowsReader:
         self._columns = columns
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, piece by piece, in the order of their keys.
+        """Yield the current rows of the part, piece by piece, in the order of their keys.
 
         Raises:
             RunError: the earlier run's rows cannot be read, or are not in order.
@@ -127,7 +136,7 @@ class ChangedRowsReader:
             yield from self._read(piece_request)
 
     def _send(self, piece: EarlierPiece) -> _PieceRequest:
-        """Ask for the changed keys of a piece."""
+        """Request the keys that changed in the range of a piece."""
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         if not len(versions):
             return _PieceRequest(piece, 0, None)
@@ -149,7 +158,10 @@ class ChangedRowsReader:
                 yield self._decode_page(page)
 
     def _changed_rows(self, piece_request: _PieceRequest) -> pa.RecordBatch | None:
-        """Return the current rows of a piece, in order; None if the range must be read completely."""
+        """Return the current rows of a piece, in order.
+
+        Return None if the whole range of the piece must be read instead.
+        """
         piece, min_revision, pending_answer = piece_request
         changed_keys = self._pages.receive_changes(pending_answer) if pending_answer is not None else None
         if changed_keys is None:
@@ -169,7 +181,7 @@ class ChangedRowsReader:
         return self._merge(piece.rows, np.flatnonzero(is_unchanged), page)
 
     def _list_versions(self, piece: EarlierPiece, min_revision: int) -> _Versions:
-        """List the keys of a piece's range that were last changed before revision ``min_revision``."""
+        """Return the keys in a piece's range that were last changed before revision ``min_revision``."""
         names: list[bytes] = []
         versions: list[int] = []
         for keys in self._pages.names(piece.start, piece.end, self._part.moment.revision):
@@ -179,9 +191,9 @@ class ChangedRowsReader:
         return _Versions.from_names(names, versions)
 
     def _merge(self, rows: pa.RecordBatch, unchanged_rows: NDArray[np.int64], page: Page) -> pa.RecordBatch:
-        """Merge unchanged earlier rows and the changed keys of ``page``, in the order of their paths.
+        """Merge unchanged earlier rows with the changed keys in ``page``, in the order of their paths.
 
-        ``unchanged_rows`` are positions in ``rows``.
+        ``unchanged_rows`` are the positions of the unchanged rows in ``rows``.
         """
         columns = {name: rows[name] for name in self._columns.names}
         columns |= {"mtime": self._part.moment.time, "reused": True}
@@ -205,7 +217,7 @@ class ChangedRowsReader:
 
 @dataclass(frozen=True, slots=True)
 class _Versions:
-    """Paths of keys, and the version of each key."""
+    """The paths of some keys, and the version of each key."""
 
     paths: pa.StringArray
     versions: NDArray[np.int64]
@@ -215,11 +227,11 @@ class _Versions:
         return cls(pa.array(map(key_text, names), pa.string()), np.array(versions, np.int64))
 
     def contain_paths(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Return a mask of the rows whose path is among ``paths``."""
+        """Return a mask of ``rows``: True for each row whose path is in ``paths``."""
         return np.asarray(pc.is_in(rows["path"], self.paths))
 
     def match_versions(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Return a mask of the rows whose path is among ``paths`` with the same version."""
+        """Return a mask of ``rows``: True for each row whose path is in ``paths`` with the same version."""
         positions = pc.index_in(rows["path"], self.paths)
         current_versions = np.append(self.versions, -1)[np.asarray(positions.fill_null(len(self.versions)))]
         has_same_version: NDArray[np.bool_] = current_versions == np.asarray(rows["version"])
@@ -230,7 +242,8 @@ class _Versions:
 class EtcdPart(Part):
     """A part of adjacent key spans, at one moment of one cluster.
 
-    ``edges`` are the start of each span, and the end of the last span. Keys outside ``tree`` are skipped.
+    ``edges`` has the start of each span, and then the end of the last span. Keys that do not belong to
+    ``tree`` are skipped.
     """
 
     edges: tuple[bytes, ...]
@@ -240,7 +253,7 @@ class EtcdPart(Part):
 
 
 class PinnedEtcd(ABC):
-    """The part of a `MetadataStore` that all layouts in etcd share. ``clock`` returns ms since 1970."""
+    """Base class of the stores that read a running etcd. ``clock`` returns the time in ms since 1970."""
 
     live = True
     keeps_marks: bool
@@ -262,18 +275,21 @@ class PinnedEtcd(ABC):
 
     @abstractmethod
     def _nodes(self, pinned_moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        """Return the cluster's own keys, by the ZooKeeper names of their znodes, and gaps: (path, reason).
+        """Return the cluster's own keys at a moment, and the gaps among them as (path, reason).
+
+        The keys are in a dict by the ZooKeeper names of their znodes.
 
         Raises:
             StoreError: there is no cluster below the root.
         """
 
     def cluster(self) -> ClusterNodes:
-        """Pin a revision and read the cluster's own keys at it; see `MetadataStore.cluster`.
+        """Pin a revision, and read the cluster's own keys at this revision; see `MetadataStore.cluster`.
 
-        The revision is that of the options, or else the newest. If etcd compacts the newest revision during
-        the read, a newer one is pinned. The keys of ``nodes`` are ZooKeeper's names of znodes
-        (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's clock.
+        The revision is the one in the options. If the options name none, it is the newest one. If etcd
+        compacts the newest revision during the read, a newer one is pinned. The keys of ``nodes`` are
+        ZooKeeper's names of znodes (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's
+        clock.
         """
         restart_count = 0
         while True:
@@ -300,13 +316,16 @@ class PinnedEtcd(ABC):
         )
 
     def part_of_path(self, path: str) -> Part:
-        """Return a part with the key ``path`` at the pinned revision; see `OnePathStore.part_of_path`."""
+        """Return a part with only the key ``path``, at the pinned revision.
+
+        See `OnePathStore.part_of_path`.
+        """
         assert self._moment is not None
         key = etcd.key_bytes(path)
         return self._part((key, key + b"\0"), self._moment)
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
-        """Read one part at its revision; see `MetadataStore.read`.
+        """Read one part at the revision of the part; see `MetadataStore.read`.
 
         Raises:
             CompactedError: etcd no longer keeps the revision. Start again from `cluster`.
@@ -332,15 +351,18 @@ class PinnedEtcd(ABC):
         return False
 
     def operations(self) -> dict[str, int]:
-        """Return the counts of connections, of requests by kind and of keys read."""
+        """Return the numbers of connections, of requests of each kind, and of keys read."""
         return dict(self._client.operations)
 
     def close(self) -> None:
-        """Close the connection. The pinned revision stays."""
+        """Close the connection. The revision stays pinned."""
         self._client.close()
 
     def _key_counter_and_reader(self, moment: Moment) -> tuple[KeyCounter, FirstKeyReader]:
-        """Return two functions for a moment: a counter of the keys in ranges, and a reader of a first key."""
+        """Return two functions that read at the given moment.
+
+        The first function counts the keys in ranges. The second one returns the first key of a range.
+        """
         revision = moment.revision
         return partial(self._pages.count_keys, revision=revision), partial(
             self._pages.first_key, revision=revision
@@ -349,9 +371,9 @@ class PinnedEtcd(ABC):
     def _read_ranges(
         self, moment: Moment, names: Iterable[str], ranges: Iterable[tuple[bytes, bytes]]
     ) -> tuple[list[Keys], list[tuple[str, str]]]:
-        """Read single keys by their names below the root, and all keys of some ranges.
+        """Read single keys by their names below the root, and all keys in some ranges.
 
-        Return the keys, and gaps: (path, reason).
+        Return the keys, and the gaps as (path, reason).
         """
         single_keys = (etcd.key_bytes(f"{self.root}/{name}") for name in names)
         batches = [self._client.ask(EtcdRangeRequest(key, b"", moment.revision)).keys for key in single_keys]
@@ -377,7 +399,7 @@ class PinnedEtcd(ABC):
 
 
 def znodes_of(key_batches: Iterable[Keys]) -> list[Znode]:
-    """Return all keys of some batches as znodes."""
+    """Return the keys in all batches as znodes."""
     return [
         key_znode(etcd.key_text(name), *key_numbers)
         for keys in key_batches
@@ -386,7 +408,7 @@ def znodes_of(key_batches: Iterable[Keys]) -> list[Znode]:
 
 
 def _select_tree(page: Page, root: str, tree: Tree) -> Page:
-    """Return the keys and gaps of a page that belong to ``tree``."""
+    """Return only those keys and gaps of a page that belong to ``tree``."""
     names, name_offset = page.keys.names, len(root) + 1
     name_start = len(etcd.key_bytes(root)) + 1
     gaps = [gap for gap in page.gaps if tree_of(gap[0][name_offset:]) is tree]

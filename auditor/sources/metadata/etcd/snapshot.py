@@ -1,13 +1,14 @@
-"""The metadata store that reads a file of ``etcdctl snapshot save``, or a copy of a member's ``snap/db``.
+"""The metadata store that reads a file from ``etcdctl snapshot save``, or a copy of a member's ``snap/db``.
 
-The file is a bbolt database; ``snapshot save`` appends its SHA-256. Single pages have no checksums. If the
-hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger that is
-not found then counts as unknown. A flipped bit can turn the key of one ledger into the key of another. A
-ledger whose last change lies before an unreadable page becomes a gap too. The unreadable page may have
-changed or deleted that ledger.
+The file is a bbolt database. ``snapshot save`` appends the SHA-256 hash of the database to the file. Single
+pages have no checksums. If the hash is wrong, or if bytes are missing, the store still reads everything
+that it can. But every ledger that is not found then counts as unknown. The reason is that a flipped bit can
+turn the key of one ledger into the key of another. If a ledger's last readable change lies before an
+unreadable page, the ledger becomes a gap too. The unreadable page may contain a later change or the
+deletion of this ledger.
 
-A copy of ``snap/db`` has no hash, and lacks the changes that were only in the server's write-ahead
-log. `ClusterNodes.notes` says so.
+A copy of ``snap/db`` has no hash. It lacks the changes that were only in the server's write-ahead log.
+`ClusterNodes.notes` says so.
 """
 
 from __future__ import annotations
@@ -52,9 +53,10 @@ _STALE_REASON = "later changes could not be read: the record may have changed, o
 
 @dataclass(frozen=True, eq=False)
 class LeavesPart(Part):
-    """A part of leaf pages. ``size`` and ``transaction`` show whether the file is still the indexed one.
+    """A part of leaf pages of the database.
 
-    ``changes`` is the number of changes in these pages. The first ``unsure_count`` changes lie before damage.
+    ``size`` and ``transaction`` show whether the file is still the one that was indexed. ``changes`` is the
+    number of changes in these pages. The first ``unsure_count`` of these changes lie before damage.
     """
 
     file: str
@@ -70,7 +72,7 @@ class LeavesPart(Part):
 
 @dataclass(frozen=True)
 class GapsPart(Part):
-    """A part without pages, for gaps that concern the whole tree."""
+    """A part without pages. It reports gaps that concern the whole tree."""
 
     gaps: tuple[tuple[str, str], ...]
 
@@ -87,7 +89,7 @@ class _SnapshotState:
 
 
 class EtcdSnapshotStore(SavedStore[_SnapshotState]):
-    """Metadata in BookKeeper's own layout in a saved etcd."""
+    """A metadata store that reads a saved etcd in BookKeeper's own layout."""
 
     keeps_marks = False
     keeps_times = False
@@ -105,8 +107,8 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
     def cluster(self) -> ClusterNodes:
         """Read the file once, on the driver; see `MetadataStore.cluster`.
 
-        ``scan_time`` is the file's modification time. ``nodes`` are keyed by ZooKeeper's names
-        (`auditor.keys.etcd.node_name`).
+        ``scan_time`` is the modification time of the file. The keys of ``nodes`` are ZooKeeper's names of
+        znodes (`auditor.keys.etcd.node_name`).
         """
         snapshot_state = self._load_keys(self.kind)
         revision_text = f"revision {snapshot_state.index.revision}"
@@ -119,7 +121,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         )
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Return parts of neighbouring leaf pages, without pages that have no ledger.
+        """Return parts of neighbouring leaf pages. Pages without a ledger are left out.
 
         See `MetadataStore.parts`.
         """
@@ -134,7 +136,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         """Read one part; see `MetadataStore.read`.
 
         Raises:
-            StoreError: the snapshot is missing, or is not the one that was indexed.
+            StoreError: the snapshot is missing, or is not the file that was indexed.
         """
         if isinstance(part, GapsPart):
             yield ZnodeBatch.from_znodes([], list(part.gaps))
@@ -171,7 +173,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
                 raise StoreError(f"{part.file} changed while it was read")
 
     def neighbour_value(self, name: str) -> bytes | None:
-        """Return the value of a key beside the root, by another pass over the file.
+        """Return the value of the key ``name`` beside the root. This passes over the file once more.
 
         See `NeighbourValueStore.neighbour_value`.
         """
@@ -241,16 +243,19 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
             )
 
     def _load_keys(self, kind: KeyKind) -> _SnapshotState:
-        """Return the content of the file, indexed for keys of this kind.
+        """Return the content of the file, indexed for keys of the kind ``kind``.
 
-        Read the file again if the last index was for another kind.
+        Read the file again if the present index is for another kind.
         """
         if self._kind is not kind:
             self._kind, self._content = kind, None
         return self._load()
 
     def _advice(self) -> str:
-        """Return advice for a root that does not exist: the roots in the snapshot, or how to name a root."""
+        """Return advice for the message that a root does not exist.
+
+        The advice names the roots in the snapshot. If there are none, it says how to name a root.
+        """
         with map_file(self._path) as data:
             roots = find_roots(data, self.markers)
         store = self.uri.text.partition("?")[0]
@@ -293,7 +298,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
 
 
 class PathEtcdSnapshotStore(EtcdSnapshotStore):
-    """Metadata in a saved etcd whose keys are ZooKeeper's paths, as with Pulsar's own driver."""
+    """A metadata store that reads a saved etcd with ZooKeeper's paths as keys, as in Pulsar's layout."""
 
     keeps_marks = True
     kind = KeyKind.PATH_KEYS
@@ -303,7 +308,7 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
     names = staticmethod(nodes_of_root)
 
     def has_neighbour(self, name: str) -> bool:
-        """Return whether ``name``, or a key below it, exists beside the root; see `NeighbourStore`."""
+        """Return whether there is a key below ``name`` beside the root; see `NeighbourStore`."""
         neighbour = EtcdSnapshotStore(replace(self.uri, root=f"{self.root.rpartition('/')[0]}/{name}"))
         try:
             return bool(neighbour.parts(Tree.WHOLE, LayoutKind.ETCD, 1))
@@ -315,7 +320,8 @@ def recognise(metadata_uri: MetadataUri) -> None:
     """Check that the first two pages of a file are those of a bbolt database.
 
     Raises:
-        StoreError: the pages are of another kind. The message names the apparent kind of the file.
+        StoreError: the pages do not belong to a bbolt database. The message names the apparent kind of the
+            file.
     """
     file = Path(metadata_uri.path)
     try:
@@ -326,7 +332,7 @@ def recognise(metadata_uri: MetadataUri) -> None:
 
 
 def _unreadable_error(file: Path, damage: DecodeError) -> StoreError:
-    """Return the error for a file that cannot be read at all."""
+    """Return the error for a snapshot file of which nothing can be read."""
     default_advice = "pass a file that `etcdctl snapshot save` wrote"
     if file_kind(file) == BBOLT:
         return StoreError(f"{file} is not an etcd snapshot that can be read: {damage}")
@@ -345,7 +351,10 @@ def _require_same_file(data: memoryview, part: LeavesPart) -> None:
 
 
 def _completeness_problems(data: memoryview, database_meta: Meta) -> tuple[list[str], list[str]]:
-    """Return two lists for the report: reasons why data may be missing, and harmless notes on the file."""
+    """Return the reasons why data may be missing from a snapshot, and harmless notes on the file.
+
+    Both lists are for the report.
+    """
     written_bytes = database_meta.pages * database_meta.page_size
     if len(data) < written_bytes:
         return [f"cut off: {len(data)} of {written_bytes} bytes are present"], []
@@ -379,9 +388,10 @@ def _nodes(data: memoryview, index: EtcdSnapshotIndex) -> tuple[list[Znode], lis
 
 
 def _znode(data: memoryview, value_span: PageSpan, key_revision: int | None) -> Znode:
-    """Decode the change at ``value_span``.
+    """Decode the change at ``value_span`` in the file into a znode.
 
-    ``key_revision`` is the revision in the change's database key; None if unknown.
+    ``key_revision`` is the revision in the database key of the change. It is None if this revision is not
+    known.
     """
     key_value = decode_key_value(bytes(data[value_span.start : value_span.end]))
     if key_revision is not None and key_value.mod_revision != key_revision:

@@ -1,14 +1,14 @@
 """Index of an etcd snapshot: one pass on the driver that finds the last change of every key.
 
-The database has one element for every change, sorted by time. Only the last change of a key is
-current, and no task sees all changes. So the driver passes over the whole file once. It keeps 8 bytes
-for every change of a ledger, sorts them, and derives one bit for every change in the file: whether the
-change is current. Tasks get leaf pages with these bits. The pass reads keys only, many pages at a time.
-For 3 million ledgers with two changes each, the pass takes 9 s of CPU time and 150 MB of memory. The mapped
-file has 1.9 GB.
+The database has one element for each change. The elements are sorted by time. Only the last change of a key
+is current, but no task sees all changes. So the driver passes over the whole file once. It keeps 8 bytes
+for each change of a ledger, and sorts them. From the result, it derives one bit for each change in the
+file. The bit shows whether the change is current. Tasks get leaf pages together with these bits. The pass
+reads only keys, and many pages at a time. For 3 million ledgers with two changes each, the pass takes 9 s
+of CPU time and 150 MB of memory. The file, which is mapped into memory, then has 1.9 GB.
 
-The index records damage: an unreadable page may hold later changes of any key before it. So only
-changes after the last damage are certainly current.
+The index also records damage. An unreadable page may contain later changes of any key that appears before
+it. So only changes after the last damage are certainly current.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ _OTHER_CHANGE, _LEDGER_WRITE, _LEDGER_DELETION = range(3)  # kinds of change
 
 
 class KeyKind(Enum):
-    """The kind of keys that are too numerous to keep. The index keeps a number for each of them instead."""
+    """The kind of keys that are too numerous to keep.
+
+    For each of these keys, the index keeps a number instead.
+    """
 
     UUIDS = "ledgers of BookKeeper's own layout"
     PATH_KEYS = "ledgers and marks where keys are ZooKeeper's paths"
@@ -72,10 +75,11 @@ class KeyKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """Leaf pages, the number of changes in each, and a bit for each change.
+    """Leaf pages, the number of changes in each page, and a bit for each change.
 
-    ``last_changes`` has the bits: true for the last change of a ledger's key, unless it is a deletion. The
-    first ``unsure_count`` changes lie before damage; a later change of the same key may be lost.
+    ``last_changes`` has the bits. A bit is True if the change is the last one of a ledger's key and is not
+    a deletion. The first ``unsure_count`` changes lie before damage. So a later change of the same key may
+    be lost.
     """
 
     start: NDArray[np.int64]
@@ -87,10 +91,10 @@ class Leaves:
 
 @dataclass(slots=True)
 class EtcdSnapshotIndex:
-    """The result of one pass over a snapshot, for keys below a scope.
+    """The result of one pass over a snapshot, for the keys below a scope.
 
-    ``keys`` maps the cluster's own keys to the place of their current value. ``damage`` lists the
-    unreadable places in order. ``notes`` are reasons why ``revision`` may be wrong.
+    ``keys`` maps each of the cluster's own keys to the position of its current value in the file.
+    ``damage`` has the unreadable places in order. ``notes`` has reasons why ``revision`` may be wrong.
     """
 
     kind: KeyKind
@@ -103,7 +107,7 @@ class EtcdSnapshotIndex:
 
 @dataclass(slots=True)
 class _PassState:
-    """The state of `build_index`."""
+    """The data that `build_index` collects during its pass."""
 
     scope: bytes
     kind: KeyKind
@@ -121,7 +125,7 @@ class _PassState:
     unsure_leaves: int = 0
 
     def record_damage(self, damage: DecodeError, leaves_before: int) -> None:
-        """Record damage, which may hide later changes of keys in the first ``leaves_before`` leaf pages."""
+        """Record damage that may hide later changes of keys in the first ``leaves_before`` leaf pages."""
         self.damage.append(damage)
         self.unsure_leaves = max(self.unsure_leaves, leaves_before)
 
@@ -130,7 +134,7 @@ def build_index(data: memoryview, meta: Meta, scope: str, kind: KeyKind = KeyKin
     """Index a whole snapshot for the keys below ``scope``.
 
     Raises:
-        DecodeError: the bucket of keys cannot be found, so nothing at all is known.
+        DecodeError: the bucket that contains the keys cannot be found, so nothing at all is known.
     """
     bucket_root = bucket(data, meta, KEY_BUCKET)
     if bucket_root is None:
@@ -191,7 +195,10 @@ def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan])
 def _find_unordered(
     pass_state: _PassState, key_revisions: Revisions, is_valid: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return a mask of misplaced changes. Such a change is not later than the valid change before it."""
+    """Return a mask of the changes that are out of order.
+
+    A change is out of order if it is not later than the valid change before it.
+    """
     is_unordered = np.zeros(len(is_valid), bool)
     rows = np.flatnonzero(is_valid)
     if rows.size:
@@ -206,7 +213,10 @@ def _find_unordered(
 def _keys_below(
     data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_ends: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return a mask of the keys that are the scope or below it. /bk2 is not below /bk."""
+    """Return a mask of the keys that are equal to the scope, or are below it.
+
+    For example, /bk2 is not below /bk.
+    """
     is_below_scope = np.zeros(len(key_at), bool)
     if not len(scope):
         return key_at >= 0
@@ -222,7 +232,10 @@ def _keys_below(
 def _uuid_identities(
     data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return a mask of the keys that are ledgers of BookKeeper's driver, and the two halves of their ids."""
+    """Return a mask of the keys that are ledgers of BookKeeper's own driver, and the ids of these ledgers.
+
+    The ids are returned as two arrays: first the upper halves, then the lower halves.
+    """
     prefix = np.frombuffer(scope + f"/{etcd.LEDGERS_KEY}/".encode(), np.uint8)
     rows = np.flatnonzero(key_ends - key_at == len(prefix) + _UUID_LENGTH)
     names = windows(data, key_at[rows], len(prefix) + _UUID_LENGTH)
@@ -241,10 +254,10 @@ def _uuid_identities(
 def _hash_keys(
     data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_ends: NDArray[np.int64], *, is_all: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return a mask of the numerous keys (`KeyKind`), and two hash values for each of them.
+    """Return a mask of the numerous keys (`KeyKind`), and two hash values for each of these keys.
 
-    With ``is_all``, all keys below the scope are numerous. The probability that any two keys have both
-    hash values in common is 2^-64.
+    If ``is_all`` is True, all keys below the scope are numerous. The probability that any two keys have
+    both hash values in common is 2^-64.
     """
     file_bytes = np.frombuffer(data, np.uint8)
     is_below_scope = key_ends - key_at > len(scope) + 1
@@ -280,9 +293,10 @@ def _add_other_keys(
     key_at: NDArray[np.int64],
     key_ends: NDArray[np.int64],
 ) -> None:
-    """Record the last change of each key that is not a ledger's. These keys are few, but some change often.
+    """Record the last change of each key that does not belong to a ledger.
 
-    Every new ledger changes one of 128 counters. So only the last change of each key is decoded.
+    There are few such keys, but some of them change often. For example, every new ledger changes one of 128
+    counters. So only the last change of each key is decoded.
     """
     lengths = key_ends[rows] - key_at[rows]
     for length in np.unique(lengths).tolist():
@@ -321,7 +335,7 @@ def _make_index(data: memoryview, meta: Meta, pass_state: _PassState) -> EtcdSna
 
 
 def _is_of_tree(key: bytes, pass_state: _PassState) -> bool:
-    """Return whether a key that is not at a ledger's path still belongs to a tree that tasks read."""
+    """Return whether a key belongs to a tree that tasks read, although it is not at a ledger's path."""
     if pass_state.kind is KeyKind.UUIDS:
         return key.startswith(pass_state.scope + f"/{etcd.LEDGERS_KEY}/".encode())
     relative_path = etcd.key_text(key[len(pass_state.scope) + 1 :])
@@ -329,7 +343,7 @@ def _is_of_tree(key: bytes, pass_state: _PassState) -> bool:
 
 
 def _find_last_changes(pass_state: _PassState) -> NDArray[np.bool_]:
-    """Return a mask of the ledger changes that are the last change of their ledger."""
+    """Return a mask of the ledger changes: True for the last change of each ledger."""
     starts = np.cumsum([0, *(len(halves) for halves in pass_state.low)])
     is_last_change = np.zeros(starts[-1], bool)
     for sort_group in range(SORT_GROUPS if len(is_last_change) else 0):
@@ -348,12 +362,18 @@ def _find_last_changes(pass_state: _PassState) -> NDArray[np.bool_]:
 
 
 def _high_halves(halves: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the upper halves of the ids at ``rows``. If ``halves`` is empty, all are 0 (scope 0)."""
+    """Return the upper halves of the ids at ``rows``.
+
+    If ``halves`` is empty, all upper halves are 0 (scope 0).
+    """
     return halves[rows] if len(halves) else np.zeros(len(rows), np.uint64)
 
 
 def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
-    """Yield the revisions of the last compactions. The store's revision is not below any of them."""
+    """Yield the revisions of the last compactions.
+
+    The revision of the store is at least as high as each of them.
+    """
     try:
         bucket_root = bucket(data, meta, META_BUCKET)
         for key, stored_value in items(data, meta, bucket_root) if bucket_root else ():
@@ -364,9 +384,9 @@ def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iter
 
 
 def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
-    """Return the sorted roots of clusters in a snapshot. Unreadable pages are skipped.
+    """Return the sorted roots of the clusters in a snapshot. Unreadable pages are skipped.
 
-    ``markers`` are names of keys that a cluster has below its root.
+    ``markers`` are names of keys that a cluster has directly below its root.
     """
     meta = read_meta(data)
     bucket_root = bucket(data, meta, KEY_BUCKET)
@@ -384,7 +404,10 @@ def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
 def _add_markers(
     data: memoryview, spans: list[PageSpan], markers: tuple[str, ...], presence: dict[bytes, bool]
 ) -> None:
-    """Record in ``presence`` whether each marker key exists. The pages must come in the order of time."""
+    """Record in ``presence``, for each marker key in the pages, whether the key exists.
+
+    The caller must pass the pages in the order of time.
+    """
     leaf_starts, leaf_ends = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, leaf_ends)
     is_deleted = revisions(data, leaf_elements).is_deleted

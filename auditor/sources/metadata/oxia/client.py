@@ -1,11 +1,11 @@
 """A read-only connection to Oxia. No other module of this package opens gRPC channels.
 
-The client makes five calls, and none that writes: GetShardAssignments, List, RangeScan, Read and
-GetNotifications. The servers of the URI report the shards of the namespace and the leader of each shard. The
-leader of a shard answers questions about its records. If the leader is lost, or answers "not leader", the
-client requests the assignments again. If an answer breaks off, the client asks for the rest, which then shows
-a later moment. The gRPC service has an older name, up to release 0.14, and a newer name. Some later releases
-know both names.
+The client uses only five calls, and none of them writes: GetShardAssignments, List, RangeScan, Read and
+GetNotifications. The servers in the URI report the shards of the namespace, and the leader of each shard.
+The leader of a shard answers questions about the records of the shard. If the leader is lost, or answers
+"not leader", the client requests the assignments again. If an answer breaks off, the client asks for the
+rest. The rest then shows a later moment. The gRPC service has one name up to release 0.14, and a newer name
+in later releases. Some later releases know both names.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SINGLE_KEY_CHANGES = {0, 1, 2}
 
 
 class ShardRange(NamedTuple):
-    """A shard of a namespace, and its range of key hashes, from ``low`` to ``high`` inclusive."""
+    """A shard of a namespace, and its range of key hashes. ``low`` and ``high`` are both inclusive."""
 
     number: int
     low: int
@@ -55,7 +55,10 @@ class ShardRange(NamedTuple):
 
 
 class Assignments(NamedTuple):
-    """The shards of a namespace in the order of their hashes, and the leader of each, by shard number."""
+    """The shards of a namespace in the order of their hashes, and the leader of each shard.
+
+    ``leaders`` maps the number of a shard to the address of its leader.
+    """
 
     shards: tuple[ShardRange, ...]
     leaders: dict[int, str]
@@ -63,9 +66,9 @@ class Assignments(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NotifiedWrite:
-    """The paths that one write changed, and the write's offset in the shard's log.
+    """One write to a shard: its offset in the shard's log, and the paths that it changed.
 
-    ``has_range`` is True if the write deleted a range of keys, which ``paths`` lacks.
+    ``has_range`` is True if the write deleted a range of keys. ``paths`` does not contain these keys.
     """
 
     offset: int
@@ -74,7 +77,7 @@ class NotifiedWrite:
 
 
 class SentCall(NamedTuple):
-    """A call sent to a leader, the channel to that leader, and the stream of the answer's messages."""
+    """A call that was sent to a leader, the channel to this leader, and the stream of answer messages."""
 
     leader: str
     channel: Any
@@ -82,7 +85,10 @@ class SentCall(NamedTuple):
 
 
 class ShardAnswer(Generic[Item]):
-    """One shard's answer to a question. The constructor sends the question; `batches` awaits the answer."""
+    """The answer of one shard to a question.
+
+    The constructor sends the question, and `batches` waits for the answer.
+    """
 
     def __init__(self, client: OxiaClient, shard: ShardRange, question: ShardQuestion[Item]) -> None:
         self._client = client
@@ -132,9 +138,10 @@ class ShardAnswer(Generic[Item]):
 class OxiaClient:
     """A client that sends questions to the leaders of a namespace's shards.
 
-    The first question connects. `begin` does not wait, so several questions can be in flight; the caller
-    limits them. ``operations`` counts connections, calls by kind, records and keys received, and retries.
-    ``service`` is the accepted service name. ``answered`` is True once any server has answered or refused.
+    The client connects at the first question. `begin` does not wait for an answer. So several questions can
+    be in flight, and the caller limits their number. ``operations`` counts connections, calls of each kind,
+    records and keys received, and retries. ``service`` is the name of the gRPC service that the servers
+    accept. ``answered`` becomes True when any server has answered or refused.
     """
 
     def __init__(
@@ -163,7 +170,7 @@ class OxiaClient:
     def shards(self) -> tuple[ShardRange, ...]:
         """Return the shards of the namespace, in the order of their hashes.
 
-        They are requested at the first call, and again after a leader is lost.
+        The client requests the shards at the first call, and again after it has lost a leader.
 
         Raises:
             StoreError: no server answers, the namespace does not exist, or this client may not read it.
@@ -171,7 +178,7 @@ class OxiaClient:
         return self._current_assignments().shards
 
     def renew_assignments(self) -> tuple[ShardRange, ...]:
-        """Request the shards again, and return them like `shards`."""
+        """Request the shards and their leaders again, and return the shards like `shards`."""
         self._assignments = None
         return self.shards()
 
@@ -179,7 +186,7 @@ class OxiaClient:
         """Send a question to a shard as soon as the rate limit allows it.
 
         Raises:
-            StoreError: see `shards`; or the namespace no longer has this shard.
+            StoreError: see `shards`. Also raised if the namespace no longer has this shard.
         """
         self._limit.take(1)
         return ShardAnswer(self, shard, question)
@@ -198,7 +205,7 @@ class OxiaClient:
             return next(stream).offset
 
     def changes(self, shard: ShardRange, offset: int, last_offset: int) -> Iterator[NotifiedWrite]:
-        """Yield the writes to a shard in its log's order, after ``offset`` and up to ``last_offset``.
+        """Yield the writes to a shard after ``offset`` and up to ``last_offset``, in the order of its log.
 
         Raises:
             StoreError: the server no longer keeps some of these writes.
@@ -237,23 +244,23 @@ class OxiaClient:
         return SentCall(leader, self._channels[leader], messages)
 
     def count(self, items: Sequence[object]) -> None:
-        """Count received records, and wait as long as the rate limit requires."""
+        """Count received records, and sleep as long as the rate limit requires."""
         self.operations["records_read"] += len(items)
         self._limit.take(len(items))
 
     def leave_leader(self, call: SentCall, shard: ShardRange, failures: int, error: grpc.RpcError) -> None:
-        """Prepare a retry after a failed call: wait, and find the shard's next leader.
+        """Prepare a retry after a failed call: wait, and find the next leader of the shard.
 
         The error can name the next leader. Otherwise, the next call requests the assignments again.
 
         Args:
             call: the failed call.
-            shard: the shard that the call asked.
-            failures: number of failures of this question since it last received an item.
+            shard: the shard to which the call was sent.
+            failures: number of failures since the question last received an item.
             error: the error of the call.
 
         Raises:
-            StoreError: a retry cannot help, or there were enough retries.
+            StoreError: a retry cannot help, or the question was already retried often enough.
         """
         server_role = f"leader of shard {shard.number} of {self.name}"
         if not is_temporary(error):
@@ -279,9 +286,9 @@ class OxiaClient:
         self._assignments = None
 
     def _notifications(self, shard: ShardRange, offset: int | None) -> Generator[NotifiedWrite, None, None]:
-        """Yield the writes to a shard after offset ``offset``, endlessly.
+        """Yield the writes to a shard after the offset ``offset``. The generator never ends by itself.
 
-        If ``offset`` is None, the first item has no paths, only the current offset of the log.
+        If ``offset`` is None, the first item has no paths. It has only the current offset of the log.
         """
         failures = 0
         while True:
@@ -336,11 +343,11 @@ class OxiaClient:
         raise reason if isinstance(reason, StoreError) else self._unreachable(host, self.name, reason)
 
     def _assignments_of(self, host: str) -> Assignments:
-        """Request the assignments from one server.
+        """Request the shards and their leaders from one server.
 
         Raises:
-            grpc.RpcError: the server does not answer, or refuses.
-            UnsettledError: the shards leave a hole or overlap, or one has no leader.
+            grpc.RpcError: the server does not answer, or refuses to answer.
+            UnsettledError: the hash ranges of the shards have holes or overlap, or a shard has no leader.
         """
         request = pb.OxiaShardsRequest(namespace=self.namespace)
         for service in [self.service] if self.service else list(SERVICES):

@@ -1,16 +1,16 @@
 """The metadata store that reads a running Oxia. It never writes.
 
-Its keys are ZooKeeper's paths, as Pulsar's driver writes them:
+The keys are ZooKeeper's paths, as Pulsar's driver writes them:
 
     <root>/LAYOUT, INSTANCEID, cookies/ID, available/ID, available/readonly/ID, idgen ...
     <root>/00/0000/L0018, <root>/000/0000/0050/0000/L0000
     <root>/underreplication/ledgers/..., /locks/...
 
-The values are those of ZooKeeper. Each directory has a record with an empty value. The driver lists
-the top of a tree and cuts it into parts. Each task asks the leaders of all shards for the directories
-of its part. The flat layout keeps all ledgers directly below the root, so its parts are groups of shards. The
-version of a ledger is the version id of its record. A record gets another version id if it is changed, or
-deleted and created again. Source: OxiaMetadataStore of Pulsar 4.2.
+The values are the same as in ZooKeeper. Each directory has a record with an empty value. The Spark driver
+lists the top of a tree, and cuts the tree into parts. Each task asks the leaders of all shards for the
+directories in its part. The flat layout keeps all ledgers directly below the root. With this layout, a part
+is therefore a group of shards. The version of a ledger is the version id of its record. A record gets a new
+version id if it is changed, or if it is deleted and created again. Source: OxiaMetadataStore of Pulsar 4.2.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ The driver sends one request for each directory to each shard.
 
 @dataclass(frozen=True)
 class OxiaPart(Part):
-    """A part of single records, and of directories to read with everything below them.
+    """A part of single records (``paths``), and of directories to read with everything below them.
 
-    Below ``directories``, records of other trees than ``tree`` are skipped.
+    Below ``directories``, records that do not belong to ``tree`` are skipped.
     """
 
     tree: Tree
@@ -76,7 +76,7 @@ class OxiaPart(Part):
 
 
 class OxiaStore:
-    """Metadata in a running Oxia. ``clock`` returns ms since 1970."""
+    """A metadata store that reads a running Oxia. ``clock`` returns the time in ms since 1970."""
 
     live = True
     keeps_marks = True
@@ -94,8 +94,8 @@ class OxiaStore:
     def cluster(self) -> ClusterNodes:
         """Read the cluster's own records; see `MetadataStore.cluster`.
 
-        ``scan_time`` comes from this machine's clock. It is never earlier than the latest time in any record;
-        the leaders' clocks set those times.
+        ``scan_time`` comes from this machine's clock. It is never earlier than the latest time in the
+        records, which comes from the leaders' clocks.
         """
         start_ms = self._clock()  # before the servers are asked: an age must not come out too small
         shards = self._client.renew_assignments()
@@ -130,7 +130,10 @@ class OxiaStore:
         )
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Cut a tree into subtrees, and deal them out to ``part_count`` parts; see `MetadataStore.parts`."""
+        """Cut a tree into subtrees, and distribute the subtrees over ``part_count`` parts.
+
+        See `MetadataStore.parts`.
+        """
         shards, part_count = self._client.shards(), max(1, part_count)
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
             self._check_root()
@@ -161,11 +164,14 @@ class OxiaStore:
         return parts
 
     def part_of_path(self, path: str) -> Part:
-        """Return the part with the record at ``path`` alone; see `OnePathStore.part_of_path`."""
+        """Return a part with only the record at ``path``; see `OnePathStore.part_of_path`."""
         return OxiaPart(Tree.WHOLE, (path,))
 
     def parts_of_paths(self, paths: Sequence[str], part_count: int) -> list[Part]:
-        """Deal single records out to at most ``part_count`` parts; see `WatchableStore.parts_of_paths`."""
+        """Distribute single records over at most ``part_count`` parts.
+
+        See `WatchableStore.parts_of_paths`.
+        """
         part_count = max(1, part_count)
         path_groups = [tuple(paths[group_number::part_count]) for group_number in range(part_count)]
         return [OxiaPart(Tree.WHOLE, path_group) for path_group in path_groups if path_group]
@@ -194,23 +200,26 @@ class OxiaStore:
             yield ZnodeBatch.from_znodes(znodes, gaps)
 
     def read_whole(self, path: str) -> Iterator[RecordBatch]:
-        """Read the record at a path and all records below it."""
+        """Yield the record at a path, and all records below it."""
         yield from self._records([path])
         yield from self._walk([Directory(path, 1, self._client.shards())])
 
     def has_neighbour(self, name: str) -> bool:
-        """Return whether ``name``, or a record below it, exists beside the root; see `NeighbourStore`."""
+        """Return whether the record ``name``, or a record directly below it, exists beside the root.
+
+        See `NeighbourStore`.
+        """
         return self._exists(f"{self.root.rpartition('/')[0]}/{name}")
 
     def has_lost_moment(self) -> bool:
         """Return whether the shards of the namespace have changed since `cluster` read them.
 
-        If so, earlier parts refer to shards that no longer exist.
+        If they have changed, earlier parts refer to shards that no longer exist.
         """
         return self._shards is not None and frozenset(self._client.renew_assignments()) != self._shards
 
     def operations(self) -> dict[str, int]:
-        """Return the counts of connections, of calls by name, and of records and keys received.
+        """Return the numbers of connections, of calls by name, and of records and keys received.
 
         The store makes no other calls.
         """
@@ -230,7 +239,7 @@ class OxiaStore:
         return list_children(self._client, [path], self._options.in_flight)[path]
 
     def _tree_root_paths(self, tree: Tree) -> list[str]:
-        """Return the top paths of a tree.
+        """Return the paths of the top records of a tree.
 
         Raises:
             NoRootError: there is nothing at the root.
@@ -244,7 +253,7 @@ class OxiaStore:
         return [path for path in paths if tree is Tree.WHOLE or tree_of(path[root_length:]) is tree]
 
     def _list_next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
-        """Return the children of each path in ``level_paths`` whose subtree can be cut.
+        """Return the children of those paths in ``level_paths`` whose subtrees can be cut.
 
         Return {} if more than `MAX_LISTED_PATHS` subtrees can be cut.
         """
@@ -278,7 +287,7 @@ _LAYOUT_LEVELS = (
 
 
 def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
-    """Count or estimate the ledgers below the root, by listing keys. Oxia itself reports no counts.
+    """Count or estimate the ledgers below the root by listing keys, because Oxia reports no counts.
 
     Raises:
         StoreError: Oxia cannot be reached.
@@ -318,7 +327,10 @@ def _list_flat_ledger_keys(client: OxiaClient, root: str) -> Iterator[list[bytes
 
 
 def probe(host: str, options: StoreOptions) -> Server:
-    """Request the assignments from one server. The service name that the server accepts shows its release."""
+    """Request the shards and their leaders from one server.
+
+    The name of the gRPC service that the server accepts shows the release of the server.
+    """
     start_time = time.monotonic()
     with closing(OxiaClient([host], DEFAULT_NAMESPACE, options, sleep=lambda _: None)) as client:
         problem_text = None

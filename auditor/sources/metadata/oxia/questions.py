@@ -1,7 +1,7 @@
-"""Questions to one shard of an Oxia, and the decoding of the answers.
+"""Questions to one shard of Oxia, and the decoding of the answers.
 
-Records arrive in the order of their keys, which differs between releases. In both orders, the keys
-directly below a path P form one range: from ``P/``, and before ``P//``.
+Records arrive in the order of their keys. This order differs between releases of Oxia. In both orders, the
+keys directly below a path P form one range, from ``P/`` on and before ``P//``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ Item = TypeVar("Item")
 
 
 class OxiaRecord(NamedTuple):
-    """A record: its key, value and version. Times are in ms. ``session`` is None for a persistent record."""
+    """A record of Oxia: its key, its value and its version. Times are in ms.
+
+    ``session`` is None for a persistent record.
+    """
 
     key: bytes
     value: bytes
@@ -38,10 +41,10 @@ class OxiaRecord(NamedTuple):
     def znode(self) -> Znode:
         """Return the record as a znode.
 
-        A version id counts the changes of all keys of a shard. So a record also has the number of its own
-        changes. An id generator's record changes with every child created below it, except the first. So
-        ``made`` is the number of changes plus one. Session id 0 is valid, so ``ephemeral_owner`` is the id
-        plus one.
+        A version id counts the changes of all keys in a shard. So a record also has the number of its own
+        changes. The record of an id generator changes with every child that is created below it, except the
+        first. So ``made`` is the number of changes plus one. The session id 0 is valid, so
+        ``ephemeral_owner`` is the session id plus one.
 
         >>> OxiaRecord(b"/ledgers/idgen", b"", 9, 4, 5, 6, 0).znode().ephemeral_owner
         1
@@ -61,7 +64,7 @@ class OxiaRecord(NamedTuple):
 
 
 class ShardQuestion(Protocol[Item]):
-    """A question to one shard. The answer arrives in any number of messages."""
+    """A question to one shard. The answer may consist of any number of messages."""
 
     method: ClassVar[str]
     answer: ClassVar[Any]
@@ -77,18 +80,21 @@ class ShardQuestion(Protocol[Item]):
         """
 
     def continued_after(self, items: list[Any]) -> Self:
-        """Return the question for the items that follow the received ``items``."""
+        """Return the question for the items that follow ``items``, which were received already."""
 
     def missing_items_text(self) -> str | None:
-        """Return a sentence on items that are missing at the end of the answer.
+        """Return a sentence about the items that are missing when the answer ends.
 
-        None if no item is known to be missing.
+        Return None if no item is known to be missing.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ChildRecords:
-    """A question for the records directly below a path, from the key ``start`` on; None: all records."""
+    """A question for the records directly below a path.
+
+    The answer begins at the key ``start``. None means all records.
+    """
 
     path: str
     start: bytes | None = None
@@ -97,25 +103,28 @@ class ChildRecords:
     answer: ClassVar[Any] = pb.OxiaRecords
 
     def request(self, shard: int) -> Any:
-        """See `ShardQuestion`."""
+        """See `ShardQuestion.request`."""
         return range_request(shard, self.path, self.start)
 
     def items(self, message: Any) -> list[OxiaRecord]:
-        """See `ShardQuestion`."""
+        """See `ShardQuestion.items`."""
         return [_record(record, _require_child_key(self.path, record.key)) for record in message.records]
 
     def continued_after(self, items: list[OxiaRecord]) -> Self:
-        """See `ShardQuestion`."""
+        """See `ShardQuestion.continued_after`."""
         return replace(self, start=items[-1].key + b"\0")
 
     def missing_items_text(self) -> str | None:
-        """Return None: a range is complete when its answer ends."""
+        """Return None, because a range is complete when its answer ends."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class ChildKeys:
-    """A question for the keys directly below a path, from the key ``start`` on; None: all keys."""
+    """A question for the keys directly below a path.
+
+    The answer begins at the key ``start``. None means all keys.
+    """
 
     path: str
     start: bytes | None = None
@@ -124,19 +133,19 @@ class ChildKeys:
     answer: ClassVar[Any] = pb.OxiaKeys
 
     def request(self, shard: int) -> Any:
-        """See `ShardQuestion`."""
+        """See `ShardQuestion.request`."""
         return range_request(shard, self.path, self.start)
 
     def items(self, message: Any) -> list[bytes]:
-        """See `ShardQuestion`."""
+        """See `ShardQuestion.items`."""
         return [_require_child_key(self.path, key) for key in message.keys]
 
     def continued_after(self, items: list[bytes]) -> Self:
-        """See `ShardQuestion`."""
+        """See `ShardQuestion.continued_after`."""
         return replace(self, start=items[-1] + b"\0")
 
     def missing_items_text(self) -> str | None:
-        """Return None: a range is complete when its answer ends."""
+        """Return None, because a range is complete when its answer ends."""
         return None
 
 
@@ -144,7 +153,8 @@ class ChildKeys:
 class RecordsAt:
     """A question for the records at some keys.
 
-    Its items are in the order of the keys, with None for a key that the shard does not have.
+    The items of the answer are in the order of ``keys``. An item is None if the shard does not have its
+    key.
     """
 
     keys: tuple[bytes, ...]
@@ -153,12 +163,12 @@ class RecordsAt:
     answer: ClassVar[Any] = pb.OxiaRecords
 
     def request(self, shard: int) -> Any:
-        """See `ShardQuestion`."""
+        """See `ShardQuestion.request`."""
         keys = [pb.OxiaKeyQuestion(key=key, with_value=True) for key in self.keys]
         return pb.OxiaReadRequest(shard=shard, keys=keys)
 
     def items(self, message: Any) -> list[OxiaRecord | None]:
-        """See `ShardQuestion`."""
+        """See `ShardQuestion.items`."""
         if len(message.records) > len(self.keys):
             raise StoreError(
                 f"{len(message.records)} records were received for {len(self.keys)} requested keys"
@@ -167,16 +177,18 @@ class RecordsAt:
         return [_record_at(record, key) for key, record in key_record_pairs]
 
     def continued_after(self, items: list[OxiaRecord | None]) -> Self:
-        """See `ShardQuestion`."""
+        """See `ShardQuestion.continued_after`."""
         return replace(self, keys=self.keys[len(items) :])
 
     def missing_items_text(self) -> str | None:
-        """Return a sentence that names the first key without an item; None if every key has one."""
+        """Return a sentence that names the first key without an item, or None if every key has an item."""
         return f"there was no answer about {key_text(self.keys[0])}" if self.keys else None
 
 
 def range_request(shard: int, path: str, start: bytes | None) -> Any:
-    """Return the request for the keys or records directly below a path, from the key ``start`` on.
+    """Return the request for the keys or records directly below a path.
+
+    The answer begins at the key ``start``. None means the first key below the path.
 
     >>> range_request(0, "/ledgers", None).end
     b'/ledgers//'

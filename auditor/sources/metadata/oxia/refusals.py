@@ -1,7 +1,7 @@
 """Explanations of Oxia's errors, with advice.
 
-Servers up to 0.14 have status codes of their own. gRPC shows those as UNKNOWN, so only the texts
-distinguish them. Later releases use gRPC's codes. This module recognises both.
+Servers up to release 0.14 have status codes of their own. gRPC shows all of these as UNKNOWN, so only the
+texts of the errors distinguish them. Later releases use gRPC's status codes. This module recognises both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TLS_SECTION = "oxia.tls"
 
 
 def is_temporary(error: grpc.RpcError) -> bool:
-    """Return whether the same question may succeed later, or at another server."""
+    """Return whether the same question may succeed later, or if it is sent to another server."""
     details = error.details() or ""
     if _NOT_OXIA_MESSAGE in details or _NO_NAMESPACE_MESSAGE in details:
         return False
@@ -47,7 +47,7 @@ def is_temporary(error: grpc.RpcError) -> bool:
 
 
 def hinted_leader(error: grpc.RpcError, shard: int) -> str | None:
-    """Return the address that an error gives for the leader of a shard; None if it gives none."""
+    """Return the address of a shard's leader that an error names, or None if it names none."""
     for trailer_name, trailer_value in error.trailing_metadata() or ():
         if trailer_name != "grpc-status-details-bin":
             continue
@@ -69,7 +69,7 @@ def refusal_error(name: str, namespace: str, error: grpc.RpcError) -> StoreError
     """Return the error for an answer that a retry would not change.
 
     Args:
-        name: name of the Oxia for the message.
+        name: name of this Oxia in the message.
         namespace: the namespace in the request.
         error: the server's answer.
     """
@@ -100,14 +100,14 @@ def refusal_error(name: str, namespace: str, error: grpc.RpcError) -> StoreError
 def unreachable(
     address: str, server_role: str, error: grpc.RpcError, timeout_s: float, tls: Tls | None
 ) -> StoreError:
-    """Return the error for a server after the last retry.
+    """Return the error for a server that still fails after the last retry.
 
     Args:
         address: HOST:PORT of the server.
-        server_role: role of the server for the message, such as the leader of a shard.
+        server_role: role of the server in the message, such as the leader of a shard.
         error: the last error of the call.
         timeout_s: time limit of each call, in seconds.
-        tls: the TLS files for Oxia in the credentials file; None for a plain connection.
+        tls: the TLS files for Oxia from the credentials file; None for a connection without TLS.
     """
     status_code, details = error.code(), error.details() or ""
     if (

@@ -1,15 +1,15 @@
 """A walk through a tree of records, level by level, in all shards of a namespace.
 
-In every release, the keys directly below a path form one range. The keys of a whole subtree do not
-(`auditor.sources.metadata.oxia.questions`). So the walk sends one request for each directory to each
-shard. Each answer shows one moment of one shard.
+In every release of Oxia, the keys directly below a path form one range. The keys of a whole subtree do not
+(`auditor.sources.metadata.oxia.questions`). So the walk sends one request for each directory to each shard.
+Each answer shows one shard at one moment.
 
-A record does not show whether it has children. So the walk looks below every record, except below
-ledgers, marks, locks and nodes of id generators. The walk recognises these by their names. If such a
-record has no value, the walk looks below it, too.
+A record does not show whether it has children. So the walk looks below every record, except below ledgers,
+marks, locks and nodes of id generators. It recognises these by their names. But if such a record has no
+value, the walk looks below it too.
 
-The walk does not find a directory without a record of its own, nor anything below it. Pulsar's driver
-creates a record for each directory, and lists by the same ranges.
+If a directory has no record of its own, the walk finds neither the directory nor anything below it.
+Pulsar's driver creates a record for each directory, and uses the same ranges to list children.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ Gap = tuple[str, str]
 
 
 class Directory(NamedTuple):
-    """A path whose children are to be read, its depth below the start of the walk, and the shards to ask."""
+    """A path whose children are to be read.
+
+    ``depth`` is the number of levels below the start of the walk. ``shards`` are the shards to ask.
+    """
 
     path: str
     depth: int
@@ -44,9 +47,10 @@ class RecordBatch(NamedTuple):
 
 
 def read_records(client: OxiaClient, paths: Sequence[str], batch: int) -> Iterator[RecordBatch]:
-    """Yield the records at some paths, without anything below them. A missing record is omitted.
+    """Yield the records at some paths, without anything below them. Paths without a record are omitted.
 
-    A writer can choose the shard of a key. So every shard is asked for every path.
+    A writer can choose the shard of a key. So every shard is asked for every path. ``batch`` is the number
+    of paths in one request.
     """
     for start in range(0, len(paths), batch):
         keys = tuple(map(key_bytes, paths[start : start + batch]))
@@ -87,13 +91,15 @@ def walk_records(
 ) -> Iterator[RecordBatch]:
     """Yield all records below some directories.
 
-    Memory holds one message of each pending answer, and the directories still to read.
+    Memory holds one message of each pending answer, and the directories that are still to be read.
 
     Args:
         client: the client.
         start_directories: the directories.
-        in_flight: number of pending requests at which the walk stops requesting further directories.
-        is_wanted: returns whether to read the record at a path. The walk does not look below other records.
+        in_flight: number of pending requests at which the walk stops sending requests for further
+            directories.
+        is_wanted: function that returns whether to read the record at a path. The walk does not look below
+            records that are not read.
     """
     unasked_directories = list(start_directories)[::-1]
     sent_questions: deque[_SentQuestion] = deque()
@@ -128,10 +134,10 @@ def walk_records(
 
 
 class _SentQuestion(NamedTuple):
-    """The pending answer of one shard for a directory.
+    """The pending answer of one shard to the question for a directory.
 
-    ``child_paths`` collects the directory's subdirectories from all of its shards. ``is_last_shard`` is True
-    for the last shard that is asked.
+    ``child_paths`` collects the subdirectories of the directory from all of its shards. ``is_last_shard``
+    is True for the last shard that is asked.
     """
 
     directory: Directory

@@ -1,9 +1,9 @@
-"""A watch that reports which records changed while the ledgers were read, from Oxia's notifications.
+"""A watch that uses Oxia's notifications to report which records changed while the ledgers were read.
 
-A shard sends one notification for each write in its log. The watch records the offset of each shard's
-log at its start. At the end it requests all notifications since that offset. Offsets have no gaps, so
-the client notices if the server no longer keeps a notification. A namespace can have notifications
-switched off.
+A shard sends one notification for each write in its log. When the watch starts, it records the offset of
+each shard's log. At the end, it requests all notifications since that offset. Offsets have no gaps. So the
+client notices if the server no longer keeps a notification. Notifications can be switched off for a
+namespace.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ With more, the caller reads all ledgers again.
 
 
 class NotificationWatch:
-    """A watch of all ledgers below ``root``, from its creation on."""
+    """A watch of all ledgers below ``root``. It starts when the object is created."""
 
     def __init__(self, client: OxiaClient, root: str) -> None:
         self._client = client
@@ -33,7 +33,10 @@ class NotificationWatch:
             self._unknown = f"the ledgers could not be watched: {error}"
 
     def changed_ledgers(self) -> LedgerChanges:
-        """Return the ledger paths that changed since the watch began, at least up to this call."""
+        """Return the ledger paths that changed since the watch started.
+
+        The result includes all changes before this call, and possibly some later ones.
+        """
         if self._unknown is not None:
             return LedgerChanges((), self._unknown)
         try:
@@ -42,10 +45,10 @@ class NotificationWatch:
             return LedgerChanges((), f"some changes are not known: {error}")
 
     def _changed_paths(self) -> set[str]:
-        """Return the paths of the ledger tree that were written since the watch began.
+        """Return the paths in the ledger tree that were written since the watch started.
 
         Raises:
-            StoreError: a shard does not report all writes, or there are too many.
+            StoreError: a shard does not report all writes, or there were too many writes.
         """
         changed_paths: set[str] = set()
         if set(self._client.renew_assignments()) != set(self._offsets):

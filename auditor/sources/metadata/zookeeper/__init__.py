@@ -1,1 +1,1 @@
-"""Metadata in a running ZooKeeper, or in a server's own files."""
+"""Metadata in a running ZooKeeper, or in the files of a ZooKeeper server."""

@@ -1,8 +1,9 @@
-"""Read-only client for many znodes of ZooKeeper.
+"""A read-only client that reads many znodes of ZooKeeper at a time.
 
-The client sends multiRead requests for many paths each, several requests at a time. A server before 3.6 does
-not know multiRead and gets single requests. The client replaces a broken connection and repeats the requests
-that were lost with it. It accepts answers only from servers that are not behind any earlier answer.
+The client puts many paths into each multiRead request, and sends several requests at a time. A server
+before 3.6 does not know multiRead, so it gets one request for each path. If a connection breaks, the client
+opens a new one and repeats the requests that were lost. It accepts answers only from servers that have seen
+every transaction that earlier answers reported.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ _CODES = {NO_NODE: "no such znode", NO_AUTH: "not authorised to read it"}
 
 @dataclass(frozen=True, slots=True)
 class FailedRead:
-    """A read without a result, and the reason. ``code`` is ZooKeeper's error code; None if there is none."""
+    """A read that failed, and the reason.
+
+    ``code`` is ZooKeeper's error code. It is None if there is no such code.
+    """
 
     code: int | None
     reason: str
@@ -45,16 +49,20 @@ class FailedRead:
 
 @dataclass(slots=True)
 class _PathChunk:
-    """The paths of one request, as positions in the caller's list (``path_positions``)."""
+    """The paths of one request.
+
+    ``path_positions`` has the positions of these paths in the caller's list.
+    """
 
     path_positions: list[int]
     attempts: int = 0
 
 
 class ZooKeeperReader:
-    """A reader of znodes and of lists of children, many at a time. It connects at the first read.
+    """A reader of znodes and of lists of children, for many paths at a time.
 
-    ``operations`` counts connections, requests by kind, znodes read and znodes listed.
+    The reader connects at the first read. ``operations`` counts connections, requests of each kind, znodes
+    read and znodes listed.
     """
 
     def __init__(self, hosts: Sequence[str], options: StoreOptions, probe_path: str) -> None:
@@ -69,7 +77,7 @@ class ZooKeeperReader:
 
     @property
     def last_zxid(self) -> int:
-        """Return the newest zxid (transaction id) that a server reported with an answer to this reader."""
+        """Return the newest zxid (transaction id) that a server reported in an answer to this reader."""
         if self._session is not None:
             self._newest_zxid = max(self._newest_zxid, self._session.last_zxid)
         return self._newest_zxid
@@ -77,7 +85,7 @@ class ZooKeeperReader:
     def require_zxid(self, zxid: int) -> None:
         """From now on, accept answers only from servers that have seen the transaction ``zxid``.
 
-        The caller knows this zxid from another reader.
+        The caller got this zxid from another reader.
         """
         if zxid > self.last_zxid:
             self.close()
@@ -177,11 +185,11 @@ class ZooKeeperReader:
     def _split_or_record(
         self, path_chunk: _PathChunk, read_error: Exception, answers: list[Answer | FailedRead]
     ) -> list[_PathChunk]:
-        """Return the chunks to request again after ``read_error``.
+        """Return the chunks to request again after the request for ``path_chunk`` failed.
 
-        A chunk of several paths is halved, to separate an unreadable znode from the others. A single path is
-        requested up to `MAX_ATTEMPTS` times. After the last attempt, the returned list is empty, and
-        ``answers`` has the error for this path.
+        A chunk of several paths is cut into halves, to separate an unreadable znode from the others. A
+        single path is requested up to `MAX_ATTEMPTS` times. After the last attempt, the method returns an
+        empty list, and records the error in ``answers``.
         """
         if len(path_chunk.path_positions) > 1:
             half_path_count = len(path_chunk.path_positions) // 2
@@ -212,8 +220,8 @@ class ZooKeeperReader:
         """Return the session for the next request, and find out whether its server knows multiRead.
 
         Args:
-            may_reconnect: True if no answer is pending. A session that moved to another server is then
-                replaced.
+            may_reconnect: True if no answer is pending. In this case, a session that has moved to another
+                server is replaced.
         """
         if self._session is not None and self._session.moved and may_reconnect:
             self.close()
@@ -239,8 +247,9 @@ class ZooKeeperReader:
     def _open_session(self) -> Session:
         """Open a session with a server that has every transaction that the leader has now.
 
-        If no server accepts the very first connection, give up at once: the hosts may be wrong. Later, try
-        again: a server may be restarting, or the ensemble may be electing a leader.
+        If no server accepts the very first connection, raise an error at once, because the hosts may be
+        wrong. Later, try again, because a server may be restarting, or the ensemble may be electing a
+        leader.
         """
         credentials = read_credentials(self._options.credentials).zookeeper
         for attempt in range(1, MAX_ATTEMPTS + 1):

@@ -1,8 +1,8 @@
-"""The files of a ZooKeeper server's version-2 directory: their names and their bytes.
+"""The files in a ZooKeeper server's version-2 directory: their names and their content.
 
-The name ``snapshot.<zxid>`` has the zxid of the last transaction before the server began to write the
-snapshot. Such a name may end with ``.gz`` or ``.snappy``. The name ``log.<zxid>`` has the zxid of the
-log's first transaction. Zxids are in hex.
+A snapshot is named ``snapshot.<zxid>``. The zxid is that of the last transaction before the server began to
+write the snapshot. The name may also end with ``.gz`` or ``.snappy``. A transaction log is named
+``log.<zxid>``. The zxid is that of the first transaction in the log. Zxids in names are in hex.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class ZxidFile(NamedTuple):
 
 
 def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]:
-    """Return the snapshots, newest first, and the logs, oldest first, of ``directory`` or its ``version-2``.
+    """Return the snapshots, newest first, and the logs, oldest first.
+
+    The files are in ``directory``, or in the directory ``version-2`` inside it.
 
     Raises:
         StoreError: the directory cannot be listed, or has no snapshot.
@@ -63,7 +65,7 @@ def recognise(metadata_uri: MetadataUri) -> None:
     """Check that at least one snapshot file in the directory begins like a ZooKeeper snapshot.
 
     Raises:
-        StoreError: no snapshot file does, or `snapshots_and_logs` fails.
+        StoreError: no snapshot file begins like that, or `snapshots_and_logs` fails.
     """
     snapshots, _ = snapshots_and_logs(Path(metadata_uri.path))
     if not any(_begins_like_a_snapshot(path) for _, path in snapshots):
@@ -87,7 +89,9 @@ def _begins_like_a_snapshot(path: Path) -> bool:
 
 @contextmanager
 def map_file(path: Path) -> Iterator[memoryview]:
-    """Map a file into memory. A compressed file is first unpacked to a temporary file without a name.
+    """Map a file into memory.
+
+    A compressed file is first unpacked into a temporary file that has no name.
 
     Raises:
         DecodeError: the compressed data is damaged, or the path is not a regular file.

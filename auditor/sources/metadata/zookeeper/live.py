@@ -1,16 +1,16 @@
 """The metadata store that reads a running ZooKeeper. It never writes.
 
-The driver reads the cluster's own nodes, and lists the top of a tree to cut the tree into parts. Each
-task opens its own connection for its part. The flat layout keeps all ledgers directly below the root.
-With that layout, a part has the children of the root whose names have a certain hash. Each task lists the
-root.
+The Spark driver reads the cluster's own nodes. It also lists the top of a tree, in order to cut the tree
+into parts. Each task opens a connection of its own to read its part. The flat layout keeps all ledgers
+directly below the root. With this layout, a part consists of the children of the root whose names have a
+certain hash, and each task lists the root.
 
 ZooKeeper reports the number of children of each znode. So `count_ledgers` looks only at the znodes above
-the leaves, level by level. If a level has more than `MAX_SAMPLED_PATHS` znodes, it looks only at an
-evenly spread sample of this size, and extrapolates.
+the leaves, level by level. If a level has more than `MAX_SAMPLED_PATHS` znodes, it looks only at an evenly
+spread sample of this size, and extrapolates.
 
-A server answers ``srvr`` if ``4lw.commands.whitelist`` allows it, as the default does. `probe` sends this
-command only without TLS. For a TLS port, `probe` only finds out whether the port is reachable.
+A server answers the command ``srvr`` if ``4lw.commands.whitelist`` allows it, which is the default. `probe`
+sends this command only without TLS. For a TLS port, `probe` only finds out whether the port can be reached.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ With 10,000 children each, this takes seconds.
 
 @dataclass(frozen=True)
 class SubtreesPart(Part):
-    """A part of whole subtrees, and of single znodes whose children are in other parts.
+    """A part of subtrees, and of single znodes whose children are in other parts.
 
-    ``tops`` are the top znodes of the subtrees, and the single znodes.
+    ``tops`` has the top znodes of the subtrees, and the single znodes.
     """
 
     tops: tuple[TopZnode, ...]
@@ -69,9 +69,9 @@ class SubtreesPart(Part):
 
 @dataclass(frozen=True)
 class ShareOfRootPart(Part):
-    """A part of the root's children, and everything below them.
+    """A part of some children of the root, with everything below them.
 
-    It has the children whose name's hash is ``share_number`` modulo ``share_count``.
+    A child is in this part if the hash of its name modulo ``share_count`` is ``share_number``.
     """
 
     share_number: int
@@ -80,7 +80,7 @@ class ShareOfRootPart(Part):
 
 
 class ZooKeeperStore:
-    """Metadata in a running ZooKeeper. ``clock`` returns ms since 1970."""
+    """A metadata store that reads a running ZooKeeper. ``clock`` returns the time in ms since 1970."""
 
     live = True
     keeps_marks = True
@@ -99,8 +99,8 @@ class ZooKeeperStore:
     def cluster(self) -> ClusterNodes:
         """Read the cluster's own nodes; see `MetadataStore.cluster`.
 
-        ZooKeeper does not tell its clients the time. So ``scan_time`` comes from this machine's clock. It is
-        never earlier than the latest ctime or mtime of any znode; the servers' clocks set those times.
+        ZooKeeper does not tell its clients the time. So ``scan_time`` comes from this machine's clock. It
+        is never earlier than the latest ctime or mtime of the znodes, which come from the servers' clocks.
         """
         # A second scan on the same connection must see everything that exists when it begins.
         self._reader.catch_up()
@@ -124,7 +124,10 @@ class ZooKeeperStore:
         return ClusterNodes(nodes, max(self._clock(), newest_time), hex(self._reader.last_zxid), tuple(gaps))
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Cut a tree into subtrees and deal them out to ``part_count`` parts; see `MetadataStore.parts`."""
+        """Cut a tree into subtrees, and distribute the subtrees over ``part_count`` parts.
+
+        See `MetadataStore.parts`.
+        """
         self._reader.catch_up()
         part_count = max(1, part_count)
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
@@ -152,14 +155,14 @@ class ZooKeeperStore:
         ]
 
     def _tree_root_paths(self, tree: Tree) -> list[str]:
-        """Return the top znodes of a tree."""
+        """Return the paths of the top znodes of a tree."""
         if tree is Tree.MARKS:
             return [f"{self.root}/{mark_root}" for mark_root in MARK_ROOTS]
         names = sorted(self._children(self.root))
         return [f"{self.root}/{name}" for name in names if tree is Tree.WHOLE or tree_of(name) is tree]
 
     def _list_next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
-        """Return the children of each znode in ``level_paths`` whose subtree can be cut.
+        """Return the children of those znodes in ``level_paths`` whose subtrees can be cut.
 
         Return {} if more than `MAX_LISTED_PATHS` subtrees can be cut.
         """
@@ -176,14 +179,14 @@ class ZooKeeperStore:
         return children_by_path
 
     def part_of_path(self, path: str) -> Part:
-        """Return the part with the znode at ``path`` alone; see `OnePathStore.part_of_path`."""
+        """Return a part with only the znode at ``path``; see `OnePathStore.part_of_path`."""
         return SubtreesPart((TopZnode(path, is_recursive=False),), self._reader.last_zxid)
 
     def watch_ledgers(self) -> None:
         """Watch the ledger tree on a separate connection; see `WatchableStore.watch_ledgers`.
 
-        A reader that connects afterwards waits until its server has everything that the leader has. So it
-        reads nothing older than the watch.
+        A reader that connects after this call waits until its server has everything that the leader has. So
+        this reader reads nothing that is older than the watch.
         """
         self._end_watch()
         self._watch = TreeWatch(self._hosts, self.root, self._options, self._reader.last_zxid)
@@ -197,7 +200,10 @@ class ZooKeeperStore:
         return ledger_changes
 
     def parts_of_paths(self, paths: Sequence[str], part_count: int) -> list[Part]:
-        """Deal single znodes out to parts; see `WatchableStore.parts_of_paths`."""
+        """Distribute single znodes over at most ``part_count`` parts.
+
+        See `WatchableStore.parts_of_paths`.
+        """
         self._reader.catch_up()
         return self._distribute_tops(
             [TopZnode(path, is_recursive=False) for path in paths], max(1, part_count)
@@ -206,8 +212,8 @@ class ZooKeeperStore:
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
 
-        Answers come only from a server that has seen the zxid at which the parts were cut. An older server
-        would make existing ledgers look deleted.
+        Answers are accepted only from a server that has seen the zxid at which the parts were cut. If a
+        server is behind this zxid, existing ledgers would look deleted.
         """
         assert isinstance(part, (ShareOfRootPart, SubtreesPart))
         self._reader.require_zxid(part.zxid)
@@ -239,7 +245,7 @@ class ZooKeeperStore:
         return False
 
     def operations(self) -> dict[str, int]:
-        """Return the counts of connections, of requests by kind, and of znodes read and listed.
+        """Return the numbers of connections, of requests of each kind, and of znodes read and listed.
 
         The store sends no other requests.
         """
@@ -281,9 +287,9 @@ class ZooKeeperStore:
         return StoreError(f"cannot read {location}: {failed_read.reason}")
 
     def _underreplication_tops(self, gaps: list[tuple[str, str]]) -> list[TopZnode]:
-        """Return the znodes at and below ``underreplication`` to read, without marks and locks.
+        """Return the znodes to read at and below ``underreplication``, without marks and locks.
 
-        Marks and locks are left out because they grow with the number of ledgers.
+        Marks and locks are left out, because their number grows with the number of ledgers.
         """
         path = f"{self.root}/underreplication"
         (names,) = self._reader.children([path])
@@ -365,7 +371,7 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
 
 
 def probe(host: str, options: StoreOptions) -> Server:
-    """Request version and mode from one server with the command ``srvr``."""
+    """Request the version and the mode of one server with the command ``srvr``."""
     uses_tls = read_credentials(options.credentials).zookeeper.tls is not None
     server_name, _, port = host.rpartition(":")
     start_time = time.monotonic()

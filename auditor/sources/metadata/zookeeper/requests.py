@@ -1,26 +1,25 @@
 """Requests of ZooKeeper 3.6 and later that kazoo lacks: multiRead and the persistent recursive watch.
 
-multiRead is many getData or getChildren in one request:
+One multiRead request combines many getData or many getChildren requests:
 
     request    multiRead (22): for each path  header, path string, watch 1 byte
-    response   for each path  header, then by its type
+    response   for each path  header, and then, by the type in the header
                  getData      buffer, stat 68 bytes
                  getChildren  int count, count x string
                  error        int code
 
-A header is int type, 1 byte done, int error. A header of type -1 and done 1 ends request and
-response. Strings and buffers are an int length and bytes. All numbers are big-endian (Java:
-``MultiOperationRecord``, ``MultiResponse``).
+A header consists of an int type, 1 byte done and an int error. A header with type -1 and done 1 ends a
+request or a response. A string or a buffer is an int length, followed by the bytes. All numbers are
+big-endian (Java: ``MultiOperationRecord``, ``MultiResponse``).
 
 The watch request, its response and its events:
 
     request   addWatch (106): path string, int mode (1: persistent, of all znodes at or below the path)
-    response  int error, 0; the header of the answer holds the same
+    response  int error, 0; the header of the answer contains the same error
     event     int type, int state (3: connected), path string
 
-A string is an int length and bytes. All numbers are big-endian (Java: ``AddWatchRequest``,
-``WatcherEvent``). A watch belongs to the session. The server keeps it in memory and forgets it when
-the session ends.
+Strings and numbers are encoded as in multiRead (Java: ``AddWatchRequest``, ``WatcherEvent``). A watch
+belongs to a session. The server keeps the watch in memory, and forgets it when the session ends.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Stat(NamedTuple):
 
 
 class NodeData(NamedTuple):
-    """The answer to getData."""
+    """The answer to getData for one znode: its data and its stat."""
 
     data: bytes
     stat: Stat
@@ -78,7 +77,8 @@ Answer = NodeData | list[str] | int
 class MultiRead:
     """A multiRead request in the form that kazoo's connection expects.
 
-    ``type`` is the operation code, ``serialize`` makes the request, ``deserialize`` reads the response.
+    ``type`` is the operation code. ``serialize`` creates the request, and ``deserialize`` decodes the
+    response.
     """
 
     type = 22
@@ -97,10 +97,11 @@ class MultiRead:
         return b"".join(request_parts) + _MULTI_END
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Answer]:
-        """Return the answers in the order of the paths.
+        """Return one answer for each path, in the order of the paths.
 
         Raises:
-            DecodeError: the response breaks the format, or the number of answers is not that of the paths.
+            DecodeError: the response does not follow the format, or the numbers of answers and paths
+                differ.
         """
         answers: list[Answer] = []
         unpack_header, unpack_int32, unpack_stat = _HEADER.unpack_from, _INT32.unpack_from, _STAT.unpack_from
@@ -160,7 +161,7 @@ _RECURSIVE_WATCH = 1
 
 
 class EventType(IntEnum):
-    """Types of events about a change to a znode.
+    """Types of the events that report a change to a znode.
 
     Events of other types concern the session, or the list of children of one znode.
     """
@@ -171,7 +172,7 @@ class EventType(IntEnum):
 
 
 class WatchEvent(NamedTuple):
-    """One event of a watch. ``type`` is an `EventType` if the event is about a change to a znode."""
+    """One event of a watch. ``type`` is an `EventType` if the event reports a change to a znode."""
 
     type: int
     path: str
@@ -209,4 +210,4 @@ class AddWatch:
         return _INT32.pack(len(path_bytes)) + path_bytes + _INT32.pack(_RECURSIVE_WATCH)
 
     def deserialize(self, buffer: bytes, offset: int) -> None:
-        """Return None, because the error code is in the header of the answer."""
+        """Return None, because the header of the answer already contains the error code."""

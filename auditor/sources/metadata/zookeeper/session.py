@@ -1,9 +1,9 @@
-"""One session with ZooKeeper: its login, its server, and whether the server changed.
+"""One session with ZooKeeper: its login, its server, and whether it has moved to another server.
 
-If a connection breaks, kazoo moves to another server by itself, and opens a new session if the old one
-expired. A `Session` ends at that moment (`Session.moved`). So no caller mixes answers of two servers.
-The handshake carries the newest zxid seen before. A server that is behind this zxid refuses the
-connection.
+If a connection breaks, kazoo moves to another server by itself. If the old session has expired, kazoo opens
+a new one. A `Session` ends at the moment of such a move (`Session.moved`). So no caller mixes the answers
+of two servers. The handshake contains the newest zxid that was seen before. A server that is behind this
+zxid refuses the connection.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _LOGGER.addHandler(logging.NullHandler())
 
 
 class NotReachedError(Exception):
-    """Raised if no server accepted the connection. Another attempt may succeed."""
+    """Raised if no server accepts the connection, or if it does not answer. Another attempt may succeed."""
 
 
 class Session:
@@ -71,11 +71,12 @@ class Session:
         hosts: HOST:PORT of each server, separated by commas.
         timeout_s: seconds to wait for a connection, and for one answer.
         credentials: login and TLS files.
-        newest_zxid: newest zxid seen before. A server that is behind this zxid refuses the connection.
+        newest_zxid: the newest zxid that was seen before. A server that is behind this zxid refuses the
+            connection.
 
     Raises:
         NotReachedError: no server answered in time.
-        StoreError: the server refuses the credentials, or they need a package that is not installed.
+        StoreError: the server refuses the credentials, or a Python package that they need is not installed.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class Session:
 
     @property
     def last_zxid(self) -> int:
-        """Return the zxid of the newest transaction that the server had seen at its last answer."""
+        """Return the zxid of the newest transaction that the server had seen when it last answered."""
         return int(self._client.last_zxid)
 
     def sync(self, path: str) -> None:
@@ -140,10 +141,10 @@ class Session:
         return self._send(MultiRead(operation, paths))
 
     def ask(self, request: MultiRead) -> list[Answer]:
-        """Send a request and return the server's answers.
+        """Send a request, and return the server's answers.
 
-        kazoo's own thread calls the request's ``deserialize``. It does so after all events that the server
-        sent before the answer, and before any later event.
+        kazoo's own thread calls the request's ``deserialize``. It makes this call after it has handled all
+        events that the server sent before the answer, and before it handles any later event.
 
         Raises:
             Exception: see `answers`.
@@ -153,12 +154,12 @@ class Session:
     def watch(self, path: str, listener: Callable[[WatchEvent], None]) -> None:
         """From now on, call ``listener`` for each event of a znode at or below ``path``.
 
-        kazoo's own thread calls ``listener``, in the server's order of events. An answer that the server sent
-        after an event is delivered after the call for this event. No event is lost until the session has
-        moved to another server.
+        kazoo's own thread calls ``listener``, in the order in which the server sent the events. If the
+        server sends an event and then an answer, the call for the event comes before the answer is
+        delivered. No event is lost until the session has moved to another server.
 
         Raises:
-            ZookeeperError: the server does not know such a watch (before 3.6), or forbids it.
+            ZookeeperError: the server does not support such a watch (before 3.6), or forbids it.
             ConnectionLoss: the connection broke. Other exceptions of `CONNECTION_ERRORS` are possible too.
             StoreError: the server refuses the credentials.
         """
@@ -180,18 +181,21 @@ class Session:
         return self._client.get_children_async(path)
 
     def answers(self, pending: Any) -> list[Answer]:
-        """Wait for the server's answers to a request of `multi_read`.
+        """Wait for the server's answers to a request that `multi_read` sent.
 
         Raises:
-            ConnectionLoss: the connection broke, or another server may have answered. Other exceptions of
-                `CONNECTION_ERRORS` are possible too.
+            ConnectionLoss: the connection broke, or another server may have sent the answers. Other
+                exceptions of `CONNECTION_ERRORS` are possible too.
             StoreError: the server refuses the credentials.
         """
         response: list[Answer] = self._wait_for_answer(pending)
         return response
 
     def answer(self, pending: Any) -> Answer:
-        """Wait for the server's answer to a request of `read`, and return it in the form of `answers`."""
+        """Wait for the server's answer to a request that `read` sent.
+
+        The answer has the same form as one of the answers that `answers` returns.
+        """
         try:
             response = self._wait_for_answer(pending)
         except CONNECTION_ERRORS:
@@ -236,7 +240,7 @@ class Session:
     def _on_state_change(self, connection_state: str) -> None:
         """Record a change of the connection's state.
 
-        kazoo's own thread calls this before it connects to another server.
+        kazoo's own thread calls this method before it connects to another server.
         """
         self._refused = self._refused or self._client.client_state == KeeperState.AUTH_FAILED
         self.moved = self.moved or connection_state != KazooState.CONNECTED
@@ -253,9 +257,9 @@ class Session:
 
 
 def _disconnect_on_garbage(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a step of kazoo's connection: drop the connection if the step cannot decode the received bytes.
+    """Wrap a step of kazoo's connection, so that bytes that cannot be decoded end the connection.
 
-    Without this, the error would end kazoo's thread, with a traceback on standard error.
+    Without this wrapper, the error would end kazoo's thread with a traceback on standard error.
     """
 
     @wraps(method)
@@ -269,14 +273,14 @@ def _disconnect_on_garbage(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reason_of(error: Exception, timeout_s: float) -> str:
-    """Return the reason why a request failed, as text."""
+    """Return a text that says why a request failed."""
     if isinstance(error, KazooTimeoutError):
         return f"no answer within {timeout_s:g} s; raise --timeout if it is slow"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 class _ConnectionErrors(logging.Handler):
-    """A log handler that keeps the last failure of a connection, which kazoo reports only to its log."""
+    """A log handler that keeps the last failure of a connection, because kazoo reports it only in its log."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -322,12 +326,12 @@ def _sasl(sasl: Sasl | None) -> dict[str, str] | None:
 
 
 def _require_kerberos_ticket(hosts: str, sasl: Sasl | None) -> None:
-    """Refuse to log in with Kerberos but without a ticket.
+    """Refuse a Kerberos login if there is no ticket for its principal.
 
     Without this check, kazoo's thread would end with a traceback on standard error.
 
     Raises:
-        StoreError: there is no valid ticket; the message quotes Kerberos.
+        StoreError: there is no valid ticket. The message quotes Kerberos.
     """
     if sasl is None or sasl.principal is None or importlib.util.find_spec("kerberos") is None:
         return

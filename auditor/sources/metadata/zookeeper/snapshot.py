@@ -1,14 +1,17 @@
 """The metadata store that reads a ZooKeeper server's own files.
 
-It takes the newest valid snapshot and replays the transaction logs on it. The result is the tree after
-the last transaction of the logs. A slice is a byte range of the snapshot file. Most znodes of a large
-cluster did not change since the snapshot. Tasks read these from slices of the file. The driver computes
-all other znodes: those that the logs change, and every ephemeral one. It passes them to tasks.
+The store takes the newest valid snapshot, and replays the transaction logs on it. The result is the tree
+after the last transaction in the logs. A slice is a byte range of the snapshot file. Most znodes of a large
+cluster have not changed since the snapshot. Tasks read these znodes from slices of the file. The Spark
+driver computes all other znodes: those that the logs change, and every ephemeral znode. It passes them to
+the tasks.
 
-If a snapshot is damaged, the store skips it and takes the next older one, as ZooKeeper does. Then
-`ClusterNodes.notes` says so. If transactions are missing between the older snapshot and the logs, the
-whole tree is a gap. A server deletes the ephemeral znodes of a dead client only when it ends the
-session. So a bookie can appear registered in these files although a running server would soon drop it.
+If a snapshot is damaged, the store skips it and takes the next older one, as ZooKeeper does.
+`ClusterNodes.notes` then says so. If transactions are missing between this older snapshot and the logs, the
+whole tree is a gap.
+
+A server deletes the ephemeral znodes of a dead client only when it ends the client's session. So in these
+files, a bookie can appear registered although a running server would soon remove its registration.
 """
 
 from __future__ import annotations
@@ -49,7 +52,10 @@ PART_BYTES = 512 * 1024  # Spark warns above 1 MB a task
 
 @dataclass(frozen=True)
 class SlicesPart(Part):
-    """A part of snapshot slices, each with paths to skip. The driver computes the znodes at these paths."""
+    """A part of snapshot slices. Each slice has a set of paths to skip.
+
+    The driver computes the znodes at the skipped paths.
+    """
 
     file: str
     tree: Tree
@@ -58,7 +64,7 @@ class SlicesPart(Part):
 
 @dataclass(frozen=True)
 class ZnodesPart(Part):
-    """A part of znodes that the driver computed, and of gaps that concern the whole tree."""
+    """A part of znodes that the driver has computed, and of gaps that concern the whole tree."""
 
     znodes: tuple[Znode, ...]
     gaps: tuple[tuple[str, str], ...]
@@ -66,9 +72,9 @@ class ZnodesPart(Part):
 
 @dataclass(frozen=True, slots=True)
 class _SnapshotState:
-    """The data that the driver keeps in memory, without the ledgers that the logs do not change.
+    """The data that the driver keeps in memory. Ledgers that the logs do not change are not part of it.
 
-    ``state`` has the znodes that the driver computed, by path.
+    ``state`` has the znodes that the driver has computed, by path.
     """
 
     file: Path
@@ -80,7 +86,7 @@ class _SnapshotState:
 
 
 class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
-    """Metadata in the ``version-2`` directory of a ZooKeeper server."""
+    """A metadata store that reads the ``version-2`` directory of a ZooKeeper server."""
 
     keeps_marks = True
     keeps_times = True
@@ -112,7 +118,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
         )
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Return parts of neighbouring slices, and parts of znodes that the driver computed.
+        """Return parts of neighbouring slices, and parts of znodes that the driver has computed.
 
         See `MetadataStore.parts`.
         """
@@ -138,7 +144,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
         """Read one part; see `MetadataStore.read`.
 
         Raises:
-            StoreError: the snapshot is missing, or is not the one that was indexed.
+            StoreError: the snapshot is missing, or is not the file that was indexed.
         """
         if isinstance(part, ZnodesPart):
             yield ZnodeBatch.from_znodes(list(part.znodes), list(part.gaps))
@@ -152,11 +158,17 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             raise StoreError(f"{part.file} changed while it was read: {damage}") from damage
 
     def has_neighbour(self, name: str) -> bool:
-        """Return whether ``name`` exists after the last transaction; see `NeighbourStore.has_neighbour`."""
+        """Return whether the znode ``name`` exists beside the root after the last transaction.
+
+        See `NeighbourStore.has_neighbour`.
+        """
         return self.neighbour_value(name) is not None
 
     def neighbour_value(self, name: str) -> bytes | None:
-        """Return the znode's data after the last transaction; see `NeighbourValueStore.neighbour_value`."""
+        """Return the data of the znode ``name`` beside the root after the last transaction.
+
+        See `NeighbourValueStore.neighbour_value`.
+        """
         snapshot_state = self._load()
         return (snapshot_state.index.neighbours | snapshot_state.replay.neighbours).get(name)
 

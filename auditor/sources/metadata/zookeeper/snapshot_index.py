@@ -1,17 +1,19 @@
-"""Index of a snapshot: one pass on the driver that finds its slices and the few znodes that the driver needs.
+"""Index of a ZooKeeper snapshot, and the replay of the transaction logs on it.
 
-A slice is a byte range of the snapshot file. The pass also verifies the file: every record fits, the end
-mark is present, and the checksums are right. So tasks later read a file without damage.
+One pass on the driver finds the slices of the snapshot, and the few znodes that the driver needs. A slice
+is a byte range of the snapshot file. The pass also verifies the file: every record fits, the end mark is
+present, and the checksums are right. So the tasks later read a file without damage.
 
-The replay then applies the transaction logs. A snapshot is fuzzy: the server goes on while it writes
-the file, so the file may already hold effects of later transactions. The replay therefore skips an
-operation on a newer znode, and the creation of an existing znode. The deletion or change of a missing
-znode does nothing. ZooKeeper is as tolerant (``DataTree.processTxn``), but applies older changes again.
-Before 3.6, the log record for the end of a session lists no paths. ZooKeeper can then keep old bytes
-where another znode took the place of an ephemeral one; this replay does not.
+The replay then applies the transaction logs. A snapshot is fuzzy: the server goes on working while it
+writes the file. So the file may already contain effects of later transactions. For this reason, the replay
+skips an operation if the znode in the snapshot is newer than the operation. It also skips the creation of a
+znode that exists already. The deletion or the change of a missing znode does nothing. ZooKeeper is equally
+tolerant (``DataTree.processTxn``), except that it applies older changes again.
 
-The replay follows only znodes below the root. Its purpose is to replay the transactions between two
-snapshots.
+Before 3.6, the log record for the end of a session lists no paths. If another znode has taken the place of
+an ephemeral one, ZooKeeper can then keep old bytes. This replay does not.
+
+The replay follows only znodes below the root. It is meant for the transactions between two snapshots.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ _SCOPES_PREFIX = f"{ledger_path.SCOPES_DIRECTORY}/".encode()
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A byte range of the snapshot: ``count`` consecutive records, from byte ``offset`` on."""
+    """A byte range of the snapshot with ``count`` consecutive records. It begins at byte ``offset``."""
 
     offset: int
     count: int
@@ -58,15 +60,16 @@ class Slice:
 
 @dataclass(slots=True)
 class ZooKeeperSnapshotIndex:
-    """The result of one pass over a snapshot, for znodes below a root.
+    """The result of one pass over a snapshot, for the znodes below a root.
 
     Attributes:
         slices: byte ranges of the snapshot, each with the trees that have znodes in it.
-        base_znodes: the snapshot's znodes that the logs name, and all its ephemeral znodes, by path. The
-            replay of the logs starts from them.
-        base_paths_by_slice: for each slice, the paths of ``base_znodes`` that are in it.
-        cluster: the cluster's own znodes outside ``base_znodes`` (`tree_of` is None), by path.
-        newest_time: largest ctime or mtime of all znodes outside ``base_znodes``, in ms.
+        base_znodes: the snapshot's znodes at the paths that the logs name, and all its ephemeral znodes, by
+            path. The replay of the logs starts from these znodes.
+        base_paths_by_slice: for each slice, the paths of those ``base_znodes`` that are in the slice.
+        cluster: the cluster's own znodes (`tree_of` returns None), by path, except those in
+            ``base_znodes``.
+        newest_time: the largest ctime or mtime of all znodes that are not in ``base_znodes``, in ms.
     """
 
     slices: list[tuple[Slice, frozenset[Tree]]] = field(default_factory=list)
@@ -83,7 +86,7 @@ def build_index(data: memoryview, root: str, changed_paths: set[str]) -> ZooKeep
     """Index a whole snapshot. ``changed_paths`` are the paths that the transaction logs name.
 
     Raises:
-        DecodeError: the snapshot is damaged or cut off. Do not use any of it.
+        DecodeError: the snapshot is damaged or cut off. The caller must not use any part of it.
     """
     index = ZooKeeperSnapshotIndex()
     changed_path_bytes = {path.encode() for path in changed_paths}
@@ -100,7 +103,10 @@ def build_index(data: memoryview, root: str, changed_paths: set[str]) -> ZooKeep
 def read_znodes(
     data: memoryview, record_bounds: Boundaries, rows: NDArray[np.int64]
 ) -> Iterator[Znode | int]:
-    """Yield the records at ``rows`` as znodes. For a path that is not UTF-8, yield the record's offset."""
+    """Yield the records at ``rows`` as znodes.
+
+    For a record whose path is not UTF-8, yield the offset of the record instead.
+    """
     path_offsets, data_offsets, tail_offsets = (
         record_bounds.path_at[rows].tolist(),
         record_bounds.data_at[rows].tolist(),
@@ -127,7 +133,7 @@ def read_znodes(
 
 
 def rows_at_or_below(data: memoryview, record_bounds: Boundaries, root: str) -> NDArray[np.int64]:
-    """Return the positions of the records whose path is ``root``, or is below ``root``."""
+    """Return the positions of the records whose path is ``root`` or is below ``root``."""
     file_bytes, root_bytes = np.frombuffer(data, np.uint8), root.encode()
     path_offsets, path_ends = record_bounds.path_at, record_bounds.path_end
     rows = np.flatnonzero(
@@ -144,9 +150,10 @@ def rows_at_or_below(data: memoryview, record_bounds: Boundaries, root: str) -> 
 def find_certain_ledgers(
     data: memoryview, record_bounds: Boundaries, rows: NDArray[np.int64], root: str
 ) -> NDArray[np.bool_]:
-    """Return a mask of the rows that are certainly in the ledger tree, by the first bytes of their names.
+    """Return a mask of the rows that certainly belong to the ledger tree.
 
-    These bytes are a digit, L and a digit, or ``scopes/``. Callers classify the few other rows one by one.
+    The first bytes of the name of such a row are a digit, an L and a digit, or ``scopes/``. Callers
+    classify the few other rows one by one.
     """
     file_bytes = np.frombuffer(data, np.uint8)
     name_starts = record_bounds.path_at[rows] + len(root.encode()) + 1
@@ -166,7 +173,7 @@ def _sibling_values(
 ) -> dict[str, bytes]:
     """Return the data of the znodes beside the root, by name.
 
-    ``rows`` are the records at or below the root, which are skipped.
+    ``rows`` are the positions of the records at or below the root. These records are skipped.
     """
     parent_bytes = root.rpartition("/")[0].encode() + b"/"
     is_outside_root = np.ones(len(record_bounds.path_at), np.bool_)
@@ -234,7 +241,7 @@ def _add_slice(
 
 
 def read_slice(data: memoryview, slice_: Slice) -> Boundaries:
-    """Find the records of one slice again, in the task that reads it.
+    """Find the records of one slice again, in the task that reads the slice.
 
     Raises:
         DecodeError: the file is not the one that was indexed.
@@ -254,10 +261,11 @@ _EPOCH_BITS = 32
 
 @dataclass(slots=True)
 class Replay:
-    """The operations below a root after the snapshot's zxid, and the faults of the logs.
+    """The operations below a root after the snapshot's zxid, and the faults in the logs.
 
-    ``zxid`` is that of the last transaction. ``missing_reasons`` gives reasons why transactions may be
-    missing; it is empty if the transactions have no hole. ``notes`` are harmless facts about the logs.
+    ``zxid`` is the zxid of the last transaction. ``missing_reasons`` has the reasons why transactions may
+    be missing. It is empty if there is no hole in the sequence of transactions. ``notes`` has harmless
+    facts about the logs.
     """
 
     zxid: int
@@ -278,9 +286,9 @@ class Replay:
         )
 
     def new_children(self) -> Counter[str]:
-        """Count the creations of children below each path.
+        """Return, for each path, the number of children that the operations create below it.
 
-        A fuzzy snapshot may contain some of these children already.
+        A fuzzy snapshot may already contain some of these children.
         """
         created_paths = (
             operation.path for _, _, operation in self.operations if isinstance(operation, Create)
@@ -288,7 +296,7 @@ class Replay:
         return Counter(path.rpartition("/")[0] for path in created_paths)
 
     def apply(self, base_znodes: dict[str, Znode]) -> dict[str, Znode | None]:
-        """Return the znodes after the last operation, by path; None for a deleted one.
+        """Return the znodes after the last operation, by path. The value is None for a deleted znode.
 
         Args:
             base_znodes: the snapshot's znodes at the paths that operations name, and every ephemeral znode.
@@ -332,10 +340,10 @@ class Replay:
 
 
 def read_logs(logs: Iterable[ZxidFile], minimum_zxid: int, root: str) -> Replay:
-    """Read the operations below ``root`` of all transactions after zxid ``minimum_zxid``.
+    """Read the operations below ``root`` of all transactions after the zxid ``minimum_zxid``.
 
     Args:
-        logs: transaction logs in ascending order.
+        logs: transaction logs in ascending order of their zxids.
         minimum_zxid: zxid of the snapshot.
         root: absolute path.
 

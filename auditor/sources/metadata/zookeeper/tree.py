@@ -1,24 +1,24 @@
-"""A walk through a tree of znodes that changes meanwhile, and a watch that reports its changes.
+"""A walk through a tree of znodes that may change during the walk, and a watch that reports changes.
 
-The walk reads every znode's data. A znode's stat shows whether it has children, so the walk lists only
-znodes with children. A znode can disappear during the walk:
+The walk reads the data of every znode. The stat of a znode shows whether it has children, so the walk lists
+only znodes with children. A znode can disappear during the walk:
 
-- A leaf (ledger, mark, lock or registration) was deleted.
-- For an inner znode, the walk lists its parent again. If the parent lacks the znode too, it was deleted.
-  Otherwise its content is unknown, and the walk reports a gap.
+- A leaf (ledger, mark, lock or registration) that disappears was deleted.
+- For an inner znode, the walk lists its parent again. If the parent no longer has the znode, it was
+  deleted. Otherwise, its content is unknown, and the walk reports a gap.
 
-A persistent recursive watch reports, in order, the znodes below the root that were created, changed and
+A persistent recursive watch reports, in order, which znodes below the root were created, changed or
 deleted. It does so while its session stays on one server. It costs bytes only for znodes that change.
 
-The watch alone proves nothing: a server silently leaves out events of znodes that this client may not
-read. So `TreeWatch` reads the inner znodes when it sets the watch and again at the end. A znode's
-``cversion`` counts the children ever created and deleted. Between both reads, it must have grown by the
-number of events about the znode's children. Answers and events arrive in one order, so ``cversion`` and
-number of events belong to one moment. A cluster of ten million ledgers needs some thousands of small
-reads for this.
+The watch alone proves nothing, because a server silently leaves out events of znodes that this client may
+not read. So `TreeWatch` reads the inner znodes when it sets the watch, and again at the end. The
+``cversion`` of a znode counts all creations and deletions of its children. Between the two reads, it must
+have grown by the number of events about these children. Answers and events arrive in one common order. So
+the ``cversion`` and the number of events belong to the same moment. For a cluster of ten million ledgers,
+this takes some thousands of small reads.
 
-One case remains undetected. A znode is readable when the watch is set. Then a change of its ACL takes this
-client's READ permission away, and later a client writes to the znode.
+One case remains undetected. When the watch is set, a znode is readable. Then a change of its ACL takes away
+this client's READ permission. Later, another client writes to the znode.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from auditor.sources.metadata.zookeeper.session import CONNECTION_ERRORS, NotRea
 
 @dataclass(frozen=True, slots=True)
 class TopZnode:
-    """A znode at which a walk starts. If ``is_recursive`` is False, the walk reads only this znode."""
+    """A znode at which a walk starts. If ``is_recursive`` is False, the walk reads nothing below it."""
 
     path: str
     is_recursive: bool = True
@@ -68,8 +68,9 @@ Gap = tuple[str, str]
 def walk(reader: ZooKeeperReader, top_znodes: Iterable[TopZnode]) -> Iterator[tuple[list[Znode], list[Gap]]]:
     """Read ``top_znodes``, and everything below the recursive ones, in batches of znodes and gaps.
 
-    Memory holds one batch, the paths still to read, and the inner znodes still to list. The paths to read
-    are at most a batch, plus the children of the widest znode.
+    Memory holds one batch, the paths that are still to be read, and the inner znodes that are still to be
+    listed. The number of paths to read is at most the size of a batch plus the number of children of the
+    widest znode.
     """
     unread_paths = [
         (top_znode.path, 0 if top_znode.is_recursive else DEPTH_LIMIT + 1) for top_znode in top_znodes
@@ -92,9 +93,9 @@ def walk(reader: ZooKeeperReader, top_znodes: Iterable[TopZnode]) -> Iterator[tu
 
 
 def _take_unlisted(unlisted_znodes: list[_InnerZnode], max_children: int) -> list[_InnerZnode]:
-    """Remove inner znodes from the end of the list, and return them.
+    """Remove some inner znodes from the end of the list, and return them.
 
-    Together they have at most ``max_children`` children, unless a single znode has more.
+    Together they have at most ``max_children`` children. A single znode may have more.
     """
     inner_znodes = [unlisted_znodes.pop()]
     child_count = inner_znodes[0].num_children
@@ -162,7 +163,7 @@ def _read_chunk(
 
 
 def _reappeared_gaps(reader: ZooKeeperReader, vanished_paths: list[str]) -> list[Gap]:
-    """Return gaps for those vanished inner znodes that their parents still list."""
+    """Return a gap for each vanished inner znode that its parent still lists."""
     parent_paths = sorted({path.rpartition("/")[0] for path in vanished_paths})
     names_by_parent = dict(zip(parent_paths, reader.children(parent_paths), strict=True))
     gaps = []
@@ -191,9 +192,9 @@ _ZNODE_EVENT_TYPES = frozenset(EventType)
 
 
 class _CountedRead(MultiRead):
-    """A getData request for some znodes that also records their child events.
+    """A getData request for some znodes that also records the number of their child events.
 
-    ``counts`` has, for each znode, the number of child events that arrived before the answer.
+    ``counts`` has, for each znode, the number of events about its children that arrived before the answer.
     """
 
     def __init__(self, paths: list[str], child_event_counts: Mapping[str, int]) -> None:
@@ -207,10 +208,10 @@ class _CountedRead(MultiRead):
 
 
 class TreeWatch:
-    """A watch of all ledgers below ``root``, from its creation on.
+    """A watch of all ledgers below ``root``. It starts when the object is created.
 
-    ``operations`` counts connections and requests by kind. Servers that are behind ``newest_zxid`` refuse
-    the connection.
+    ``operations`` counts connections and requests of each kind. A server that is behind ``newest_zxid``
+    refuses the connection.
     """
 
     def __init__(self, hosts: Sequence[str], root: str, options: StoreOptions, newest_zxid: int) -> None:
@@ -233,9 +234,9 @@ class TreeWatch:
             self._unknown = f"the ledgers could not be watched: {self._lost_reason(error)}"
 
     def changed_ledgers(self) -> LedgerChanges:
-        """End the watch.
+        """End the watch, and return the ledger paths that changed since it started.
 
-        Return the ledger paths that changed since the watch began, at least up to this call.
+        The result includes all changes before this call, and possibly some later ones.
         """
         session = self._session
         if session is None:
@@ -294,10 +295,10 @@ class TreeWatch:
             self._moved.add(path)
 
     def _count_inner_znodes(self, session: Session) -> dict[str, int]:
-        """Return each inner znode's cversion minus the number of events about its children so far.
+        """Return a number for each inner znode: its cversion minus the count of events about its children.
 
         Raises:
-            StoreError: a znode cannot be read, or there are too many.
+            StoreError: a znode cannot be read, or there are too many inner znodes.
         """
         cversions: dict[str, int] = {}
         level_paths = [self._root]
@@ -320,7 +321,7 @@ class TreeWatch:
     def _next_level(self, session: Session, level_paths: Sequence[str]) -> Iterator[str]:
         """Yield the inner znodes that are children of the znodes in ``level_paths``.
 
-        Znodes that have only ledgers below them are not listed, because their children are no inner znodes.
+        If a znode has only ledgers below it, its children are not inner znodes. So it is not listed.
         """
         divisible_path = DIVISIBLE_PATHS[Tree.LEDGERS]
         inner_paths = [
