@@ -73,7 +73,10 @@ def main() -> int:
 
 
 def _run_demo(arguments: list[str]) -> int:
-    """Run the demonstration. If the shell does not find bkaudit, print the PATH with which it does."""
+    """Run the demonstration.
+
+    If the shell does not find bkaudit afterwards, print a PATH with which it does.
+    """
     exit_code = _run("bkaudit", "demo", *arguments)
     if shutil.which("bkaudit") is None:
         _print_message(f'so that the shell finds bkaudit: PATH="{_scripts_directory()}{os.pathsep}$PATH"')

@@ -1,6 +1,7 @@
-"""Audit Apache BookKeeper clusters from their metadata and bookie indexes. Read only.
+"""Audit Apache BookKeeper clusters from their metadata and bookie indexes, without changing anything.
 
-The names below are loaded when they are first used: importing this package imports no Spark and starts none.
+The names below are imported lazily, when they are first used. Importing this package neither imports nor
+starts Spark.
 
 >>> from auditor import AuditOptions
 >>> AuditOptions(samples=5).samples

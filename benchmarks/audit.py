@@ -20,7 +20,8 @@ MAX_STAGES_SHOWN = 3
 def lines() -> Iterator[Line]:
     """Yield one line for each form of indexes.
 
-    The rival of index files and of RocksDB is the audit of collected tables, which are only copied.
+    The audits of index files and of RocksDB are compared with the audit of collected tables. An audit only
+    copies collected tables.
     """
     collected_tables_audit = audit_in_process(Cluster(LEDGERS), FORM_COLLECTED)
     for index_form in (FORM_COLLECTED, FORM_FILES, FORM_DATABASES):

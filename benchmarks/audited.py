@@ -38,8 +38,8 @@ The answers are prepared beforehand. `benchmarks.rpc` measures the requests them
 class Audited:
     """The costs of one audit: its stages, peak memory in MiB, and numbers of replicas.
 
-    ``replicas`` counts all expected replicas, ``unequal`` those that differ from the metadata. ``joins``
-    has the costs of each repetition of the join after the audit.
+    ``replicas`` counts all expected replicas. ``unequal`` counts the replicas that differ from the
+    metadata. ``joins`` has the costs of each repetition of the join after the audit.
     """
 
     ledgers: int
@@ -70,7 +70,7 @@ def audit_in_process(
     join_variants: Sequence[JoinVariant] = (),
     location_prefix: str = "",
 ) -> Audited:
-    """Audit a cluster in a process of its own, so that no audit inherits another's memory.
+    """Audit a cluster in a separate process, so that memory used by other audits does not count.
 
     Args:
         cluster: The cluster to write to disk and audit. Its metadata become a ZooKeeper snapshot.

@@ -1,10 +1,11 @@
-"""Processor time to assign causes to findings, sort, write and count them, against the same without causes.
+"""Processor time to assign causes to findings, sort, write and count them, compared with no causes.
 
 There is one finding for each of a million ledgers: its copy on a bookie is missing or unknown. Each finding
-is compared with the largest number of causes that a run reports: unread bookies, and fifty bookies that lost
-their data. The variants with and without causes read the same rows in one session with a driver of 2 GB. Part
-of the rows warms the session up first. The time is the processor time of this process, Java and the Python
-workers. Other work on the machine hardly changes it. ``BKAUDIT_FINDINGS`` sets the number of findings.
+is compared with the largest number of causes that a run reports: unread bookies, and fifty bookies that
+lost their data. The variants with and without causes read the same rows in one session with a driver of 2
+GB. Before the measurement, the session is warmed up with a part of the rows. The time is the processor time
+of this process, Java and the Python workers. Other work on the machine hardly changes it.
+``BKAUDIT_FINDINGS`` sets the number of findings.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _ENTRY_GROUPS = np.array([0, 0], ">i8").tobytes() + np.array([1, 0], ">i4").toby
 
 
 def lines() -> Iterator[Line]:
-    """Yield one line: findings with causes against findings without."""
+    """Yield one line that compares findings with causes and findings without causes."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder, PeakMemory() as peak_memory:
         work_directory = Path(folder)
         _write(work_directory / "found")

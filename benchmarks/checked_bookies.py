@@ -1,7 +1,7 @@
 """Five real bookies with healthy ledgers in one Java process, which also runs the server's own check.
 
 The bookies are those of the tests (BookKeeper 4.17.2 from Maven Central). Their settings give the server's
-check enough page memory and threads. They do nothing else during the measurement. The check is
+check enough page memory and threads. The bookies do nothing else during the measurement. The check is
 `AuditorReplicasCheckTask`, called as the server calls it. It runs in the bookies' own process and connects
 over loopback, which is the fastest setup for it.
 """
@@ -65,7 +65,7 @@ class CheckedBookies(Bookies):
             ledger: The id of the new ledger.
             seconds: How long to send requests.
             rate: Requests per second.
-            write_every: One request in this many adds an entry. The others read.
+            write_every: One of this many requests adds an entry. The other requests read an entry.
 
         Returns:
             Seconds that each request took from its scheduled start, under ``reads`` and ``writes``.

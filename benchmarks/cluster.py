@@ -1,12 +1,13 @@
 """A generated cluster of any size, with planted faults whose findings are known.
 
 Every ledger has one of a few shapes (`SHAPES`), and its id determines the first bookie of its ensemble. The
-cluster is therefore described by `groups_of_ledgers`: the ids of each shape and first bookie. To write the
-cluster's bytes in any form, a few templates are filled with the ids. The entries of each ensemble member are
-computed one by one, not with the closed formula that the audit uses.
+cluster is therefore described by `groups_of_ledgers`: the ids for each shape and first bookie. To write the
+cluster in any form of bytes, a few templates are filled with the ids. The entries of each ensemble member
+are computed one by one, not with the closed formula that the audit uses.
 
 A quarter of the ledgers changed their ensemble once. One ledger in a thousand lacks one copy of an entry.
-One in ten thousand lacks both copies. For each thousand ledgers there is one orphan index on a bookie.
+One ledger in ten thousand lacks both copies. For each thousand ledgers there is one orphan index on a
+bookie.
 """
 
 from __future__ import annotations
@@ -95,12 +96,12 @@ class EqualLedgers(NamedTuple):
 class Cluster:
     """A cluster of ``ledgers`` ledgers on ``bookies`` bookies.
 
-    ``busy_bookie_percent`` is the percentage of ledgers whose first bookie is bookie 0. The other members of
-    their ensembles are the remaining bookies in turn.
+    ``busy_bookie_percent`` is the percentage of ledgers whose first bookie is bookie 0. The other members
+    of their ensembles are the remaining bookies in turn.
 
-    ``full_cluster_size`` is the number of ledgers of a larger cluster, of which this one is a part. The part
-    consists of the ledgers whose index files are in the first directories. Those directories are as full as
-    in the larger cluster. The lowest 16 bits of a ledger id choose its directory.
+    ``full_cluster_size`` is the number of ledgers of a larger cluster that this cluster is a part of. The
+    part consists of the ledgers whose index files are in the first directories. These directories are as
+    full as in the larger cluster. The lowest 16 bits of a ledger id determine its directory.
 
     >>> Cluster(2_000, full_cluster_size=1_000_000).ledger_ids(np.array([0, 130, 131, 1_999])).tolist()
     [0, 130, 65536, 983074]
@@ -164,15 +165,15 @@ class Cluster:
     def orphan_ledgers(self, bookie: int) -> Longs:
         """Return the ids of deleted ledgers that a bookie still has.
 
-        It has the entries of the member on seat 0 of `PLAIN_SHAPE`.
+        For these ledgers, the bookie has the entries of the member on seat 0 of `PLAIN_SHAPE`.
         """
         return self.end_id + 10_000 * np.arange(bookie, self.ledgers // 1_000, self.bookies)
 
     def findings(self, asked_bookies: int = 0) -> set[tuple[str, int, str | None]]:
         """Return all findings that a correct audit reports: (check id, ledger id, bookie id or None).
 
-        The audit requests listings of the first ``asked_bookies`` bookies, only for ledgers in the metadata.
-        It therefore reports no orphans on them.
+        The audit requests listings from the first ``asked_bookies`` bookies, but only for ledgers in the
+        metadata. It therefore reports no orphans on these bookies.
         """
         findings: set[tuple[str, int, str | None]] = {
             ("orphan-ledger", ledger, name)

@@ -29,7 +29,7 @@ _entries_on_seat = cache(Shape.entries_on_seat)  # the method loops over all ent
 
 
 class BookieHolding(NamedTuple):
-    """Ledgers of which one bookie has the same entries."""
+    """Ledgers for which one bookie holds the same entries."""
 
     shape: Shape
     seat: int
@@ -37,7 +37,7 @@ class BookieHolding(NamedTuple):
 
 
 def holdings(cluster: Cluster) -> list[list[BookieHolding]]:
-    """Return the ledgers of each bookie, in groups with equal entries. Orphans come last."""
+    """Return the ledgers that each bookie holds, in groups with equal entries. Orphans come last."""
     holdings_by_bookie: list[list[BookieHolding]] = [[] for _ in cluster.ids]
     for group in cluster.groups_of_ledgers():
         for seat, bookie in group.members.items():

@@ -43,7 +43,10 @@ def write_dump(cluster: Cluster, path: Path) -> str:
 
 
 def _records(cluster: Cluster, session_id: int) -> Iterator[bytes]:
-    """Yield the snapshot records of all znodes. Ledgers of one group are yielded many at a time."""
+    """Yield the snapshot records of all znodes.
+
+    Ledgers of the same group are yielded together, many at a time.
+    """
     for name, znode_data, owner in [
         ("", b"", 0),
         *_znodes_besides_ledgers(cluster, session_id),
@@ -61,7 +64,7 @@ def _records(cluster: Cluster, session_id: int) -> Iterator[bytes]:
 
 
 def _put_digits(rows: NDArray[np.uint8], path_bytes: int, ids: Longs) -> None:
-    """Replace the digits of ledger 0's path by those of each id, in one copy of its record per id.
+    """Write one copy of the record of ledger 0 for each id, with the digits of that id in the path.
 
     The characters ``/`` and ``L`` of the path stay.
     """

@@ -39,7 +39,8 @@ def write_collection(
     Args:
         cluster: The cluster to write.
         directory: The directory for the bookies and the collection.
-        has_unflushed_entries: Move the last entry of one ledger of each bookie from the index to the journal.
+        has_unflushed_entries: Whether to move an entry from the index to the journal on each bookie. It is
+            the last entry of one ledger.
         asked_bookies: Number of bookies to leave out, from the first. `write_answers` writes their listings.
 
     Returns:

@@ -1,7 +1,7 @@
-"""Speed of folding sets of entries into BP-34 groups, against a plain Python loop over the same entries.
+"""Speed of folding sets of entries into BP-34 groups, compared with a plain Python loop.
 
-The loop gets a tenth of the entries of each case. The benchmark compares rates in processor time. Peak
-memory is what this program's code allocates in addition to its input.
+The loop gets a tenth of the entries of each case, and the benchmark compares rates in processor time. Peak
+memory is the memory that this program's code allocates in addition to its input.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
 
 def plain_loop(entries: list[int]) -> list[tuple[int, int, int, int]]:
-    """Fold entries into groups in the most obvious way: find runs, then groups, one entry at a time."""
+    """Fold entries into groups in the simplest way: find runs, then groups, one entry at a time."""
     groups: list[tuple[int, int, int, int]] = []
     group: tuple[int, int, int, int] | None = None
     start = size = 0
@@ -124,7 +124,7 @@ def striped_entries(count: int) -> Longs:
 
 
 def entries_with_holes(count: int) -> Longs:
-    """Return ascending entries of which a random tenth is missing. The random seed is fixed."""
+    """Return ascending entries, with a random tenth left out. The random seed is fixed."""
     sample_size = count * 10 // 9 + count // 100 + 100  # the expected number, and a margin for chance
     return np.flatnonzero(np.random.default_rng(7).random(sample_size) >= 0.1)[:count]
 

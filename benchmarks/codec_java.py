@@ -1,9 +1,9 @@
-"""Speed of the BP-34 encoder against the server's `AvailabilityOfEntriesOfLedger` (BookKeeper 4.17.2).
+"""Speed of the BP-34 encoder, compared with the server's `AvailabilityOfEntriesOfLedger`.
 
-The Java class comes from Maven Central. It runs in one Java process, which is warmed up once for all rounds.
-Java and this program run in turns and read their input from the same files. The measured time runs from an
-array of entry ids to the encoded bytes. This program's result is an array, as Arrow takes it. It has no
-header, because no table keeps the header.
+The Java class of BookKeeper 4.17.2 comes from Maven Central. It runs in one Java process, which is warmed
+up once for all rounds. Java and this program run in turns and read their input from the same files. The
+measured time is from an array of entry ids to the encoded bytes. This program's result is an array that
+Arrow can use. It has no header, because no table keeps the header.
 
 The least time of several rounds counts. This favours Java, whose rounds vary with garbage collection. This
 program folds a whole batch of ledgers at once. Java makes one object per ledger, as the bookie does.
@@ -79,7 +79,7 @@ class Encoder:
         self._process.communicate()  # the end of its standard input ends the process
 
     def encode(self, file: Path, ledgers: int) -> float:
-        """Encode the entries in a file once per ledger; return the seconds it took."""
+        """Encode the entries in a file once per ledger, and return the time that this took, in seconds."""
         return int(self._send_command("encode", file, ledgers)[0]) / 1e9
 
     def write(self, file: Path) -> bytes:
@@ -155,7 +155,10 @@ def _measure_case(case: Case, file: Path, java_command: Encoder) -> Line:
 
 
 def _check_encodings(case: Case, java_value: bytes) -> dict[str, int]:
-    """Return the sizes of both encodings; end the benchmark if one decodes to other entries."""
+    """Return the sizes of both encodings.
+
+    End the benchmark if one of them does not decode to the original entries.
+    """
     batch = fold_entries(case.entries, np.array([0, len(case.entries)]))
     own_seconds = availability.encode(batch.groups())
     sizes = {"ours": len(own_seconds), RIVAL_NAME: len(java_value)}

@@ -28,7 +28,7 @@ class Cost:
 class CountingPort:
     """A proxy port on loopback that counts the bytes to and from a server.
 
-    The proxy runs in this process, so it costs some of its processor time.
+    The proxy runs in this process, so it adds to the processor time of this process.
     """
 
     def __init__(self, server_hosts: str) -> None:
@@ -72,8 +72,8 @@ def measure_processes(
 ) -> tuple[Result, Cost]:
     """Run a function; return its result and its cost.
 
-    The cost has the processor time of this process and of process ``pid``. It has the bytes through ``port``
-    if ``port`` is not None.
+    The cost includes the processor time of this process and of process ``pid``. It also includes the bytes
+    through ``port``, unless ``port`` is None.
     """
     counts_before = _cost_counters(pid, port)
     result = measured_function()
@@ -84,7 +84,7 @@ def measure_processes(
 
 
 def measure_tree(measured_function: Callable[[], Result]) -> tuple[Result, Cost]:
-    """Run a function; return its result and its cost to this process and all its descendants.
+    """Run a function; return its result, and its cost in this process and all its descendants.
 
     Servers that this process started are included. A child that ended is included if its parent waited for
     it.

@@ -1,10 +1,10 @@
-"""Speed of scanning an entry log's headers against ``cat`` of the file, and of reading ledgers maps.
+"""Speed of scanning an entry log's headers, compared with ``cat``, and of reading ledgers maps.
 
-The scanned file is an entry log that was not closed. It has 2,000,000 entries of 1 kB, in which fifty ledgers
-take turns. The scan and ``cat`` read it from the page cache. The ledgers maps belong to 2,000 generated logs
-of 1 GB with 200 ledgers each. These logs are closed, and their files have a hole in place of the entries. In
-the last case, one process reads 100,000 of these logs (100 TB) and makes the rows of a run from them, as a
-task does. The note reports the memory of the process.
+The scanned file is an entry log that was not closed. It has 2,000,000 entries of 1 kB, in which fifty
+ledgers take turns. The scan and ``cat`` read it from the page cache. The ledgers maps belong to 2,000
+generated logs of 1 GB with 200 ledgers each. These logs are closed, and their files have a hole in place of
+the entries. In the last case, one process reads 100,000 of these logs (100 TB) and makes the rows of a run
+from them, as a task does. The note reports the memory of the process.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def lines() -> Iterator[Line]:
 def _measure_many_logs(folder: Path, paths: list[Path]) -> Line:
     """Read a directory of `MANY_LOG_COUNT` entry logs to rows.
 
-    The files are hard links to a few logs, because as many separate files would need a large disk.
+    The files are hard links to a few logs, because so many separate files would need a large disk.
     """
     current_directory = folder / "ledgers" / "current"
     current_directory.mkdir(parents=True)

@@ -1,9 +1,9 @@
-"""Speed of reading the ledgers of a running etcd, against plain paging with the client package.
+"""Speed of reading the ledgers of a running etcd, compared with plain paging with the client package.
 
 The benchmark starts a server on loopback and loads keys as BookKeeper's driver writes them. The plain
-reader uses the package's client. It requests one page of 5,000 keys after the other, at the revision of
-the first page. It keeps keys and values. This program divides the key range, checks counts and returns
-columns. Both wait for the server, so the benchmark measures elapsed time.
+reader uses the package's client. It requests one page of 5,000 keys after the other, at the revision of the
+first page. It keeps keys and values. This program divides the key range, checks counts and returns columns.
+Both wait for the server, so the benchmark measures elapsed time.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def lines() -> Iterator[Line]:
 
 
 def _read_plainly(server: Etcd) -> list[tuple[bytes, bytes, int]]:
-    """Read all ledgers in the most obvious way: request a page, then the page after its last key."""
+    """Read all ledgers in the simplest way: request a page, then the page after its last key."""
     host, port = server.host.split(":")
     client = etcd3.client(host=host, port=int(port))
     start_key, end_key = etcd.children(ROOT_PATH, etcd.LEDGERS_KEY)

@@ -1,9 +1,9 @@
 """Time to write the HTML report, and time until Chromium shows it.
 
-The benchmark generates a run of ``BKAUDIT_FINDINGS`` findings (default 100,000; a page holds a million at
-most). The command writes the page of the run, and Chromium opens it ``BKAUDIT_OPENED`` times (default 3). If
-``BKAUDIT_PAGE`` names the page of another version, Chromium opens the two pages in turns to compare them. The
-least time counts. The note has the median and the largest time.
+The benchmark generates a run of ``BKAUDIT_FINDINGS`` findings (default 100,000; a page holds at most a
+million). The command writes the page of the run, and Chromium opens it ``BKAUDIT_OPENED`` times (default
+3). If ``BKAUDIT_PAGE`` names the page of another version, Chromium opens the two pages in turns to compare
+them. The least time counts. The note has the median and the largest time.
 """
 
 from __future__ import annotations
@@ -105,7 +105,10 @@ def _summarize_times(pages_times: list[tuple[float, float, float]], stage: int) 
 
 
 def _open_page(browser: Browser, page: Path) -> tuple[float, float, float]:
-    """Open a page; return seconds until the first paint, until all findings are shown, and for a search."""
+    """Open a page, and return three times in seconds.
+
+    They are the times until the first paint, until all findings are shown, and for a search.
+    """
     browser_tab = browser.new_page()
     start_time = time.perf_counter()
     browser_tab.goto(page.as_uri(), timeout=120_000)

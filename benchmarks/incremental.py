@@ -95,7 +95,10 @@ def _measure_stage(
 
 
 def _measure_stat(directory: Path, reusable_part: ReusablePart) -> Line:
-    """Compare with ``stat`` of every file, which any check for changed files needs at least."""
+    """Compare with ``stat`` of every file.
+
+    Any check for changed files needs at least this.
+    """
     paths = [os.fsencode(path) for path in directory.rglob("*.idx")]
 
     def stat_files() -> None:

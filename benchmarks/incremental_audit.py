@@ -1,14 +1,14 @@
-"""Whole audits against an earlier run, in turns with full audits of the same cluster.
+"""Whole audits that reuse an earlier run, compared with full audits of the same cluster.
 
-The cluster is generated, with a ZooKeeper snapshot and index files, and all audits use one warm session.
-Either nothing changes, or one ledger in a hundred changes. Evenly spread changes write to one index file of
-each changed ledger and change its metadata. Changes at both ends, as in practice, delete the oldest ledgers
-and add as many new ones. Both kinds of audit must report the same findings. Seconds are
-processor time of the process tree. An audit may reuse a directory's listing if the directory is older than
-the end of the earlier run (normally: an hour older).
+The cluster is generated, with a ZooKeeper snapshot and index files. The two kinds of audit run in turns,
+and all audits use one warm session. Either nothing changes, or one ledger in a hundred changes. Evenly
+spread changes write to one index file of each changed ledger and change its metadata. Changes at both ends,
+as in practice, delete the oldest ledgers and add as many new ones. Both kinds of audit must report the same
+findings. Seconds are processor time of the process tree. An audit may reuse a directory's listing if the
+directory is older than the end of the earlier run (normally: an hour older).
 
-The last line adds up the work that every audit against an earlier run must do: ``stat`` of every file, a
-pass over the snapshot, and the queries for large tables on nearly empty tables.
+The last line adds up the work that no audit with an earlier run can avoid: ``stat`` of every file, a pass
+over the snapshot, and the queries for large tables on nearly empty tables.
 
 These environment variables change the benchmark:
 
@@ -17,8 +17,8 @@ These environment variables change the benchmark:
 ``BKAUDIT_ENTRIES=50000`` gives ledgers the size that Pulsar gives them: 1.3 MB of index files each.
 ``BKAUDIT_INCREMENTAL_COLD=1`` measures elapsed time and empties the page cache before each audit, which
 only root can do. It resembles a machine with busy bookies.
-``BKAUDIT_INCREMENTAL_SLICE_OF=1000000`` audits a part of a cluster of a million ledgers: those whose index
-files lie in some of its directories.
+``BKAUDIT_INCREMENTAL_SLICE_OF=1000000`` audits a part of a cluster of a million ledgers: the ledgers whose
+index files are in some of the cluster's directories.
 """
 
 from __future__ import annotations
@@ -188,7 +188,10 @@ class _Trial:
         self.uri = write_snapshot(cluster, self._folder / f"store-{self._audit_count}")
 
     def audit(self, earlier_run: str | None) -> Costs:
-        """Audit the cluster against the run ``earlier_run`` (None: in full); return the costs by stage."""
+        """Audit the cluster with the help of ``earlier_run``; return the costs by stage.
+
+        If ``earlier_run`` is None, the audit is a full one.
+        """
         self._audit_count += 1
         self._out = str(self._folder / f"audit-{self._audit_count}" / "run")
         if HAS_COLD_CACHES:

@@ -1,10 +1,10 @@
-"""An experiment that was rejected: reuse the join of an earlier run, against a join of all rows.
+"""A rejected experiment that reuses the join of an earlier run, compared with a join of all rows.
 
-Whether a pair of ledger and bookie is unequal follows from the rows that were read for its ledger. The rows
+The rows that were read for a ledger determine whether its pairs of ledger and bookie are unequal. The rows
 of both runs are therefore summed up as one digest per block of 64 neighbouring ids. Only blocks with
 different digests are joined. The earlier run's unequal pairs are reused for the other blocks. The newest
-hundredth of the ledgers has changed, all in a few blocks, which is the best case. Both ways must find the
-same pairs.
+hundredth of the ledgers has changed. These ledgers are all in a few blocks, which is the best case. Both
+ways must find the same pairs.
 
 ``BKAUDIT_INCREMENTAL_LEDGERS`` sets the number of ledgers.
 """
@@ -49,7 +49,7 @@ JoinSides = tuple["DataFrame", "DataFrame"]
 
 
 def lines() -> Iterator[Line]:
-    """Yield one line: find the changed blocks and join them, against a join of all rows."""
+    """Yield one line that compares finding and joining the changed blocks with a join of all rows."""
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         previous_sides, current_sides = _write_tables(spark, folder)
@@ -101,7 +101,7 @@ def lines() -> Iterator[Line]:
 
 
 def changed_blocks(current_sides: JoinSides, previous_sides: JoinSides) -> DataFrame:
-    """Return the blocks for which two runs read different rows, each block once."""
+    """Return, once each, the blocks for which the two runs read different rows."""
     from pyspark.sql import functions as F
 
     rows = [
@@ -118,7 +118,7 @@ def changed_blocks(current_sides: JoinSides, previous_sides: JoinSides) -> DataF
 
 
 def filter_blocks(rows: DataFrame, blocks: DataFrame, join_type: str) -> DataFrame:
-    """Return the rows of the ledgers in the given blocks (``left_semi``) or in all others (``left_anti``)."""
+    """Return the rows of ledgers in ``blocks`` (``left_semi``) or outside of them (``left_anti``)."""
     from pyspark.sql import functions as F
 
     return (

@@ -1,14 +1,14 @@
-"""Speed of reading index files to finished rows, against the simplest readers of the same files.
+"""Speed of reading index files to finished rows, compared with the simplest readers of the same files.
 
-The small files belong to one bookie with striped entries (E3 Qw2). There are 20,000, of one or two pages
-each, and each has its own directory, as the server places them. The large files have 80 MB each: one dense,
-one striped, and one with a tenth of its entries missing.
+The small files belong to one bookie with striped entries (E3 Qw2). There are 20,000 of them, with one or
+two pages each. Each file has its own directory, as the server places them. The large files have 80 MB each:
+one is dense, one is striped, and one has a tenth of its entries missing.
 
-``xargs cat`` and ``np.fromfile`` get a list of the small files. This program is therefore measured once with
-that list, and once listing the files itself. A pipeline with ``find`` is the rival that lists too. The line
-of the system calls alone has the least time that any reader needs. All files are in the page cache, except
-for the cold line. Before each run of the cold line, the files' pages are dropped, but not those of
-directories.
+``xargs cat`` and ``np.fromfile`` get a list of the small files. This program is therefore measured once
+with that list, and once when it lists the files itself. A pipeline with ``find`` is the rival that also
+lists files. The line of the system calls alone has the least time that any reader needs. All files are in
+the page cache, except for the cold line. Before each run of the cold line, the files' pages are dropped,
+but the pages of directories are not.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def _make_system_calls(paths: list[bytes]) -> None:
 
 
 def _check(directory: Path, paths: list[bytes]) -> None:
-    """End the benchmark if the ways to read give different rows."""
+    """End the benchmark if the different ways to read give different rows."""
     expected = dict(zip(map(os.fsdecode, paths), _fold_one_by_one(paths), strict=True))
     batches = (
         list(read_part(_index_part(directory))),

@@ -46,7 +46,10 @@ class JoinCost:
 
 
 def join_again(run: Path, variants: Iterable[JoinVariant]) -> dict[JoinVariant, JoinCost]:
-    """Join a run's tables in each way, in turns, each time in its own process; return the fastest of each."""
+    """Join a run's tables in each way, each time in a new process; return the fastest join of each way.
+
+    The ways run in turns.
+    """
     fastest_costs: dict[JoinVariant, JoinCost] = {}
     for variant in list(variants) * ROUNDS:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:

@@ -1,8 +1,8 @@
-"""Speed of reading the entry ids in a journal, against ``cat`` of the same file.
+"""Speed of reading the entry ids in a journal, compared with ``cat`` of the same file.
 
 The file is a bookie's journal of version 6. It has 2,000,000 records of 1 kB, in which fifty ledgers take
-turns. A flush has a hundred records and is padded to a multiple of 512 bytes. Both sides read from the
-page cache.
+turns. A flush has a hundred records and is padded to a multiple of 512 bytes. Both sides read from the page
+cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RECORD_HEADER = struct.Struct(">iqq")
 
 
 def lines() -> Iterator[Line]:
-    """Yield one line: a walk over the file's record headers against ``cat``."""
+    """Yield one line that compares a walk over the file's record headers with ``cat``."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         path = write_journal(Path(folder, "1.txn"), RECORD_COUNT)
         file_bytes = path.stat().st_size

@@ -4,17 +4,19 @@ The check repeats in one Java process and the audit in one Spark session. The fi
 count, so that both are warm. Both check the same healthy ledgers and must report them as healthy. Then the
 benchmark removes a copy from a stopped bookie, and the audit must report exactly that ledger.
 
-The server's check only looks for missing copies, while the audit runs some forty checks more. Other lines
-therefore measure only the search for missing copies in this program: read metadata and indexes and join them,
-once with Spark and once in one process without Spark.
+The server's check only looks for missing copies, while the audit runs some forty more checks. Other lines
+therefore measure only the search for missing copies in this program. They read metadata and indexes and
+join them, once with Spark and once in one process without Spark.
 
 A bookie on DbLedgerStorage answers no listing. The server's check waits for the answer, 5 seconds for 100
-ledgers. There it checks only the first ledgers, and the benchmark compares rates.
+ledgers. On this storage, the server's check covers only the first ledgers, and the benchmark compares
+rates.
 
-The last lines measure cold starts against the warm check: the join alone, including the session, and the
-whole command. They cover the real bookies, and generated clusters with one, five and ten times as many
-ledgers. Real bookies would take too long to write these. The benchmark assumes that the check keeps its rate.
-The environment variable ``BENCHMARK_LEDGERS`` sets the number of real ledgers (20,000).
+The last lines compare cold starts with the warm check. They measure the join alone, including the session,
+and the whole command. They cover the real bookies, and generated clusters with one, five and ten times as
+many ledgers. Real bookies would take too long to write so many ledgers. The benchmark assumes that the
+server's check keeps its rate. The environment variable ``BENCHMARK_LEDGERS`` sets the number of real
+ledgers (20,000).
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ class ComparisonCase:
         return time.perf_counter() - start_time
 
     def join_in_one_process(self) -> float:
-        """Read metadata and indexes and join them in this process; return the seconds.
+        """Read metadata and indexes and join them in this process, and return the time in seconds.
 
         Only the join uses several threads.
         """
@@ -121,7 +123,10 @@ class ComparisonCase:
         self.cluster.flush()
 
     def audit_removed_ledger(self) -> None:
-        """Remove the ledger of `write_ledger_to_remove` from a stopped bookie. An audit must find only it."""
+        """Remove the ledger from `write_ledger_to_remove` from a stopped bookie, and audit the cluster.
+
+        The audit must report only this ledger.
+        """
         ledger, bookie = self.ledgers, self.cluster.ids[0]
         self.cluster.stop(bookie)
         if self.storage == DB_STORAGE:
@@ -149,7 +154,7 @@ class ComparisonCase:
 
 
 def lines() -> Iterator[Line]:
-    """Yield the lines of both storages for each way, then those of the cold starts."""
+    """Yield the lines of both storages for each way, then the lines of the cold starts."""
     ledgers = int(os.environ.get("BENCHMARK_LEDGERS", "20000"))
     # On SIGTERM, raise an exception: it leaves every block below, which ends the child processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))

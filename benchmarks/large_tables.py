@@ -1,8 +1,8 @@
-"""An audit's questions about all rows of its large tables: read from the files, against the same in Spark.
+"""Queries of an audit over all rows of its large tables: read from the files, and answered by Spark.
 
-The benchmark writes the tables ledgers and availability as an audit does, and joins them. Their sources
-are a ZooKeeper snapshot and collected tables. Then both ways of each question take turns and must return
-the same rows. The time is the processor time of this process, Java and all Python workers.
+The benchmark writes the tables ledgers and availability as an audit does, and joins them. Their sources are
+a ZooKeeper snapshot and collected tables. Then the two ways to answer each query take turns, and must
+return the same rows. The time is the processor time of this process, Java and all Python workers.
 ``BKAUDIT_LEDGERS`` sets the number of ledgers (1,000,000).
 """
 
@@ -52,7 +52,7 @@ TableSource = Callable[[], "DataFrame | PartTable"]
 
 
 def lines() -> Iterator[Line]:
-    """Yield a line for each question about all ledgers or all indexes."""
+    """Yield a line for each query over all ledgers or all indexes."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         work_directory = Path(folder)
         spark = build_session("local[2]", driver_memory="2g", log=work_directory / "spark.log")
@@ -63,7 +63,7 @@ def lines() -> Iterator[Line]:
 
 
 class _TableBenchmark:
-    """The written tables, and each question about them in two variants: from the files, and in Spark."""
+    """The written tables, and each query on them in two variants: from the files, and in Spark."""
 
     def __init__(self, work_directory: Path) -> None:
         from pyspark.sql import SparkSession

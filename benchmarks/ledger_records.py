@@ -1,6 +1,6 @@
 """Ledger metadata like those of a Pulsar cluster, from a fixed random seed.
 
-They can also be written as a ZooKeeper snapshot.
+The module can also write them as a ZooKeeper snapshot.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""The second scan of a running store: only the changed ledgers, against all ledgers.
+"""The second scan of a running store, once for only the changed ledgers and once for all ledgers.
 
 A server on loopback is loaded with ledgers and read. Then one ledger in a hundred is changed or created
-again, and some are deleted. One way reads all ledgers again. The other reads only those that the store
-reports as changed, and takes the rest from the first scan's Parquet file. Both ways must give the same rows.
-No Spark runs.
+again, and some are deleted. One way reads all ledgers again. The other way reads only the ledgers that the
+store reports as changed, and takes the rest from the first scan's Parquet file. Both ways must give the
+same rows. No Spark runs.
 
-Other lines measure requests that ZooKeeper also offers. `exists` cannot be part of a multiRead. It is
-therefore sent by kazoo, or encoded here so that one write to the socket carries many requests. A list of
+Other lines measure requests that ZooKeeper also offers. `exists` cannot be part of a multiRead. Therefore
+kazoo sends it, or this module encodes it so that one write to the socket carries many requests. A list of
 children does not show whether a ledger changed.
 
-``python -m benchmarks.live_stores 1000000`` measures a million ledgers. Ten million need half an hour to
-load, and 40 GB.
+``python -m benchmarks.live_stores 1000000`` measures a million ledgers. Ten million ledgers need half an
+hour to load, and 40 GB.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def etcd_ids(count: int) -> Iterator[int]:
 
 
 class _Scans:
-    """Two scans of one store, the second of all ledgers or of the changed ones.
+    """Two scans of one store. The second scan reads all ledgers or only the changed ones.
 
-    ``pid`` is the server's process, ``hosts`` its address, and ``count`` the number of ledgers.
+    ``pid`` is the server's process, ``hosts`` is its address, and ``count`` is the number of ledgers.
     """
 
     name: str
@@ -105,7 +105,7 @@ class _Scans:
     def lines(self) -> Iterator[Line]:
         """Yield lines by processor time, by elapsed time, and by elapsed time at the default rate limit.
 
-        The notes have the bytes sent.
+        The notes contain the numbers of bytes that were sent.
         """
         changed_costs, full_costs = self._costs(UNLIMITED_OPTIONS, ROUNDS)
         limited_changed_costs, limited_full_costs = self._costs(DEFAULT_OPTIONS, 1)
@@ -133,7 +133,10 @@ class _Scans:
         )
 
     def _costs(self, options: StoreOptions, rounds: int) -> tuple[list[Cost], list[Cost]]:
-        """Make both scans in both ways, in turns; return the least costs of the scans, by way."""
+        """Make both scans in both ways, in turns.
+
+        Returns, for each way, the least costs of the two scans.
+        """
         costs_of_variants: list[list[list[Cost]]] = [[], []]
         for _ in range(rounds):
             for variant, second_scan in enumerate((self._changed_scan, self._full_scan)):
@@ -332,7 +335,7 @@ def _send_pipelined(send_request: Callable[[str], Any], paths: Sequence[str]) ->
 def _send_exists_requests(port: int, paths: Sequence[str]) -> int:
     """Send `exists` for many paths in one write and read their stats; return the number of existing paths.
 
-    It uses no client library, so it has the least possible cost.
+    The function uses no client library, so that its cost is the least possible.
     """
     with socket.create_connection(("127.0.0.1", port)) as server, server.makefile("rb") as answers:
         # A ConnectRequest: its length, version 0, last zxid 0, a timeout of 10,000 ms, a new session, its

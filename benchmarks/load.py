@@ -1,10 +1,10 @@
-"""Latency of other clients of a server while an audit sends it requests, against phases without an audit.
+"""Latency of other clients of a server while an audit sends it requests, compared with no audit.
 
-A client sends requests at a steady rate and does not wait for answers. A slow request therefore delays
-those behind it. Each latency counts from the request's scheduled start. The audit's requests come from
-processes of their own at the lowest priority. A real audit would run on another machine. Each phase gives
-a median and a 99th percentile. The lines compare the medians of these over all rounds, because other
-programs disturb single rounds.
+A client sends requests at a steady rate and does not wait for answers. A slow request therefore delays the
+requests behind it. Each latency counts from the request's scheduled start. The audit's requests come from
+separate processes at the lowest priority. A real audit would run on another machine. Each phase gives a
+median and a 99th percentile. For each of the two, the lines compare the median over all rounds, because
+other programs disturb single rounds.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def run_processes(
     """Run processes that send requests until the ``with`` block ends. Yield a counter of the answers.
 
     There is one process for each tuple in ``arguments_of_processes``. The process calls ``ask`` with these
-    arguments, which yields numbers of new answers.
+    arguments. ``ask`` yields numbers of new answers.
     """
     process_context = get_context("spawn")
     answer_counters = [process_context.Value("q", 0) for _ in arguments_of_processes]
@@ -125,14 +125,14 @@ def alternate_works(
     rounds: int = ROUNDS,
     phase_s: float = PHASE_SECONDS,
 ) -> Iterator[Line]:
-    """Yield lines that compare the client's latencies during each work with those without an audit.
+    """Yield lines that compare the client's latencies during each work with its latencies without an audit.
 
     Args:
         server: The server's name in the lines.
-        phase: Runs the client for a number of seconds.
+        phase: Function that runs the client for a number of seconds.
         works: The audit's kinds of work by name.
-        rounds: Number of rounds. Each round has one phase per work and one without.
-        phase_s: Seconds of a phase.
+        rounds: Number of rounds. Each round has one phase for each work, and one phase without an audit.
+        phase_s: Duration of a phase, in seconds.
     """
     latencies: dict[str, list[Latencies]] = {}
     answer_rates: dict[str, list[float]] = {}
@@ -159,7 +159,10 @@ def comparison_lines(
     loaded_rounds: Sequence[Latencies],
     rate: float,
 ) -> Iterator[Line]:
-    """Yield a line for each kind of request and quantile: the latency during a work against that without."""
+    """Yield a line for each kind of request and each quantile.
+
+    A line compares the latency during a work with the latency without it.
+    """
     for kind in idle_rounds[0]:
         requests = len(list(chain.from_iterable(latencies[kind] for latencies in loaded_rounds)))
         for name, quantile in QUANTILES.items():

@@ -1,9 +1,9 @@
 """Latency of other clients of one real bookie while an audit sends it requests.
 
-The bookie is BookKeeper 4.17.2 with SortedLedgerStorage, which answers listings. The client is BookKeeper's.
-It adds entries to an open ledger and reads entries of closed ledgers. The audit requests listings (``rpc:``),
-or single entries, as it does to confirm a finding (witness reads). In this benchmark it sends requests for a
-whole phase. A real audit requests only 5,000 entries from one bookie.
+The bookie is BookKeeper 4.17.2 with SortedLedgerStorage, which answers listings. The client is
+BookKeeper's. It adds entries to an open ledger and reads entries of closed ledgers. The audit requests
+listings (``rpc:``), or single entries, as it does to confirm a finding (witness reads). In this benchmark
+the audit sends requests during a whole phase. A real audit requests only 5,000 entries from one bookie.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Latency of other clients of ZooKeeper and etcd with a million ledgers while an audit scans the metadata.
 
 Servers on loopback are loaded with ledgers. They sync their writes to disk, as in production. The client
-reads and writes random ledgers. The scan is that of an audit with tasks on two cores: two connections share
-its limits. A scan that ends begins again. The other side of each comparison is a scan without rate limit,
-with the largest batch and the most requests in flight that the options allow.
+reads and writes random ledgers. The scan is the scan of an audit with tasks on two cores, so two
+connections share its limits. When a scan ends, a new one begins. It is compared with a scan without a rate
+limit, with the largest batch and the most requests in flight that the options allow.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ the data that is one failure from loss.
 The run has a million ledgers. A larger run has ten million, and must not take more time per ledger. The
 time is this process's processor time, which other work on the machine hardly changes.
 
-The run's tables are computed. The ensembles are random, of three and five bookies. A quarter of the ledgers
-has a second ensemble. One ledger in a thousand has a copy that its bookie lacks completely. The rival asks
-the same question ledger by ledger and entry by entry, for the first ledgers. Both must find the same lost
-entries there. A third run has a twentieth of the bookies, so that many ledgers have the same ensembles.
+The run's tables are generated. The ensembles are random and have three or five bookies. A quarter of the
+ledgers has a second ensemble. One ledger in a thousand has a copy that its bookie lacks completely. The
+rival answers the same question ledger by ledger and entry by entry, but only for the first ledgers. For
+these ledgers, both must find the same lost entries. A third run has a twentieth of the bookies, so that
+many ledgers have the same ensembles.
 
 ``BKAUDIT_LOSS_LEDGERS`` sets the number of ledgers of the large run.
 """
@@ -230,7 +231,7 @@ def _write(run: GeneratedRun, name: str, tables: Iterable[pa.Table]) -> None:
 
 
 def _ask_by_entry(run: GeneratedRun) -> int:
-    """Count the entries that are lost with a rack, one entry of one ledger at a time."""
+    """Count the entries that are lost together with a rack, entry by entry and ledger by ledger."""
     lost_entries = {
         name for number, name in enumerate(run.names) if f"/r{number % RACK_COUNT}" == FAILED_RACK
     }

@@ -1,7 +1,7 @@
-"""Time to read the history of a directory with many runs: from its index, against reading every report.
+"""Time to read the history of a directory with many runs: from its index, or from every report.
 
-There are ``BKAUDIT_RUNS`` runs (default 10,000). Each has the report of one audit with 100 sampled findings.
-An audit with ``--since last`` reads this history twice.
+There are ``BKAUDIT_RUNS`` runs (default 10,000). Each has the report of one audit with 100 sampled
+findings. An audit with ``--since last`` reads this history twice.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _summaries(runs: Path) -> list[RunSummary]:
 
 
 def _write_runs(runs: Path) -> int:
-    """Write the same report into `RUN_COUNT` run directories; return its bytes."""
+    """Write the same report into `RUN_COUNT` run directories, and return the number of its bytes."""
     finding_tallies = [tally("below-write-quorum", "warning", _SAMPLE_COUNT)]
     run_report = report(
         finding_tallies, tuple(map(_finding, range(_SAMPLE_COUNT))), changes=None, suppressions=[]

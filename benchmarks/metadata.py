@@ -1,9 +1,9 @@
 """Speed of reading ledger metadata to columns: from a snapshot, from values of each format, and into Spark.
 
-All ledgers come from one random seed (`benchmarks.ledger_records`). They are closed, on 3 of 500 bookies
-each, half of them with two segments, and have Pulsar's custom metadata. Work in this process is measured in
-processor time, which other work on the machine changes less. Before the measurement, the benchmark compares
-this program's rows with those of the rival.
+All ledgers come from one random seed (`benchmarks.ledger_records`). They are closed, are on 3 of 500
+bookies each, and have Pulsar's custom metadata. Half of them have two segments. Work in this process is
+measured in processor time, because other work on the machine changes it less. Before the measurement, the
+benchmark compares this program's rows with those of the rival.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A snapshot reader ported literally from the server: one method per field, one object per record.
 
-The module is the rival of `benchmarks.metadata`. It makes no object that it does not return.
+The benchmark `benchmarks.metadata` compares this program with it. The reader makes no object that it does
+not return.
 """
 
 from __future__ import annotations

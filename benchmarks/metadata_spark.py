@@ -2,8 +2,8 @@
 
 A data source of this program passes record batches to Spark. The usual data source passes tuples. This
 program computes expected entries as arrays in Python. The rival computes the same entries in SQL, with a
-formula per ledger. The SQL writes numbers as hexadecimal text, because SQL has no other way to make bytes
-from numbers. The SQL cannot make groups with a period, but the ledgers of this benchmark have none.
+formula per ledger. The SQL writes numbers as hexadecimal text, because it has no other way to make bytes
+from numbers. It cannot make groups with a period, but the ledgers of this benchmark have none.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Speed of reading RocksDB indexes to finished rows, against plain scans of the same databases.
+"""Speed of reading RocksDB indexes to finished rows, compared with plain scans of the same databases.
 
 The databases are those of a bookie with DbLedgerStorage, compressed with LZ4 and compacted. They hold
-3,000,000 entries, once in ledgers of 100,000 entries and once in ledgers of 20. Striping leaves two of three
-entries on this bookie. The plain Arrow scan is that of pyrex-rocksdb, which this program also uses. The
-plain iteration is that of rocksdict.
+3,000,000 entries, once in ledgers of 100,000 entries and once in ledgers of 20. Because of striping, two of
+three entries are on this bookie. The plain Arrow scan is that of pyrex-rocksdb, which this program also
+uses. The plain iteration is that of rocksdict.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _iterate_with_rocksdict(directory: str) -> None:
 
 
 def _check(part: IndexPart, ledger_entries: int) -> None:
-    """End the benchmark if a ledger has other entries than were written."""
+    """End the benchmark if a ledger does not have exactly the entries that were written."""
     expected = fold_entries(_entries(ledger_entries), np.array([0, ledger_entries])).tobytes()
     rows = [row for batch in read_part(part) for row in batch["groups"].to_pylist()]
     if rows != [expected] * -(-ENTRIES // ledger_entries):

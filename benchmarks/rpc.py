@@ -1,7 +1,7 @@
-"""Speed of requesting listings from one bookie, against one request at a time.
+"""Speed of requesting listings from one bookie, compared with sending one request at a time.
 
-The bookie is a stand-in in its own process. It answers each request with a listing of ten runs after half a
-millisecond. It handles any number of requests at the same time. There is no rate limit.
+The bookie is a stand-in in its own process. It answers each request after half a millisecond, with a
+listing of ten runs. It handles any number of requests at the same time. There is no rate limit.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def ask(port: int, ledgers: int, in_flight: int) -> None:
 
 
 def lines() -> Iterator[Line]:
-    """Yield lines for several requests in flight on one connection, against one at a time."""
+    """Yield lines that compare several requests in flight on one connection with one request at a time."""
     process_context = get_context("spawn")
     receiver, sender = process_context.Pipe()
     bookie = process_context.Process(target=serve, args=(sender, ANSWER_DELAY_SECONDS), daemon=True)

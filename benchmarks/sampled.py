@@ -2,12 +2,12 @@
 
 A whole audit of a hundred million ledgers does not fit this machine.
 
-The benchmark writes the tables ledgers and availability as an audit does, and joins them. Their sources are a
-ZooKeeper snapshot and collected tables. The join must find as many differing pairs as were planted. The rest
-of an audit works on these pairs, or reads a few columns of a table. The same is measured with a third of the
-ledgers. Each size has its own Java process with a driver of 2 GB. The time should grow no faster than the
-number of ledgers. A note extrapolates it to a hundred million. ``BKAUDIT_SAMPLE`` sets the larger size
-(30,000,000 ledgers, which need about 15 GB of disk).
+The benchmark writes the tables ledgers and availability as an audit does, and joins them. Their sources are
+a ZooKeeper snapshot and collected tables. The join must find as many differing pairs as were planted. The
+other parts of an audit work on these pairs, or read a few columns of a table. A second measurement uses a
+third of the ledgers. Each size has its own Java process with a driver of 2 GB. The time should grow no
+faster than the number of ledgers. A note extrapolates it to a hundred million ledgers. ``BKAUDIT_SAMPLE``
+sets the larger size (30,000,000 ledgers, which need about 15 GB of disk).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TARGET_LEDGERS = 100_000_000
 
 
 class SampledCosts(NamedTuple):
-    """The stages of one size, by name, and the peak memory of Java in MiB."""
+    """The costs of one size: its stages by name, and the peak memory of Java in MiB."""
 
     ledgers: int
     stages: dict[str, Stage]
@@ -59,7 +59,7 @@ class SampledCosts(NamedTuple):
 
 
 def lines() -> Iterator[Line]:
-    """Yield a line for each stage: the time per ledger of the large size against that of a third of it."""
+    """Yield a line for each stage. It compares the time per ledger of the large size and of a third of it."""
     small_sample, large_sample = (
         _measure_in_process(Cluster(sample_size, BOOKIES))
         for sample_size in (LARGE_LEDGER_COUNT // 3, LARGE_LEDGER_COUNT)

@@ -1,9 +1,10 @@
-"""Skewed clusters against even clusters of the same size: no stage may take more than twice as long.
+"""Skewed clusters compared with even clusters of the same size.
 
-Two cases are whole audits: one bookie is in every ensemble, or in half of them. Further cases are a task's
-work on one unusual ledger: decode its metadata to rows with the expected entries, read its index to groups,
-or judge it with a missing copy. The even case has as many segments, index slots, entries or missing entries,
-spread over many ledgers. ``BKAUDIT_LEDGERS`` sets the number of ledgers of the audits.
+No stage may take more than twice as long on a skewed cluster. Two cases are whole audits: one bookie is in
+every ensemble, or in half of them. Further cases are a task's work on one unusual ledger: decode its
+metadata to rows with the expected entries, read its index to groups, or judge it with a missing copy. The
+even case has as many segments, index slots, entries or missing entries, spread over many ledgers.
+``BKAUDIT_LEDGERS`` sets the number of ledgers of the audits.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ MAX_RATIO = 2
 
 
 def lines() -> Iterator[Line]:
-    """Yield a line for each skewed case: the time per ledger, segment or hole against the even case."""
+    """Yield a line for each skewed case.
+
+    A line compares the time per ledger, segment or hole with the even case.
+    """
     even_audit = audit_in_process(Cluster(LEDGERS, BOOKIES))
     for name, busy_bookie_percent in (
         ("one bookie in every ensemble", 100),
@@ -159,7 +163,7 @@ def _measure_cases(
 
 
 def _ledgers(count: int, segments: int) -> ZnodeBatch:
-    """Return closed ledgers with ten entries per segment, whose ensemble changes with every segment."""
+    """Return closed ledgers with ten entries per segment. Every segment has a different ensemble."""
     message = LedgerMetadataFormat(
         quorumSize=2,
         ensembleSize=3,
@@ -196,7 +200,7 @@ def _ledger_facts(segments: int, entries: int) -> LedgerFacts:
 
 
 def _lossy_ledger(segments: int, entries: int) -> tuple[LedgerFacts, Pair]:
-    """Return a ledger and a bookie that lost the last run of its expected entries."""
+    """Return a ledger, and a bookie that lost the last run of the entries expected on it."""
     ledger = _ledger_facts(segments, entries)
     expected_groups = entries_striped_to(ledger, MEMBER_IDS[0], entries - 1)
     return ledger, Pair(
@@ -208,7 +212,7 @@ def _lossy_ledger(segments: int, entries: int) -> tuple[LedgerFacts, Pair]:
 
 
 def _ledger_with_holes(count: int) -> tuple[LedgerFacts, Pair]:
-    """Return a ledger and a bookie that lacks one in ten of its entries, at random."""
+    """Return a ledger, and a bookie that lacks a random tenth of the entries expected on it."""
     ledger = _ledger_facts(1, 15 * count)
     expected_groups = entries_striped_to(ledger, MEMBER_IDS[0], 15 * count - 1)
     entries = np.arange(15 * count)

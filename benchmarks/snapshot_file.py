@@ -1,4 +1,4 @@
-"""A writer of ZooKeeper snapshots like a server's, without sessions and access control lists."""
+"""A writer of ZooKeeper snapshots. They are like a server's, but have no sessions or access control lists."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write(path: Path, records: Iterable[bytes]) -> Path:
 def record(path: str, znode_data: bytes, owner_session: int = 0) -> bytes:
     """Return the record of a znode at version 1.
 
-    ``owner_session`` is the session id of an ephemeral znode and 0 for others.
+    ``owner_session`` is the session id of an ephemeral znode. It is 0 for other znodes.
     """
     stat_record = np.zeros(1, TAIL)
     for name in ("czxid", "mzxid", "pzxid"):

@@ -1,4 +1,4 @@
-"""Jobs, tasks, and bytes shuffled and spilled of each stage of an audit, from Spark's event log."""
+"""Figures for each stage of an audit from Spark's event log: jobs, tasks, bytes shuffled and spilled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from auditor.spark.session import build_session
 class Stage:
     """One stage or table of an audit, named as in its progress. Bytes and rows are sums over Spark tasks.
 
-    ``spark_stages`` counts the stages of Spark's jobs. Without a job, the driver did all work of the stage.
+    ``spark_stages`` counts the stages of Spark's jobs. If there is no job, the driver did all the work.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Stage:
 
 
 class Stopwatch:
-    """A progress listener that measures stages and tables. `stages` adds figures of the event log."""
+    """A progress listener that measures stages and tables. `stages` adds the figures from the event log."""
 
     def __init__(self) -> None:
         self._begun: list[tuple[str, float]] = []
@@ -89,7 +89,10 @@ def _add_event(stage: Stage, event: dict[str, Any]) -> None:
 
 
 def _events(events: Path) -> Iterator[tuple[float, dict[str, Any]]]:
-    """Yield the starts of jobs and the ends of stages and tasks, each with its start in seconds."""
+    """Yield the events at starts of jobs and at ends of stages and tasks, each with a time in seconds.
+
+    The time is the start of the job, stage or task.
+    """
     for log in events.glob("local-*"):
         for line in log.open():
             event = json.loads(line)

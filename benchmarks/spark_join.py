@@ -1,6 +1,6 @@
 """An audit's comparison in plain Spark: read metadata and indexes as tables and join them.
 
-The module is the rival of the comparison in blocks. In this module every replica is a Spark row.
+Benchmarks compare this module with the comparison in blocks. In this module every replica is a Spark row.
 
 python -m benchmarks.spark_join URI BOOKIES      from a cold start: prints how many pairs differ
 """

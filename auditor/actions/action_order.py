@@ -12,7 +12,7 @@ _ACTION_KINDS = list(ActionKind)
 
 
 def merge_actions(actions: Iterable[Action]) -> list[Action]:
-    """Merge equal instructions of several checks. A merged one has the urgency of the most urgent check."""
+    """Merge equal instructions of several checks. The result has the urgency of the most urgent check."""
     merged_actions: dict[tuple[str | None, str], Action] = {}
     for action in sorted(actions, key=_sort_key):
         merged_action = merged_actions.setdefault((action["kind"], action["text"]), action)

@@ -1,9 +1,9 @@
 """Commands that change a cluster: their kinds of action, and the values of their placeholders.
 
-A command is a template. Its placeholders are words in capitals, such as BOOKIE. Templates are on the manual
-pages of checks, and in this module for a bookie's HTTP server. A placeholder is replaced by the name of an
-object only if the gate permits the action on this object. The template itself may be shown anywhere, because
-nobody can run it unchanged.
+A command is a template. Its placeholders are words in capitals, such as BOOKIE. Most templates are on the
+manual pages of checks. The templates for a bookie's HTTP server are in this module. The name of an object
+replaces a placeholder only if the gate permits the action on this object. The template itself may be shown
+anywhere, because nobody can run it unchanged.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ class _WritingCommand:
     """Commands of BookKeeper's shell that begin with ``command_prefix``, and their kind of action.
 
     Args:
-        changes_bookie: Whether they change the bookie of the finding, although their text does not name it.
-        is_cluster_wide: Whether they switch AutoRecovery on or off for the whole cluster.
-        closes_ledger: Whether they fence the writer of an open ledger, and close the ledger.
+        changes_bookie: Whether the commands change the bookie of the finding although their text does not
+            name this bookie.
+        is_cluster_wide: Whether the commands switch AutoRecovery on or off for the whole cluster.
+        closes_ledger: Whether the commands fence the writer of an open ledger and close the ledger.
     """
 
     command_prefix: str
@@ -95,7 +96,7 @@ def _find_writing_command(command: str) -> _WritingCommand | None:
 
 
 def kind_of_command(command: str) -> ActionKind | None:
-    """Return the kind of action of a command from a manual page; None if it changes nothing.
+    """Return the kind of action of a command from a manual page, or None if the command changes nothing.
 
     >>> kind_of_command("bookkeeper shell deleteledger -l ID")
     <ActionKind.DELETE_LEDGER: 'delete-ledger'>
@@ -123,17 +124,17 @@ def is_cluster_wide(command: str) -> bool:
 def permit_command(
     run: HeldRun, command: str, values: PlaceholderValues, scope_id: int = 0
 ) -> Permission | None:
-    """Ask the gate whether a writing command is permitted on its objects.
+    """Ask the gate whether a command that changes something is permitted on its objects.
 
     Args:
-        run: the finished run that the command rests on.
-        command: a command of a manual page.
-        values: known values of its placeholders.
+        run: the finished run that the command is based on.
+        command: a command from a manual page.
+        values: the known values of the command's placeholders.
         scope_id: the scope of the ledger in ``values``.
 
     Returns:
-        The gate's answer. None if the command changes nothing. Also None if ``values`` has none of its
-            objects, because the command is then shown as a template.
+        The gate's answer. None if the command changes nothing. Also None if ``values`` contains no object
+            that the command changes, because the command is then shown as a template.
 
     Raises:
         RunError: the run's table ``holds`` is broken.
@@ -184,17 +185,19 @@ def _changed_objects(
 
 
 def fill_command(command: str, values: PlaceholderValues, permission: Allowed | None = None) -> str:
-    """Replace placeholders in a command by known values, quoted for a shell.
+    """Replace placeholders in a command with known values, quoted for a shell.
 
-    A value with characters that cannot be shown is not filled in, because any replacement would be wrong.
+    A value that contains unprintable characters is not filled in, because a substitute for these characters
+    would make the command wrong.
 
     Args:
         command: the template.
-        values: known values of its placeholders.
-        permission: the gate's answer; None for a command that changes nothing.
+        values: the known values of its placeholders.
+        permission: the gate's answer. None for a command that changes nothing, or if ``values`` is empty.
 
     Raises:
-        TypeError: the command writes, and the permission is missing, of another kind or on other objects.
+        TypeError: the command changes something, and the permission is missing, is for a different kind of
+            action, or does not cover an object in the command.
 
     >>> fill_command("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk 1;reboot"})
     "bookkeeper shell recover -q 'bk 1;reboot'"
@@ -220,7 +223,7 @@ def fill_command(command: str, values: PlaceholderValues, permission: Allowed | 
 
 
 def fill_placeholders(command: str, values: PlaceholderValues) -> str:
-    """Replace placeholders in a command by known values, as `fill_command` does, without a permission."""
+    """Replace placeholders like `fill_command`, but without checking a permission."""
     filled_words = []
     for placeholder in command.split():
         placeholder_value = values.get(placeholder)
@@ -235,8 +238,8 @@ def fill_placeholders(command: str, values: PlaceholderValues) -> str:
 def decommission_command(permission: Allowed, bookie_id: str) -> str:
     """Return the command that decommissions a bookie.
 
-    The id needs the option ``-bookieid``. Without the option the command removes the local bookie, and
-    ignores the id (pulsar #21607).
+    The id must follow the option ``-bookieid``. Without this option, the command ignores the id and removes
+    the local bookie (pulsar #21607).
     """
     return fill_command(
         f"{_SHELL_PREFIX}decommissionbookie -bookieid BOOKIE", {_BOOKIE_PLACEHOLDER: bookie_id}, permission

@@ -1,15 +1,18 @@
 """Holds that come from facts, not from findings.
 
-    last known bytes      a copy that is, or may be, the only one; a copy on a bookie that no ensemble names;
-                          bytes that no index lists; disks that were not read while data is missing
+These facts lead to holds:
+
+    last known bytes      a copy that is, or may be, the only one; a copy on a bookie that is in none of the
+                          ledger's ensembles; bytes that no index lists; disks that were not read while data
+                          is missing
     copies that differ    entries past the end of a closed ledger (findings report different payloads)
-    damaged databases     a start fails on them, or loses the data behind the damage
+    damaged databases     starting the bookie fails, or loses the data behind the damage
     unreachable ledgers   no member is registered, or the copies of an entry are on bookies that are down
     open ledgers          recovery would fence their writers
     old sources           the data of a bookie is older than the metadata
 
-Holds on bookies and sources are few, so the driver makes their rows. One Spark query makes the rows of
-ledgers (`auditor.actions.unreachable_holds`).
+There are few holds on bookies and sources, so the driver creates their rows. One Spark query creates the
+rows of holds on ledgers (`auditor.actions.unreachable_holds`).
 """
 
 from __future__ import annotations
@@ -127,7 +130,7 @@ def _forbidden_kinds(degraded_count: int) -> tuple[ActionKind, ...]:
 
 
 def unread_disk_rows(tables: Tables, is_data_missing: bool) -> Iterator[Row]:
-    """Yield holds on bookies that were not read completely; none if no data is missing."""
+    """Yield holds on bookies that were not read completely. Yield nothing if no data is missing."""
     if not is_data_missing:
         return
     for bookie in tables.roster.bookies:
@@ -140,7 +143,7 @@ def unread_disk_rows(tables: Tables, is_data_missing: bool) -> Iterator[Row]:
 
 
 def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
-    """Return the ledgers that an owner names, but that are in neither the metadata nor an index."""
+    """Return the ledgers that an owner references but that neither the metadata nor an index contains."""
     dangling_owner_findings = findings.where(
         (F.col("id") == "owner-dangling") & (F.col("severity") == Severity.ERROR)
     )
@@ -148,10 +151,11 @@ def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
 
 
 def unread_log_rows(tables: Tables, unlocated_count: int, unread_logs: Collection[str]) -> Iterator[Row]:
-    """Yield holds on bookies whose unread entry logs may have the bytes of missing ledgers.
+    """Yield holds on bookies whose unread entry logs may contain the bytes of missing ledgers.
 
-    ``unlocated_count`` is the number of missing ledgers (`unlocated_ledgers`). ``unread_logs`` are the
-    bookies with an unreadable log, in a run that reads logs.
+    ``unlocated_count`` is the number of missing ledgers (`unlocated_ledgers`). ``unread_logs`` has the
+    bookies with an unreadable log. If the run did not read entry logs at all, the logs of every bookie are
+    unread.
     """
     if not unlocated_count:
         return
@@ -183,9 +187,9 @@ def damaged_databases(tables: Tables) -> DataFrame:
 def damaged_database_rows(database_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield holds on the start of bookies with a damaged database, from rows of `damaged_databases`.
 
-    RocksDB does not open a database if its MANIFEST or a table is missing, or if a table is cut: the start
-    fails. If a write-ahead log is damaged, RocksDB drops the records behind the damage, and the bookie
-    starts without them.
+    RocksDB cannot open a database if its MANIFEST or a table is missing, or if a table is truncated. The
+    bookie then fails to start. If a write-ahead log is damaged, RocksDB drops the records behind the
+    damage, and the bookie starts without them.
     """
     for row in database_rows:
         bookie_id = row["bookie_id"]
@@ -203,9 +207,10 @@ _POSSIBLY_LAST_REASONS = (
 
 @asks_tables("gc_foresight")
 def foreign_copies(tables: Tables) -> DataFrame:
-    """Count, by bookie, the ledgers whose last copy may be on this bookie although no ensemble names it.
+    """Count, by bookie, the ledgers whose last copy may be on it although their ensembles do not name it.
 
-    Columns: bookie_id, count (ledgers), certain (ledgers for which it is proved), first (the lowest id).
+    Columns: bookie_id, count (number of ledgers), certain (number of these ledgers for which it is proved),
+    first (the lowest ledger id).
     """
     deletable_copy_rows = tables.gc_foresight.where(F.col("reason").isin(*_POSSIBLY_LAST_REASONS))
     is_wrong_deletion = F.col("verdict") == GcVerdict.WRONG
@@ -217,7 +222,10 @@ def foreign_copies(tables: Tables) -> DataFrame:
 
 
 def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield holds on bookies with copies that no ensemble names, from rows of `foreign_copies`."""
+    """Yield holds on bookies that may have the last copy of a ledger but are in none of its ensembles.
+
+    ``bookie_count_rows`` are rows of `foreign_copies`.
+    """
     for row in bookie_count_rows:
         is_certain = row["certain"] > 0
         verb = "has" if is_certain else "may have"
@@ -238,10 +246,10 @@ def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterato
 
 @asks_tables("past_end")
 def copies_past_end(tables: Tables) -> DataFrame:
-    """Count the ledgers with entries behind their last entry, by bookie_id.
+    """Count, by bookie_id, the ledgers for which the bookie has entries after the last entry.
 
-    Entries behind the end are harmless if a second writer took over the ledger and closed it: the first
-    writer got no acknowledgement of them. Ledgers for which this explanation fits do not count.
+    Entries after the last one are harmless if a second writer took over the ledger and closed it, because
+    the first writer got no acknowledgement for them. Ledgers that this explains are not counted.
     """
     ledgers_without_takeover = tables.judged.where("not coalesce(past_end_by_takeover, false)")
     copy_rows = ledgers_without_takeover.select(F.explode("past_end.bookie_id").alias("bookie_id"))
@@ -249,7 +257,10 @@ def copies_past_end(tables: Tables) -> DataFrame:
 
 
 def past_end_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield holds on bookies with entries behind the end of a ledger, from rows of `copies_past_end`."""
+    """Yield holds on bookies with entries after the last entry of a ledger.
+
+    ``bookie_count_rows`` are rows of `copies_past_end`.
+    """
     for row in bookie_count_rows:
         ledgers_text = plural(row["count"], "ledger")
         message = f"{row['bookie_id']} has entries behind the last entry of {ledgers_text}"
@@ -263,9 +274,9 @@ def past_end_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Ro
 def unindexed_bytes(tables: Tables) -> DataFrame:
     """Return needed bytes that no index lists, by bookie_id and log_id. The run must have read entry logs.
 
-    Further columns: bytes, ledgers (their number), certain. Bytes in a log that is newer than the index are
-    not certain: the index may list them after its next flush. The log that is being written does not count,
-    because garbage collection does not delete it.
+    Further columns are bytes, ledgers (number of ledgers) and certain. Bytes in a log that is newer than
+    the index are not certain, because the index may list them after its next flush. The log that the bookie
+    is writing to does not count, because garbage collection does not delete it.
     """
     disk_space_rows = tables.space.where(F.col("bookie_id").isNotNull())
     unindexed_rows = disk_space_rows.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn(
@@ -324,7 +335,7 @@ def unindexed_byte_rows(log_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 
 
 def unread_owner_rows(were_owners_read: bool) -> Iterator[Row]:
-    """Yield one hold on the source of owners if no owner store was read; nothing otherwise."""
+    """Yield one hold on the source of owners if no owner store was read. Otherwise yield nothing."""
     if not were_owners_read:
         message = "no owner store was read, so it is unknown which ledgers are in use"
         forbidden_kinds = (ActionKind.DELETE_LEDGER,)
@@ -347,7 +358,10 @@ class OutdatedSource:
 
 
 def rows_of_outdated_sources(sources: Iterable[OutdatedSource]) -> Iterator[Row]:
-    """Yield holds on sources that are older than the metadata. The holds forbid every dangerous action."""
+    """Yield holds on sources that are older than the metadata.
+
+    The holds forbid every dangerous action and every stop.
+    """
     for source in sources:
         forbidden_kinds = [
             action_kind

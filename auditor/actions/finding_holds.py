@@ -1,7 +1,7 @@
-"""Holds that come from findings, as their checks declare them (`auditor.model.holds.HoldRule`).
+"""Holds that come from findings. Each check declares its own (`auditor.model.holds.HoldRule`).
 
-Unconfirmed findings place holds too. A finding whose severity is below the severity of its check places no
-hold, because it reports no danger to data. All findings of one check about one object (bookie, ledger or
+Unconfirmed findings place holds too. A finding that is less severe than its check places no hold, because
+it reports no danger to data. All findings of the same check about the same object (bookie, ledger or
 source) place one hold together.
 """
 
@@ -181,5 +181,5 @@ def _case_by_check(
 
 
 def union_frames(hold_frames: Sequence[DataFrame]) -> DataFrame:
-    """Return the union of DataFrames of one schema; there must be at least one."""
+    """Return the union of DataFrames with the same schema. There must be at least one."""
     return reduce(lambda union_of_holds, hold_frame: union_of_holds.unionByName(hold_frame), hold_frames)

@@ -1,9 +1,10 @@
-"""The gate: it decides whether an action is permitted, by the holds of a run and the age of its data.
+"""The gate, which uses the holds of a run and the age of its data to decide whether to permit an action.
 
     permit(run, ActionKind.RECOVER, [bookie("bk1:3181"), ledger(42)])
 
-No instruction is shown without the gate's permission (`Allowed`), which only this module makes. Instructions
-are the steps of a plan, steps that free space, decommissions, and commands with names of objects.
+No instruction is shown without the gate's permission (`Allowed`), and only this module creates permissions.
+Instructions are the steps of a plan, steps that free space, decommissions, and commands that contain names
+of objects.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class HeldRun(Protocol):
 
 @dataclass(frozen=True)
 class HoldsOfRun:
-    """A `HeldRun` with the holds of a run that is not finished."""
+    """A `HeldRun` for a run that is not finished yet."""
 
     holds: HoldBook
 
@@ -80,17 +81,21 @@ _HOLD_COLUMNS = (
 
 
 class HoldBook:
-    """Holds of one run. Each request reads holds on ledgers from the run again, because there may be many.
+    """Holds of one run.
+
+    Holds on ledgers are not cached, because there may be many of them. Each request reads them from the run
+    again.
 
     Args:
-        read_batches: reads parts of the run.
-        has_holds_table: whether the run has the table holds; runs of earlier versions lack it.
-        oldest_data_time: the time of the oldest data that the run rests on, ms.
+        read_batches: the function that reads a part of the run.
+        has_holds_table: whether the run has the table holds. Runs of earlier versions lack this table.
+        oldest_data_time: the time of the oldest data that the run is based on, ms.
         has_earlier_run: whether an earlier run with holds was found.
         are_logs_read: whether the bookies' entry logs were read.
         current_time: the current time, ms.
-        checks_without_holds: checks whose holds may be missing, by kind of action (`kinds_without_holds`).
-        newest_data_time: the time of the newest data, ms; None if it equals ``oldest_data_time``.
+        checks_without_holds: the checks whose holds may be missing, by kind of action
+            (`kinds_without_holds`).
+        newest_data_time: the time of the newest data, ms. None if it equals ``oldest_data_time``.
     """
 
     def __init__(
@@ -121,19 +126,25 @@ class HoldBook:
 
     @property
     def is_of_future(self) -> bool:
-        """Whether some data is newer than the current time, so that its age is not known."""
+        """Whether some data has a time in the future, so that its age is unknown."""
         return self._newest_time - self.now > MAX_CLOCK_AHEAD_MS
 
     @cached_property
     def holds_by_key(self) -> dict[tuple[str, str], list[Hold]]:
-        """All holds except holds on ledgers, by object and key: at most a few per bookie and entry log."""
+        """All holds except holds on ledgers, by kind of object and key.
+
+        There are at most a few holds per bookie and entry log.
+        """
         holds_by_key: dict[tuple[str, str], list[Hold]] = {}
         for hold in self._read_holds(ds.field("object") != HoldObject.LEDGER.value):
             holds_by_key.setdefault((hold.object, hold.key), []).append(hold)
         return holds_by_key
 
     def find_ledger_holds(self, keys: Collection[str]) -> dict[str, list[Hold]]:
-        """Return the holds on the ledgers with these keys, by key. One pass over the holds on ledgers."""
+        """Return the holds on the ledgers with these keys, by key.
+
+        The method reads all holds on ledgers once.
+        """
         holds_by_ledger: dict[str, list[Hold]] = {}
         if keys and self.exists:
             key_array = pa.array(sorted(keys), pa.string())
@@ -148,7 +159,11 @@ class HoldBook:
         return tuple(islice(self.iterate_ledger_holds(kind), 1))
 
     def first_holds_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """Return all holds on bookies, logs and sources that forbid a kind, and the first on a ledger."""
+        """Return the holds that forbid a kind of action on any object.
+
+        The result has all such holds on bookies, entry logs and sources, but only the first one on a
+        ledger.
+        """
         other_holds = (hold for holds in self.holds_by_key.values() for hold in holds if kind in hold.forbids)
         return (*other_holds, *self.first_ledger_hold(kind))
 
@@ -190,10 +205,11 @@ class HoldBook:
             yield from holds
 
     def deletable_ledgers(self, keys: Collection[str]) -> frozenset[str]:
-        """Return the ``keys`` of ledgers that the run proved to be closed and without an owner.
+        """Return those ``keys`` whose ledgers the run proved to be closed and without an owner.
 
-        The proof is a confirmed finding ``ledger-unowned`` of a closed ledger. It rests on every owner store,
-        and on two runs a rollover apart (see `auditor.model.owner_scope.ROLLOVER_MS`).
+        The proof is a confirmed finding ``ledger-unowned`` about a closed ledger. Such a finding requires
+        that every owner store was read, and that two runs at least one ledger rollover apart agree (see
+        `auditor.model.owner_scope.ROLLOVER_MS`).
         """
         proved_keys: set[str] = set()
         if keys and self.exists:
@@ -265,14 +281,15 @@ def permit(
     """Decide whether an action on these objects is permitted.
 
     Args:
-        run: the finished run that the action rests on.
+        run: the finished run that the action is based on.
         kind: the kind of action.
-        objects: the objects of the action; the gate adds the sources that the action rests on.
-        previous_action: the permission of the previous action of the same procedure, on the same objects. It
-            removes some holds (`CURED_REASONS`). None if there is no such action.
+        objects: the objects of the action. The gate adds the sources whose data the action depends on.
+        previous_action: the permission of the previous action of the same procedure, on the same objects.
+            Holds that the previous action removes (`CURED_REASONS`) do not count. None if there is no
+            previous action.
 
     Returns:
-        Allowed, or Refused with every hold that forbids it.
+        Allowed, or Refused with every hold that forbids the action.
 
     Raises:
         RunError: the run's table ``holds`` is broken.
@@ -284,8 +301,8 @@ def permit(
 def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
     """Decide whether an action on the whole cluster is permitted. A hold on any object forbids it.
 
-    Nobody chooses the ledgers that AutoRecovery copies, or the bookies that it reads. ``run`` is the finished
-    run that the action rests on.
+    AutoRecovery itself chooses the ledgers that it copies and the bookies that it reads, so every object
+    counts. ``run`` is the finished run that the action is based on.
 
     Raises:
         RunError: the run's table ``holds`` is broken.
@@ -304,18 +321,18 @@ def permit_ledgers(
     ledger_objects: Sequence[ActionObject],
     previous_action: Allowed | None = None,
 ) -> tuple[Allowed | None, tuple[Refused, ...]]:
-    """Decide, for an action that is taken ledger by ledger, on which ledgers it is permitted.
+    """Decide on which ledgers an action that handles each ledger separately is permitted.
 
     Args:
-        run: the finished run that the action rests on.
+        run: the finished run that the action is based on.
         kind: the kind of action.
         objects: further objects of the action on each ledger, such as a bookie.
         ledger_objects: the ledgers.
         previous_action: as in `permit`.
 
     Returns:
-        The permission for all permitted ledgers, None if no ledger is permitted; and the refusals: one for
-            all objects together, or one for each refused ledger.
+        The permission for all permitted ledgers, and the refusals. The permission is None if no ledger is
+            permitted. There is one refusal for all objects together, or one for each refused ledger.
     """
     hold_book = run.holds
     cured_reasons = _find_cured_reasons(previous_action, objects)
@@ -351,7 +368,7 @@ def permit_ledgers(
 
 
 def _find_cured_reasons(previous_action: Allowed | None, objects: Sequence[ActionObject]) -> frozenset[str]:
-    """Return the reasons of holds that the previous action removes; empty if it was on other objects."""
+    """Return the reasons of holds that the previous action removes. Empty if it was on different objects."""
     if previous_action is None or not {*objects} <= {*previous_action.objects}:
         return frozenset()
     return CURED_REASONS.get(previous_action.kind, frozenset())
@@ -360,7 +377,7 @@ def _find_cured_reasons(previous_action: Allowed | None, objects: Sequence[Actio
 def _find_unproved_ledgers(
     hold_book: HoldBook, kind: ActionKind, objects: Sequence[ActionObject]
 ) -> frozenset[ActionObject]:
-    """Return the ledgers whose deletion lacks its proof. Empty if the kind of action is no deletion."""
+    """Return the ledgers for which no proof allows deletion. Empty if the kind of action is not deletion."""
     if kind is not ActionKind.DELETE_LEDGER:
         return frozenset()
     ledger_objects = {object for object in objects if object.kind is HoldObject.LEDGER}
@@ -369,7 +386,7 @@ def _find_unproved_ledgers(
 
 
 def _find_unfit_reason(hold_book: HoldBook, kind: ActionKind) -> UnfitRunReason | None:
-    """Return why the run permits no action of this kind on any object; None if it may permit one."""
+    """Return why the run cannot permit any action of this kind. None if it may permit one."""
     if not hold_book.exists and kind is not ActionKind.WAIT:
         return UnfitRunReason.NO_HOLDS  # a start can destroy data too, and the run did not look for holds
     if kind in hold_book.unheld:
@@ -388,7 +405,7 @@ def _find_unfit_reason(hold_book: HoldBook, kind: ActionKind) -> UnfitRunReason 
 
 
 def _unfit_reason_text(hold_book: HoldBook, kind: ActionKind, unfit_reason: UnfitRunReason) -> str:
-    """Return the reason in words, with the names of missing checks if checks are missing."""
+    """Return the reason as a sentence. If checks did not run, the sentence names the first of them."""
     if unfit_reason is not UnfitRunReason.CHECKS_NOT_RUN:
         return unfit_reason.sentence
     return f"{unfit_reason.sentence} ({first_names(hold_book.unheld[kind], MAX_CHECKS_NAMED)})"

@@ -9,7 +9,10 @@ _RANK_BY_REASON = {str(reason): importance_rank for importance_rank, reason in e
 
 
 def sort_by_importance(holds: Iterable[Hold]) -> tuple[Hold, ...]:
-    """Sort holds: urgent ones first, then certain ones, then holds from findings before holds from facts."""
+    """Sort holds by importance.
+
+    Urgent holds come first, then certain holds, then holds from findings before holds from facts.
+    """
 
     def importance(hold: Hold) -> tuple[object, ...]:
         importance_rank = _RANK_BY_REASON.get(hold.reason, -1)

@@ -1,6 +1,6 @@
-"""Memory of holds: a run carries over each hold of the earlier run until it proves that the reason has ended.
+"""Carrying holds over: a run keeps each hold of the earlier run until it proves that the reason has ended.
 
-A hold names the condition that ends it:
+Each hold names the condition that ends it:
 
     finding-gone     the run looked for the finding again, and found neither the finding nor a milder form of
                      it (a run that reads less data may report the milder form instead)
@@ -8,8 +8,8 @@ A hold names the condition that ends it:
                      and the fact was not found
     data-elsewhere   the bookie was read completely, and all ledgers on it have all copies on other bookies
 
-Some facts are only visible with an option (entry logs, answers of bookies, further stores of owners). A later
-run without this option does not end a hold (`auditor.actions.run_inputs`).
+Some facts are only visible with an option (entry logs, answers of bookies, further stores of owners). A
+later run without this option does not end a hold (`auditor.actions.run_inputs`).
 
 A hold that this run finds again keeps the time at which it was first seen.
 """
@@ -45,23 +45,23 @@ _NEEDED_DATA_REASONS = (FactReason.LAST_KNOWN_COPY, FactReason.FOREIGN_COPY, Fac
 
 @dataclass(frozen=True)
 class SeenParts:
-    """Facts about what this run read, on which the end of a hold depends.
+    """Facts about what this run read. They decide whether a hold of the earlier run has ended.
 
     Args:
         is_metadata_whole: whether all metadata was read.
         are_registrations_whole: whether all cookies and registrations were read.
         read_bookies: bookies whose index and journal tail were read to the end.
         needed_bookies: bookies on which this run places holds because data on them is needed.
-        is_anything_missing: whether an entry or the metadata of a ledger is missing, or may be.
+        is_anything_missing: whether an entry or the metadata of a ledger is missing, or may be missing.
         unseen_findings: pairs (check id, bookie id) of earlier findings that this run did not look for. The
-            bookie id is None if the finding is about no bookie.
+            bookie id is None if the finding is not about a bookie.
         checks_with_findings: checks with findings in this run.
-        unseen_reasons: reasons of holds that the earlier run could see and this run cannot.
-        unseen_carried_reasons: reasons of holds that a run before the earlier one could see and this run
-            cannot. They matter for holds that the earlier run kept.
+        unseen_reasons: reasons of holds that the earlier run could see but this run cannot.
+        unseen_carried_reasons: reasons of holds that a run before the earlier run could see but this run
+            cannot. They matter for holds that the earlier run itself only carried over.
         unread_log_keys: keys of holds on bookies and entry logs with bytes that this run could not read.
-        bookies_with_unread_records: bookies with copies of ledgers whose record could not be decoded. None if
-            all records could be decoded.
+        bookies_with_unread_records: bookies with copies of ledgers whose record could not be decoded. None
+            if all records could be decoded.
     """
 
     is_metadata_whole: bool
@@ -78,10 +78,11 @@ class SeenParts:
 
 
 def unseen_findings(change_rows: DataFrame) -> DataFrame:
-    """Return check, bookie and ledger of earlier findings that may exist but that this run could not see.
+    """Return check, bookie and ledger of earlier findings that may still exist but this run could not see.
 
-    A finding may become milder because less was read: entry-lost becomes below-ack-quorum if a bookie that
-    lacks the entry cannot be read. The result then has a row for each check of `TROUBLE_STAGES`.
+    A finding may also look milder only because this run read less. For example, entry-lost becomes
+    below-ack-quorum if a bookie that lacks the entry cannot be read. The result then has a row for each
+    check of `TROUBLE_STAGES`.
     """
     current_rank, known_rank = severity_ranks(), severity_ranks("known_severity")
     is_milder = (current_rank > known_rank) | (
@@ -107,15 +108,16 @@ def read_bookies(tables: Tables) -> frozenset[str]:
 
 
 def needed_bookies(fact_rows: Collection[Mapping[str, object]]) -> frozenset[str]:
-    """Return the bookies with a hold that means that their data is needed. ``fact_rows`` are holds."""
+    """Return the bookies that have a hold because their data is needed. ``fact_rows`` are holds."""
     return frozenset(str(row["key"]) for row in fact_rows if row["reason"] in _NEEDED_DATA_REASONS)
 
 
 @asks_tables("over_replicated")
 def holders_of_weak_ledgers(tables: Tables) -> DataFrame:
-    """Return bookies with a copy of a ledger that may lack other copies, although no ensemble names them.
+    """Return bookies that hold a surplus copy of a ledger that may lack other copies.
 
-    The only column is bookie_id. The data of these bookies is needed even if it is not the last copy.
+    A copy is surplus if no ensemble of the ledger names the bookie. The data of such a bookie is needed
+    even if its copy is not the last one. The only column is bookie_id.
     """
     possibly_unhealthy_ledgers = tables.verdicts.where(
         F.col("potential_class") != LedgerClass.HEALTHY
@@ -187,11 +189,12 @@ def add_carried_holds(
 
     Args:
         holds: rows in `auditor.actions.finding_holds.NEW_HOLD_COLUMNS`.
-        earlier_holds: the table ``holds`` of the earlier run; None if no earlier run has one.
+        earlier_holds: the table ``holds`` of the earlier run. None if no earlier run has this table.
         change_rows: the table ``changes`` of this run.
         seen_parts: the parts of the cluster that this run read.
         run_time: the time at which the findings of this run were complete, ms.
-        undecided_rows: ledgers with an unknown copy in this run (`undecided_ledgers`); None: none.
+        undecided_rows: ledgers with an unknown copy in this run (`undecided_ledgers`). None if there are
+            none.
     """
     if earlier_holds is None:
         new_holds = holds.withColumn("first_seen", F.lit(run_time).cast("bigint")).withColumn(

@@ -1,4 +1,4 @@
-"""Objects of actions (bookies, ledgers, entry logs), and the sources that a kind of action rests on."""
+"""Things that actions operate on (bookies, ledgers, entry logs), and the sources that actions depend on."""
 
 from collections.abc import Iterator, Sequence
 

@@ -27,7 +27,7 @@ MAX_PATHS_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """One command of the shell, as on a manual page; ``options`` are added to it."""
+    """A command of the shell, as a manual page shows it. ``options`` are appended to the command."""
 
     role: CommandRole
     text: str
@@ -46,11 +46,12 @@ class Procedure:
 
         Args:
             permission: the gate's permission for this kind of action and for each of the named objects.
-            placeholder_values: values by placeholder, such as ID and BOOKIE. Several bookies have commas
-                between them.
+            placeholder_values: values by placeholder, such as ID and BOOKIE. Commas separate several
+                bookies.
 
         Raises:
-            ValueError: the permission is for another kind, or not for all of these objects.
+            ValueError: the permission is for a different kind of action, or does not cover all of these
+                objects.
         """
         require_permission(permission, self.kind, *_placeholder_objects(placeholder_values))
         return tuple(_fill_line(command_line, placeholder_values) for command_line in self.lines)
@@ -186,7 +187,7 @@ def move_index_files_away(permission: Allowed, bookie_id: str, paths: Sequence[s
 
 
 def require_permission(permission: Allowed, action_kind: ActionKind, *action_objects: ActionObject) -> None:
-    """Raise ValueError if the permission is for another kind of action, or lacks one of these objects."""
+    """Raise ValueError if the permission is for a different kind of action or does not cover an object."""
     if permission.kind is not action_kind:
         raise ValueError(f"{permission.kind} was permitted, not {action_kind}")
     if missing_objects := {*action_objects} - {*permission.objects}:

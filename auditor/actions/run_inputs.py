@@ -18,11 +18,11 @@ class RunInputs:
     Args:
         entry_logs: 1 if the bookies' entry logs were read, else 0.
         answers: 1 if bookies of a live store were asked for entries, else 0.
-        owner_stores: identities of the stores of owners that were read, sorted. A store has the same identity
-            in every run (`auditor.tables.owner_stores.store_identity`). Runs of an earlier version have
+        owner_stores: identities of the owner stores that were read, sorted. A store has the same identity
+            in every run (`auditor.tables.owner_stores.store_identity`). Runs of earlier versions use
             `UNNAMED_STORE` for each store.
-        gone_entries: 1 if an index lists entries in missing entry logs, else 0. Without the entry logs a run
-            does not see that these copies are missing.
+        gone_entries: 1 if an index lists entries in missing entry logs, else 0. A run that does not read
+            entry logs cannot see that these copies are missing.
     """
 
     entry_logs: int = 0
@@ -40,7 +40,7 @@ class RunInputs:
         )
 
     def reasons_unseen(self, earlier_inputs: RunInputs) -> frozenset[str]:
-        """Return checks and reasons of holds that need an input of the earlier run that this run lacks."""
+        """Return the checks and hold reasons that need an input which only the earlier run had."""
         unseen_reasons: set[str] = set()
         if self.entry_logs < earlier_inputs.entry_logs:
             unseen_reasons |= _ENTRY_LOG_REASONS
@@ -53,7 +53,7 @@ class RunInputs:
         return frozenset(unseen_reasons)
 
     def _lacks_owner_stores(self, earlier_inputs: RunInputs) -> bool:
-        """Return whether a store of owners that the earlier run read is missing, or replaced by another."""
+        """Return whether this run lacks an owner store of the earlier run, or read another one instead."""
         missing_stores = Counter(earlier_inputs.owner_stores) - Counter(self.owner_stores)
         return any(missing_stores.keys() - {UNNAMED_STORE}) or len(self.owner_stores) < len(
             earlier_inputs.owner_stores

@@ -1,7 +1,7 @@
-"""Check of all stops in one list of instructions together. A hold considers only one bookie.
+"""Joint check of all stops in a list of instructions. A hold alone considers only one bookie.
 
-If two bookies alone serve an entry, each of them may stop while the other one runs, but not both. The run's
-ledgers show such sets of bookies (`auditor.simulate.exposure.find_joint_holders`).
+If two bookies are the only servers of an entry, either of them may stop while the other one runs, but not
+both. The run's ledgers show such sets of bookies (`auditor.simulate.exposure.find_joint_holders`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_NAMES_SHOWN = 5
 
 
 def last_holders_text(holders: Sequence[str]) -> str:
-    """Return the reason why one of ``holders`` must not stop: the plan stops all others of them.
+    """Return the reason why one of ``holders`` must not stop: the plan stops all the others.
 
     >>> last_holders_text(["a:1", "b:1"])
     'a:1, b:1 are the only bookies that serve some entries, and this plan stops the other bookies'
@@ -32,7 +32,9 @@ def last_holders_text(holders: Sequence[str]) -> str:
 
 
 class StopSet:
-    """The bookies that are already chosen to stop. It shows whether a further stop makes entries unreadable.
+    """Bookies that were already chosen to stop.
+
+    The set shows whether a further stop makes entries unreadable.
 
     Args:
         joint_holders: sets of two or more bookies that are the only servers of an entry. None if there are
@@ -46,7 +48,7 @@ class StopSet:
         self.stopping: set[str] = set()
 
     def last_holders(self, *bookies: str) -> tuple[str, ...]:
-        """Return the only servers of an entry, if all of them would be stopped together with ``bookies``.
+        """Return the only servers of an entry if stopping ``bookies`` too would stop all of them.
 
         Returns an empty tuple if each entry would still have a server.
 

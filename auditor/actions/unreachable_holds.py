@@ -25,9 +25,10 @@ _UNREACHABLE_REASONS: Mapping[FactReason, tuple[tuple[ActionKind, ...], str]] = 
 
 
 def unreachable_ledgers(tables: Tables) -> DataFrame | None:
-    """Return holds on ledgers with an entry that no running bookie can have; None if no bookie is down.
+    """Return holds on ledgers with an entry that no running bookie can have.
 
-    The columns are `auditor.actions.finding_holds.NEW_HOLD_COLUMNS`.
+    The columns are `auditor.actions.finding_holds.NEW_HOLD_COLUMNS`. Returns None if no bookie is down, or
+    if no bookie is registered.
     """
     down_bookies = [row["bookie_id"] for row in tables.roster.unregistered]
     if not down_bookies or not any(row["registered"] for row in tables.roster.bookies):

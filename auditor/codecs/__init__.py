@@ -1,1 +1,1 @@
-"""Encoders and decoders between bytes and values, without I/O."""
+"""Encoders and decoders that convert between bytes and values. They do no I/O."""

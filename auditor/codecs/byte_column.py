@@ -1,7 +1,7 @@
-"""Columns of many byte values in one buffer, given by start and end offsets, without an object per value.
+"""Columns of many byte values in one buffer, without a Python object per value.
 
-A batch from a metadata store has twenty thousand values. Code that reads all values uses the arrays. Code
-that reads one value uses the column like a list.
+Each value is given by its start and end offset. A batch from a metadata store has twenty thousand values.
+Code that reads all values uses the arrays. Code that reads one value uses the column like a list.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from auditor.codecs.availability.groups import Longs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByteColumn(Sequence[bytes]):
-    """A column of byte values; value i is ``octets[starts[i]:ends[i]]``.
+    """A column of byte values. Value i is ``octets[starts[i]:ends[i]]``.
 
     >>> column = ByteColumn.from_values([b"ab", b"", b"c"])
     >>> list(column), column[2], column.take_rows(np.array([2, 0])).arrow().to_pylist()
@@ -33,7 +33,8 @@ class ByteColumn(Sequence[bytes]):
 
     @classmethod
     def from_values(cls, values: Sequence[bytes]) -> ByteColumn:
-        """Return a column of these values. Values that are in a column already are not copied."""
+        """Return a column of these values. If ``values`` is already a column, it is returned without a copy.
+        """
         if isinstance(values, ByteColumn):
             return values
         lengths = np.fromiter(map(len, values), np.int64, len(values))
@@ -45,7 +46,10 @@ class ByteColumn(Sequence[bytes]):
         return ByteColumn(self.octets, self.starts[rows], self.ends[rows])
 
     def arrow(self) -> pa.BinaryArray:
-        """Return a copy of the values as an Arrow column, which does not keep the whole buffer in memory."""
+        """Return the values as an Arrow column.
+
+        The values are copied, so that the Arrow column does not keep the whole buffer in memory.
+        """
         return arrow_column(self.octets, self.starts, self.ends).cast(pa.binary())
 
     def are_members(self, members: Collection[bytes]) -> NDArray[np.bool_]:
@@ -68,7 +72,7 @@ class ByteColumn(Sequence[bytes]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextColumn(Sequence[str]):
-    """A column of UTF-8 texts; invalid bytes are replaced.
+    """A column of texts in UTF-8. Invalid bytes are replaced when a text is read.
 
     >>> column = TextColumn.from_values(["/a", "/ä"])
     >>> list(column), column.octets.ends.tolist()
@@ -79,7 +83,8 @@ class TextColumn(Sequence[str]):
 
     @classmethod
     def from_values(cls, values: Sequence[str]) -> TextColumn:
-        """Return a column of these values. Values that are in a column already are not copied."""
+        """Return a column of these values. If ``values`` is already a column, it is returned without a copy.
+        """
         if isinstance(values, TextColumn):
             return values
         joined_text = "".join(values)
@@ -104,7 +109,9 @@ class TextColumn(Sequence[str]):
 
 
 def binary_array(data: bytes, offsets: Longs, data_type: pa.DataType | None = None) -> pa.Array:
-    """Return an Arrow column of type ``data_type`` (default: binary) over values stored one after another.
+    """Return an Arrow column over values that are stored one after another in ``data``.
+
+    Its type is ``data_type``, or binary by default.
 
     >>> binary_array(b"abc", np.array([0, 1, 1, 3])).to_pylist()
     [b'a', b'', b'bc']
@@ -114,7 +121,7 @@ def binary_array(data: bytes, offsets: Longs, data_type: pa.DataType | None = No
 
 
 def arrow_column(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.LargeBinaryArray:
-    """Return an Arrow column with a copy of the bytes between each start and end."""
+    """Return an Arrow column that contains a copy of the bytes between each start and its end."""
     count = len(starts)
     if not count:
         return pa.array([], pa.large_binary())
@@ -127,7 +134,7 @@ def arrow_column(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.La
 
 
 def windows(octets: NDArray[np.uint8], offsets: Longs, width: int) -> NDArray[np.void]:
-    """Return ``width`` bytes from each offset on. All these bytes must be inside the buffer.
+    """Return ``width`` bytes from each offset on. All these bytes must lie inside the buffer.
 
     >>> windows(np.frombuffer(b"abcdef", np.uint8), np.array([0, 3]), 3).tolist()
     [b'abc', b'def']
@@ -140,7 +147,9 @@ def windows(octets: NDArray[np.uint8], offsets: Longs, width: int) -> NDArray[np
 
 
 def have_prefix(octets: NDArray[np.uint8], offsets: Longs, prefix: bytes) -> NDArray[np.bool_]:
-    """Return for each offset whether the bytes there begin with ``prefix``, which has no zero bytes.
+    """Return, for each offset, whether the bytes there begin with ``prefix``.
+
+    ``prefix`` must not contain zero bytes.
 
     >>> have_prefix(np.frombuffer(b"ab-abc", np.uint8), np.array([0, 3, 5]), b"ab").tolist()
     [True, True, False]

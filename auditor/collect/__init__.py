@@ -1,1 +1,1 @@
-"""Collections of bookies' directories, read on the bookies or by Spark."""
+"""Writers of collections: tables made from bookies' directories, read on the bookies or by Spark."""

@@ -1,4 +1,4 @@
-"""Writer of a collection: tables of bookies' directories, read on the bookies, to be audited elsewhere.
+"""Writer of a collection: tables made from bookies' directories, read on the bookies and audited elsewhere.
 
     places          directories, and the content of their VERSION and lastMark files
     availability    the indexes, one piece after the other (a piece: one bookie's directories in one place)
@@ -10,10 +10,11 @@
     disks           with --entry-logs: files beside the logs, and the free space of the file systems
     manifest        the tables and their sizes, written last
 
-The last mark (lastMark) is read before the indexes. If the collection lacks an entry that the bookie has, the
-entry is therefore newer than the mark. A collection does not assign entry logs to bookies: the audit finds
-out which bookie a directory belongs to. Without Spark, the directories are read one after the other, in
-bounded memory. With Spark, tasks read the parts of a table. All tasks must be able to read the disks.
+The last mark (lastMark) is read before the indexes. So if the bookie has an entry that is not in the
+collection, this entry is newer than the mark. A collection does not assign entry logs to bookies. The audit
+finds out which bookie a directory belongs to. Without Spark, the directories are read one after the other,
+in bounded memory. With Spark, tasks read the parts of a table, and all tasks must be able to read the
+disks.
 """
 
 from __future__ import annotations
@@ -83,11 +84,12 @@ class CollectionInput:
 
     Attributes:
         collection_id: id of the collection.
-        pieces: pieces of indexes. A piece is the index directories of one bookie in one place.
+        pieces: pieces of indexes. A piece consists of the index directories that one bookie has in one
+            place.
         parts: the pieces, divided into parts for tasks. The ``bookie_id`` of a part is the id of its piece.
-        directories: directories that may have entry logs, each with the digest of its VERSION file, or None
-            without such a file.
-        whole_logs: True to read the ledgers in each log, the locations of entries, and the disks too.
+        directories: directories that may contain entry logs. Each has the digest of its VERSION file, or
+            None if there is no such file.
+        whole_logs: True to also read the ledgers in each log, the locations of entries, and the disks.
     """
 
     collection_id: str
@@ -98,7 +100,7 @@ class CollectionInput:
 
 
 class CollectedTable(NamedTuple):
-    """A table of a collection, and the function that reads the rows of one part without Spark."""
+    """A table of a collection, its parts, and the function that reads the rows of one part without Spark."""
 
     name: str
     columns: pa.Schema
@@ -107,7 +109,10 @@ class CollectedTable(NamedTuple):
 
 
 def find_log_directories(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]:
-    """Return every directory with a ``current``, sorted, with the digest of its VERSION file or None."""
+    """Return every directory that has a ``current`` directory, sorted by path.
+
+    Each comes with the digest of its VERSION file, or None if there is no such file.
+    """
     version_by_path = {
         directory.path: directory.version
         for place in places
@@ -121,7 +126,7 @@ def find_log_directories(places: Sequence[PlaceFound]) -> list[tuple[str, str | 
 
 
 def _log_parts(collection: CollectionInput) -> list[LogPart]:
-    """Return one part for the entry logs of each directory."""
+    """Return one part per directory, for reading its entry logs."""
     # Without DbLedgerStorage, a bookie has one garbage collector. Its cache is in the first ledger directory.
     first_directory_by_path = {
         first_directory: next(iter(piece.ledger_directories), "")
@@ -138,8 +143,8 @@ def _log_parts(collection: CollectionInput) -> list[LogPart]:
 def collected_tables(collection: CollectionInput, part_count: int) -> list[CollectedTable]:
     """Return the tables to write, in order.
 
-    If ``whole_logs`` is True, the table ``locations`` comes before the entry logs, and ``disks`` comes last.
-    In this case the entry logs are read in about ``part_count`` parts.
+    If ``whole_logs`` is True, the table ``locations`` comes before the entry logs, and ``disks`` comes
+    last. In this case, the entry logs are read in about ``part_count`` parts.
     """
     pieces_by_id = {piece.id: piece for piece in collection.pieces}
     paths = [path for path, _ in collection.directories]
@@ -162,7 +167,7 @@ def collected_tables(collection: CollectionInput, part_count: int) -> list[Colle
 def write_in_spark(
     spark: SparkSession, target: Collection, table: CollectedTable, progress: Progress
 ) -> tuple[CollectedFile, ...]:
-    """Write a table with Spark, one task for each part."""
+    """Write a table with Spark, with one task for each part, and return its files."""
     rows = PartTable.from_parts(spark, table.columns, table.part_reader, table.parts).frame()
     progress.table(table.name)
     with report_tasks(spark, progress), translate_file_system_errors(target.path):
@@ -223,8 +228,8 @@ CollectedFiles = tuple[CollectedFile, ...]
 class FinishedCollection:
     """A finished collection: its path, its manifest, and the paths that could not be read.
 
-    ``unread_count`` is their number. ``unread_lines`` name the first `MAX_UNREAD_SHOWN` of them, with
-    reasons.
+    ``unread_count`` is the number of these paths. ``unread_lines`` are texts for the first
+    `MAX_UNREAD_SHOWN` of them, each with the path and the reason.
     """
 
     path: str
@@ -242,18 +247,19 @@ def collect(
 ) -> FinishedCollection:
     """Collect the content of bookies' directories into the new directory ``out``.
 
-    Damaged files become rows of the tables, as in an audit. An interrupted collection has no collection.json,
-    and is therefore not mistaken for a complete one.
+    Damaged files become rows of the tables, as in an audit. An interrupted collection has no
+    collection.json, so it is not mistaken for a complete collection.
 
     Args:
         bookies: directories of bookies, and inventories.
-        out: local path, or a URI that pyarrow can write, and with ``spark`` also Spark.
-        options: audit options. The options of reading have an effect, the others do not.
-        spark: session to read with. None to read in this process.
-        progress: receiver of progress.
+        out: a local path, or a URI that pyarrow can write. With ``spark``, Spark must be able to write it
+            too.
+        options: audit options. Only the options that control reading have an effect.
+        spark: session to read with, or None to read in this process.
+        progress: receiver of progress reports.
 
     Raises:
-        UsageError: a source is not a bookie's directory, ``out`` exists already or cannot be written, or
+        UsageError: a source is not a bookie's directory, ``out`` already exists or cannot be written, or
             ``spark`` is a session of Spark Connect.
     """
     creation_time = now_ms()
@@ -295,9 +301,10 @@ def collect(
 
 
 def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[str, ...]]:
-    """Return the target of a collection and the directories to read. Raise `UsageError` if they are invalid.
+    """Return the target of a collection and the directories to read.
 
-    The function writes nothing. A caller can call it before the start of a Spark session.
+    Raises `UsageError` if the target or a source is invalid. The function writes nothing, so it can be
+    called before a Spark session starts.
     """
     target = Collection(out if "://" in out else str(Path(out).absolute()))
     sources = split_sources(bookies)
@@ -312,9 +319,9 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
 def _directory_tables(
     target: Collection, places: Sequence[PlaceFound], pieces: Sequence[Piece]
 ) -> Iterator[tuple[str, CollectedFiles]]:
-    """Write the tables about directories, and yield the name and files of each.
+    """Write the tables about directories. Yield the name and the files of each table.
 
-    These tables are small: they have a few rows for each directory.
+    These tables are small. They have a few rows for each directory.
     """
     piece_ids = {
         (piece.place, directory.path): piece.id for piece in pieces for directory in piece.directories
@@ -354,7 +361,10 @@ def _write_in_driver(target: Collection, table: CollectedTable, progress: Progre
 
 
 def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
-    """Yield each bookie that was not found completely, and each path that was not listed, with reasons."""
+    """Yield a text for each bookie that was not found completely and each path that was not listed.
+
+    Each text contains the reason.
+    """
     attribution = attribute(places, frozenset(), {}, None)
     cookie_ids = {row.cookie_bookie_id for row in attribution.directories if row.cookie_bookie_id is not None}
     for bookie_id, bookie in attribute(places, cookie_ids, {}, None).bookies.items():
@@ -365,9 +375,9 @@ def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
 
 
 def _unread_files(target: Collection, tables: Mapping[str, CollectedFiles]) -> Iterator[str]:
-    """Yield the path and the reason of each row about an unreadable file.
+    """Yield a text for each row about an unreadable file, with the path and the reason.
 
-    The function uses the statistics in Parquet files to skip most row groups that have no such row.
+    The statistics in the Parquet files let the function skip most row groups that contain no such row.
     """
     for name, unread_states in UNREAD_STATES.items():
         row_filter = dataset.field("state").isin(unread_states)
@@ -381,9 +391,9 @@ def _unread_files(target: Collection, tables: Mapping[str, CollectedFiles]) -> I
 def _unread_journals(
     target: Collection, tables: Mapping[str, CollectedFiles], pieces: Sequence[Piece]
 ) -> Iterator[str]:
-    """Yield the journals that could not be read completely.
+    """Yield a text for each journal that could not be read completely.
 
-    Journals of cleanly stopped bookies are left out: their entries are all in the index.
+    Journals of cleanly stopped bookies are left out, because all their entries are in the index.
     """
     piece_ids = pa.array([piece.id for piece in pieces if piece.journals.clean_stop_ms is None], pa.string())
     row_filter = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(piece_ids)

@@ -1,4 +1,4 @@
-"""Causes for which a bookie cannot be removed, each with its first ledgers and the topics of all of them."""
+"""Causes that prevent the removal of bookies, with the first ledgers and the topics of each cause."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -32,8 +32,8 @@ MAX_NAMED_TOPICS = 10
 def ledger_blockers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) -> tuple[Blocker, ...]:
     """Return one blocker for each cause of blocked ledgers, the worst first.
 
-    ``ids`` has scope and id of each blocked ledger. ``cause_codes`` has its cause, as an index in
-    `CAUSE_BY_CODE`.
+    ``ids`` has the scope and id of each blocked ledger. ``cause_codes`` has the cause of each blocked
+    ledger, as an index into `CAUSE_BY_CODE`.
     """
     id_order = np.lexsort((ids[:, 1], ids[:, 0]))
     ids, cause_codes = ids[id_order], cause_codes[id_order]
@@ -125,7 +125,10 @@ def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:
 
 
 def blocked_topics(run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return the number of blocked ledgers by cause and topic, largest first. An unknown topic is null."""
+    """Return the number of blocked ledgers by cause and topic.
+
+    The rows are ordered by cause, then by number of ledgers, largest first. An unknown topic is null.
+    """
     ledgers = blocked_ledgers(run, trial)
     cause_and_topic_table = pa.table(
         {column_name: ledgers[column_name].cast(pa.string()) for column_name in ("cause", "topic")}
@@ -136,5 +139,5 @@ def blocked_topics(run: RunReader, trial: TrialSums) -> pa.Table:
 
 
 def blocked_table(table_name: str | None, run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return the table ``topics`` (`blocked_topics`), or for any other name `blocked_ledgers`."""
+    """Return `blocked_topics` if ``table_name`` is ``topics``. Otherwise return `blocked_ledgers`."""
     return blocked_topics(run, trial) if table_name == "topics" else blocked_ledgers(run, trial)

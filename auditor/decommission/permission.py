@@ -1,6 +1,6 @@
-"""The gate's permission to remove bookies: the commands for it, or the holds that forbid the removal.
+"""The gate's permission to remove bookies, with the commands or with the holds that forbid the removal.
 
-A running bookie is stopped before it is removed, so holds on its stop count too.
+A running bookie is stopped before it is removed, so holds that forbid this stop count too.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,7 @@
-"""Rehearsal of a decommission: the removal of bookies, together and one by one, in one pass over the ledgers.
+"""Rehearsal of a decommission. It simulates the removal of bookies, both together and one by one.
 
-The rehearsal also reads the state of AutoRecovery from the run: auditor, workers and waiting ledgers.
+One pass over the ledgers is enough. The rehearsal also reads the state of AutoRecovery from the run:
+auditor, workers and waiting ledgers.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -53,8 +54,9 @@ _AUDITOR_FACTS = ("auditor", "auditor-candidate")
 class AutoRecoveryState:
     """State of AutoRecovery after the removal of bookies.
 
-    ``workers`` is the number of AutoRecovery processes left. ``blockers`` are causes for which AutoRecovery
-    can copy no ledger at all. ``doubts`` are unknown facts about this.
+    ``workers`` is the number of AutoRecovery processes that remain. ``blockers`` has the causes that
+    prevent AutoRecovery from copying any ledger. ``doubts`` has the facts about AutoRecovery that are
+    unknown.
     """
 
     workers: int
@@ -89,7 +91,10 @@ def read_auto_recovery(run: RunReader, leaving_bookies: Collection[str]) -> Auto
 
 
 def _find_idle_workers(run: RunReader) -> Iterator[Blocker]:
-    """Yield a blocker if no worker seems to copy: there are old marks, and no ledger is locked."""
+    """Yield a blocker if no worker seems to copy ledgers.
+
+    This is the case if there are old marks and no ledger is locked.
+    """
     scan_time, oldest_mark_time, old_mark_count, locked_ledger_count = run.report.run.scan_time, None, 0, 0
     for batch in run.batches("tables/marks", ["kind", "ctime", "mtime"]):
         locked_ledger_count += int(pc.sum(pc.equal(batch["kind"], MarkRow.LOCK.value)).as_py() or 0)
@@ -121,16 +126,17 @@ def rehearse(
     bytes_per_second: int | None = None,
     round_trip_ms: float = 1.0,
 ) -> Rehearsal:
-    """Return whether bookies may be removed.
+    """Rehearse the removal of bookies, and return whether they may be removed.
 
     Args:
         run: A finished run.
         id_prefixes: The ids of the bookies, or unique prefixes of the ids.
-        bytes_per_second: Bytes per second that one replication worker copies. None: no duration is computed.
+        bytes_per_second: Bytes per second that one replication worker copies. If None, no duration is
+            computed.
         round_trip_ms: Duration of a read or a write of one entry, ms.
 
     Raises:
-        RunUsageError: the run names no bookie with such a prefix, or several.
+        RunUsageError: a prefix matches no bookie of the run, or several.
         RunError: a table of the run is missing or broken.
     """
     return rehearse_by_ledger(run, id_prefixes, bytes_per_second, round_trip_ms)[0]
@@ -142,7 +148,7 @@ def rehearse_by_ledger(
     bytes_per_second: int | None = None,
     round_trip_ms: float = 1.0,
 ) -> tuple[Rehearsal, TrialSums]:
-    """Return the result of `rehearse`, and the sums over ledgers for the removal of all bookies together."""
+    """Return the result of `rehearse`, and the sums over ledgers if all bookies are removed together."""
     leaving_bookies = list(dict.fromkeys(whole_bookie_id(run, id_prefix) for id_prefix in id_prefixes))
     bookies = _Bookies(run, leaving_bookies)
     placement_settings, locations = load_placement(run)
@@ -204,9 +210,10 @@ def rehearse_by_ledger(
 
 
 class _Bookies:
-    """Bookies of a run, by number (index in ``names``). ``spares`` flags the bookies that can take copies.
+    """Bookies of a run, each with a number (its index in ``names``).
 
-    ``absent`` are bookies that are not registered, besides the ones that leave.
+    ``spares`` flags the bookies that can take copies. ``absent`` has the bookies in ensembles that are not
+    registered, without the bookies that leave.
     """
 
     def __init__(self, run: RunReader, leaving_bookies: Sequence[str]) -> None:
@@ -233,7 +240,7 @@ class _Bookies:
 def _run_trials(
     run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums], isolation_numbers: IsolationNumbers
 ) -> int:
-    """Add every ledger that names a removed bookie to all trials. Return the number of undecided ledgers."""
+    """Add every ledger with a removed bookie to all trials, and return the number of undecided ledgers."""
     is_removed_bookie = np.logical_or.reduce([sums.is_removed_bookie for sums in trials])
     copy_states = CopyStates(run.directory, bookies.numbers)
     undecided_ledger_count = 0
@@ -255,7 +262,7 @@ def _run_trials(
 def _find_doubts(
     run: RunReader, undecided_ledger_count: int, unplaced_bookie_count: int
 ) -> Iterator[DoubtCount]:
-    """Yield the unknown facts that concern all trials, each with its number."""
+    """Yield the unknown facts that concern all trials, each with a count."""
     run_facts = run.report.run
     if unplaced_bookie_count:
         yield DoubtCount(

@@ -1,19 +1,19 @@
 """Possible replacements for leaving bookies, and the number of entries that a worker copies to them.
 
-A policy depends on the locations of bookies, not on their ids. Bookies with equal locations are of one kind.
-The policy (`auditor.model.replacements`) is evaluated once for all ensembles that have the same kinds in the
-same positions.
+A policy depends on the locations of bookies, not on their ids. Bookies with equal locations are of the same
+kind. The policy (`auditor.model.replacements`) is evaluated once for all ensembles that have the same kinds
+in the same positions.
 
     position            place of a bookie in an ensemble of E bookies: 0 .. E - 1
     class of an entry   e mod E for entry e, which decides its window of the ensemble (striping)
     window of class p   positions p .. p + Qw - 1 of the ensemble, modulo E
     gone position       position of a bookie that leaves
 
-By striping, each entry with a gone position in its window needs a new copy. A worker of 4.17.2 copies more if
-E is larger than Qw. It divides a segment into batches of ten entries. In each batch it finds the first and
-the last entry with a gone position. It copies all entries from the first to the last to each new bookie
-(`LedgerFragmentReplicator`; bookkeeper #3067). Arrays have one row per segment, and one column per position
-or class.
+According to striping, only entries with a gone position in their window need a new copy. A worker of
+BookKeeper 4.17.2 copies more entries if E is larger than Qw. It divides a segment into batches of ten
+entries. In each batch it finds the first and the last entry with a gone position in their windows. It
+copies all entries from the first to the last one to each new bookie (`LedgerFragmentReplicator`; bookkeeper
+#3067). Arrays have one row per segment, and one column per position or class.
 """
 
 from __future__ import annotations
@@ -87,7 +87,11 @@ class GonePositions:
         return gone_counts
 
     def first_remaining_position(self) -> Longs:
-        """Return the first position of each window that is not gone (a worker reads there); -1: all are."""
+        """Return the first position of each window that is not gone. A worker reads from this position.
+
+        The value is -1 if all positions of the window are gone. The array has a row per segment and a
+        column per class.
+        """
         ensemble_sizes, entry_classes = self.ensemble_size[:, None], self._entry_classes()
         first_position = np.full(entry_classes.shape, -1, np.int64)
         for position_offset in range(entry_classes.shape[1]):
@@ -164,10 +168,11 @@ class ReplacementOptions(NamedTuple):
 
 
 class Targets:
-    """Bookies that can replace leaving bookies. ``spares`` flags the writable bookies that stay, by number.
+    """Bookies that can replace leaving bookies.
 
-    ``isolations`` are the isolation groups of ledgers, by number. The list grows while ledgers are read. The
-    policy uses the locations of registered bookies only: a server does not know where others are.
+    ``spares`` flags the writable bookies that stay, by bookie number. ``isolations`` has the isolation
+    groups of ledgers, by number. This list grows while ledgers are read. The policy uses the locations of
+    registered bookies only, because a server does not know the locations of other bookies.
     """
 
     def __init__(
@@ -195,7 +200,7 @@ class Targets:
         self._paths = [server_view.paths[name] for name in names]
 
     def flag_uncertain_isolation_groups(self, isolation_numbers: Longs) -> tuple[Bools, Bools]:
-        """Return two flags per ledger: its groups are unknown, and AutoRecovery ignores its own groups.
+        """Return two flags per ledger: its groups are unknown; AutoRecovery ignores the ledger's own groups.
 
         ``isolation_numbers`` has the number of each ledger's isolation groups.
         """
@@ -247,7 +252,11 @@ class Targets:
         ensemble_rows: Longs,
         ack_quorum: Longs,
     ) -> tuple[Bools, Bools]:
-        """Return two arrays for ensembles of one size: accepted bookies, and whether the policy fails."""
+        """Return two arrays for ensembles of the same size.
+
+        The first flags the bookies that the policy accepts. The second flags the ensembles with a position
+        for which the policy finds no bookie.
+        """
         kind_codes = np.append(bookie_kinds.kind_by_bookie, NO_BOOKIE)[members]
         position_codes = np.where(
             members == NO_BOOKIE, NO_BOOKIE, kind_codes * 2 + gone_positions.is_gone[ensemble_rows]
@@ -333,10 +342,11 @@ class Targets:
 
 
 class _BookieKinds(NamedTuple):
-    """Kinds of bookies. Bookies of one kind have three equal traits.
+    """Kinds of bookies. Bookies of the same kind have the same traits.
 
-    The traits are: the location, whether the bookie is a spare, whether isolation groups exclude it.
-    ``kind_by_bookie`` has the kind of each bookie, ``traits`` and ``bookie_counts`` are by kind.
+    The three traits are the location, whether the bookie is a spare, and whether isolation groups exclude
+    the bookie. ``kind_by_bookie`` has the kind of each bookie. ``traits`` and ``bookie_counts`` are indexed
+    by kind.
     """
 
     kind_by_bookie: Longs

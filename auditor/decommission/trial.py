@@ -1,13 +1,14 @@
 """Trial removal of bookies: the ledgers that move, the blocked ledgers, and the work of copying.
 
-The segments of a batch of ledgers are arrays, with their whole ensembles. Example with two ledgers:
+The segments of a batch of ledgers are stored as arrays, with their whole ensembles. Example with two
+ledgers:
 
     ledger       0              1                   rows of the batch
     segment      0       1      2                   ``ledger`` has the row of each segment
     member       a b c | a b d | c d                ``ensembles`` has one row for each segment
 
-Segments have all members of an ensemble, also those without entries: the replacement of a bookie depends on
-the other members too. Windows (`auditor.simulate.windows`) only have bookies with entries.
+Here an ensemble includes the members without entries, because the replacement of a bookie depends on all
+other members. Windows (`auditor.simulate.windows`) include only bookies with entries.
 """
 
 from collections.abc import Sequence
@@ -37,15 +38,16 @@ from auditor.simulate.windows import (
 
 @dataclass(frozen=True)
 class Segments(SegmentColumns):
-    """Segments with their ensembles in rows.
+    """Segments with one ensemble per row.
 
     Args:
-        entry_bytes: Array by ledger: the mean payload of an entry. NaN if the ledger is not closed.
-        isolation: Array by ledger: the number of its isolation groups.
-        last_entries: Last entry of each segment. It is below the first entry if the segment has no entry or
-            is an open end, whose last entry is unknown.
+        entry_bytes: Array by ledger: the mean payload of an entry, in bytes. NaN if the ledger is not
+            closed.
+        isolation: Array by ledger: the number that identifies the ledger's isolation groups.
+        last_entries: Last entry of each segment. It is below the first entry if the segment has no entry,
+            or if the segment is an open end, whose last entry is unknown.
         is_open_end: Whether the segment is the open end of its ledger.
-        ensembles: Numbers of the bookies, `NO_BOOKIE` past the end of the ensemble.
+        ensembles: Numbers of the bookies. `NO_BOOKIE` fills the row past the end of the ensemble.
     """
 
     entry_bytes: NDArray[np.float64]
@@ -83,9 +85,10 @@ def segments_of(
 def flag_ledgers_naming(
     ledger_rows: pa.RecordBatch, is_bookie_selected: Bools, bookie_numbers: BookieNumbers
 ) -> Bools:
-    """Flag the ledgers with a selected bookie in an ensemble (``is_bookie_selected``, by bookie number).
+    """Flag the ledgers that have a selected bookie in an ensemble.
 
-    Bookies that appear first in these rows get new numbers, and count as not flagged.
+    ``is_bookie_selected`` is indexed by bookie number. Bookies that appear for the first time in these rows
+    get new numbers, and count as not selected.
     """
     segments = segment_columns(ledger_rows, bookie_numbers)
     is_selected_by_number = np.zeros(len(bookie_numbers), bool)
@@ -126,7 +129,10 @@ class _SegmentInspection:
 
 
 class _LedgerCauses(NamedTuple):
-    """Arrays by ledger: the code of the first cause, a flag per doubt, and whether spares are too few."""
+    """Results by ledger.
+
+    The arrays are the code of the first cause, a flag for each doubt, and whether spares are too few.
+    """
 
     codes: NDArray[np.int8]
     doubts: dict[str, Bools]
@@ -134,9 +140,9 @@ class _LedgerCauses(NamedTuple):
 
 
 class TrialSums:
-    """Sums over batches of ledgers in a trial that removes ``leaving_bookies``, given as numbers.
+    """Sums over batches of ledgers in a trial that removes ``leaving_bookies``, which are bookie numbers.
 
-    ``absent_bookies`` are already gone, and the server replaces them at the same time.
+    ``absent_bookies`` are already gone. The server replaces them at the same time.
     """
 
     def __init__(
@@ -169,14 +175,20 @@ class TrialSums:
         )
 
     def blocked_ids_of_store(self) -> Longs:
-        """Return the blocked ledgers of id scope 0, ascending, without those that absent bookies block."""
+        """Return the ids of the blocked ledgers of scope 0, ascending.
+
+        Ledgers that absent bookies block are left out.
+        """
         ids, cause_codes = self.all_blocked_ledgers()
         is_ledger_cause = cause_codes != _CODE_BY_CAUSE[Cause.ABSENT]
         ledger_ids: Longs = np.sort(ids[is_ledger_cause & (ids[:, 0] == 0), 1])
         return ledger_ids
 
     def add(self, segments: Segments, entry_windows: Windows) -> None:
-        """Add a batch of ledgers to the sums. ``entry_windows`` are those of the ledgers of ``segments``."""
+        """Add a batch of ledgers to the sums.
+
+        ``entry_windows`` has the windows of the ledgers of ``segments``.
+        """
         is_leaving = self._is_leaving[segments.ensembles]
         has_leaving_member = any_true(is_leaving)
         has_leaving_bookie = segments.any_of_ledger(has_leaving_member)
@@ -300,7 +312,7 @@ class TrialSums:
         return _LedgerCauses(cause_codes, doubts, has_too_few_spares)
 
     def _add_copy_work(self, segments: Segments, inspection: _SegmentInspection, is_moving: Bools) -> None:
-        """Add to the sums the work of copying those ledgers that must move."""
+        """Add the work of copying the ledgers that must move to the sums."""
         is_stored = (inspection.entries_by_class > 0) & (inspection.gone_counts > 0)
         is_moving_segment = is_moving[segments.ledger] & (
             is_stored.any(1) | (segments.is_open_end & inspection.is_gone.any(1))
@@ -337,7 +349,10 @@ class TrialSums:
         entry_sizes: NDArray[np.float64],
         is_moving_segment: Bools,
     ) -> None:
-        """Add reads to the load of the first member that stays; divide writes among all candidates."""
+        """Add the copied entries to the loads of bookies.
+
+        The first member that stays gets the reads. The writes are divided among all candidates.
+        """
         reading_position = inspection.gone_positions.first_remaining_position()
         share_of_entries_read = entries_read / np.maximum(inspection.entries_by_class.sum(1), 1)
         entries = np.where(

@@ -1,10 +1,10 @@
 """The demonstration: an audit of a damaged sample cluster in a real ZooKeeper.
 
-``sample/`` has the metadata tree and the index files of four real BookKeeper 4.17.2 bookies. Their entries,
-indexes and under-replication marks were damaged on purpose. This module adds faults of further kinds. Two
-findings cannot be shown: ``orphan-ledger-deleting`` needs a ledger that is deleted during the audit, and
-``ledger-not-indexed`` needs a bookie on DbLedgerStorage. The functions `sample_run` and `owners_run` return
-the path of a finished run.
+``sample/`` contains the metadata tree and the index files of four real BookKeeper 4.17.2 bookies. Their
+entries, indexes and under-replication marks were damaged on purpose. This module adds other kinds of
+faults. It cannot show two findings: ``orphan-ledger-deleting`` needs a ledger that is deleted during the
+audit, and ``ledger-not-indexed`` needs a bookie on DbLedgerStorage. The functions `sample_run` and
+`owners_run` return the path of a finished run.
 """
 
 from __future__ import annotations
@@ -231,10 +231,10 @@ _CHECKS_OF_LATER_RUNS = frozenset({"orphan-stuck"})
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The report of the demonstration, and the differences of its findings from the expected ones.
+    """The report of the demonstration, and the differences between its findings and the expected findings.
 
-    ``missing_findings`` are expected findings that the audit did not make. ``unexpected_findings`` are the
-    findings that were not expected.
+    ``missing_findings`` has the expected findings that the audit did not report. ``unexpected_findings``
+    has the findings that were reported but not expected.
     """
 
     report: Report
@@ -258,8 +258,8 @@ def show(
 ) -> DemoResult:
     """Start a ZooKeeper, load the sample, audit it, and stop the server.
 
-    The sample's files are seconds old, but some findings need an older cluster. The audit therefore takes a
-    time 25 hours from now as scan time, and a time one hour from now as index time.
+    The sample's files are only seconds old, but some findings need an older cluster. The audit therefore
+    pretends that the scan happens 25 hours from now, and that the indexes were written one hour from now.
     """
     current_ms = now_ms()
     # No bookie is running that could be asked for an entry.

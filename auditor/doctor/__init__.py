@@ -42,7 +42,7 @@ def examine(
         sources: the parsed sources (`parse_sources`). None to check this machine alone.
         out: the path or URI of the run directory, which need not exist.
         options: the options of the audit.
-        starts_spark: whether to start a Spark session with one Python worker too.
+        starts_spark: whether to also start a Spark session with one Python worker.
 
     Raises:
         UsageError: a source is invalid in a way that `parse_sources` cannot see from its URI.
@@ -118,9 +118,9 @@ def _name_blind_spots(
 def _expected_inputs(
     metadata: Metadata | None, bookies: Bookies | None, may_ask_bookies: bool
 ) -> AvailableInputs:
-    """Return the inputs that the audit will have, as expected before the sources are read.
+    """Return the inputs that the audit is expected to have, before the sources are read.
 
-    If no metadata URI was given, or the store could not be read, all inputs from the store are expected.
+    If no metadata URI was given, or if the store could not be read, all inputs from the store are expected.
     """
     inputs = AvailableInputs()
     if metadata is not None:

@@ -77,9 +77,9 @@ def list_bookie_journals(bookie: AttributedBookie) -> JournalListing:
 
 
 def expected_index_time(bookie: AttributedBookie, listing: JournalListing | None) -> DatedIndex | None:
-    """Return the index time that an audit would use for a bookie, with its basis. None if it is unknown.
+    """Return the index time that an audit would use for a bookie, and how it is known. None if unknown.
 
-    This check lists the journals. An audit reads them too, and may therefore find another time.
+    This check only lists the journals. An audit also reads them, and may therefore find a different time.
     """
     journals = bookie.journals
     if listing is None or listing.reason is None:
@@ -153,9 +153,9 @@ If a ledger changed after the index was written, a finding of its missing entrie
 class Bookies:
     """Facts about the ``--bookies`` sources. They determine what an audit cannot see.
 
-    ``storages`` are the kinds of index storage found, idx and rocksdb. ``has_rpc_source`` is True if ``rpc:``
-    is a source. ``has_disks`` is True if a source is a directory. ``complete_bookies`` are the bookies with
-    all their directories found.
+    ``storages`` has the kinds of index storage that were found: idx, rocksdb or both. ``has_rpc_source`` is
+    True if ``rpc:`` is a source. ``has_disks`` is True if a source is a directory. ``complete_bookies`` has
+    the bookies for which all directories were found.
     """
 
     storages: set[str] = field(default_factory=set)

@@ -25,12 +25,12 @@ def registration_lines(
 ) -> Iterator[Line]:
     """Yield a line with the number of registered bookies, and one for each unregistered bookie.
 
-    The lines never suggest to start a bookie. An audit is needed to find out whether a start would work and
-    is allowed.
+    The lines never suggest starting a bookie. Only an audit can find out whether a start would work and is
+    allowed.
 
     Args:
         root: The cluster's root path.
-        nodes: The store's records of the cluster itself.
+        nodes: The store's records about the cluster itself, without those about ledgers.
         complete_bookies: Ids of the bookies whose directories were all given with ``--bookies``.
     """
     bookie_ids = {cookie.bookie_id for cookie in store_cookies(nodes)}

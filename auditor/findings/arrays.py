@@ -46,7 +46,7 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
 
 
 def is_among_texts(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Return for each value of a column whether it is among ``texts``. False for null."""
+    """Return, for each value of a column, whether it is in ``texts``. The result is False for null."""
     is_among: NDArray[np.bool_] = pc.is_in(column, pa.array(texts, pa.string())).to_numpy(
         zero_copy_only=False
     )
@@ -54,7 +54,7 @@ def is_among_texts(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
-    """Return for each text of a column its code in ``codes``.
+    """Return, for each text of a column, the text's code in ``codes``.
 
     Raises:
         RunError: A text has no code.

@@ -1,15 +1,16 @@
-"""Coverage: whether a run looked at the facts that a finding rests on. If not, the finding is not fixed.
+"""Coverage: whether a run looked at the facts that a finding depends on.
 
-A run that could not read a bookie finds nothing on its disks, and that is no repair. A finding of an earlier
-run that this run does not have is *fixed* only if this run looked for it. Else it is *unseen*, and stays
-known until a run looks for it. `auditor.findings.rules` has the rule. This module says what the findings of
-each check rest on (their `Basis`), and gathers the facts about a finished run.
+A run that could not read a bookie finds nothing on its disks, but this does not mean that a fault was
+repaired. If a run lacks a finding of an earlier run, the finding is *fixed* only if the run looked for it.
+Otherwise the finding is *unseen*, and stays known until a run looks for it. `auditor.findings.rules` has
+the exact rule. This module returns the kind of facts that the findings of each check depend on (their
+`Basis`), and gathers these facts from a finished run.
 
-A basis with a ``table`` is covered only by a run that has this table. Findings from entry logs are covered
-only if every log of the bookie was read to its end.
+Findings whose basis has a ``table`` are covered only by a run that has this table. Findings from entry logs
+are covered only if every log of the bookie was read to its end.
 
-Columns of a run's tables are NumPy arrays here (`auditor.findings.arrays`), so that millions of findings can
-be compared.
+The columns of a run's tables are NumPy arrays here (`auditor.findings.arrays`), so that millions of
+findings can be compared.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -43,7 +44,7 @@ UNREADABLE = "index-unreadable"
 
 @cache
 def basis(check_id: str) -> Basis:
-    """Return the `Basis` of findings of a check; `Basis` disks if the check no longer exists.
+    """Return the `Basis` of a check's findings. If the check no longer exists, return the `Basis` disks.
 
     >>> print(basis("entry-lost"), basis("orphan-ledger"), basis("bookie-down"), basis("segment-gap"))
     copies disks metadata metadata
@@ -53,15 +54,15 @@ def basis(check_id: str) -> Basis:
 
 
 def ids_resting_on(*bases: Basis) -> list[str]:
-    """Return the ids of the checks that rest on any of these bases."""
+    """Return the ids of the checks whose basis is one of ``bases``."""
     return [check_id for check_id in BY_ID if basis(check_id) in bases]
 
 
 def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
-    """Return ids of checks whose findings a run without ``skipped_checks`` cannot find; also former ids.
+    """Return the ids of the checks whose findings a run cannot find if it leaves out ``skipped_checks``.
 
-    If one stage of a trouble (`TROUBLE_STAGES`) did not run, the result has all stages: the trouble may be in
-    the skipped stage now.
+    Former ids of these checks are included. If one stage of a trouble (`TROUBLE_STAGES`) was left out, the
+    result has all stages, because the trouble may now be in this stage.
 
     >>> ids_without_check(["entry-lost"])
     ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
@@ -75,7 +76,7 @@ def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
 
 
 def rests_on_logs(check_id: str) -> bool:
-    """Return whether findings of the check rest on entry logs or on the ledgers maps in them.
+    """Return whether findings of the check depend on entry logs or on the ledgers maps in them.
 
     >>> rests_on_logs("entry-log-missing"), rests_on_logs("replica-mismatch"), rests_on_logs("disk-shared")
     (True, True, False)
@@ -99,7 +100,7 @@ def rests_on_ensembles(check_id: str) -> bool:
 
 
 def rests_on_marks(check_id: str) -> bool:
-    """Return whether findings of the check rest on under-replication marks.
+    """Return whether findings of the check depend on under-replication marks.
 
     >>> rests_on_marks("mark-stale"), rests_on_marks("lock-without-mark"), rests_on_marks("entry-lost")
     (True, True, False)
@@ -116,10 +117,11 @@ OWNERS = "tables/owners"
 
 @dataclass(frozen=True)
 class FindingObjects:
-    """The objects of some findings, as columns; ``bookie`` has positions in ``names``, or -1 for no bookie.
+    """The objects that findings are about, as columns with one element for each finding.
 
-    ``basis`` has the position of each finding's `Basis` among all bases. ``kind`` has the position of its
-    check among all checks; -1 if the check no longer exists.
+    ``basis`` has the position of the finding's `Basis` among all bases. ``kind`` has the position of its
+    check among all checks, or -1 if the check no longer exists. ``bookie`` has the position of its bookie
+    in ``names``, or -1 if the finding has no bookie.
     """
 
     basis: NDArray[np.int8]
@@ -134,7 +136,10 @@ class FindingObjects:
 
 
 def finding_objects(batches: Batches, rows: NDArray[np.int64]) -> FindingObjects:
-    """Return the objects of the findings at ``rows``: ascending row numbers in a run's table ``changes``."""
+    """Return the objects of the findings in some rows of a run's table ``changes``.
+
+    ``rows`` has the row numbers, ascending.
+    """
     position_by_name: dict[str, int] = {}
     column_parts: list[tuple[Any, ...]] = []
     for batch in pick_rows(batches, rows, ["id", "scope_id", "ledger_id", "bookie_id"]):
@@ -170,7 +175,10 @@ def finding_objects(batches: Batches, rows: NDArray[np.int64]) -> FindingObjects
 
 
 def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
-    """Yield the rows at ascending row numbers of a run's table ``changes``. Later batches are not read."""
+    """Yield the rows of a run's table ``changes`` that have the given row numbers.
+
+    ``rows`` has the row numbers, ascending. Batches after the last of these rows are not read.
+    """
     batch_start = first_row = 0
     if not len(rows):
         return
@@ -184,10 +192,10 @@ def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str])
 
 
 def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, is_hidden: Flags) -> Flags:
-    """Return for each finding whether ``run`` would have shown it.
+    """Return for each finding whether ``run`` would have found it.
 
-    ``has_holes`` is whether the run's listings of metadata had holes. ``is_hidden`` says for each finding
-    whether its check did not run, or had fewer inputs than before.
+    ``has_holes`` is whether the run's listings of metadata had holes. ``is_hidden`` flags the findings
+    whose check did not run, or had fewer inputs than before.
     """
     if not len(findings.bookie):
         return np.empty(0, np.bool_)

@@ -1,8 +1,9 @@
-"""Changes of findings since the run before, as an audit makes them in Spark.
+"""Changes of findings since the previous run, as an audit computes them in Spark.
 
-There may be tens of millions of findings, so no code collects them. An audit joins its findings with those of
-the run before. `auditor.findings.pairs` compares two finished runs without Spark. The two modules gather
-their facts in different ways, and both use the rules of `auditor.findings.rules`.
+There may be tens of millions of findings, so they are never collected in one process. Instead, an audit
+joins its findings with those of the previous run. `auditor.findings.pairs` compares two finished runs
+without Spark. The two modules gather their facts in different ways, but both use the rules of
+`auditor.findings.rules`.
 """
 
 from collections.abc import Iterable, Set
@@ -44,15 +45,20 @@ _KNOWN_COLUMNS = ("known_severity", "known_missing", "known_confidence")
 
 @dataclass(frozen=True)
 class RunCoverage:
-    """The facts that this run looked at: its tables verdicts and bookies, and the following.
+    """The facts that this run looked at, and the facts that it could not see.
 
-    ``has_holes`` is whether its listings of metadata had holes. ``has_unread_bookie`` is whether a bookie was
-    not read completely. ``has_all_owners`` is whether all owners were read. ``asked_tables`` are the optional
-    tables of a `Basis` that were requested. ``skipped_checks`` are checks that were left out, or had fewer
-    inputs than in the run before. ``lost_carried`` are checks that had fewer inputs than in an earlier run;
-    this matters for findings that the run before did not see but kept. ``unread_logs`` are bookies with an
-    entry log that was not read to its end. ``unread_records`` are bookies with copies of ledgers whose
-    records could not be decoded.
+    Attributes:
+        verdicts: the table ``verdicts`` of this run.
+        bookies: the table ``bookies`` of this run.
+        has_holes: whether its listings of metadata had holes.
+        has_unread_bookie: whether a bookie was not read completely.
+        has_all_owners: whether all owners were read.
+        asked_tables: the optional tables of a `Basis` that were requested.
+        skipped_checks: checks that were left out, or that had fewer inputs than in the previous run.
+        lost_carried: checks that had fewer inputs than in an earlier run. They matter for findings that the
+            previous run did not see but kept.
+        unread_logs: bookies with an entry log that was not read to its end.
+        unread_records: bookies with copies of ledgers whose records could not be decoded.
     """
 
     verdicts: DataFrame
@@ -74,11 +80,11 @@ def findings_with_changes(
     instance_id: str | None,
     finished_ms: int,
 ) -> DataFrame:
-    """Return every finding with its change, and findings of ``earlier_changes`` that are no longer found.
+    """Return every finding with its change, and the findings of ``earlier_changes`` that are no longer found.
 
-    ``earlier_changes`` is the table changes of the run before. If it is None, all findings are new.
-    ``finished_ms`` is the end of this run, ms. The columns are those of the table changes, without those of
-    suppressions.
+    ``earlier_changes`` is the table ``changes`` of the previous run. If it is None, all findings are new.
+    ``finished_ms`` is the end of this run, ms. The result has the columns of the table ``changes``, without
+    the columns about suppressions.
     """
     finish_time = F.lit(finished_ms).cast("bigint")
     trouble_rows = _add_trouble(findings, instance_id)
@@ -170,7 +176,7 @@ def _add_trouble(findings: DataFrame, instance_id: str | None) -> DataFrame:
 
 
 def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
-    """Return the findings that the run before knew at its end, one row per trouble: the worst one."""
+    """Return the findings that were known at the end of the previous run: the worst one of each trouble."""
     rows = earlier_changes.where(F.col("change") != Change.FIXED)
     if "urgency" not in rows.columns:  # a table of an older release
         rows = rows.withColumn("urgency", F.lit(Urgency.REST.value))
@@ -200,7 +206,7 @@ def _finding_state(column_prefix: str = "") -> FindingState:
 
 
 def _add_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) -> DataFrame:
-    """Add the column ``looked``: whether this run looked at the facts on which the row's finding rests."""
+    """Add the column ``looked``: whether this run looked at the facts that the row's finding depends on."""
     read_bookies = coverage.bookies.select("bookie_id", _is_whole().alias("whole"))
     ledgers = rows.where("ledger_id is not null").select(*LEDGER).distinct()
     # First select the few ledgers of findings, because verdicts has a row for every ledger.

@@ -1,35 +1,37 @@
-"""The confidence of findings by the second scan and by the run before, and the owners of their ledgers.
+"""Confidence of findings, judged from the second scan and the previous run, and owners of their ledgers.
 
-A finding about a ledger is confirmed only if the ledger had the same version in both scans of a live store. A
-ledger that changed between the scans may have been closed, repaired or moved while the bookies were read. A
-ledger that was deleted between the scans has nothing left to lose, and garbage collection removes its copies.
-If a finding about a bookie counts ledgers, it counts changed ledgers separately. If the second scan may have
-missed a ledger, its deletion is not certain. Findings about it then stay, but are not confirmed.
+A finding about a ledger is confirmed only if the ledger had the same version in both scans of a live store.
+A ledger that changed between the scans may have been closed, repaired or moved while the bookies were read.
+A ledger that was deleted between the scans has nothing left to lose, and garbage collection removes its
+copies. A finding about a bookie that counts ledgers counts the changed ledgers separately. If the second
+scan may have missed a ledger, the deletion of the ledger is not certain. Findings about the ledger then
+stay, but are not confirmed.
 
-A suspect finding of a live store is confirmed if the run before also had it, suspect or confirmed, and if all
-of these hold:
+A suspect finding of a live store is confirmed if the previous run also had it, suspect or confirmed, and if
+all of these conditions are met:
 
     version    the ledger has the same version in both runs: without a new version, a closed ledger gets no
                new entries
     missing    each bookie that lacks entries lacks the same entries in both runs
-    index      the data of each of these bookies is newer than the run before, by more than the grace period.
-               All entries of the ledger were written before the run before saw the ledger, so the newer index
-               shows them. The ledger's own time is not used. So the rule also works if the store keeps no
-               times (a live etcd), or if a clock is wrong
+    index      the data of each of these bookies is newer than the previous run, by more than the grace
+               period. All entries of the ledger were written before the previous run saw the ledger, so the
+               newer index shows them. The ledger's own time is not used. So the rule also works if the
+               store
+               keeps no times (a live etcd), or if a clock is wrong
     doubts     all doubts about the finding are transient (`auditor.tables.doubts`)
 
-In a series of runs with the same finding, the first run counts. Each run copies its name and time to the
-evidence (``earlier_run``). Findings about ledgers that changed between the two scans of this run stay
-suspect. Findings of saved metadata are not confirmed in this way, because the time of the metadata is
-unknown.
+In a series of runs with the same finding, the first run counts. Each run copies the name and time of the
+first run to the evidence (``earlier_run``). Findings about ledgers that changed between the two scans of
+this run stay suspect. Findings from saved metadata are not confirmed in this way, because the time of the
+metadata is unknown.
 
-A finding that rests on a bookie's data is at most suspect if this data is older than the metadata, or of
-another cluster. The facts may have changed since.
+A finding that depends on a bookie's data is at most suspect if this data is older than the metadata, or
+belongs to another cluster. The facts may have changed since then.
 
-A finding about a ledger that an owner names has the owner in its evidence as ``owner``: tenant, namespace,
+If an owner names the ledger of a finding, the evidence has this owner as ``owner``: tenant, namespace,
 topic, cursor. A finding about a bookie concerns ledgers of many topics. Its evidence has ``owners``: the
-owners of the ledgers in its sample, with the standing of these ledgers (`auditor.tables.ownership`). Ledgers
-that a shadow topic borrows belong to its source topic.
+owners of the ledgers in its sample, with the standing of these ledgers (`auditor.tables.ownership`).
+Ledgers that a shadow topic borrows belong to its source topic.
 """
 
 from collections.abc import Collection
@@ -65,7 +67,10 @@ def confirm(findings: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
 
 
 def doubt_unproved(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
-    """Make findings suspect that rest on data of ``bookies``, which is of another time or cluster."""
+    """Make confirmed findings suspect if they depend on the data of ``bookies``.
+
+    The data of these bookies is older than the metadata, or belongs to another cluster.
+    """
     if not bookies:
         return findings
     rests_on_data = F.col("id").isin(
@@ -83,7 +88,7 @@ _RUN_SCHEMA = "name string, finished bigint"
 
 
 class EarlierFindings(NamedTuple):
-    """The findings of the run before, with the name and the end (ms) of that run."""
+    """The findings of the previous run, with the name and the end (ms) of that run."""
 
     rows: DataFrame
     name: str
@@ -143,7 +148,10 @@ def _has_only_transient_doubts() -> Column:
 
 
 def _add_version(findings: DataFrame) -> DataFrame:
-    """Add the ledger's ``version`` in the first scan; null, which equals no version, if it is not known."""
+    """Add the column ``version``: the version of the ledger in the first scan.
+
+    An unknown version is null, which is not equal to any version.
+    """
     return findings.withColumn("version", F.get_json_object("evidence", "$.metadata_version"))
 
 
@@ -165,7 +173,10 @@ def _is_newer(grace_ms: int) -> Column:
 
 
 def _add_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column) -> DataFrame:
-    """Add evidence of the earlier run to rows with ``was_seen_earlier``. Confirm rows with ``is_newer``."""
+    """Add the earlier run to the evidence of rows with ``was_seen_earlier``.
+
+    Rows that also have ``is_newer`` become confirmed.
+    """
     run = F.to_json("first")
     carried_evidence = F.concat(
         F.expr("left(evidence, length(evidence) - 1)"), F.lit(',"earlier_run":'), run, F.lit("}")
@@ -197,9 +208,9 @@ _LOGS_SCHEMA = "sample array<struct<keeps array<struct<ledger string>>>>"
 def add_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     """Add ``owner`` to the evidence of findings about a ledger, and ``owners`` if the evidence has a sample.
 
-    ``ownership`` is the run's table. ``owners`` has an element for each owner of sampled ledgers, with the
-    keys ``ledgers``, ``standing`` and those of `OWNER`. Those of `OWNER` are null if no owner names the
-    ledgers. The standing is ``unknown`` for a ledger that is not in the table.
+    ``ownership`` is the run's table. ``owners`` has an element for each owner of sampled ledgers. Its keys
+    are ``ledgers``, ``standing`` and the keys in `OWNER`. The values of the keys in `OWNER` are null if no
+    owner names the ledgers. The standing is ``unknown`` for a ledger that is not in the table.
     """
     ledgers = findings.where("ledger_id is not null").select(*LEDGER).distinct()
     owned_ledgers = _first_owners(ownership, ledgers).where("path is not null")
@@ -222,9 +233,9 @@ def add_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 
 
 def _first_owners(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """Return a row for each of the ``ledgers`` that ``ownership`` has: ``path``, ``standing``, ``owner``.
+    """Return ``path``, ``standing`` and ``owner`` of each of the ``ledgers`` that is in ``ownership``.
 
-    If several paths name the ledger, the first one counts. Path and owner are null if none names it.
+    If several paths name the ledger, the first one counts. Path and owner are null if no path names it.
     """
     owned_rows = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
     owner = F.struct(*OWNER).alias("owner")

@@ -1,8 +1,9 @@
 """Changes of findings between two finished runs, without Spark.
 
-There may be tens of millions of findings, so only a few numbers of each are kept in memory (`FindingArrays`).
-All other columns are read again, batch by batch, and only for changed findings. An audit makes the same
-changes in Spark (`auditor.findings.changes`), by the same rules (`auditor.findings.rules`).
+There may be tens of millions of findings, so only a few numbers for each finding are kept in memory
+(`FindingArrays`). All other columns are read again, batch by batch, and only for changed findings. An audit
+computes the same changes in Spark (`auditor.findings.changes`), by the same rules
+(`auditor.findings.rules`).
 """
 
 from collections.abc import Collection, Sequence
@@ -54,10 +55,11 @@ class FindingArrays:
 
 @dataclass(frozen=True)
 class FindingPairs:
-    """Each finding of the new run with its change and its match in the old run; old findings without match.
+    """The findings of a new run with their matches in an old run, and the change of each finding.
 
-    ``old_positions`` has the position of each match in ``old_findings``, -1 for none. ``gone_rows`` has the
-    positions of the findings in ``old_findings`` without a match, ascending.
+    ``old_positions`` has, for each finding of the new run, the position of its match in ``old_findings``,
+    or -1 if there is none. ``new_changes`` has its change. ``gone_rows`` has the positions in
+    ``old_findings`` of the findings without a match, ascending. ``gone_changes`` has their changes.
     """
 
     old_findings: FindingArrays
@@ -76,10 +78,10 @@ class FindingPairs:
 
 
 def read_finding_arrays(batches: Batches, changes: Sequence[str], column_prefix: str = "") -> FindingArrays:
-    """Read severity, missing entries and confidence of the findings of a run with one of these ``changes``.
+    """Read severity, missing entries and confidence of the findings that have one of these ``changes``.
 
-    ``column_prefix`` begins the names of these columns: "" for the values that the run itself found, and
-    "known_" for the values that were known at its end.
+    ``column_prefix`` is the prefix of the names of these columns. "" selects the values that the run itself
+    found, and "known_" the values that were known at its end.
 
     Raises `RunError` if no audit can have written the table.
     """
@@ -119,11 +121,11 @@ def pair_findings(
     skipped_checks: Collection[str] = (),
     lost_carried: Collection[str] = (),
 ) -> FindingPairs:
-    """Compare the findings of two runs; ``has_holes`` is whether the new run's metadata had holes.
+    """Compare the findings of two runs. ``has_holes`` is whether the new run's metadata had holes.
 
-    ``skipped_checks`` are the checks that the new run left out, or that had fewer inputs than in the old run.
-    ``lost_carried`` are the checks that had fewer inputs than in an earlier run; they matter for findings
-    that the old run did not see but kept. Such findings are compared in their last known form.
+    ``skipped_checks`` has the checks that the new run left out, or that had fewer inputs than in the old
+    run. ``lost_carried`` has the checks that had fewer inputs than in an earlier run. They matter for
+    findings that the old run did not see but kept. Such findings are compared in their last known form.
     """
     earlier_findings = read_finding_arrays(earlier_batches, (*FOUND, Change.UNSEEN), "known_")
     current_findings = read_finding_arrays(current_batches, FOUND)

@@ -1,28 +1,30 @@
-"""The rules for changes of findings, in one place for both ways to compare two runs.
+"""The rules for changes of findings, shared by both ways to compare two runs.
 
-An audit gathers the facts in Spark, and a comparison of two finished runs in NumPy. So a fact is a `Column`
-of Spark or an array of NumPy. These rules use only operators that both have: ``&``, ``|``, ``~`` and
-comparisons. No column of booleans may be null, because these operators do not treat null as false.
+An audit gathers the facts in Spark, and a comparison of two finished runs gathers them in NumPy. A fact is
+therefore a Spark `Column` or a NumPy array. These rules use only operators that both have: ``&``, ``|``,
+``~`` and comparisons. No column of booleans may be null, because these operators do not treat null as
+false.
 
-A finding got *better* or is *fixed* only if the later run looked at the facts that the finding rests on. The
-finding is then called covered. The ``way`` of its `Basis` names the rule:
+A finding got *better* or is *fixed* only if the later run looked at the facts that the finding depends on.
+The finding is then called covered. The ``way`` of its `Basis` names the rule:
 
 ``records``
-    The metadata alone shows the finding. Covered if the ledger is listed, or if the listing has no holes.
+    The metadata alone shows the finding. It is covered if the ledger is listed, or if the listing has no
+    holes.
 ``copies``
-    Copies of a ledger. Covered if the ledger's class is decided, even if a bookie could not be read. Also
-    covered if the ledger is absent from a listing without holes. A finding that counts ledgers is covered if
-    every bookie was read and the listing has no holes.
+    The finding is about copies of a ledger. It is covered if the ledger's class is decided, even if a
+    bookie could not be read. It is also covered if the ledger is absent from a listing without holes. A
+    finding that counts ledgers is covered if every bookie was read and the listing has no holes.
 ``disks``
-    Data on a bookie's disks. Covered if its directories were found and read to the end, the ledger could be
-    judged, and its index there could be read. Also covered if neither the metadata nor a source knows the
-    bookie.
+    The finding is about data on a bookie's disks. It is covered if the bookie's directories were found and
+    read to the end, the ledger could be judged, and its index there could be read. It is also covered if
+    neither the metadata nor a source knows the bookie.
 ``owners``
-    References to ledgers. Covered if the owners' trees were read with every value in them, and the listing of
-    ledgers has no holes.
+    The finding is about references to ledgers. It is covered if the owners' trees were read with every
+    value in them, and if the listing of ledgers has no holes.
 
-Holes are parts of the metadata that could not be read. Holes are also ids of which it is unknown whether they
-exist, because of such a part or of a misplaced record. Findings from marks need a listing without holes.
+Holes are parts of the metadata that could not be read. Holes are also ids that may or may not exist,
+because of such a part or of a misplaced record. Findings from marks need a listing without holes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +40,7 @@ IF_NOT_COVERED: Mapping[Change, Change] = {Change.BETTER: Change.SAME, Change.FI
 
 @dataclass(frozen=True)
 class FindingState:
-    """The state of findings in one run. ``rank`` is that of the severity, 0 for the worst."""
+    """The state of findings in one run. ``rank`` is the rank of the severity, 0 for the worst."""
 
     rank: Any
     missing: Any
@@ -48,7 +50,8 @@ class FindingState:
 def is_worse(current_state: FindingState, earlier_state: FindingState) -> Any:
     """Return for each finding whether it is worse: in severity or missing entries, or newly confirmed.
 
-    Nobody was alarmed by an unconfirmed finding. So a newly confirmed one is worse even if it is milder.
+    An unconfirmed finding alarmed nobody. A newly confirmed finding is therefore worse, even if it is
+    milder.
     """
     has_more_missing_entries = (current_state.rank == earlier_state.rank) & (
         current_state.missing > earlier_state.missing
@@ -70,23 +73,23 @@ def is_milder(current_state: FindingState, earlier_state: FindingState) -> Any:
 
 @dataclass(frozen=True)
 class FindingFacts:
-    """The facts about the objects of findings that the later run knows. Each is a boolean per finding.
+    """The facts that the later run knows about the objects of findings. Each is a boolean per finding.
 
     Attributes:
-        flags_by_way: whether the finding's basis has this way. Each finding has one way, or none if the table
-            of its basis is not in the run.
+        flags_by_way: whether the finding's basis has this way. Each finding has one way, or none if the
+            table of its basis is not in the run.
         has_ledger: whether the finding is about a ledger.
         is_listed: whether the run lists this ledger.
-        is_judged: whether it could judge the listed ledger.
-        is_decided: whether it could decide the class of the listed ledger.
+        is_judged: whether the run could judge the listed ledger.
+        is_decided: whether the run could decide the class of the listed ledger.
         has_bookie: whether the finding is about a bookie.
         is_known_bookie: whether the run knows this bookie.
-        is_read_bookie: whether it read the known bookie to the end.
-        is_index_unreadable: whether it could not read the ledger's index on the bookie.
-        rests_on_marks: whether the finding rests on under-replication marks.
-        is_hidden: whether its check did not run, or had fewer inputs than before.
-        unread_flags: pairs of flags. The first says whether the finding rests on one kind of data, the second
-            whether the run could not read all such data of the bookie.
+        is_read_bookie: whether the run read the known bookie to the end.
+        is_index_unreadable: whether the run could not read the ledger's index on the bookie.
+        rests_on_marks: whether the finding depends on under-replication marks.
+        is_hidden: whether the finding's check did not run, or had fewer inputs than before.
+        unread_flags: pairs of flags, each for one kind of data. The first flag is whether the finding
+            depends on this data. The second is whether the run could not read all such data of the bookie.
         has_all_metadata: whether the listings have no holes, for all findings.
         has_all_bookies: whether every bookie was read.
         has_all_owners: whether all owners were read.

@@ -8,12 +8,12 @@ A suppressions file is TOML; every entry has a ``reason`` and a last day::
     reason = "bk-old-1 to -3 are being emptied, OPS-1204"
     until = 2026-12-31
 
-A suppressed finding stays in the findings, the counts and the verdict: it is still true. It does not count
-for the exit code, and reports show it separately. After its last day (UTC) an entry suppresses nothing, and
-reports name it.
+A suppressed finding stays in the findings, the counts and the verdict, because it is still true. It does
+not count for the exit code, and reports show it separately. After its last day (UTC) an entry suppresses
+nothing, and reports name it.
 
-A finding of data lost or about to be deleted (`DATA_LOSS`) must be named by its fingerprint, for a week at
-most::
+A finding about data that is lost or about to be deleted (`DATA_LOSS`) is accepted only if the entry names
+it by its fingerprint. Such an entry may last for a week at most::
 
     [[suppress]]
     fingerprint = "a2b8aa759ab37bdf"
@@ -21,7 +21,8 @@ most::
     reason = "written by a load test; nobody reads it"
     until = 2026-12-03
 
-An entry that names such a finding in any other way does not apply to it, and `find_refusals` says why.
+If an entry names such a finding in any other way, it does not apply to the finding, and `find_refusals`
+says why.
 """
 
 import re
@@ -51,11 +52,11 @@ MAX_ENTRIES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SuppressionEntry:
-    """One entry of a suppressions file. It names findings by ``names`` or by ``baseline``.
+    """One entry of a suppressions file. It selects findings by ``names`` or by ``baseline``.
 
-    ``names`` has the expected value of some columns. ``baseline`` is the path or URI of an earlier run, whose
-    findings the entry names. ``missing`` is the digest of the entries that the finding must miss; None if any
-    entries may be missing.
+    ``names`` has the value that each of some columns must have. ``baseline`` is the path or URI of an
+    earlier run. The entry then selects the findings of that run. ``missing`` is the digest of the entries
+    that the finding must miss. It is None if the entry does not state them.
     """
 
     reason: str
@@ -70,11 +71,11 @@ class SuppressionEntry:
 
 
 def read_suppressions(path: str | Path) -> tuple[SuppressionEntry, ...]:
-    """Read the entries of a suppressions file: those of ``[[suppress]]``, then those of ``[[baseline]]``.
+    """Read the entries of a suppressions file: first ``[[suppress]]``, then ``[[baseline]]``.
 
     Raises:
-        UsageError: The file does not exist, is not TOML, or has an invalid entry. The message names file,
-            entry and key.
+        UsageError: The file does not exist, is not TOML, or has an invalid entry. The message names the
+            file, the entry and the key.
     """
     values = read_toml(path)
     for key in values:
@@ -103,10 +104,11 @@ def apply_suppressions(
     digests: Mapping[str, str | None],
     today: date,
 ) -> DataFrame:
-    """Add number and reason of the first entry that accepts each finding; null if none does.
+    """Add the number and the reason of the first entry that accepts each finding; null if none does.
 
-    ``changes`` and the result have the columns of the table changes. ``baselines`` are the tables ``changes``
-    of the runs that unexpired entries name, by path. ``digests`` are those of `digests_by_fingerprint`.
+    ``changes`` and the result have the columns of the table ``changes``. ``baselines`` has the tables
+    ``changes`` of the runs that unexpired entries name, by path. ``digests`` has the digests from
+    `digests_by_fingerprint`.
     """
     accepting_entry = F.lit(None).cast("int")
     rows, match_by_entry = _match_entries(changes, entries, baselines, today)
@@ -145,11 +147,11 @@ def find_refusals(
     digests: Mapping[str, str | None],
     today: date,
 ) -> DataFrame:
-    """Count for each entry the unaccepted findings of `DATA_LOSS` that it names but must not accept.
+    """Count, for each entry, the findings of `DATA_LOSS` that it names but is not allowed to accept.
 
-    Returns rows with the entry's number, ``place`` from 1, and the count. ``changes`` is the result of
-    `apply_suppressions`. A finding counts once: for the entry that names it by fingerprint, else for the
-    first entry that names it.
+    Findings that some entry accepts are not counted. Each row has the entry's number (``place``, from 1)
+    and the count. ``changes`` is the result of `apply_suppressions`. A finding counts once: for the entry
+    that names it by fingerprint, else for the first entry that names it.
     """
     unaccepted_losses = changes.where(
         F.col("suppression").isNull() & F.col("urgency").isin(*DATA_LOSS) & F.col("change").isin(*FOUND)
@@ -171,9 +173,10 @@ def refusal_sentences(
     digests: Mapping[str, str | None],
     today: date,
 ) -> list[str]:
-    """Return a sentence for each entry that could not accept findings of `DATA_LOSS`: their number, and why.
+    """Return, for each entry that could not accept findings of `DATA_LOSS`, a sentence that says why.
 
-    ``refused_counts`` has the number of these findings by the entry's place, from 1.
+    The sentence starts with the number of these findings. ``refused_counts`` has this number by the entry's
+    place, from 1.
 
     >>> entry = SuppressionEntry("known", date(2026, 12, 31), {"id": "entry-*"})
     >>> refusal_sentences([entry], {1: 2}, {}, date(2026, 12, 1))
@@ -203,7 +206,10 @@ def _refusal_reason(entry: SuppressionEntry, digests: Mapping[str, str | None], 
 def _match_entries(
     changes: DataFrame, entries: Sequence[SuppressionEntry], baselines: Mapping[str, DataFrame], today: date
 ) -> tuple[DataFrame, dict[int, Column]]:
-    """Return ``changes`` joined with the baselines, and by number the condition that an entry names a row."""
+    """Return ``changes`` joined with the baselines, and a condition for each entry by its number.
+
+    The condition is whether the entry names a row.
+    """
     rows, match_by_entry = changes, {}
     for entry_number, entry in enumerate(entries, 1):
         if entry.is_expired(today):
@@ -328,7 +334,10 @@ def _all_names_match(names: Mapping[str, str | int]) -> Column:
 
 
 def _match_not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataFrame, Column]:
-    """Join ``rows`` with a baseline. Return also the condition that a row is no worse than there."""
+    """Join ``rows`` with a baseline.
+
+    Also return the condition that a row is no worse than in the baseline.
+    """
 
     # Compared as a whole: milder is greater. Of several findings of one trouble, the mildest counts.
     def severity_and_presence(column_prefix: str) -> Column:

@@ -1,7 +1,8 @@
-"""The table findings: all results of the checks, with fingerprints, in order; and the next steps.
+"""The table findings, which has all results of the checks with fingerprints, in order; and the next steps.
 
-There is one next step for each check and urgency. It names the first objects of its findings. Steps are made
-of counts of findings by check and bookie, so their number does not grow with the number of findings.
+There is one next step for each check and urgency. It names the first objects of the check's findings. Steps
+are made from counts of findings by check and bookie, so their number does not grow with the number of
+findings.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +59,7 @@ FOUND_SCHEMA = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "i
 def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
     """Return the results of all checks that query tables, as one DataFrame.
 
-    Checks of which all input tables are empty are skipped.
+    A check is skipped if all its input tables are empty.
     """
     due_checks = queries_with_input(checks, tables) or checks[:1]
     frames: list[DataFrame] = [
@@ -159,8 +160,8 @@ class FindingCount(NamedTuple):
 def next_steps(counts: Iterable[FindingCount], instructions: Mapping[str, str]) -> list[Step]:
     """Return the steps for unsuppressed findings, the most urgent first.
 
-    ``instructions`` has the text of the run's list of actions, by check. The first object of a step is
-    that of a confirmed finding if there is one.
+    ``instructions`` has the text from the run's list of actions, by check. The first object of a step comes
+    from a confirmed finding if the step has one.
 
     >>> counts = [FindingCount("new", "destroys-data", "critical", "gc-would-delete-live", "confirmed", None,
     ...                        f"bk-{name}", 1) for name in "abc"]

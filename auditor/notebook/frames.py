@@ -1,7 +1,7 @@
-"""Small pandas frames on parts of a finished run, for a notebook: ``run.frames``.
+"""Small pandas frames of parts of a finished run, for a notebook: ``run.frames``.
 
-The number of rows does not grow with the cluster. The limit is an argument of the caller, or the number of
-days, checks or runs. `auditor.notebook.run.Run.tables` and `views` give whole tables.
+The number of rows does not grow with the cluster. It is limited by an argument, or by the number of days,
+checks or runs. `auditor.notebook.run.Run.tables` and `views` give whole tables.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Frames:
         return f"<frames of {self._run.path}: {', '.join(names)}>"
 
     def by_id(self) -> pd.DataFrame:
-        """Return the number of findings of each check. It reads the report and no table.
+        """Return the number of findings of each check. The method reads only the report.
 
         Index: id, the most urgent first. Columns:
 
@@ -97,8 +97,8 @@ class Frames:
     def by_day(self) -> pd.DataFrame:
         """Return the number of this run's findings by the day on which a run first saw them.
 
-        Index: first_seen, a day in UTC, ascending: the end of the first of the consecutive runs that have the
-        finding. Columns: the severities, with numbers of findings.
+        Index: first_seen, a day in UTC, ascending. It is the day on which the first of the consecutive runs
+        with the finding ended. Columns: the severities, with numbers of findings.
         """
         counts = severities_by_day(self._run.directory)
         return _frame_by_day(counts, map(str, Severity), "first_seen")
@@ -115,7 +115,9 @@ class Frames:
     def findings(
         self, id: str | None = None, severity: str | None = None, limit: int = DEFAULT_ROWS
     ) -> pd.DataFrame:
-        """Return the first findings, the worst first. ``id`` and ``severity`` select a check and a severity.
+        """Return up to ``limit`` findings, the worst first.
+
+        ``id`` restricts them to one check, and ``severity`` to one severity.
 
         Columns: id, severity, confidence, scope_id, ledger_id, bookie_id, missing (number of entries, over
         all bookies), bookies (number of bookies with missing or unknown entries), change, first_seen,
@@ -132,10 +134,11 @@ class Frames:
         return self._display_frame(rows, ["bookie_id", "missing", "bookies"])
 
     def findings_of(self, bookie_id: str, limit: int = DEFAULT_ROWS) -> pd.DataFrame:
-        """Return the first findings that name a bookie, or that are about missing or unknown copies on it.
+        """Return up to ``limit`` findings about a bookie.
 
-        ``run.bookie(bookie_id)`` counts all of them. Columns: id, severity, confidence, scope_id, ledger_id,
-        missing (number of entries, on this bookie), change, first_seen, suppressed, message, fingerprint.
+        They name the bookie, or are about missing or unknown copies on it. ``run.bookie(bookie_id)`` counts
+        all of them. Columns: id, severity, confidence, scope_id, ledger_id, missing (number of entries, on
+        this bookie), change, first_seen, suppressed, message, fingerprint.
         """
         return self._display_frame(list(islice(self._run.findings_of(bookie_id), limit)), ["missing"])
 
@@ -144,9 +147,9 @@ class Frames:
     ) -> pd.DataFrame:
         """Return the state of each cell of a ledger: bookies are rows, entries are columns.
 
-        Values: held, missing, some missing, unknown, surplus, or not expected. Index: bookie_id, of the first
-        1,000 bookies. Columns: first_entry. If the ledger has more entries than ``columns``, a column stands
-        for all entries up to the next column.
+        Values: held, missing, some missing, unknown, surplus, or not expected. Index: bookie_id. Only the
+        first 1,000 bookies are included. Columns: first_entry. If the ledger has more entries than
+        ``columns``, a column stands for all entries before the next column.
         """
         view = ledger_view(self._run, ledger_id, scope_id)
         stripes = stripes_of(view, replicas_of(view), columns, MAX_STRIPE_ROWS)
@@ -194,7 +197,7 @@ class Frames:
 
         - bookies: number of bookies that are lost together
         - ledgers, entries, bytes: lost data, given the copies that indexes show
-        - promised_ledgers, promised_entries, promised_bytes: lost data if no copy were missing before
+        - promised_ledgers, promised_entries, promised_bytes: lost data if no copy had been missing before
         - ledgers_possible: number of lost ledgers if all unknown copies were missing
         - below_ack_quorum, below_write_quorum: ledgers with too few copies left
         - unrecoverable: open ledgers that recovery could not close
@@ -255,7 +258,8 @@ class Frames:
 
         Index: the name, empty for ledgers without a known owner. Columns:
 
-        - ledgers, bytes, entries: of closed ledgers that an owner names, counted once and not for each copy
+        - ledgers, bytes, entries: totals of closed ledgers that an owner names; each counts once, not per
+          copy
         - dangling: number of references to ledgers that no longer exist
         - unowned, leaked_bytes, leaked_entries: number, bytes and entries of leaked ledgers
         - the severities: numbers of findings
@@ -323,7 +327,8 @@ class Frames:
     def _display_frame(self, rows: list[dict[str, Any]], extra_columns: list[str]) -> pd.DataFrame:
         """Return rows of findings as a frame, with their change, first day and suppression.
 
-        ``extra_columns`` are further columns. Apart from ``bookie_id``, they have whole numbers.
+        ``extra_columns`` has the names of further columns. All of them contain whole numbers, except
+        ``bookie_id``.
         """
         fingerprints = [row["fingerprint"] for row in rows]
         statuses = statuses_of(self._run.directory, self._run.report, fingerprints)

@@ -211,7 +211,7 @@ def _plot_by_bookie(frame: pd.DataFrame, colours: Mapping[str, str], title: str,
 
 
 def _draw_cells(figure: Figure, frame: pd.DataFrame) -> None:
-    """Draw a coloured field for each cell, with its sign if there is room. Add a legend."""
+    """Draw a coloured field for each cell, with its symbol if there is room. Add a legend."""
     from matplotlib.colors import ListedColormap
 
     cell_kinds = list(CELL_STYLES)

@@ -1,4 +1,4 @@
-"""Figures of a finished run: counts, owners, leaks, near losses, and changes since earlier runs."""
+"""Figures of a finished run: counts, owners, leaks, data close to loss, and changes since earlier runs."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ class RunFigures(RunReader):
     def leaks(self) -> Leaks:
         """Return an iterable of every leaked ledger, the most important ones first.
 
-        A leaked ledger has no owner. Each element has the ledger's age, bytes, entries and last known owner,
-        and the reason why the ledger is called a leak (`auditor.model.report_source.Leak`).
+        A leaked ledger has no owner. Each element has the ledger's age, bytes, entries and last known
+        owner, and the reason why the ledger counts as leaked (`auditor.model.report_source.Leak`).
         ``run.leaks.totals()`` returns the sums over all leaks. ``run.frames.leaks()`` returns a frame.
 
         Raises:

@@ -1,10 +1,10 @@
-"""A finished run as SQL views: every table, and three further views for common questions.
+"""A finished run as SQL views: a view of every table, and three further views for common questions.
 
     run.views(spark)
     spark.sql("SELECT bookie_id, sum(entries) FROM missing GROUP BY bookie_id ORDER BY 2 DESC").show()
 
-`views` returns the meaning of a row of each view. ``DESCRIBE ledgers`` lists its columns with their meaning.
-With a prefix, two runs can be open at once and joined.
+`views` returns the meaning of a row of each view. ``DESCRIBE ledgers`` lists the columns of a view with
+their meaning. With a prefix, two runs can be open at the same time and be joined.
 """
 
 import re

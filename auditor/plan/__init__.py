@@ -1,1 +1,4 @@
-"""Repair plans from a finished run: made, written as TOML, read and checked, without Spark."""
+"""Plans that repair the findings of a finished run.
+
+Plans are made, written as TOML, read and checked without Spark.
+"""

@@ -31,11 +31,11 @@ from auditor.tables.registry import instance_id, registered_modes, registrations
 
 @dataclass(frozen=True)
 class LedgerAnswers:
-    """Facts about the ledgers of a plan: ``rows`` has the ledgers that exist, by id.
+    """Facts about the ledgers of a plan. ``rows`` has the ledgers that exist, by id.
 
-    Ledgers in ``unseen_ids`` may exist too: the part of the store with their records was not read.
-    ``marked_ids`` are the ledgers marked underreplicated, ``locked_ids`` those that a worker has locked,
-    ``unowned_ids`` those without an owner. Each of the three is None if it is unknown.
+    Ledgers in ``unseen_ids`` may exist too, because the part of the store with their records was not read.
+    ``marked_ids`` has the ledgers marked underreplicated. ``locked_ids`` has the ledgers that a worker has
+    locked. ``unowned_ids`` has the ledgers without an owner. Each of these three is None if it is unknown.
     """
 
     rows: Mapping[int, LedgerRow] = field(default_factory=dict)
@@ -55,11 +55,12 @@ class Answers:
         instance_id: The instance id of the cluster. None if it has none.
         mode_by_bookie: The registered bookies, each with its mode of registration (`registered_modes`).
         digest_by_bookie: The bookies with a cookie, each with the digest of its cookie.
-        are_bookies_listed: Whether all registrations and cookies were listed. If so, a bookie that is not in
-            ``mode_by_bookie`` is not registered, and one that is not in ``digest_by_bookie`` has no cookie.
-        unclear_bookies: Bookies whose registration or cookie was not read, so that they may have one.
-        replication_state: "on" or "off".
-        auditor_state: "elected" or "none".
+        are_bookies_listed: Whether all registrations and cookies were listed. If so, a bookie that is not
+            in ``mode_by_bookie`` is not registered, and a bookie that is not in ``digest_by_bookie`` has no
+            cookie.
+        unclear_bookies: Bookies that may have a registration or a cookie, because it was not read.
+        replication_state: "on" or "off". None if unknown.
+        auditor_state: "elected" or "none". None if unknown.
         ledgers: Facts about the ledgers of the plan.
         named_bookies: Bookies in an ensemble of any ledger. None for a store.
         fingerprints: Fingerprints of the run's findings. None for a store.
@@ -67,8 +68,8 @@ class Answers:
             finding is gone, unless its check is in ``blind_checks``.
         blind_checks: Checks that saw nothing in the run.
         run: The newer run, whose gate permits steps. None for a store.
-        joint_holders: Function from the bookies that would stop to the sets of them that are the only servers
-            of an entry. None for a store.
+        joint_holders: The function that takes the bookies that would stop, and returns those sets of them
+            that are the only servers of an entry. None for a store.
     """
 
     source_text: str
@@ -131,7 +132,7 @@ def ask_run(path: str, ledgers: Collection[int], plan_time: int) -> Answers:
 
 
 def _condition_fingerprints(run: RunReader) -> frozenset[str]:
-    """Return the fingerprints of those findings of the run to which a step's condition may refer."""
+    """Return the fingerprints of the run's findings to which the condition of a step may refer."""
     is_finding_of_condition = ds.field("id").isin([*DANGEROUS_CHECKS, *INDEX_FAULTS, *EXCHANGE_CHECKS])
     batches = run.batches("findings", ["fingerprint"], is_finding_of_condition)
     return frozenset(fingerprint for batch in batches for fingerprint in batch["fingerprint"].to_pylist())

@@ -41,8 +41,8 @@ _STOP_RISK = "none of the bookie's copies can be read while it is stopped"
 def stop_bookies(plan_facts: PlanFacts) -> Steps:
     """Yield a stop for each bookie whose next garbage collection deletes needed data.
 
-    A stop is refused if nobody could read some needed copies while the bookie is stopped. Steps of
-    `auditor.plan.replication_steps` then copy the ledgers that depend on the bookie.
+    A stop is refused if nobody could read some needed copies while the bookie is stopped. In that case,
+    steps of `auditor.plan.replication_steps` copy the ledgers that depend on the bookie.
     """
     groups_by_bookie = plan_facts.group_by_bookie(*DANGEROUS_CHECKS)
     for bookie, groups in groups_by_bookie.items():
@@ -242,9 +242,9 @@ _DIRECTORY_COLUMNS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
 
 def _read_directories(plan_facts: PlanFacts, bookie: str) -> list[dict[str, list[str] | str | None]]:
-    """Return the directories whose VERSION file names the bookie, and those that were read as the bookie's.
+    """Return the directories that belong to a bookie by their VERSION file, or that were read as its own.
 
-    A directory that was read as the bookie's may have the VERSION file of another bookie.
+    A directory that was read as the bookie's own may have the VERSION file of another bookie.
     """
     is_of_bookie = (ds.field("owner") == bookie) | (ds.field("place") == bookie)
     rows: list[dict[str, list[str] | str | None]] = plan_facts.run.table(
@@ -373,8 +373,8 @@ def refuse_last_of_set(
 ) -> RefusedStep:
     """Return the refusal to stop ``bookies``, because no bookie would then serve some entry.
 
-    ``last_holders`` are the only bookies that serve the entry. They are ``bookies`` and bookies that other
-    steps of the plan stop. If the gate permits a start, the refusal advises a restart instead.
+    ``last_holders`` has the only bookies that serve the entry: ``bookies``, and bookies that other steps of
+    the plan stop. If the gate permits a start, the refusal advises a restart instead.
     """
     start_gate_answer = permit(plan_facts.run, ActionKind.START, [bookie_object(name) for name in bookies])
     way_out = (

@@ -1,4 +1,4 @@
-"""Reasons for which a plan refuses to copy the entries of a ledger to another bookie, with the advice."""
+"""Reasons why a plan refuses to copy the entries of a ledger to another bookie, each with advice."""
 
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.plan import (
@@ -35,7 +35,10 @@ REFUSAL_TEXTS = {
 def find_copy_refusal(
     plan_facts: PlanFacts, bookie: str, ledger_row: LedgerRow | None
 ) -> tuple[RefusalReason, str, str] | None:
-    """Return why the bookie cannot be replaced in a ledger: code, words, way out. None if it can."""
+    """Return why the bookie cannot be replaced in a ledger. None if it can be replaced.
+
+    The result has the code of the reason, the reason in words, and the way out.
+    """
     if ledger_row is None or bookie not in ledger_row.members:
         return RefusalReason.UNSURE, f"no segment names {bookie} any more", "audit again"
     if ledger_row.state != LedgerState.CLOSED:

@@ -34,8 +34,8 @@ _BOTH_DATABASES = "ledgers and locations"
 def bookies_with_recoverable_entries(row: Mapping[str, Any]) -> list[str]:
     """Return the bookies whose entry logs still have entries that a finding reports as lost.
 
-    An entry counts as lost if no index lists it. ``row`` is the finding. Returns an empty list if the finding
-    is not a confirmed loss of entries, or is about a ledger of another scope than 0.
+    An entry counts as lost if no index lists it. ``row`` is the finding. Returns an empty list if the
+    finding is not a confirmed loss of entries, or if the scope of its ledger is not 0.
 
     >>> log = {"bookie_id": "bk1:3181", "lost_entries": 3}
     >>> row = {"id": "entry-lost", "confidence": "confirmed", "scope_id": 0}

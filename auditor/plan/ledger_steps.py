@@ -1,4 +1,7 @@
-"""Steps about metadata of ledgers: restore lost metadata of ledgers with an owner, delete unowned ledgers."""
+"""Steps about the metadata of ledgers.
+
+They restore lost metadata of ledgers that have an owner, and delete ledgers without an owner.
+"""
 
 import json
 from collections import defaultdict
@@ -27,7 +30,8 @@ _METADATA_FILE_NAME = "{}.metadata"
 def ledger_placeholder_values(ledgers: Sequence[str]) -> dict[str, str]:
     """Return the values that replace the placeholders ID and FILE in a command.
 
-    With several ledgers ID stays in the command. A person replaces it by one ledger id after the other.
+    If there are several ledgers, ID stays in the command. A person replaces it with one ledger id after the
+    other.
 
     >>> ledger_placeholder_values(["42"]), ledger_placeholder_values(["42", "43"])
     ({'ID': '42', 'FILE': '42.metadata'}, {'FILE': 'ID.metadata'})
@@ -38,7 +42,7 @@ def ledger_placeholder_values(ledgers: Sequence[str]) -> dict[str, str]:
 
 
 def restore_metadata(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
-    """Yield a step that restores metadata of ledgers that the store lacks and that an owner names.
+    """Yield a step that restores the metadata of ledgers that an owner names but the store lacks.
 
     If no bookie has entries of a ledger, a refusal names the ledger instead.
     """
@@ -140,11 +144,11 @@ def _restore_steps(
 
 
 def delete_ledgers(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
-    """Yield deletions of ledgers without an owner, and refusals.
+    """Yield the deletions of ledgers without an owner, or refusals to delete them.
 
     A deletion needs two runs that read every owner and found no owner of the ledger. The runs must be at
     least one ledger rollover apart. Runs of earlier releases do not show whether they read every owner, so
-    deletions that rest on them are refused.
+    deletions based on them are refused.
     """
     confirmed_groups, unconfirmed_groups, unproved_groups, open_groups = (
         FindingGroups(),

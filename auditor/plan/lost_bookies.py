@@ -132,7 +132,10 @@ def _lost_bookie_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction)
 
 
 def _mark_unmarked_ledgers(plan_facts: PlanFacts, groups: Mapping[str, FindingGroups]) -> Steps:
-    """Yield the step that marks ledgers of confirmed findings, and refusals for unconfirmed findings."""
+    """Yield the step that marks the ledgers of confirmed findings.
+
+    Unconfirmed findings lead to refusals.
+    """
     if confirmed_groups := {bookie: group for bookie, group in groups.items() if group.are_confirmed}:
         yield from _mark_ledgers_again(plan_facts, confirmed_groups)
     reason_text, way_out = REFUSAL_TEXTS[RefusalReason.UNSURE]
@@ -158,7 +161,7 @@ def _highest_urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
 
 
 def _find_held_ledgers(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> list[int]:
-    """Return the ledgers of these bookies on which a hold forbids copying, at most `MAX_LEDGERS`."""
+    """Return up to `MAX_LEDGERS` ledgers of these bookies on which a hold forbids copying."""
     ledger_keys = (
         action_hold.key for action_hold in plan_facts.run.holds.iterate_ledger_holds(ActionKind.RECOVER)
     )
@@ -256,9 +259,10 @@ def _recover_all_ledgers(
     blocking_causes: set[Cause],
     urgency: Urgency,
 ) -> Steps:
-    """Yield the step that copies all ledgers of lost bookies without AutoRecovery, and refusals.
+    """Yield the step that copies all ledgers of lost bookies without AutoRecovery.
 
-    A rehearsal of the decommission of these bookies finds the ledgers that cannot be copied.
+    A rehearsal of the decommission of these bookies finds the ledgers that cannot be copied. Refusals name
+    these ledgers.
     """
     rehearsal, trial_sums = rehearse_by_ledger(plan_facts.run, lost_bookies)
     blocked_ledger_ids = trial_sums.blocked_ids_of_store()
@@ -324,7 +328,10 @@ def _recover_all_ledgers(
 
 
 def _find_start_refusal(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> Refused | None:
-    """Return the refusal to start the first of these bookies that must not start; None if all may start."""
+    """Return the refusal to start one of these bookies. None if all of them may start.
+
+    If several must not start, the refusal is about the first of them.
+    """
     gate_answers = (
         permit(plan_facts.run, ActionKind.START, [bookie_object(bookie)]) for bookie in lost_bookies
     )
@@ -338,14 +345,17 @@ def _find_cluster_refusal(plan_facts: PlanFacts) -> Refused | None:
 
 
 def _start_alternative_text(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> str:
-    """Return the advice if one of these bookies will be back: the end of a precondition that none will."""
+    """Return advice for the case that a lost bookie comes back.
+
+    The text continues a precondition that says that the bookies will not be back.
+    """
     if (refusal := _find_start_refusal(plan_facts, lost_bookies)) is None:
         return ": otherwise start it, and copy nothing"
     return f"; do not start it as it is: {refusal.sentence}"
 
 
 def _find_way_out(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocking_cause: Cause) -> str:
-    """Return the advice about a cause. It advises no action that a hold forbids."""
+    """Return the advice about a cause. It never advises an action that a hold forbids."""
     if (
         blocking_cause in _REMEDY_BY_CAUSE_WITHOUT_START
         and (refusal := _find_start_refusal(plan_facts, lost_bookies)) is not None
@@ -371,7 +381,11 @@ def _has_no_digest(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocked_l
 
 
 def _count_ledgers(listed_rows: Sequence[LedgerRow], ledger_count: int) -> int:
-    """Return the number of listed ledgers. If the list is full, return ``ledger_count`` if that is more."""
+    """Return the number of ledgers of a step.
+
+    If the list is not full, this is the number of listed ledgers. If it is full, this is ``ledger_count``,
+    but at least the number of listed ledgers.
+    """
     return len(listed_rows) if len(listed_rows) < MAX_LEDGERS else max(len(listed_rows), ledger_count)
 
 

@@ -119,7 +119,7 @@ def permit_or_refuse(
     findings: Sequence[PlanFinding],
     *action_objects: ActionObject,
 ) -> Allowed | RefusedStep:
-    """Ask the gate for permission of a step on some objects. Return the permission, or a refused step."""
+    """Ask the gate to permit a step on some objects. Return the permission, or a refused step."""
     gate_answer = permit(run, action_kind, action_objects)
     return (
         gate_answer
@@ -136,10 +136,10 @@ def permit_each_ledger(
     bookies: Sequence[str],
     ledgers: Sequence[int],
 ) -> tuple[Allowed | None, list[RefusedStep]]:
-    """Ask the gate for permission of a step on many ledgers. Ledgers with the same holds get one refusal.
+    """Ask the gate to permit a step on many ledgers. Ledgers with the same holds get one refusal.
 
     Args:
-        run: The run that the plan rests on.
+        run: The run that the plan is based on.
         action_kind: The kind of action.
         title: The title of the step, with ``{}`` in the place of the number of ledgers.
         findings: The findings that require the action.
@@ -147,8 +147,8 @@ def permit_each_ledger(
         ledgers: The ledgers.
 
     Returns:
-        The permission for the bookies and the permitted ledgers, None if no ledger is permitted; and one
-        refused step for each combination of holds.
+        The permission for the bookies and the permitted ledgers, and the refused steps. The permission is
+            None if no ledger is permitted. There is one refused step for each combination of holds.
     """
     step_permission, refusals = permit_ledgers(
         run, action_kind, [*map(bookie, bookies)], [*map(ledger, ledgers)]
@@ -222,7 +222,7 @@ def refuse(
 ) -> RefusedStep:
     """Return a refused step, with the first `MAX_REFUSED_SHOWN` of ``ledgers``.
 
-    ``ledger_count`` is the number of all refused ledgers; None if ``ledgers`` has all of them.
+    ``ledger_count`` is the number of all refused ledgers. It is None if ``ledgers`` contains all of them.
     """
     refused_count = len(ledgers) if ledger_count is None else ledger_count
     shown_ids = tuple(str(ledger_id) for ledger_id in ledgers[:MAX_REFUSED_SHOWN])
@@ -239,7 +239,7 @@ _LEDGER_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """A ledger that the store lists; ``state`` is None if its record cannot be read.
+    """A ledger that the store lists. ``state`` is None if the ledger's record cannot be read.
 
     ``digest_type`` is None if the record has neither a digest type nor a password.
     """

@@ -1,4 +1,4 @@
-"""Permission of the steps of a plan by the gate of a newer run, which may have holds that are new."""
+"""Permission for the steps of a plan from the gate of a newer run, which may have new holds."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -42,9 +42,9 @@ FUTURE_REASON = (
 
 
 def permission_without_run(step: PlanStep) -> StepPermission:
-    """Return the permission of a step that is checked against a store, which has no holds.
+    """Return the permission of a step that is checked using a store.
 
-    The step is permitted if the gate permitted it when the plan was made.
+    A store has no holds. The step is permitted if the gate permitted it when the plan was made.
     """
     gate_permitted_step = step.was_permitted or step.kind is ActionKind.WAIT
     return StepPermission() if gate_permitted_step else StepPermission(unknown_reasons=(_NO_RUN_REASON,))
@@ -130,7 +130,7 @@ def _is_cluster_wide(step: PlanStep) -> bool:
 
 
 def _copies_all_ledgers(step: PlanStep) -> bool:
-    """Return whether a command of the step copies all ledgers of a bookie, also ledgers on hold."""
+    """Return whether a command of the step copies all ledgers of a bookie, including ledgers on hold."""
     words_by_command = [command.text.split() for command in step.commands if command.role is CommandRole.DO]
     return step.kind is ActionKind.RECOVER and any(
         "-l" not in command_words for command_words in words_by_command
@@ -144,14 +144,15 @@ def forbid_last_stops(
 ) -> tuple[StepCheck, ...]:
     """Return the check results, changed for steps that would stop the last bookie that serves an entry.
 
-    Holds do not show this, because a hold considers one bookie alone. If two bookies alone serve an entry,
-    the first may stop, and the second must not. Steps that restart their bookie are checked last, because all
-    other bookies stay stopped meanwhile.
+    Holds do not show this, because a hold considers one bookie alone. If two bookies are the only servers
+    of an entry, the first may stop, but the second must not. Steps that restart their bookie are checked
+    last, because all other bookies stay stopped during the restart.
 
     Args:
         steps_with_checks: The steps of one plan, each with its check result.
         registered_bookies: The bookies that run now.
-        joint_holders: Returns, for stopping bookies, the sets of them that are the only servers of an entry.
+        joint_holders: The function that takes the bookies that would stop, and returns those sets of them
+            that are the only servers of an entry.
     """
     ordered_steps_with_checks, running_bookies = list(steps_with_checks), frozenset(registered_bookies)
     stops_by_step = {
@@ -197,8 +198,8 @@ def _stopped_bookies(step: PlanStep, running_bookies: frozenset[str]) -> Sequenc
 def _restarts_bookie(step: PlanStep) -> bool:
     """Return whether the step rebuilds an index, and then starts the bookie that it stopped.
 
-    A step that changes settings also starts its bookie, but a person must set them first, so it does not
-    count.
+    A step that changes settings also starts its bookie. It does not count, because a person must change the
+    settings first.
     """
     return step.kind is ActionKind.REBUILD_INDEX and any(
         action_kind is ActionKind.START for action_kind, _ in _manual_actions(step)

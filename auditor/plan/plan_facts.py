@@ -1,4 +1,4 @@
-"""Facts of a run from which plan steps are made: bookies, cookies, AutoRecovery, marks, grouped findings."""
+"""Facts of a run that plan steps are made from: bookies, cookies, AutoRecovery, marks, grouped findings."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class FindingGroup:
 class FindingGroups(dict[str, FindingGroup]):
     """Findings for one step, by check id. ``are_confirmed`` is True if all of them are confirmed.
 
-    ``urgency`` is the urgency of the most urgent finding. ``copies`` has the smallest number of known copies
-    of an entry, by ledger. Ledgers for which no finding shows this number are left out.
+    ``urgency`` is the urgency of the most urgent finding. ``copies`` maps a ledger to the smallest number
+    of known copies of one of its entries. It has no key for a ledger if no finding shows this number.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,10 @@ class FindingGroups(dict[str, FindingGroup]):
         return sum(group.count for group in self.values())
 
     def plan_findings(self) -> tuple[PlanFinding, ...]:
-        """Return the findings in the form of a plan: for each check their number and first fingerprints."""
+        """Return the findings in the form of a plan.
+
+        For each check, the result has the number of findings and the first fingerprints.
+        """
         return tuple(PlanFinding(group.id, group.count, tuple(group.fingerprints)) for group in self.values())
 
     def conditions(self, finding_state: str) -> tuple[Condition, ...]:
@@ -188,7 +191,10 @@ class PlanFacts:
 
     @cached_property
     def stop_set(self) -> StopSet:
-        """Return the bookies that steps of this plan stop. A step checks the set, then adds its bookie."""
+        """Return the bookies that steps of this plan stop.
+
+        A step checks the set, and then adds its bookie to the set.
+        """
         stop_candidates = {
             row["bookie_id"]
             for row in self.rows_of_checks(*DANGEROUS_CHECKS, *EXCHANGE_CHECKS, *INDEX_FAULTS)
@@ -209,9 +215,10 @@ class PlanFacts:
 
     @cached_property
     def dependent_ledgers(self) -> dict[int, DependentLedger]:
-        """Return the first ledgers whose last copy may be on a bookie of ``copy_before_stop``, by id.
+        """Return ledgers whose last copy may be on a bookie of ``copy_before_stop``, by id.
 
-        The result is kept, so ``copy_before_stop`` must be complete at the first call.
+        The result is limited to the first `MAX_LEDGERS` ledgers. It is cached, so ``copy_before_stop`` must
+        be complete at the first call.
         """
         if not self.copy_before_stop:
             return {}
@@ -221,7 +228,7 @@ class PlanFacts:
         return {dependent_ledger.ledger_id: dependent_ledger for dependent_ledger in dependent_rows}
 
     def find_last_copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
-        """Return the bookies that have a last copy without being in an ensemble of the ledger, by ledger.
+        """Return, by ledger, the bookies that have a last copy but are in no ensemble of the ledger.
 
         Ledgers without such a bookie are left out.
         """
@@ -254,7 +261,10 @@ class PlanFacts:
 
     @cached_property
     def bookies_with_unstored_copies(self) -> frozenset[str]:
-        """Return the bookies that serve entries which their disks lack. A stop of the bookie loses them."""
+        """Return the bookies that serve entries which their disks lack.
+
+        These entries are lost if the bookie stops.
+        """
         return frozenset(
             row["bookie_id"]
             for row in self.rows_of_checks("index-incomplete")
@@ -262,7 +272,10 @@ class PlanFacts:
         )
 
     def rows_of_checks(self, *check_ids: str) -> Iterable[dict[str, Any]]:
-        """Yield the findings with these check ids. ``accepted``: whether a suppression names a finding."""
+        """Yield the findings with these check ids.
+
+        The key ``accepted`` of each finding is True if a suppression accepts the finding.
+        """
         find_change_status = (
             statuses_in_order(self.run.path)
             if any(self.accepted_counts[check_id] for check_id in check_ids)
@@ -277,7 +290,7 @@ class PlanFacts:
                     }
 
     def findings_of_checks(self, *check_ids: str) -> Iterable[dict[str, Any]]:
-        """Yield the findings with these check ids that no suppression names. They require a step."""
+        """Yield the findings with these check ids that no suppression accepts. They require a step."""
         return (row for row in self.rows_of_checks(*check_ids) if not row["accepted"])
 
     def group_by_bookie(self, *check_ids: str) -> dict[str, FindingGroups]:

@@ -1,14 +1,14 @@
-"""Making a plan from a finished run; writing and reading PLAN.toml, the file in which people review it.
+"""Make a plan from a finished run; write and read PLAN.toml, the file in which people review the plan.
 
 Every finding belongs to a step or a refusal, or is counted as a finding without a step.
 
     # comment lines: one paragraph about the plan, and a line above each step
     schema = "bookkeeper-auditor/plan/2" ...
-    [[steps]]            in order; times are times of TOML, unknown values have no key
+    [[steps]]            in order; times are TOML times, and unknown values have no key
     ledger_file = "plan.recover-3.csv"      for a step with more than `MAX_INLINE_LEDGERS` ledgers
     [[refused]]
 
-Long sentences are split over several lines. The reader of the file replaces each line end by one space.
+Long sentences are split over several lines. The reader of the file replaces each line end with one space.
 """
 
 import csv
@@ -119,7 +119,10 @@ def _format_toml(plan_value: dict[str, Any]) -> str:
 
 
 def _toml_value(plan_value: Any, key: str = "") -> Any:
-    """Return a value for TOML: without nulls, times as TOML times, and long texts folded into lines."""
+    """Return a value for TOML.
+
+    It contains no nulls, times are TOML times, and long texts are folded into lines.
+    """
     if isinstance(plan_value, Mapping):
         return {
             field_name: _toml_value(field_value, field_name)
@@ -160,7 +163,8 @@ def read_plan(path: str) -> RepairPlan:
     """Read a plan, with its lists of ledgers.
 
     Raises:
-        UsageError: the file is not a plan or was changed wrongly. The message names the line or the key.
+        UsageError: the file is not a plan, or a change made it invalid. The message names the line or the
+            key.
     """
     plan_value = read_toml(path)
     schema = plan_value.get("schema")
@@ -264,9 +268,10 @@ def _sort_key(step: PlanStep) -> tuple[int, int, int, int, str, str]:
 
 
 def make_plan(run: RunReader) -> RepairPlan:
-    """Plan the repair of a run's findings: the most urgent steps first, then by kind and number of copies.
+    """Plan the repair of a run's findings.
 
-    The gate refuses dangerous steps if the run's data is too old, by the clock of ``run.holds``.
+    The most urgent steps come first. Steps of the same urgency are sorted by kind and number of copies. The
+    gate refuses dangerous steps if the run's data is too old. The clock of ``run.holds`` decides this.
 
     Raises:
         RunError: a table of the run is missing or broken.

@@ -1,4 +1,4 @@
-"""Steps that restore copies of single ledgers: leave them to AutoRecovery, or copy without it."""
+"""Steps that restore copies of single ledgers: leave the ledgers to AutoRecovery, or copy without it."""
 
 import json
 from collections import defaultdict
@@ -243,7 +243,7 @@ def wait_step(
     ledgers: Sequence[int],
     ledger_count: int,
 ) -> Steps:
-    """Yield a step that leaves marked ledgers to AutoRecovery, and refusals for ledgers on hold.
+    """Yield a step that leaves marked ledgers to AutoRecovery. Yield refusals for ledgers on hold.
 
     Args:
         plan_facts: The run.
@@ -301,7 +301,7 @@ def _batch_groups(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[
 def _copy_bookie_ledgers(
     plan_facts: PlanFacts, bookie: str, groups: FindingGroups, rows: Mapping[int, LedgerRow]
 ) -> Steps:
-    """Yield steps that copy single ledgers to replace a bookie that lacks entries, and refusals."""
+    """Yield steps that copy single ledgers to replace a bookie that lacks entries, or refusals to do so."""
     copyable_rows: list[LedgerRow] = []
     ledgers_by_reason: dict[tuple[RefusalReason, str, str], list[int]] = defaultdict(list)
     for ledger in groups.ledgers:
@@ -329,7 +329,7 @@ def copy_each_ledger(
     unlisted_count: int = 0,
     stopping_bookie: str | None = None,
 ) -> Steps:
-    """Yield a step that copies ledgers one by one to replace a bookie, and refusals for ledgers on hold.
+    """Yield a step that copies ledgers one by one to replace a bookie. Yield refusals for ledgers on hold.
 
     Args:
         plan_facts: The run.

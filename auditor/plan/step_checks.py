@@ -1,4 +1,4 @@
-"""Check of a plan against a newer run or a store: the state of each step (`StepState`).
+"""Check of a plan using a newer run or a store. The result is the state of each step (`StepState`).
 
 The facts come from `auditor.plan.answers`. The check changes nothing in the cluster.
 """
@@ -47,7 +47,7 @@ def planned_ledger_ids(plan: RepairPlan) -> frozenset[int]:
 
 
 def check_plan(plan: RepairPlan, cluster_state: Answers, time_ms: int | None = None) -> PlanCheck:
-    """Check every condition of a plan against the present state of the cluster.
+    """Check every condition of a plan using the present state of the cluster.
 
     Args:
         plan: The plan.
@@ -198,7 +198,8 @@ def _ledger_state(
 def is_condition_met(condition: Condition, cluster_state: Answers, bookie: str | None = None) -> bool | None:
     """Return whether a condition that is not about single ledgers is met; None if unknown.
 
-    ``bookie`` is the bookie of the step; a finding in the condition is about it.
+    ``bookie`` is the bookie of the step. If the condition names a finding, the finding is about this
+    bookie.
     """
     condition_subject, expected_value = condition.of, condition.value
     if condition.fact in (Fact.REGISTERED, Fact.COOKIE):
@@ -230,7 +231,7 @@ def _is_finding_met(
 ) -> bool | None:
     """Return whether a finding is in the state ``expected_value`` ("there" or "gone"); None if unknown.
 
-    It is unknown if the newer run did not look for the finding again.
+    The state is unknown if the newer run did not look for the finding again.
     """
     check_id, fingerprint, *named_bookies = condition_subject.split(" ", 2)
     bookie = named_bookies[0] if named_bookies else bookie

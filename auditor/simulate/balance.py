@@ -98,7 +98,10 @@ def _idle_reason(
     locations: Locations,
     is_idle_unlikely_by_chance: bool,
 ) -> str | None:
-    """Return a possible reason why a bookie is in no ensemble of an open ledger; None if it may be chance."""
+    """Return a possible reason why a bookie is in no ensemble of an open ledger.
+
+    Returns None if this may be a coincidence.
+    """
     mode = mode_by_bookie.get(name)
     if mode is None:
         return "it is not registered" if any(mode_by_bookie.values()) else None
@@ -203,9 +206,9 @@ def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
 
 
 def _used_shares(run: RunReader) -> dict[str, float]:
-    """Return the used share of the file system of each directory.
+    """Return the used share of each directory's file system.
 
-    Directories of unknown share are left out.
+    Directories with an unknown share are left out.
     """
     disk_rows = run.table("disks", ["directory", "capacity_bytes", "free_bytes"]).to_pylist()
     return {

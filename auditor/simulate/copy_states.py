@@ -1,10 +1,10 @@
-"""States of the copies of windows in the indexes of a run: present, missing or unknown.
+"""States of the copies of windows according to the indexes of a run: present, missing or unknown.
 
-The table ``judged`` has a row for each ledger with an unequal replica: a bookie whose index differs from the
-metadata. Most such replicas lack all their entries, so that whole windows lack a copy. If a replica lacks
-only some entries, its windows are cut into pieces. All entries of a piece are missing on the same bookies. If
-a bookie's index of a ledger was read only in part, all copies of the ledger on this bookie are unknown. A
-copy that is missing by the index, but may exist, is unknown too.
+The table ``judged`` has a row for each ledger with an unequal replica. A replica is unequal if the bookie's
+index differs from the metadata. Most such replicas lack all their entries, so that whole windows lack a
+copy. If a replica lacks only some entries, its windows are cut into pieces, so that all entries of a piece
+are missing on the same bookies. If a bookie's index of a ledger was read only in part, all copies of the
+ledger on this bookie are unknown. A copy that the index lacks, but that may exist, is unknown too.
 """
 
 from collections import defaultdict
@@ -39,8 +39,9 @@ from auditor.tables.judge_replicas import Groups, groups_of
 class CopyStates:
     """The missing and unknown copies of all ledgers of a run. A copy takes some 50 bytes of memory.
 
-    ``seen_bookies`` are the bookies with an index or an answer that was read. All copies on other bookies are
-    unknown. If ``reads_missing_only``, unknown copies on seen bookies count as present, which saves memory.
+    ``seen_bookies`` has the bookies from which an index or an answer was read. All copies on other bookies
+    are unknown. If ``reads_missing_only``, unknown copies on seen bookies count as present, which saves
+    memory.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class CopyStates:
         )
 
     def flag_uncertain_ledgers(self, segments: SegmentColumns) -> Bools:
-        """Flag the ledgers that have a missing or unknown copy, besides copies of their open end."""
+        """Flag the ledgers that have a missing or unknown copy. Copies of open ends do not count."""
         is_unseen_bookie = np.array([bookie not in self.seen_bookies for bookie in self._numbers.names], bool)
         is_uncertain = segments.any_of_members(is_unseen_bookie[segments.members])
         for scope_id, (ledger_ids, _) in self._order_by_scope.items():
@@ -120,8 +121,8 @@ class CopyStates:
     def _window_pairs(self, windows: Windows) -> tuple[Longs, Longs]:
         """Return two arrays with one element for each missing or unknown copy of the windows' ledgers.
 
-        The first has the number of the ledger in ``windows``. The second has the number of the copy, an
-        index in the arrays of this object.
+        The first array has the number of the ledger in ``windows``. The second array has the number of the
+        copy, which is an index into the arrays of this object.
         """
         if windows.ids is None:
             raise ValueError("windows without ledger ids have no copy states")
@@ -139,7 +140,7 @@ class CopyStates:
     def _split_windows(
         self, windows: Windows, window_rows: Longs, copy_numbers: Longs, is_on_bookie: Bools
     ) -> Windows:
-        """Return the windows. Those with a partly missing copy are replaced by pieces.
+        """Return the windows. Pieces replace each window that has a partly missing copy.
 
         All entries of a piece are missing on the same bookies.
         """
@@ -241,7 +242,7 @@ _LEDGER_COLUMNS = (
 
 
 def _seen_bookies(run: RunDirectory) -> frozenset[str]:
-    """Return the bookies of which some data was read, or that answered a request."""
+    """Return the bookies from which some data was read, or that answered a request."""
     bookie_rows = run.read("tables/bookies", ["bookie_id", "read"])
     bookies = set(
         bookie_rows.filter(pc.not_equal(bookie_rows["read"], BookieRead.UNREAD.value))[
@@ -255,7 +256,7 @@ def _seen_bookies(run: RunDirectory) -> frozenset[str]:
 
 
 def _range_positions(first_windows: Longs, end_windows: Longs) -> Longs:
-    """Return the numbers of all ranges, one range after the other. The ends are not included."""
+    """Return the numbers in all ranges, one range after the other. Each range excludes its end."""
     range_lengths = end_windows - first_windows
     range_numbers: Longs = np.arange(int(range_lengths.sum())) + np.repeat(
         first_windows - np.cumsum(range_lengths) + range_lengths, range_lengths
@@ -273,7 +274,7 @@ def _range_pieces(
 ) -> tuple[tuple[tuple[bool, ...], int], ...]:
     """Cut the entries of a window by the sets in ``packed_groups``, and count the entries of each piece.
 
-    The flags of a piece say which of the sets contain its entries.
+    The flags of a piece show which of the sets contain its entries.
 
     >>> lacks = np.array([(2, 2, 3, 0)], [("f", ">i8"), ("l", ">i8"), ("s", ">i4"), ("p", ">i4")]).tobytes()
     >>> _range_pieces(0, 9, 0, 3, (lacks,))

@@ -54,7 +54,7 @@ class Domains:
     def find_domain_numbers(self, bookie_numbering: BookieNumbers) -> Longs:
         """Return the domain number of each bookie. It is `UNKNOWN_DOMAIN` if the domain is not known.
 
-        The array has one more element than there are bookies: `NO_DOMAIN`, for places without a bookie.
+        The array has one more element at the end. It is `NO_DOMAIN`, for places without a bookie.
         """
         domain_names = [self.locations.domain(bookie, self.level) for bookie in bookie_numbering.names]
         has_domain = np.array([domain_name is not None for domain_name in domain_names], bool)
@@ -187,10 +187,10 @@ _HOURS_PER_YEAR = 24 * 365.0
 
 
 class CopysetSums:
-    """All different copysets, and the pairs of bookies that have a copyset in common.
+    """All distinct copysets, and the pairs of bookies that have a copyset in common.
 
-    A copyset is stored as a 64-bit number. The number has all bookies of the copyset if they fit into it.
-    Otherwise it is a hash.
+    Each copyset is stored as a 64-bit number. If all bookies of the copyset fit into the number, it
+    contains them. Otherwise it is a hash.
     """
 
     def __init__(self, bookie_count: int) -> None:
@@ -199,7 +199,10 @@ class CopysetSums:
         self._partners = np.zeros((bookie_count, bookie_count), np.int64)
 
     def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
-        """Add the copysets of windows, by metadata. Windows at the open end of a ledger count too."""
+        """Add the copysets of windows according to the metadata.
+
+        Windows at the open end of a ledger count too.
+        """
         for padded_axis in (0, 1):
             self._partners = pad_sums(self._partners, len(bookie_numbering), padded_axis)
         sorted_bookies = np.sort(windows.bookies, axis=1)

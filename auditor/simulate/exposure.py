@@ -1,8 +1,8 @@
 """Data that depends on a single bookie: last known copies, last served copies, and open ledgers.
 
-A copy is known if the bookie's index shows it. It is served if the bookie is also registered. If other copies
-are unknown, it is possible but not certain that a copy is the last one. A possible last copy is enough for a
-hold on the bookie, which forbids actions.
+A copy is known if the bookie's index shows it. It is served if the bookie is also registered. If other
+copies are unknown, it is possible but not certain that a copy is the last one. A possible last copy is
+enough to place a hold on the bookie. The hold forbids actions.
 """
 
 from collections.abc import Collection, Sequence
@@ -34,8 +34,8 @@ _COUNT_NAMES = (
 class ExposureSums:
     """Sums of `BookieExposure` over batches of windows (`auditor.simulate.windows`).
 
-    ``registered`` are the registered bookies, None if registrations were not read. All bookies then count as
-    registered.
+    ``registered_bookies_or_none`` has the registered bookies. It is None if registrations were not read.
+    All bookies then count as registered.
     """
 
     def __init__(self, registered_bookies_or_none: frozenset[str] | None) -> None:
@@ -43,9 +43,9 @@ class ExposureSums:
         self._sums: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
 
     def may_have_exposure(self, segments: SegmentColumns, bookie_numbering: BookieNumbers) -> Bools:
-        """Flag ledgers that may depend on one bookie.
+        """Flag ledgers that may depend on a single bookie.
 
-        Such a ledger is open, has a write quorum of 1, or has a member that is not registered.
+        Such a ledger is not closed, has a write quorum of 1, or has a member that is not registered.
         """
         may_depend_on_bookie = segments.any_of_ledger(~segments.is_closed | (segments.write_quorum == 1))
         if self._registered is not None:
@@ -78,7 +78,8 @@ class ExposureSums:
     def copy_flags(self, windows: Windows, bookie_numbering: BookieNumbers) -> tuple[Bools, Bools, Bools]:
         """Return three arrays of flags: copy is known, copy is unknown, bookie of the copy is registered.
 
-        Each array has the shape of ``windows.bookies``. At open ends no copy is flagged as known or unknown.
+        Each array has the shape of ``windows.bookies``. Copies at open ends are flagged neither as known
+        nor as unknown.
         """
         bookies = bookie_numbering.names
         is_registered = np.array(
@@ -114,7 +115,7 @@ class ExposureSums:
         np.add.at(sums, bookie_numbers, windows.equal_ledger_counts[ledger_numbers])
 
     def result(self, bookie_numbering: BookieNumbers) -> tuple[BookieExposure, ...]:
-        """Return the bookies with data that no other bookie has, or may have, sorted by id."""
+        """Return the bookies that have, or may have, data that no other bookie has. They are sorted by id."""
         counts_of_bookies = zip(
             bookie_numbering.names,
             *(self._sums.get(name, np.zeros(0)).tolist() for name in _COUNT_NAMES),
@@ -150,8 +151,8 @@ def possible_last_copies(is_copy_present: Bools, is_copy_unknown: Bools) -> Bool
 class DependentLedger:
     """A ledger of scope 0 with an entry whose last copy is, or may be, on the bookie ``bookie_id``.
 
-    ``bookie_to_replace`` is another bookie that should have the entry, but is down or may lack the entry. It
-    equals ``bookie_id`` if there is no such bookie.
+    ``bookie_to_replace`` is a different bookie that should have the entry, but is down or may lack the
+    entry. It equals ``bookie_id`` if there is no such bookie.
     """
 
     ledger_id: int
@@ -162,7 +163,9 @@ class DependentLedger:
 def find_dependent_ledgers(
     run: RunDirectory, are_registrations_complete: bool, bookies: Collection[str], max_ledgers: int
 ) -> list[DependentLedger]:
-    """Return ledgers whose last copy may be on one of ``bookies``. One pass over the run's ledgers.
+    """Return ledgers whose last copy may be on one of ``bookies``.
+
+    The function makes one pass over the run's ledgers.
 
     Args:
         run: A finished run.
@@ -215,9 +218,10 @@ def find_joint_holders(
 ) -> list[frozenset[str]] | None:
     """Return the sets of two or more of ``bookies`` that are the only servers of some entry.
 
-    Bookies whose copy is unknown count if no bookie certainly serves the entry. At the open end of a ledger,
-    every member may have entries. Single bookies are not included (`find_exposures`). Returns None if there
-    are more than `MAX_JOINT_HOLDERS` sets. One pass over the run's ledgers.
+    Bookies with an unknown copy count as servers if no bookie certainly serves the entry. At the open end
+    of a ledger, every member may have entries. Single bookies are not included (`find_exposures` returns
+    them). Returns None if there are more than `MAX_JOINT_HOLDERS` sets. The function makes one pass over
+    the run's ledgers.
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.
@@ -262,14 +266,19 @@ def find_joint_holders(
 
 
 def registered_bookies(run: RunDirectory, are_registrations_complete: bool) -> frozenset[str] | None:
-    """Return the registered bookies of a run. None if no bookie is registered, or not all were listed."""
+    """Return the registered bookies of a run.
+
+    Returns None if no bookie is registered, or if not all registrations were listed.
+    """
     bookie_rows = run.read("tables/bookies", ["bookie_id", "registered"])
     bookies: Sequence[str] = bookie_rows.filter(bookie_rows["registered"].is_valid())["bookie_id"].to_pylist()
     return frozenset(bookies) if are_registrations_complete and bookies else None
 
 
 def find_exposures(run: RunDirectory, are_registrations_complete: bool) -> tuple[BookieExposure, ...]:
-    """Return the bookies with data that no other bookie has, or may have. One pass over the run's ledgers.
+    """Return the bookies that have, or may have, data that no other bookie has.
+
+    The function makes one pass over the run's ledgers.
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.

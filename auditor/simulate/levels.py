@@ -1,10 +1,10 @@
 """All failures of a level in one pass: each domain alone, and the worst sets of domains.
 
-A level is bookies, racks or regions. Each bookie, rack or region is a domain. The loss of a set of domains is
-the sum over its subsets: a subset loses the entries whose copies are all in it. The worst pairs are exact: a
-worst pair has all copies of some entries, or consists of two of the worst single domains. Larger sets are
-grown: domains are added, always the one that adds the largest loss. It is not proved that these sets are the
-worst.
+A level is bookies, racks or regions. Each bookie, rack or region is a domain. The loss of a set of domains
+is the sum over its subsets. Each subset contributes the entries that have a copy in every domain of the
+subset and in no other domain. The worst pairs are exact, because a worst pair has all copies of some
+entries, or consists of two of the worst single domains. Larger sets grow step by step: each step adds the
+domain that increases the loss most. It is not proved that these sets are the worst.
 """
 
 from collections import Counter
@@ -61,9 +61,10 @@ class WeighedSet:
 
 @dataclass(frozen=True, slots=True)
 class WorstSets:
-    """The worst sets that were found. All of them lose an entry. ``is_proved``: no worse set exists.
+    """The worst sets that were found. Each of them loses an entry.
 
-    ``losing_count`` is the number of all sets that lose an entry, None if it was not counted.
+    ``is_proved`` is True if no worse set exists. ``losing_count`` is the number of all sets that lose an
+    entry. It is None if it was not counted.
     """
 
     sets: tuple[WeighedSet, ...]
@@ -81,7 +82,9 @@ def loss(sums: SetSums, members: Iterable[int]) -> WeighedSet:
 def worst_sets(
     sums: SetSums, set_size: int, max_sets: int = MAX_SETS_SHOWN, max_pairs: int = _MAX_SETS
 ) -> WorstSets:
-    """Return the worst sets of ``set_size`` domains. All sets are compared if there are few (``max_pairs``).
+    """Return the worst sets of ``set_size`` domains.
+
+    Sets of three or more domains are all compared if there are at most ``max_pairs`` of them.
 
     >>> sums = SetSums(2, domain_count=4)
     >>> sums.add(np.array([[0, 1], [2, -1]]), np.array([5, 1]), np.array([50, 20]))
@@ -147,9 +150,9 @@ def count_losing_sets(sums: SetSums, set_size: int) -> int | None:
 
 
 def pair_loss_matrix(sums: SetSums, max_sets: int) -> tuple[list[int], list[list[int]]]:
-    """Return the ``max_sets`` domains with most bytes, and the bytes that each pair of them loses.
+    """Return up to ``max_sets`` domains with the most bytes, and the bytes that each pair of them loses.
 
-    The bytes are a matrix with a row and a column for each of the domains.
+    The bytes are a matrix with one row and one column for each of these domains.
     """
     domain_bytes = np.zeros(sums.domains + 1, np.int64)
     set_rows = sums.sets()
@@ -170,7 +173,10 @@ def _single_domain_sets(sums: SetSums) -> list[WeighedSet]:
 
 
 def _add_single_domains(sums: SetSums, set_rows: Longs) -> Longs:
-    """Return the sum of each row plus the sums of its single domains. For pairs this is the whole loss."""
+    """Return, for each set, its own sum plus the sums of its single domains.
+
+    For a pair of domains, this is the whole loss.
+    """
     is_single_domain = (set_rows >= 0).sum(axis=1) == 1
     domain_sums = np.zeros((sums.domains + 1, 2), np.int64)
     domain_sums[set_rows[is_single_domain, 0]] = sums.sums[is_single_domain]
@@ -181,7 +187,10 @@ def _add_single_domains(sums: SetSums, set_rows: Longs) -> Longs:
 def _grow_set(
     sums: SetSums, all_set_rows: Longs, members: frozenset[int], set_size: int, single_domains: list[int]
 ) -> frozenset[int]:
-    """Return ``members`` with further domains, up to ``set_size``. Each step adds the one with most loss."""
+    """Return ``members`` with further domains, up to ``set_size``.
+
+    Each step adds the domain that increases the loss most.
+    """
     while len(members) < min(set_size, sums.domains):
         set_rows = all_set_rows[np.isin(all_set_rows, list(members)).any(axis=1)]
         neighbour_domains = {domain for domain in np.unique(set_rows).tolist() if domain >= 0} | {
@@ -293,7 +302,7 @@ class LevelSums:
 
 
 def make_bounds(outcome_sums: Longs) -> tuple[Bounds, Bounds]:
-    """Return the bounds of the loss by metadata, and by index.
+    """Return the bounds of the loss according to the metadata, and according to the indexes.
 
     ``outcome_sums`` has the axes view, outcome, and unit (ledgers, entries, bytes).
     """
@@ -320,7 +329,7 @@ def _make_outcome(outcome_sums: Longs) -> Outcome:
 
 
 def _severity(bounds: Bounds) -> tuple[int, ...]:
-    """Return a sort key that puts the worst failures first: by loss, unrecoverable ledgers, and quorums."""
+    """Return a sort key that puts the worst failures first: by loss, unrecoverable ledgers, then quorums."""
     certain_loss, possible_loss = bounds.sure, bounds.possible
     return (
         -certain_loss.lost.bytes, -certain_loss.lost.entries, -certain_loss.unrecoverable,

@@ -1,10 +1,10 @@
-"""Losses of failures: entries, bytes and ledgers by the number of their remaining copies.
+"""Losses from failures: entries, bytes and ledgers, by the number of copies that remain.
 
-A window is the entries on one set of bookies (`auditor.simulate.windows`). If none of its Qw copies remains
-after a failure, the window is lost. If fewer than Qa copies remain, it is below the ack quorum. If fewer than
-Qw remain, it is below the write quorum. Copies that were missing before the failure are no loss of the
-failure. Recovery of an open end fails if Qa or more bookies of a window do not answer
-(``RRQuorumCoverageSet``).
+A window consists of the entries on the same set of bookies (`auditor.simulate.windows`). If none of its Qw
+copies remains after a failure, the window is lost. If fewer than Qa copies remain, the window is below the
+ack quorum. If fewer than Qw copies remain, it is below the write quorum. Copies that were missing before
+the failure do not count as losses of the failure. Recovery of an open end fails if Qa or more bookies of a
+window do not answer (``RRQuorumCoverageSet``).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ COPY_ASSUMPTIONS = ("promise", "today")
 
 @dataclass(frozen=True)
 class UnresponsiveBookies:
-    """Flags, by bookie number, of bookies that do not answer. The last flag is for places without bookie."""
+    """Flags, by bookie number, of bookies that do not answer. The last flag stands for "no bookie"."""
 
     is_down: Bools  # not registered: it does not answer
     may_be_down: Bools
@@ -69,9 +69,10 @@ class UnresponsiveBookies:
 
 @dataclass(frozen=True)
 class FailureEffect:
-    """Copies that a failure takes, as flags of the shape (windows, widest write quorum).
+    """Copies that a failure takes, as arrays of flags with the shape (windows, largest write quorum).
 
-    Copies in ``is_lost_copy`` are certainly taken. Copies in ``may_lose_copy`` are taken or may be taken.
+    ``is_lost_copy`` flags the copies that are certainly taken. ``may_lose_copy`` flags these copies and
+    also the copies that may be taken.
     """
 
     is_lost_copy: Bools
@@ -86,8 +87,9 @@ class FailureEffect:
 class OutcomeBounds:
     """The best and worst possible `WindowOutcome` of each window.
 
-    ``mildest_outcomes`` are the best ones if the failure takes at least one existing copy. They differ from
-    ``best_outcomes`` only if every copy that the failure takes may have been missing before.
+    ``mildest_outcomes`` has the best outcomes if the failure takes at least one existing copy. They differ
+    from ``best_outcomes`` only if every copy that the failure takes may have been missing before, and at
+    open ends. At an open end, the mildest outcome is always OPEN_END.
     """
 
     best_outcomes: NDArray[np.int8]
@@ -105,7 +107,7 @@ class OutcomeBounds:
         )
 
     def may_have_outcome(self, outcome: WindowOutcome) -> Bools:
-        """Flag the windows that may have an outcome: all outcomes between the bounds are possible."""
+        """Flag the windows that may have an outcome. All outcomes between the bounds are possible."""
         is_within_bounds: Bools = (self.mildest_outcomes <= outcome) & (outcome <= self.worst_outcomes)
         # If Qa is 1, an entry with fewer copies is lost.
         return (
@@ -122,9 +124,10 @@ def tally(
     group_count: int,
     unresponsive_bookies: UnresponsiveBookies,
 ) -> Longs:
-    """Return ledgers, entries and bytes by view, group and outcome: an array of the shape (4, groups, 5, 3).
+    """Return the ledgers, entries and bytes by view, group and outcome.
 
-    ``group_number_by_window`` has the group of each window, such as the domain that fails.
+    The array has the shape (4, groups, 5, 3). ``group_number_by_window`` has the group of each window, such
+    as the domain that fails.
     """
     outcome_sums = np.zeros((len(TALLY_BOUND_NAMES), group_count, len(WindowOutcome), 3), np.int64)
     has_uncertain_copies = _has_uncertain_copies(windows, copies_of_failure)
@@ -222,7 +225,10 @@ def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
 
 
 def _open_end_outcomes(windows: Windows, is_lost_copy: Bools, is_not_answering: Bools) -> NDArray[np.int8]:
-    """Return OPEN_END for each open end if the failure takes a bookie and recovery fails, else UNHARMED."""
+    """Return the outcome of each open end.
+
+    It is OPEN_END if the failure takes a bookie of the window and recovery fails. Otherwise it is UNHARMED.
+    """
     unresponsive_count = count_true((is_lost_copy | is_not_answering) & (windows.bookies != NO_BOOKIE))
     has_no_ack_quorum = any_true(is_lost_copy) & (unresponsive_count >= windows.ack_quorum)
     return np.where(has_no_ack_quorum, WindowOutcome.OPEN_END, WindowOutcome.UNHARMED).astype(np.int8)[
@@ -233,7 +239,7 @@ def _open_end_outcomes(windows: Windows, is_lost_copy: Bools, is_not_answering: 
 def _add_certain(
     outcome_sums: Longs, windows: Windows, is_lost_copy: Bools, group_number_by_window: Longs
 ) -> None:
-    """Add windows of closed ledgers with all copies to ``outcome_sums``.
+    """Add windows of closed ledgers that have all copies to ``outcome_sums``.
 
     The axes of ``outcome_sums`` are groups, outcomes, units. Most windows of a large cluster are of this
     kind. `_add_outcomes` would give the same sums, but takes four times as long.
@@ -277,7 +283,10 @@ _HARMFUL_OUTCOMES = (
 def _add_outcomes(
     outcome_sums: Longs, windows: Windows, bounds_by_window: OutcomeBounds, group_number_by_window: Longs
 ) -> None:
-    """Add windows to ``outcome_sums``, an array by (certain and possible, groups, outcomes, units)."""
+    """Add windows to ``outcome_sums``, which has the axes bound, group, outcome, unit.
+
+    The bounds are certain and possible.
+    """
     harmed_rows = np.flatnonzero(bounds_by_window.worst_outcomes != WindowOutcome.UNHARMED)
     windows, bounds_by_window, group_number_by_window = (
         windows.take(harmed_rows),
@@ -341,8 +350,8 @@ def failure_effect(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: 
 
     Args:
         windows: The windows.
-        is_lost_bookie: Flags of the bookies that certainly fail, by bookie number. The last element is for
-            places without bookie, and is False.
+        is_lost_bookie: Flags of the bookies that certainly fail, by bookie number. The last element stands
+            for places without a bookie, and is False.
         is_possible_bookie: Flags of further bookies that may fail, in the same form.
     """
     return FailureEffect(
@@ -351,10 +360,11 @@ def failure_effect(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: 
 
 
 def failures_by_domain(windows: Windows, domain_by_bookie: Longs) -> tuple[Windows, FailureEffect, Longs]:
-    """Return the failures of all single domains for `tally`: windows, copies taken, and the failed domain.
+    """Return the failures of all single domains for `tally`: windows, copies taken, and failed domains.
 
-    The result has one row for each window and each known domain with a copy of it. ``domain_by_bookie`` has
-    the number of each bookie's domain: -1 if the domain is unknown, -2 for places without bookie.
+    The result has one row for each combination of a window and a known domain that has a copy of it.
+    ``domain_by_bookie`` has the number of each bookie's domain. It is -1 if the domain is unknown, and -2
+    for places without a bookie.
     """
     domain_by_copy = domain_by_bookie[windows.bookies]
     window_rows, failed_domains = [], []
@@ -380,8 +390,8 @@ def domain_sets(
 ) -> tuple[Longs, Longs]:
     """Return the indexes of windows whose copies are in at most ``max_set_size`` domains, and the domains.
 
-    The domains of a window are in ascending order, filled up with -1. If ``uses_indexes``, copies that
-    the indexes lack do not count; otherwise all copies of the metadata count. Open ends, windows without a
+    The domains of a window are in ascending order, padded with -1. If ``uses_indexes``, copies that the
+    indexes lack do not count. Otherwise all copies in the metadata count. Open ends, windows without a
     copy, and windows with a copy in an unknown domain are left out.
     """
     domain_by_copy = domain_by_bookie[windows.bookies].astype(np.int64)

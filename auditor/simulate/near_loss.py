@@ -1,7 +1,7 @@
 """Data that one failure would lose, and the distance to data loss.
 
-The distance of a ledger is the smallest number of domains whose failure loses an entry. A distance of one is
-urgent.
+The distance of a ledger is the smallest number of domains that lose an entry of the ledger if all of them
+fail. A distance of one is urgent.
 """
 
 from collections import Counter
@@ -39,8 +39,10 @@ def near_loss(
 
     Racks are left out if no location is known. An unknown copy on a bookie of ``down_bookies`` counts as
     existing here, because the table ``reachability`` reports the ledgers that are unreadable without that
-    bookie. The function makes one pass over the run's ledgers. It makes windows only for ledgers with a copy
-    that may be missing, with a write quorum of 1, or with two adjacent bookies of an ensemble in one domain.
+    bookie.
+
+    The function makes one pass over the run's ledgers. It makes windows only for ledgers that have a copy
+    that may be missing, a write quorum of 1, or two adjacent bookies of an ensemble in the same domain.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -49,7 +51,7 @@ def near_loss(
     domains: list[Domains] = []
 
     def find_near_candidates(segments: SegmentColumns) -> Bools:
-        """Flag ledgers with Qw = 1, or with two adjacent bookies that may be in one domain."""
+        """Flag ledgers with Qw = 1, or with two adjacent bookies that may be in the same domain."""
         is_candidate = segments.any_of_ledger(segments.write_quorum == 1)
         for level_domains in domains:
             domain_by_bookie = level_domains.find_domain_numbers(windows.numbers)
@@ -70,7 +72,10 @@ def near_loss(
 
 
 class NearLossSums:
-    """Sums over windows, for one level: ledgers by distance to data loss, and data one failure from loss."""
+    """Sums over windows, for one level.
+
+    They count ledgers by distance to data loss, and the data that is one failure from loss.
+    """
 
     def __init__(self, domains: Domains, down_bookies: Collection[str] = ()) -> None:
         self._domains = domains
@@ -82,7 +87,10 @@ class NearLossSums:
 
     @property
     def distance(self) -> dict[int, int]:
-        """Return the number of ledgers by distance to data loss. Distance 0: an entry is already lost."""
+        """Return the number of ledgers by distance to data loss.
+
+        A distance of 0 means that an entry is already lost.
+        """
         return dict(sorted(self._distance_counts.items()))
 
     def result(self) -> NearLoss:
@@ -156,5 +164,5 @@ class NearLossSums:
 
 
 def _count_domains(domains: Longs) -> Longs:
-    """Return the number of different known domains in each row."""
+    """Return the number of distinct known domains in each row."""
     return count_true(flag_first_of_equal_codes(np.sort(domains, axis=1)))

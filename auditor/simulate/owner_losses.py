@@ -32,9 +32,10 @@ _Totals = defaultdict[str, Longs]
 def affected_ledgers(
     windows: Windows, failure_effect: FailureEffect, unresponsive_bookies: UnresponsiveBookies
 ) -> Longs:
-    """Return the ledgers that by the indexes certainly lose an entry, or that recovery cannot close.
+    """Return the ledgers that certainly lose an entry, or that recovery cannot close.
 
-    Each row has scope, id, lost (0 or 1), entries, bytes, unrecoverable (0 or 1).
+    The indexes decide which copies existed before the failure. Each row has scope, id, lost (0 or 1),
+    entries, bytes, unrecoverable (0 or 1).
     """
     assert windows.ids is not None
     outcomes = find_outcome_bounds(windows, failure_effect, unresponsive_bookies, "today").best_outcomes
@@ -51,7 +52,7 @@ def affected_ledgers(
 def owner_losses(run: RunReader, loss_rows: Longs) -> tuple[list[OwnerLoss], list[OwnerLoss]] | None:
     """Return the losses of namespaces and topics, the worst first. None if the run read no owners.
 
-    An empty name has the losses of ledgers without an owner.
+    The row with an empty name has the losses of ledgers without an owner.
     """
     if not has_owners(run):
         return None

@@ -1,8 +1,9 @@
-"""Ledgers that the registered bookies cannot fully serve now: rows of the table ``reachability`` in batches.
+"""Rows of the table ``reachability``: ledgers that the registered bookies cannot fully serve now.
 
-For each window (`auditor.simulate.windows`) the module checks whether a registered member may have a copy. An
-unknown copy counts as existing, so that a ledger is never reported without proof. Recovery of an open end
-fails if Qa or more members of a window do not answer (``RRQuorumCoverageSet``).
+The module yields the rows in batches. For each window (`auditor.simulate.windows`) it checks whether a
+registered member may have a copy. An unknown copy counts as existing, so that a ledger is never reported
+without proof. Recovery of an open end fails if Qa or more members of a window do not answer
+(``RRQuorumCoverageSet``).
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _reachability_batch(windows: Windows, is_bookie_down: Bools, bookies: Sequen
 def _down_members(
     windows: Windows, is_reported: Bools, is_down_member: Bools, ledgers: Longs, bookies: Sequence[str]
 ) -> pa.ListArray:
-    """Return the members of reported windows that are down: one list for each ledger, sorted by id."""
+    """Return the down members of reported windows: one list for each ledger, sorted by id."""
     window_rows, member_positions = np.nonzero(is_down_member & is_reported[:, None])
     bookie_order = (
         np.argsort(np.array(bookies, object), kind="stable") if len(bookies) else np.zeros(0, np.int64)
@@ -132,5 +133,5 @@ def _down_members(
 
 
 def decode_names(name_codes: Longs, names: pa.Array) -> pa.Array:
-    """Return the name for each code. A code is an index in ``names``."""
+    """Return the name for each code. A code is an index into ``names``."""
     return pa.DictionaryArray.from_arrays(pa.array(name_codes), names).dictionary_decode()

@@ -1,7 +1,7 @@
 """The windows of a finished run's ledgers, batch by batch, with the state of their copies in the indexes.
 
-A window is the entries on one set of bookies (`auditor.simulate.windows`). `auditor.simulate.copy_states` has
-the states of copies.
+A window consists of the entries on the same set of bookies (`auditor.simulate.windows`).
+`auditor.simulate.copy_states` provides the states of copies.
 """
 
 from collections import Counter
@@ -35,10 +35,10 @@ MERGED_WINDOWS = 1 << 18
 
 @dataclass
 class LedgerCounts:
-    """Counts of a pass over the ledgers of a run. ``undecided_ledgers`` are those with unknown windows.
+    """Counts from a pass over the ledgers of a run.
 
-    ``ledgers_by_shape`` counts ledgers by (ensemble size, write quorum, ack quorum, is not closed, isolation
-    number).
+    ``undecided_ledgers`` counts the ledgers whose windows are unknown. ``ledgers_by_shape`` counts ledgers
+    by (ensemble size, write quorum, ack quorum, is not closed, isolation number).
     """
 
     ledgers: int = 0
@@ -50,11 +50,11 @@ class LedgerCounts:
 def decided_ledgers(
     run: RunDirectory, extra_columns: Sequence[str] = ()
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield batches of decided ledgers, with the number of undecided ledgers that were left out of the batch.
+    """Yield batches of decided ledgers, each with the number of undecided ledgers that it leaves out.
 
-    The metadata of a decided ledger shows which bookies should have each entry. Ledgers that the store did
-    not list are not counted; the run's report has the ids that may be theirs (`RunFacts.in_doubt`).
-    ``extra_columns`` are read in addition to `WINDOW_COLUMNS`.
+    A ledger is decided if its metadata shows which bookies should have each entry. Ledgers that the store
+    did not list are not counted. The run's report has the ids that such ledgers may have
+    (`RunFacts.in_doubt`). ``extra_columns`` are read in addition to `WINDOW_COLUMNS`.
     """
     is_listed_ledger = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
     for ledger_batch in run.batches("tables/ledgers", [*WINDOW_COLUMNS, *extra_columns], is_listed_ledger):
@@ -65,13 +65,13 @@ def decided_ledgers(
 
 
 class RunWindows:
-    """The windows of a run. Iteration makes one pass over its tables, and sets ``read`` to its counts.
+    """The windows of a run. Each iteration makes one pass over the run's tables, and sets ``read`` to counts.
 
     Args:
         run: A finished run.
-        must_merge: Whether equal ledgers are merged into one. Their ids are lost.
-        segment_filter: Selects ledgers by segments. Ledgers with a missing or unknown copy are selected in
-            any case. None selects all ledgers.
+        must_merge: Whether equal ledgers are merged into one. Their ids are then lost.
+        segment_filter: Function that selects ledgers by their segments. Ledgers with a missing or unknown
+            copy are selected in any case. None selects all ledgers.
         isolation: Numbers of isolation groups, to count ledgers by group. None if they are not needed.
     """
 

@@ -1,4 +1,4 @@
-"""``bkaudit simulate``: the losses if given bookies, racks or regions fail, or for all single failures.
+"""``bkaudit simulate``: the losses if some bookies, racks or regions fail, or for each single failure.
 
 Each answer takes one pass over the run's ledgers. To simulate all failures, ledgers with equal windows are
 merged. To simulate one failure, each ledger keeps its id, so that its owner can be looked up.
@@ -63,7 +63,10 @@ class PlacedRun:
 
     @classmethod
     def from_run(cls, run: RunReader, locations: Locations | None = None) -> PlacedRun:
-        """Read locations and registrations of a run. ``locations`` replace those of the run if given."""
+        """Read the locations and registrations of a run.
+
+        If ``locations`` is given, it replaces the run's locations.
+        """
         placement_settings, recorded_locations = load_placement(run)
         bookie_rows = run.table("bookies", ["bookie_id", "registered"]).to_pylist()
         mode_by_bookie = {row["bookie_id"]: row["registered"] for row in bookie_rows}
@@ -83,8 +86,8 @@ class PlacedRun:
     def unresponsive_bookies(self, windows: RunWindows) -> UnresponsiveBookies:
         """Return the bookies that do not answer, because they are not registered.
 
-        If no bookie at all is registered, the run may have read a dump of a stopped cluster. Then every
-        bookie might still answer.
+        If no bookie at all is registered, the run may have read a dump of a stopped cluster. In that case,
+        every bookie might still answer.
         """
         bookies = windows.numbers.names
         is_unregistered = np.array([*(self.mode_by_bookie.get(bookie) is None for bookie in bookies), False])
@@ -227,7 +230,9 @@ def answer_any(
 
 
 def failure_matrix(run: RunReader) -> FailureMatrix:
-    """Return the losses of each pair of racks, or of bookies if no rack is known. One pass over the ledgers.
+    """Return the losses of each pair of racks, or of each pair of bookies if no rack is known.
+
+    The function makes one pass over the ledgers.
 
     Raises:
         RunError: a table of the run is missing or broken.

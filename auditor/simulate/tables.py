@@ -42,7 +42,9 @@ def ledgers_table(run: RunReader, failure_answer: FailureAnswer) -> pa.Table:
 
 
 def owners_table(owners: Sequence[OwnerLoss] | None) -> pa.Table:
-    """Return the loss of each namespace or topic. The row with an empty name has ledgers without an owner.
+    """Return the loss of each namespace or topic.
+
+    The row with an empty name has the loss of ledgers without an owner.
 
     Raises:
         RunUsageError: the run read no owners.
@@ -63,8 +65,9 @@ def owners_table(owners: Sequence[OwnerLoss] | None) -> pa.Table:
 def failures_table(simulation: Simulation) -> pa.Table:
     """Return every single failure of every level, with its losses.
 
-    Columns without a prefix have certain losses by index. The prefix ``possible_`` is for possible losses by
-    index, ``promised_`` for certain losses if all copies of the metadata exist.
+    Columns without a prefix have certain losses according to the indexes. Columns with the prefix
+    ``possible_`` have possible losses according to the indexes. Columns with the prefix ``promised_`` have
+    certain losses if all copies in the metadata exist.
     """
     single_failures = [failure for level in simulation.levels for failure in level.singles]
     failure_rows = []
@@ -95,10 +98,13 @@ def failures_table(simulation: Simulation) -> pa.Table:
 def simulation_table(
     table_name: str | None, run: RunReader, failure_answer: FailureAnswer | None, simulation: Simulation
 ) -> pa.Table:
-    """Return the table ``table_name``. None: the ledgers of ``failure_answer``, or all single failures.
+    """Return the table ``table_name``.
+
+    None stands for the ledgers of ``failure_answer``, or for all single failures if there is no such
+    answer.
 
     Raises:
-        UsageError: the table is of one failure, but ``failure_answer`` is None.
+        UsageError: the table is about one failure, but ``failure_answer`` is None.
         RunUsageError: the run read no owners.
     """
     if table_name == ALL_FAILURES_TABLE or (table_name is None and failure_answer is None):

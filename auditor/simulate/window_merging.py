@@ -11,7 +11,7 @@ from auditor.simulate.windows import NO_BOOKIE, PRESENT, Longs, Windows, distinc
 
 
 def with_bytes(windows: Windows, length_by_ledger: Longs) -> Windows:
-    """Return the windows with bytes: a ledger's length, divided among its windows in proportion to entries.
+    """Return the windows with bytes. A ledger's length is divided among its windows in proportion to entries.
 
     The parts add up to the length of the ledger. ``segment_bounds`` is None in the result.
     """
@@ -38,10 +38,10 @@ def with_bytes(windows: Windows, length_by_ledger: Longs) -> Windows:
 
 
 def merge_equal_ledgers(windows: Windows) -> Windows:
-    """Merge ledgers with equal windows: same bookies, quorums, copies and open ends.
+    """Merge ledgers with equal windows: the same bookies, quorums, copies and open ends.
 
-    Entries and bytes of equal windows are added up. The ids of the ledgers are lost. Later steps are faster,
-    because they handle equal ledgers once.
+    Entries and bytes of equal windows are added up. The ids of the ledgers are lost. Later steps are
+    faster, because they process equal ledgers only once.
     """
     window_counts = np.bincount(windows.ledger, minlength=len(windows.equal_ledger_counts))
     first_window_by_ledger = np.cumsum(window_counts) - window_counts

@@ -1,10 +1,10 @@
-"""Windows: the entries on one set of bookies, for whole batches of ledgers.
+"""Windows, for whole batches of ledgers. A window consists of the entries on the same set of bookies.
 
     entry e is on the bookies at positions (e + i) mod E of its segment's ensemble, i < Qw
 
-A segment has E windows, one for each value of e mod E, if Qw < E. It has one window if Qw = E. All entries of
-a window are on the same bookies, so they are lost together. The open end of a ledger that is not closed has
-windows too. Its entries are unknown, but recovery needs answers from bookies of each window.
+If Qw < E, a segment has E windows, one for each value of e mod E. If Qw = E, it has one window. All entries
+of a window are on the same bookies, so they are lost together. The open end of a ledger that is not closed
+has windows too. Its entries are unknown, but recovery needs answers from bookies of each window.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Windows:
     """Windows of many ledgers, one row for each window. The rows of a ledger are adjacent.
 
     Args:
-        ledger: Number of the ledger, an index in the arrays by ledger.
+        ledger: Number of the ledger, an index into the arrays by ledger.
         bookies: Numbers of the bookies, of the shape (windows, largest write quorum).
         copies: States of the copies on these bookies, of the same shape.
         write_quorum: Write quorum of the ledger.
@@ -55,7 +55,8 @@ class Windows:
         entries: Number of entries of one copy; 0 at an open end.
         bytes: Bytes of one copy; 0 at an open end, and if the ledger is not closed (its length is unknown).
         is_open_end: Whether the window is at the open end of a ledger.
-        entry_residue: Id of the entries modulo the ensemble size; -1 if the segment has one window.
+        entry_residue: Entry id modulo the ensemble size, equal for all entries of the window; -1 if the
+            segment has one window.
         segment_bounds: First and last entry of the segment, and ensemble size. None if no longer needed.
         equal_ledger_counts: Array by ledger: the number of equal ledgers that were merged into it.
         ids: Array by ledger: scope and id. None if ledgers were merged.
@@ -95,7 +96,7 @@ class Windows:
 
     @staticmethod
     def concat(windows_parts: Sequence[Windows]) -> Windows:
-        """Concatenate windows. The parts must be of different ledgers."""
+        """Concatenate windows. No ledger may be in more than one of the parts."""
         ledger_offsets = np.cumsum(
             [0, *(len(windows_part.equal_ledger_counts) for windows_part in windows_parts)]
         )
@@ -144,7 +145,7 @@ def _widen_rows(
 
 
 def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
-    """Return each value once, in ascending order. The function sorts; ``np.unique`` is slower.
+    """Return each value once, in ascending order. The function sorts, because ``np.unique`` is slower.
 
     >>> distinct_values(np.array([3, 1, 3])).tolist()
     [1, 3]
@@ -157,7 +158,9 @@ def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
 
 
 def count_true(rows: Bools) -> Longs:
-    """Count the true values of each row. The function adds up columns: there are few, and many rows.
+    """Count the true values of each row.
+
+    The function adds up columns, because there are few columns and many rows.
 
     >>> count_true(np.array([[True, True], [False, True]])).tolist()
     [2, 1]
@@ -191,7 +194,7 @@ class BookieNumbers:
         return list(self._numbers)
 
     def number_names(self, bookie_names: pa.Array | pa.ChunkedArray) -> Ints:
-        """Return the number of each name of a column without nulls. A new name gets the next number.
+        """Return the number of each name in a column without nulls. A new name gets the next number.
 
         >>> import pyarrow as pa
         >>> BookieNumbers(["b"]).number_names(pa.array(["a", "b", "a"])).tolist()
@@ -236,7 +239,7 @@ def column_of(ledgers: pa.RecordBatch, column_name: str, null_value: int = 0) ->
 
 
 def segment_columns(ledgers: pa.RecordBatch, bookie_numbering: BookieNumbers) -> SegmentColumns:
-    """Return the segments of rows of the table ``ledgers``."""
+    """Return the segments of the ledgers in rows of the table ``ledgers``."""
     is_closed = pc.equal(ledgers["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
     segments = ledgers["segments"].flatten()
     ensembles = segments.field("ensemble")
@@ -264,9 +267,9 @@ def segment_columns(ledgers: pa.RecordBatch, bookie_numbering: BookieNumbers) ->
 class SegmentColumns:
     """Segments of ledgers, as arrays with one element for each segment.
 
-    ``ledger`` has the number of the segment's ledger. ``members`` has the numbers of all bookies, ensemble
-    after ensemble. ``ensemble_starts`` has, for each segment, the index in ``members`` of its first bookie.
-    ``ids`` has scope and id, one row for each ledger.
+    ``ledger`` has the number of the segment's ledger. ``members`` has the bookie numbers of all ensembles,
+    one ensemble after the other. ``ensemble_starts`` has, for each segment, the index in ``members`` of its
+    first bookie. ``ids`` has the scope and id of each ledger, one row per ledger.
     """
 
     ids: Longs
@@ -296,7 +299,7 @@ class SegmentColumns:
     def flag_equal_neighbours(self, value_by_bookie: Longs) -> Bools:
         """Flag each member whose next member in the ensemble has the same value in ``value_by_bookie``.
 
-        The first member follows the last one.
+        After the last member of an ensemble, the first member is the next one.
         """
         value_by_member = value_by_bookie[self.members]
         equals_next_member = np.zeros(len(value_by_member), bool)

@@ -1,12 +1,13 @@
-"""Answers on whether writes continue after a failure, for each shape of ledger and isolation group.
+"""Whether writes continue after a failure, for each shape of ledger and each isolation group.
 
-A shape is an ensemble size with a write and an ack quorum. A ledger can be created if the writable bookies
-contain an ensemble that the policy accepts. An ensemble that lost members needs one replacement from
-outside the ensemble for each lost member.
+A shape is an ensemble size with a write quorum and an ack quorum. A ledger can be created if the writable
+bookies contain an ensemble that the policy accepts. An ensemble that lost members needs one replacement
+from outside the ensemble for each lost member.
 
-For a namespace with a bookie affinity group, brokers write the isolation groups into the ledger's custom
-metadata, and place the ledger by them. AutoRecovery uses these groups if its policy is Pulsar's and its
-configuration has the setting for groups. Pulsar's policy is rack-aware, whatever policy other ledgers use.
+If a namespace has a bookie affinity group, brokers write the isolation groups into the ledger's custom
+metadata, and place the ledger according to these groups. AutoRecovery uses these groups if its policy is
+Pulsar's and its configuration has the setting for groups. Pulsar's policy is rack-aware, whatever policy
+other ledgers use.
 """
 
 from collections import Counter
@@ -41,8 +42,9 @@ METADATA_COLUMN = "custom_metadata"
 class Isolation:
     """The isolation groups of a ledger. ``groups`` is None if the ledger may use any bookie.
 
-    ``is_own`` is whether the groups come from the ledger's metadata, not from the configuration. ``is_known``
-    is False if the bookies of the groups are unknown, or if the groups in the metadata cannot be read.
+    ``is_own`` is True if the groups come from the ledger's metadata, and False if they come from the
+    configuration. ``is_known`` is False if the bookies of the groups are unknown, or if the groups in the
+    metadata cannot be read.
     """
 
     groups: IsolationGroups | None
@@ -63,11 +65,11 @@ class Isolation:
     def bookies_outside_groups(
         self, ensemble_size: int, locations: Locations, bookies: Sequence[str]
     ) -> frozenset[str]:
-        """Return those of ``bookies`` that an ensemble must not use because of the groups."""
+        """Return the bookies in ``bookies`` that an ensemble must not use because of the groups."""
         return outside_groups(ensemble_size, locations, bookies, self.groups)
 
     def settings(self, cluster_settings: PlacementSettings) -> PlacementSettings:
-        """Return the settings that place the ledger: with Pulsar's policy if its metadata has groups."""
+        """Return the settings for placing the ledger. They use Pulsar's policy if its metadata has groups."""
         return replace(cluster_settings, policy=Policy.RACK) if self.is_own else cluster_settings
 
 
@@ -75,10 +77,11 @@ _UNREADABLE_ISOLATION = Isolation(None, is_own=True, is_known=False)
 
 
 class IsolationNumbers:
-    """Numbers for isolation groups: indexes in ``isolations``. Number 0 has the configured groups.
+    """Numbers for isolation groups, which are indexes into ``isolations``.
 
-    ``columns`` are the columns of the table ``ledgers`` that show the groups of a ledger. The tuple is empty
-    if, by the run's report, no ledger has groups in its metadata.
+    Number 0 stands for the configured groups. ``columns`` has the columns of the table ``ledgers`` that
+    show the groups of a ledger. It is empty if, according to the run's report, no ledger has groups in its
+    metadata.
     """
 
     def __init__(self, run: RunReader, placement_settings: PlacementSettings, locations: Locations) -> None:

@@ -1,1 +1,1 @@
-"""Spark without BookKeeper: sessions, Java, query plans, task errors and progress."""
+"""Use of Spark, independent of BookKeeper: sessions, Java, query plans, task errors and progress."""

@@ -1,8 +1,8 @@
-"""Conversion between Arrow batches, tables of the driver, and Spark's tables.
+"""Conversion between Arrow batches, tables in the driver, and Spark's tables.
 
-A Spark task starts two Python processes before it has its first row, and these load modules that the driver
-has loaded already. Spark also starts four processes to plan a data source that is requested by name. This
-module therefore plans data sources itself.
+Before a Spark task has its first row, it starts two Python processes, and these load modules that the
+driver has already loaded. Spark also starts four processes to plan a data source that is requested by name.
+To avoid this, this module plans data sources itself.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _ROWS_PER_BATCH = 4096
 def map_batches(rows: DataFrame, map_partition: BatchFunction, columns: pa.Schema | StructType) -> DataFrame:
     """Return the rows that ``map_partition`` makes from the batches of the table ``rows``.
 
-    For tiny tables the driver itself calls ``map_partition``, because starting a task's Python processes
-    takes longer.
+    If the tables are tiny, the driver calls ``map_partition`` itself, because it would take longer to start
+    the Python processes of a task.
 
     Args:
-        rows: the table.
-        map_partition: the function from batches to batches.
+        rows: the input table.
+        map_partition: the function that converts batches to batches.
         columns: the columns of the result.
     """
     spark, schema = rows.sparkSession, spark_types(columns)
@@ -47,7 +47,10 @@ def map_batches(rows: DataFrame, map_partition: BatchFunction, columns: pa.Schem
 def map_rows(
     rows: DataFrame, make_batch: Callable[[list[dict[str, Any]]], pa.RecordBatch], columns: pa.Schema
 ) -> DataFrame:
-    """Return the rows that ``make_batch`` makes from the rows of each batch, as dicts (see `map_batches`)."""
+    """Return the rows that ``make_batch`` makes from each batch of the table ``rows``.
+
+    ``make_batch`` gets the rows of a batch as dicts. The driver may call it itself (see `map_batches`).
+    """
 
     def map_batch_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (make_batch(batch.to_pylist()) for batch in batches)
@@ -56,9 +59,10 @@ def map_rows(
 
 
 def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """Return a table of the driver as a Spark table, with the types of ``schema``, or else those of Arrow.
+    """Convert a table in the driver to a Spark table.
 
-    The data is passed in one chunk: Spark 4.3 takes an empty chunk for the end, and drops the rows after it.
+    The column types are those of ``schema`` or, without it, those of the Arrow table. The data is passed in
+    one chunk, because Spark 4.3 treats an empty chunk as the end and drops the rows after it.
     """
     frame = spark.createDataFrame(table.combine_chunks(), schema or spark_types(table.schema))
     return in_one_part(frame) if table.num_rows else empty_frame(frame)
@@ -73,7 +77,7 @@ def in_one_part(rows: DataFrame) -> DataFrame:
 
 
 def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
-    """Join batches to one table, in the Arrow types that Spark uses for the columns of ``schema``."""
+    """Join batches into one table, with the Arrow types that Spark uses for the columns of ``schema``."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     arrow_schema = to_arrow_schema(schema)
@@ -89,7 +93,9 @@ def as_frame(spark: SparkSession, rows: Rows) -> DataFrame:
 
 
 def source_rows(spark: SparkSession, source: DataSource) -> DataFrame:
-    """Return the table of a source, with one task for each part, as `part_table` does.
+    """Return the rows of a data source as a Spark table.
+
+    The source is read part by part, with at most one task per part (see `part_table`).
 
     Raises:
         Exception: any error of the source's ``reader`` and ``partitions``.
@@ -103,7 +109,10 @@ _PARQUET_BYTE_SECONDS = 150e-9
 
 
 def select_columns(rows: DataFrame, columns: pa.Schema) -> DataFrame:
-    """Return the rows with these columns, in this order. A column that the rows lack is null."""
+    """Return the rows with these columns, in this order.
+
+    A column that is not in ``rows`` is null in the result.
+    """
     spark_types_by_name = {
         schema_field.name: schema_field.dataType for schema_field in spark_types(columns).fields
     }
@@ -121,7 +130,10 @@ def select_columns(rows: DataFrame, columns: pa.Schema) -> DataFrame:
 def split_reader_parts(
     spark: SparkSession, table: TableFiles, read: FileReader
 ) -> Iterable[tuple[FileReader, TableFiles]]:
-    """Yield the parts of a `PartTable`, a few for each core. ``read`` reads a group of the table's files."""
+    """Yield the parts of a `PartTable`, a few for each core.
+
+    Each part consists of ``read`` and a group of the table's files. ``read`` makes rows from such a group.
+    """
     return (
         (read, files) for files in table.split_files(spark.sparkContext.defaultParallelism * _PARTS_PER_CORE)
     )
@@ -130,12 +142,15 @@ def split_reader_parts(
 def from_files(
     spark: SparkSession, columns: pa.Schema | StructType, table: TableFiles, read: FileReader
 ) -> PartTable:
-    """Return the rows that ``read`` makes from the files of a table, with one task per group of files."""
+    """Return the rows that ``read`` makes from the files of a table.
+
+    The files are divided into groups, a few for each core. Each group is one part of the result.
+    """
     return PartTable(
         spark, spark_types(columns), tuple(split_reader_parts(spark, table, read)), cost_of(table)
     )
 
 
 def cost_of(table: TableFiles) -> ReadCost:
-    """Return the estimated time in which one process makes rows from the files of a table."""
+    """Return the estimated time that one process needs to make rows from the files of a table."""
     return ReadCost(table.size * _PARQUET_BYTE_SECONDS)

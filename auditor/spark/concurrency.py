@@ -1,8 +1,8 @@
-"""Number of tasks that a Spark session runs at once.
+"""The number of tasks that a Spark session runs at once.
 
-The tasks of an audit share a limit on the load of a server, so that each gets a part of it.
-`SparkContext.defaultParallelism` is not the number of tasks, because ``spark.default.parallelism`` can set it
-to any value.
+The tasks of an audit share a limit on the load of a server, so each task gets a part of this limit.
+`SparkContext.defaultParallelism` is not the number of tasks, because ``spark.default.parallelism`` can set
+it to any value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _UNBOUNDED_SLOTS = str((1 << 31) - 1)
 
 
 def running_slots(spark: SparkSession) -> int:
-    """Return the number of tasks that the current executors can run at once. It is at least 1."""
+    """Return the number of tasks that the current executors can run at once, at least 1."""
     context: Any = spark.sparkContext._jsc.sc()
     resource_profile = context.resourceProfileManager().defaultResourceProfile()
     return max(1, int(context.maxNumConcurrentTasks(resource_profile)))
@@ -25,8 +25,8 @@ def running_slots(spark: SparkSession) -> int:
 def max_slots(spark: SparkSession) -> int | None:
     """Return the largest number of tasks that can run at once, also on executors that may still be added.
 
-    None if nothing limits the number. A standalone master without ``spark.cores.max`` uses every worker that
-    joins. By default, dynamic allocation requests as many executors as there are tasks.
+    Returns None if nothing limits the number. A standalone master without ``spark.cores.max`` uses every
+    worker that joins. By default, dynamic allocation requests as many executors as there are tasks.
     """
     context = spark.sparkContext
     spark_conf, master = context.getConf(), str(context.master)
@@ -48,5 +48,8 @@ def max_slots(spark: SparkSession) -> int | None:
 
 
 def max_task_attempts(spark: SparkSession) -> int:
-    """Return the largest number of attempts of one task that run at once: 2 if Spark speculates, else 1."""
+    """Return how many attempts of the same task can run at once.
+
+    The result is 2 if Spark's speculative execution is enabled, otherwise 1.
+    """
     return 2 if spark.sparkContext.getConf().get("spark.speculation", "false") == "true" else 1

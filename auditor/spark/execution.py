@@ -1,8 +1,9 @@
 """Decisions on where the work of an audit runs: in the driver or in Spark's tasks.
 
-A caller only says what to compute. This module looks at sizes, and decides by the estimated time. Starting a
-task takes about as long as reading the indexes of ten thousand ledgers, so the driver does short work itself.
-Tasks do the long work, also if it only turns out to be long. The results are the same in each case.
+A caller only says what to compute. This module estimates the time from the sizes of tables, and decides. To
+start a task takes about as long as to read the indexes of ten thousand ledgers, so the driver does short
+work itself. Tasks do long work. If the driver's work turns out to be long, tasks do the rest of it. The
+results are the same in each case.
 """
 
 from __future__ import annotations
@@ -69,20 +70,20 @@ BucketFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class TableLocation(Protocol):
-    """The location of one table, as Spark, pyarrow and the driver need it."""
+    """The location of one table, in the forms that Spark, pyarrow and the driver need."""
 
     @property
     def path(self) -> str:
-        """Return the table's path for Spark."""
+        """Return the path of the table in the form that Spark needs."""
 
     def files(self) -> TableFiles:
         """Return the files of the table."""
 
     def file_system_path(self) -> tuple[fs.FileSystem, str]:
-        """Return the file system, and the table's path there."""
+        """Return the file system, and the path of the table in this file system."""
 
     def shared_directory(self) -> tuple[fs.FileSystem, str]:
-        """Return the file system, and the directory that tasks must share with the driver."""
+        """Return the file system, and the directory in it that tasks and driver must share."""
 
     def read(self) -> pa.Table:
         """Return all rows of the table."""
@@ -93,9 +94,9 @@ class TableLocation(Protocol):
 
 @dataclass(frozen=True)
 class BucketSource:
-    """Files of a table, and a function that makes rows from them.
+    """The files of a table, and a function that makes rows from them.
 
-    Each row has a bucket number, by which the rows are divided among tasks.
+    Each row has a bucket number. The rows are divided among tasks by this number.
     """
 
     files: TableFiles
@@ -103,9 +104,9 @@ class BucketSource:
 
 
 class Execution:
-    """The Spark session of an audit, with the plans of its queries.
+    """The Spark session of an audit, and the settings with which it plans queries.
 
-    Without ``plans``, queries keep the session's settings.
+    If ``plans`` is None, queries use the unchanged settings of the session.
     """
 
     def __init__(self, spark: SparkSession, plans: QueryPlans | None = None) -> None:
@@ -114,16 +115,23 @@ class Execution:
         self._shared = False
 
     def plan_for(self, table_bytes: int, replicas: int = 0) -> None:
-        """Set Spark's query planning for tables of this size, and for the number of replicas to compare."""
+        """Choose Spark's settings for query planning by the size of the tables and the number of replicas.
+
+        ``replicas`` is the number of replicas to compare.
+        """
         if self._plans is not None:
             self._plans.fit_to_tables(table_bytes, replicas)
 
     def frame(self, rows: Rows) -> DataFrame:
-        """Return rows as a Spark table. Read them now if that is short work, else when they are needed."""
+        """Return rows as a Spark table.
+
+        If reading the rows is short work, they are read now. Otherwise, they are read when a query needs
+        them.
+        """
         return as_frame(self.spark, read_parts(rows) if isinstance(rows, PartTable) else rows)
 
     def write_table(self, location: TableLocation, rows: Rows) -> DataFrame:
-        """Write a table, and return it."""
+        """Write rows to a table, and return the written table."""
         schema, table = None, rows
         if isinstance(table, PartTable):
             schema, table = table.schema, read_parts(table)
@@ -143,17 +151,17 @@ class Execution:
         return self._open_written(location, schema, table)
 
     def open_table(self, location: TableLocation) -> DataFrame:
-        """Return a written table."""
+        """Return a table that was written earlier."""
         return self._open_written(location, None, None)
 
     def _open_written(
         self, location: TableLocation, schema: StructType | None, rows: pa.Table | None
     ) -> DataFrame:
-        """Return a written table: from its files, or from memory if it is small.
+        """Return a written table. Its rows come from memory if it is small, otherwise from its files.
 
-        A query of rows in memory needs no file scan, and no job before a broadcast. Scans and jobs take most
-        of the time of a small audit. ``rows`` are the rows if they are in memory, and ``schema`` is their
-        schema; else both are None.
+        A query of rows in memory needs no file scan, and no job before a broadcast. Scans and jobs take
+        most of the time of a small audit. ``rows`` are the rows if they are already in memory, otherwise
+        None. ``schema`` is their schema, or None if it is not known yet.
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -169,7 +177,8 @@ class Execution:
         return arrow_frame(self.spark, rows, (schema or from_arrow_schema(rows.schema)).toNullable())
 
     def _require_shared(self, location: TableLocation) -> None:
-        """Check that tasks share the run directory, before one of them writes or reads a table there."""
+        """Check that tasks and driver share the run directory, before a task writes or reads a table there.
+        """
         if not self._shared:
             require_shared(self.spark, *location.shared_directory())
             self._shared = True
@@ -182,14 +191,15 @@ class Execution:
     ) -> list[DataFrame]:
         """Write the rows of many queries, and return the written tables.
 
-        For large tables, each group of queries is written separately. If all queries were one query, planning
-        would take longer than running them, because Spark plans the rest of a query again whenever a part
-        ends. For tiny tables, one query is faster.
+        For large tables, each group of queries is written separately. A single query for everything would
+        take longer to plan than to run, because Spark plans the rest of a query again whenever a part ends.
+        For tiny tables, a single query is faster.
 
         Args:
-            query_groups: the queries by name of their group.
-            union: makes one query of several.
-            write: writes a table. It gets the table's name, and the function that makes the table.
+            query_groups: the queries, by name of their group.
+            union: combines several queries into one.
+            write: writes a table. Its arguments are the table's name, and the function that makes the
+                table.
         """
         if has_one_task_plans(self.spark):
             query_groups = {"all": [query for group in query_groups.values() for query in group]}
@@ -213,8 +223,8 @@ class Execution:
 
         Args:
             schema: the columns of the result.
-            table: the files.
-            count_file_rows: makes rows with counts from some of the files.
+            table: the files of the table.
+            count_file_rows: returns rows with counts for some of the files.
             sum_columns: the columns that are summed.
         """
         if is_large(table.size):
@@ -240,10 +250,10 @@ class Execution:
 
         Args:
             sources: the tables that the rows come from.
-            schema: the columns of these rows. The column ``bucket`` has the number of the bucket.
+            schema: the columns of these rows. The column ``bucket`` contains the number of the bucket.
             map_bucket_rows: makes batches of the result from all batches of a bucket.
             columns: the columns of the result.
-            replicas: the number of replicas that the rows are about.
+            replicas: the number of replicas that the rows describe.
             value_columns: the columns of the sources whose values a task keeps in memory.
         """
         if not is_large(sum(source.files.size for source in sources)):
@@ -263,10 +273,10 @@ class Execution:
     def broadcast(
         self, rows: DataFrame, table: TableFiles, max_bytes: int = MAX_BROADCAST_BYTES
     ) -> DataFrame:
-        """Mark a written table so that Spark sends it to every task for joins, if it is small enough.
+        """Mark a written table for broadcast joins if it is small enough.
 
-        Without the mark, Spark estimates ten times the size of the files, and sorts all ledgers to join a
-        few.
+        Spark then sends the table to every task. Without the mark, Spark assumes that the table is ten
+        times as large as its files. It then sorts all ledgers to join a few.
         """
         return F.broadcast(rows) if IN_MEMORY_BYTES < table.size <= max_bytes else rows
 
@@ -276,10 +286,10 @@ class Execution:
         key_files: TableFiles,
         write_joined_rows: Callable[[], tuple[DataFrame, TableFiles]],
     ) -> DataFrame:
-        """Return the ``rows`` that have a key in ``key_files``; other rows may remain.
+        """Return the rows of ``rows`` whose key is in ``key_files``. The result may contain other rows too.
 
-        If the keys are few, ``write_joined_rows`` writes the rows with a key, and returns the table and its
-        files.
+        If there are few keys, ``write_joined_rows`` is called. It writes the rows that have a key, and
+        returns the written table and its files. If there are many keys, all rows are returned.
         """
         return self.broadcast(*write_joined_rows()) if key_files.size <= MAX_BROADCAST_BYTES else rows
 
@@ -293,7 +303,8 @@ def _read_bucketed(
 def read_parts(table: PartTable) -> pa.Table | PartTable:
     """Read the rows of a table in the driver if that is short work.
 
-    Otherwise return a table for tasks. It has the rows that the driver has already read, and the other parts.
+    Otherwise, return a table for tasks. It consists of the rows that the driver has already read, and of
+    the parts that it has not read.
 
     Raises:
         Exception: any error of reading in the driver.
@@ -321,9 +332,9 @@ def read_parts(table: PartTable) -> pa.Table | PartTable:
 
 
 def _is_read_in_driver(read_cost: ReadCost) -> bool:
-    """Return whether the driver can read a table in `DRIVER_SECONDS`.
+    """Return whether the driver can read a table in `DRIVER_SECONDS`, according to the sizes of its files.
 
-    The function stops adding up file sizes once this limit is exceeded.
+    The function stops adding up file sizes as soon as the limit is exceeded.
     """
     seconds_left, start_time = DRIVER_SECONDS - read_cost.seconds, time.monotonic()
     pending_directories = list(reversed(read_cost.directories))

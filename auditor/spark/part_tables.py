@@ -1,9 +1,9 @@
-"""Tables that tasks make part by part, and write directly as Parquet.
+"""Tables that tasks make part by part, and write directly as Parquet files.
 
-A data source of this package gives its rows in Arrow batches. If Spark wrote them, it would send them to
-Java, split them into rows, and put them into columns again. That takes longer than reading them. So each task
-writes its part as Parquet itself, through pyarrow's file system, and the driver gets the file's name. For an
-object store, tasks take the credentials from their environment, as the driver does.
+A data source of this package returns its rows in Arrow batches. If Spark wrote them, it would send them to
+Java, split them into rows, and convert them to columns again. That takes longer than reading them. So each
+task writes its part as a Parquet file itself, through pyarrow's file system, and reports the file's name to
+the driver. For an object store, tasks take the credentials from their environment, as the driver does.
 
     TABLE/_temporary/<unique>.parquet           while a task writes it
     TABLE/part-00007-<unique>.snappy.parquet    once all parts exist: only files that tasks reported
@@ -41,7 +41,7 @@ Reader = Callable[[Any], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class ReadCost:
-    """Estimate of the time in which one process reads a table.
+    """An estimate of the time that one process needs to read a table.
 
     The time is ``seconds``, plus the time to read every file below ``directories``.
     """
@@ -55,9 +55,10 @@ class ReadCost:
 
 @dataclass(frozen=True)
 class PartTable:
-    """A table in parts, with the columns of ``schema``. An element of ``parts`` is a reader and its part.
+    """A table in parts, with the columns of ``schema``.
 
-    ``cost`` is None if the time of reading cannot be estimated.
+    Each element of ``parts`` consists of a reader and the part that it reads. ``cost`` is None if the time
+    of reading cannot be estimated.
     """
 
     spark: SparkSession
@@ -88,7 +89,10 @@ class PartTable:
         return self._part_tasks().mapInArrow(read, self.schema)
 
     def write(self, file_system: fs.FileSystem, table_path: str) -> None:
-        """Write the table to a path of a file system to which every task can write; delete existing files."""
+        """Write the table to ``table_path``, and delete existing files there.
+
+        Every task must be able to write to the file system.
+        """
         from pyspark.sql.pandas.types import to_arrow_schema
 
         parts, metadata = self._pickled_parts(), {_SPARK_SCHEMA: self.schema.json()}
@@ -119,7 +123,10 @@ class PartTable:
         file_system.open_output_stream(f"{table_path}/{DONE_FILE}").close()
 
     def with_parts(self, parts: Iterable[tuple[Reader, Any]], cost: ReadCost) -> PartTable:
-        """Return the table with more parts of the same columns. Their estimated ``cost`` is added."""
+        """Return the table with more parts, which have the same columns.
+
+        ``cost`` is added to the table's cost.
+        """
         total_cost = None if self.cost is None else self.cost + cost
         return replace(self, parts=(*self.parts, *parts), cost=total_cost)
 
@@ -132,9 +139,9 @@ class PartTable:
         return _PickledParts(tuple(readers), pickled_parts)
 
     def _part_tasks(self) -> DataFrame:
-        """Return the numbers of the parts, divided among tasks: at most `_TASKS_PER_SLOT` tasks per slot.
+        """Return the numbers of the parts, divided among at most `_TASKS_PER_SLOT` tasks per slot.
 
-        A slot can run one task at a time.
+        A slot runs one task at a time.
         """
         slot_count, part_count = max_slots(self.spark), len(self.parts)
         task_count = part_count if slot_count is None else min(part_count, _TASKS_PER_SLOT * slot_count)
@@ -143,29 +150,30 @@ class PartTable:
 
 @dataclass(frozen=True, slots=True)
 class _PickledParts:
-    """All parts of a table as tasks get them. Each part is pickled alone: a task unpickles only its own part.
+    """All parts of a table, in the form in which they are sent to tasks.
 
-    Every task gets all parts. With 4,000 of them, unpickling all took 0.1 s in each of 4,000 tasks.
+    Every task gets all parts. Each part is pickled separately, so that a task unpickles only its own part.
+    With 4,000 parts, unpickling all of them took 0.1 s in each of 4,000 tasks.
     """
 
     readers: tuple[Reader, ...]
     pickled_parts: tuple[tuple[int, bytes], ...]
 
     def rows(self, part_number: int) -> Iterator[pa.RecordBatch]:
-        """Read the part with this number."""
+        """Read the rows of the part with this number."""
         reader, part = self.pickled_parts[part_number]
         return self.readers[reader](pickle.loads(part))
 
 
 def spark_types(columns: pa.Schema | StructType) -> StructType:
-    """Convert Arrow's columns to Spark's types, without comments."""
+    """Convert Arrow columns to Spark columns, without their comments."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(columns) if isinstance(columns, pa.Schema) else columns
 
 
 def spark_schema(columns: pa.Schema) -> StructType:
-    """Convert Arrow's columns to Spark's columns, each with its comment."""
+    """Convert Arrow columns to Spark columns, with their comments."""
     schema = spark_types(columns)
     for spark_field, column in zip(schema, columns, strict=True):
         if column_comment := (column.metadata or {}).get(b"comment"):
@@ -176,12 +184,12 @@ def spark_schema(columns: pa.Schema) -> StructType:
 def part_table(
     spark: SparkSession, source: DataSource, parts: Sequence[InputPartition] | None = None
 ) -> PartTable:
-    """Return the table of a data source of this package, read part by part.
+    """Return the table of a data source of this package, which is read part by part.
 
     Args:
         spark: the session.
         source: the data source.
-        parts: the parts to read; None for all parts.
+        parts: the parts to read, or None for all parts.
 
     Raises:
         Exception: any error of the source's ``reader`` and ``partitions``.
@@ -200,7 +208,7 @@ def _part_ids(number_batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
 def _write_part(
     file_system: fs.FileSystem, path: str, batches: Iterator[pa.RecordBatch], metadata: Mapping[str, str]
 ) -> bool:
-    """Write batches to a file. Return False, without a file, if there is no batch."""
+    """Write batches to a file. If there are no batches, write no file and return False."""
     from pyarrow import parquet as pq
 
     writer: pq.ParquetWriter | None = None
@@ -239,7 +247,7 @@ def _write_part(
 
 
 def _leaf_paths(spark_field: pa.Field, path: str = "") -> Iterator[str]:
-    """Yield Parquet's names of the leaf columns of a field.
+    """Yield the names that Parquet gives to the leaf columns of a field.
 
     >>> list(_leaf_paths(pa.field("a", pa.list_(pa.struct([("b", pa.int64()), ("c", pa.string())])))))
     ['a.list.element.b', 'a.list.element.c']

@@ -1,20 +1,20 @@
 """Spark's settings for planning the queries of an audit, chosen by the size of its tables.
 
-An audit has many queries with many columns. For a few megabytes, preparing the queries takes nearly all of
-their time. Spark generates and compiles Java code for each query, and plans the rest of a query again
-whenever a part ends. Both pay off only for many rows. For small tables, these settings switch both off, and
-set as many partitions as cores.
+An audit has many queries with many columns. If the tables have only a few megabytes, preparing the queries
+takes nearly all of the time. Spark generates and compiles Java code for each query. It also plans the rest
+of a query again whenever a part ends. Both pay off only for many rows. For small tables, these settings
+switch both off, and set the number of partitions to the number of cores.
 
-For tiny tables, of some ten thousand ledgers, one task finishes a step before two tasks have started. So
-these tables have one partition. One task also joins its rows faster than a job sends one side to every task.
-Tables of one partition are joined without a shuffle. A query of them is then one stage, in which a dozen
-joins cost less than one shuffle.
+Tiny tables have the rows of some ten thousand ledgers. For them, one task finishes a step before two tasks
+have started. So these tables have one partition. One task also joins the rows of such tables faster than a
+job sends one side of the join to every task. Tables of one partition are joined without a shuffle. A query
+of them is then one stage, in which a dozen joins cost less than one shuffle.
 
-Large tables are joined in partitions that fit in memory. Their rows are narrow and similar, so files and
-shuffles that are compressed take ten times their size in memory. With its defaults, Spark would merge
-partitions until they no longer fit in memory, and send whole tables to every task.
+Large tables are joined in partitions that fit in memory. Their rows are narrow and similar to each other,
+so files and shuffles compress well and take ten times their size in memory. With its defaults, Spark would
+merge partitions until they no longer fit in memory, and send whole tables to every task.
 
-All these settings give the same results.
+The results are the same with all these settings.
 """
 
 from collections.abc import Iterator
@@ -70,15 +70,15 @@ A task has the groups in memory four times while it encodes them.
 
 
 def is_large(table_bytes: int) -> bool:
-    """Return whether tables of this size are large: above `SMALL_BYTES`.
+    """Return whether tables of this size are large. The limit is `SMALL_BYTES`.
 
-    For large tables, several queries that each read less are faster than one query that reads all.
+    For large tables, several queries that each read a part are faster than one query that reads everything.
     """
     return table_bytes > SMALL_BYTES
 
 
 class QueryPlans:
-    """The settings of a session, which are changed to fit the audit's tables and restored afterwards."""
+    """The settings of a session, which are changed to fit the tables of an audit and restored afterwards."""
 
     def __init__(self, spark: SparkSession) -> None:
         setting_names = (*STATIC_PLAN_SETTINGS, *_ONE_TASK_SETTINGS, *_IN_MEMORY_SETTINGS, _PARTITIONS_KEY)
@@ -90,7 +90,7 @@ class QueryPlans:
     def fit_to_tables(self, table_bytes: int, replicas: int) -> None:
         """Set the session for queries of tables of this size, with this number of replicas to compare.
 
-        The caller may call this method again when there are more tables.
+        The caller may call this method again when it has written more tables.
         """
         self.restore_settings()
         spark = self._spark
@@ -110,7 +110,7 @@ class QueryPlans:
         spark.conf.set(_PARTITIONS_KEY, str(partition_count))
 
     def restore_settings(self) -> None:
-        """Restore the original settings of the session, which may belong to a notebook."""
+        """Restore the original settings of the session, because it may belong to a notebook."""
         for setting_name, setting_value in self._earlier_settings.items():
             if setting_value is None:
                 self._spark.conf.unset(setting_name)
@@ -119,10 +119,10 @@ class QueryPlans:
 
 
 def partitions_of(spark: SparkSession, replicas: int, group_bytes: int = 0) -> int:
-    """Return the number of partitions in which to compare the expected and the held entries of replicas.
+    """Return the number of partitions for comparing the expected and the actual entries of replicas.
 
-    ``replicas`` is the number of replicas. ``group_bytes`` is the size of all their entry groups. A task has
-    all groups of a partition in memory.
+    ``replicas`` is the number of replicas. ``group_bytes`` is the size of all their entry groups, in bytes.
+    A task has all groups of one partition in memory.
     """
     partitions_by_rows, partitions_by_bytes = (
         2 * replicas // _ROWS_PER_PARTITION,
@@ -132,18 +132,18 @@ def partitions_of(spark: SparkSession, replicas: int, group_bytes: int = 0) -> i
 
 
 def partitions(spark: SparkSession) -> int:
-    """Return the number of partitions that `QueryPlans.fit_to_tables` has chosen."""
+    """Return the number of partitions that the session uses, as `QueryPlans.fit_to_tables` has set it."""
     return int(spark.conf.get(_PARTITIONS_KEY) or spark.sparkContext.defaultParallelism)
 
 
 def has_one_task_plans(spark: SparkSession) -> bool:
-    """Return whether the session has the settings for tiny tables, whose query results fit in the driver."""
+    """Return whether the session has the settings for tiny tables. Their query results fit in the driver."""
     return spark.conf.get(_DISABLE_HINTS_KEY, None) == _ONE_TASK_SETTINGS[_DISABLE_HINTS_KEY]
 
 
 @contextmanager
 def query_plans(spark: SparkSession) -> Iterator[QueryPlans]:
-    """Set query plans for the duration of the block, and restore the settings at its end."""
+    """Yield `QueryPlans` for the session, and restore the session's settings at the end of the block."""
     plans = QueryPlans(spark)
     try:
         yield plans

@@ -1,7 +1,7 @@
-"""Copy of a running application's Spark session, so that the application's session keeps its settings.
+"""Copies the Spark session of a running application, so that the application's session keeps its settings.
 
-An audit sets how Spark plans queries, and how large batches are. Other threads of the application may run
-their own queries meanwhile. So the audit never changes an existing session, and works on a copy.
+An audit sets how Spark plans queries, and how large batches are. Meanwhile, other threads of the
+application may run their own queries. So the audit never changes an existing session, but works on a copy.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ _CONTEXT_ATTRIBUTES = frozenset(("_sc", "_jsc", "_jvm", "_profiler_collector"))
 
 
 def running_session() -> SparkSession | None:
-    """Return the Spark session of this process, whichever thread started it. None if there is none.
+    """Return the Spark session of this process, or None if there is none.
 
-    `SparkSession.getActiveSession` would find only the session of the calling thread.
+    It does not matter which thread started the session. `SparkSession.getActiveSession` would find only the
+    session of the calling thread.
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -37,10 +38,10 @@ def running_session() -> SparkSession | None:
 
 
 def copy_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """Return a session of the same context with the settings of ``session``, changed by ``settings``.
+    """Return a copy of ``session`` in the same Spark context, changed by ``settings``.
 
-    Those of the ``settings`` that belong to the context are skipped, because all sessions share them. The
-    copy keeps settings that were made at run time, for example the credentials of an object store;
+    Items of ``settings`` that belong to the Spark context are skipped, because all its sessions share them.
+    The copy keeps settings that were changed at run time, for example the credentials of an object store.
     `SparkSession.newSession` would lose them.
     """
     session_copy = copy.copy(session)  # with PySpark's constructor, every `RDD.toDF` would use the copy

@@ -1,10 +1,10 @@
-"""Spark sessions for audits that were given none, and scratch directories that are removed afterwards.
+"""Spark sessions for audits whose caller passes none, and scratch directories that are removed afterwards.
 
 Only this user can read a scratch directory, and its name cannot be guessed. A process locks its scratch
-directories while it uses them, and the lock ends with the process. A killed process leaves its directories
-behind. The next process recognises them by the missing lock, even if they are from another container, and
-removes them. A file in each directory marks it as scratch, because a run's directory may also be called
-``bkaudit-...``.
+directories while it uses them, and the lock ends with the process. A process that is killed leaves its
+directories behind. The next process finds them, even if they are from another container, because they are
+not locked. It then removes them. A file in each directory marks it as a scratch directory, because a run
+directory may also be called ``bkaudit-...``.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ A process creates its directory shortly before it locks it.
 
 @contextmanager
 def scratch_directory(scratch_kind: str, parent_directory: Path | None = None) -> Iterator[str]:
-    """Make a directory ``bkaudit-KIND-...`` for the block.
+    """Make a directory ``bkaudit-KIND-...``, and remove it at the end of the block.
 
-    It is in ``parent_directory``, or else in the temporary directory.
+    It is created in ``parent_directory`` or, by default, in the directory for temporary files.
 
     >>> with scratch_directory("example") as path:
     ...     oct(Path(path).stat().st_mode & 0o777)
@@ -178,30 +178,30 @@ def build_session(
     is_small_audit: Callable[[], bool] = lambda: False,
     user_session: SparkSession | None = None,
 ) -> SparkSession:
-    """Start a Spark session, or copy a session that is given or running.
+    """Start a Spark session, or copy a session that is passed or already running.
 
-    If a session is running (a notebook's, or that of spark-submit), the audit works on a copy with settings
-    of its own (`auditor.spark.running_session`). The running session does not change.
+    If a session is running (in a notebook or under spark-submit), the audit works on a copy with its own
+    settings (`auditor.spark.running_session`). The running session does not change.
 
-    For a new session the function looks for Java (`auditor.spark.java`). Python workers get the driver's
-    interpreter unless PYSPARK_PYTHON names another one. Otherwise, without an activated environment, they
-    would start an interpreter without pyarrow.
+    For a new session, the function looks for Java (`auditor.spark.java`). Python workers use the driver's
+    interpreter, unless PYSPARK_PYTHON names a different interpreter. Otherwise, if no environment is
+    activated, they would start an interpreter that has no pyarrow.
 
     Args:
-        master: Spark's master, or None for the configured one.
+        master: Spark's master, or None for the configured master.
         conf: further settings of Spark.
         driver_memory: the memory of the driver, such as 4g.
-        log: the file for the output of Spark's Java process; None for standard error.
-        keep_classes: whether to keep Java's classes for later sessions (`auditor.spark.java`). It needs a
+        log: the file for the output of Spark's Java process, or None for standard error.
+        keep_classes: whether to keep Java's classes for later sessions (`auditor.spark.java`). This needs a
             ``log``, because Java still writes messages after the command has ended.
         is_small_audit: returns whether the session is for one small audit. It is called when Java starts.
-            Java then compiles code only with its first compiler, and collects garbage in one thread.
+            If True, Java compiles code only with its first compiler, and collects garbage in one thread.
         user_session: the session to copy.
 
     Raises:
-        UsageError: an invalid master, or Spark Connect.
+        UsageError: the master is invalid, or the session is one of Spark Connect.
         SparkError: the session could not be started.
-        JavaMissingError: no Java runtime that Spark can use.
+        JavaMissingError: there is no Java runtime that Spark can use.
     """
     from pyspark.sql import SparkSession
 
@@ -251,10 +251,10 @@ def build_session(
 
 
 def require_classic(session: SparkSession) -> None:
-    """Raise an error if the session is one of Spark Connect.
+    """Raise an error if the session belongs to Spark Connect.
 
     Raises:
-        UsageError: the session is one of Spark Connect.
+        UsageError: the session belongs to Spark Connect.
     """
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise UsageError(_NO_CONNECT_ADVICE)
@@ -262,13 +262,13 @@ def require_classic(session: SparkSession) -> None:
 
 @contextmanager
 def _scratch_parent() -> Iterator[str]:
-    """Put temporary files of Spark and of Java, if the block starts it, into scratch directories.
+    """Put temporary files into scratch directories, for Spark and for a Java process started in the block.
 
-    The next process can then remove the files of a killed Java process. The context manager yields Java's
-    option for its directory. By default Java uses /tmp, which may be read-only.
+    If the Java process is killed, the next process can then remove its files. The context manager yields
+    the Java option that sets its temporary directory. By default, Java uses /tmp, which may be read-only.
 
     Raises:
-        SparkError: no directory can take temporary files.
+        SparkError: temporary files cannot be written to any directory.
     """
     try:
         scratch_path = make_lasting_directory("spark")
@@ -312,7 +312,7 @@ def _start_session(builder: SparkSession.Builder, master_name: str, log: Path | 
 
 
 def check_master(master: str) -> None:
-    """Raise an error if no session can start on a master.
+    """Raise an error if no session can be started on this master.
 
     >>> check_master("local[*]")
     >>> check_master("locl[2]")
@@ -320,7 +320,7 @@ def check_master(master: str) -> None:
     auditor.errors.UsageError: master: 'locl[2]' is not one of local[N], spark://HOST:PORT, yarn, k8s://URL
 
     Raises:
-        UsageError: an unknown kind of master, or yarn without a configuration of Hadoop.
+        UsageError: the kind of master is unknown, or it is yarn and there is no Hadoop configuration.
         SparkError: no address of a spark:// master answers within five seconds.
     """
     if _LOCAL_MASTER.match(master) or master.startswith("k8s://"):
@@ -341,7 +341,7 @@ def check_master(master: str) -> None:
 
 
 def _unreachable_error(address: str) -> str | None:
-    """Return why no server answers at HOST:PORT; None if one does."""
+    """Return why no server answers at HOST:PORT, or None if a server answers."""
     host, _, port = address.rpartition(":") if ":" in address else (address, "", str(_DEFAULT_PORT))
     if not port.isdecimal() or not host:
         return f"{address!r} is not HOST:PORT"
@@ -354,10 +354,10 @@ def _unreachable_error(address: str) -> str | None:
 
 @contextmanager
 def _redirect_output(log: Path | None) -> Iterator[None]:
-    """Redirect standard output of this process and its children to ``log``, or else to standard error.
+    """Redirect standard output of this process and its children to ``log``, or to standard error without it.
 
     If ``log`` is given, standard error also goes there. Standard output is only for the report. If it is a
-    pipe, its reader would wait for every child process that has the pipe open.
+    pipe, its reader would otherwise wait for every child process that has the pipe open.
     """
     sys.stdout.flush()
     descriptors = os.dup(1), os.dup(2)

@@ -1,6 +1,6 @@
-"""Parquet files of one table, as driver and tasks read them without Spark.
+"""The Parquet files of one table, which the driver and tasks read without Spark.
 
-If no Spark query needs the rows of a finished table, driver and tasks read its files directly.
+They read the files directly if no Spark query needs the rows of a finished table.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ _CONCURRENT_FOOTER_READS = 16
 
 @dataclass(frozen=True)
 class TableFiles:
-    """Parquet files of one table on a file system, each with its size in bytes. It can be sent to tasks."""
+    """The Parquet files of one table on a file system, each with its size in bytes.
+
+    The object can be sent to tasks.
+    """
 
     system: fs.FileSystem
     files: tuple[tuple[str, int], ...]
 
     @classmethod
     def from_directory(cls, system: fs.FileSystem, directory: str) -> TableFiles:
-        """Return all files of the table in a directory. There are none if there is no table."""
+        """Return all files of the table in a directory, or no files if there is no table."""
         file_infos = system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
         parquet_infos = [file_info for file_info in file_infos if file_info.type == fs.FileType.File]
         parquet_infos = [file_info for file_info in parquet_infos if file_info.base_name.endswith(".parquet")]
@@ -40,7 +43,7 @@ class TableFiles:
         return sum(file_bytes for _, file_bytes in self.files)
 
     def split_files(self, max_groups: int) -> list[TableFiles]:
-        """Divide the files among tasks: into at most ``max_groups`` groups of about equal size."""
+        """Divide the files into at most ``max_groups`` groups of about the same size, for different tasks."""
         task_files: list[list[tuple[str, int]]] = [[] for _ in range(min(max_groups, len(self.files)))]
         group_bytes = [0] * len(task_files)
         for path, file_bytes in sorted(self.files, key=lambda file: (-file[1], file[0])):
@@ -52,9 +55,9 @@ class TableFiles:
     def row_groups(
         self, columns: Sequence[str], dictionary_columns: Sequence[str], group_rows: int
     ) -> Iterator[pa.Table]:
-        """Yield some columns in tables of about ``group_rows`` rows, within the limits of `read_bounded`.
+        """Yield the given columns in tables of about ``group_rows`` rows.
 
-        The ``dictionary_columns`` are dictionary-encoded.
+        The limits of `read_bounded` apply. The ``dictionary_columns`` are dictionary-encoded.
         """
         for path, _ in self.files:
             yield from read_bounded(
@@ -62,18 +65,27 @@ class TableFiles:
             )
 
     def open(self, dictionary_columns: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
-        """Open each file in turn, and close it before the next. Dictionary-encode the given columns."""
+        """Yield the files one at a time, opened. Each file is closed before the next one is opened.
+
+        The ``dictionary_columns`` are read dictionary-encoded.
+        """
         for path, _ in self.files:
             with self._open_parquet(path, dictionary_columns) as file:
                 yield file
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """Read some columns of all rows into memory. Use it only for tables that are known to be small."""
+        """Read the given columns of all rows into memory.
+
+        Use this only for tables that are known to be small.
+        """
         tables = [file.read(list(columns), use_threads=False) for file in self.open()]
         return pa.concat_tables(tables)
 
     def column_bytes(self, columns: Sequence[str]) -> int:
-        """Return the bytes that some columns of all files take in memory, according to the files' footers."""
+        """Return the size in memory of the given columns of all files, in bytes.
+
+        The sizes come from the footers of the files.
+        """
         with ThreadPoolExecutor(_CONCURRENT_FOOTER_READS) as thread_pool:
             return sum(thread_pool.map(partial(self._file_bytes, columns), [path for path, _ in self.files]))
 
@@ -100,10 +112,10 @@ def read_bounded(
     dictionary_columns: Sequence[str],
     max_rows: int,
 ) -> Iterator[pa.Table]:
-    """Yield some columns of some row groups of a file, in tables of bounded size.
+    """Yield the given columns of some row groups of a file, in tables of bounded size.
 
-    Each table has whole row groups, with about ``max_rows`` rows together. Row groups larger than
-    `auditor.model.batch_bounds.MAX_BATCH_BYTES` are divided among several tables.
+    Each table consists of complete row groups, which have about ``max_rows`` rows together. A row group
+    that is larger than `auditor.model.batch_bounds.MAX_BATCH_BYTES` is divided among several tables.
 
     Args:
         open_file: opens the file.

@@ -1,8 +1,8 @@
-"""Queries that are left out if their tables are empty, and aggregates of several tables in one query.
+"""Queries that are skipped if their tables are empty, and aggregates of several tables in one query.
 
-A small audit spends most of its time on planning queries. An audit of a healthy cluster has many tables
-without rows. So this module remembers which tables were read or written without a row, and leaves out the
-queries that need their rows. Other packages only declare the tables that a query needs.
+A small audit spends most of its time on planning queries. If the cluster is healthy, many tables of the
+audit have no rows. So this module remembers which tables had no rows when they were read or written. It
+skips the queries that need rows of these tables. Other packages only declare which tables a query needs.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ _EMPTY_FRAMES: WeakSet[Any] = WeakSet()
 def empty_frame(rows: DataFrame) -> DataFrame:
     """Remember that the table ``rows`` is empty, and return it with the filter ``false``.
 
-    Because of the filter, Spark drops joins with the table from later query plans.
+    Because of this filter, Spark removes joins with the table from the plans of later queries.
     """
     return _remember_empty(rows.where("false"))
 
 
 def derive(rows: DataFrame, *sources: DataFrame) -> DataFrame:
-    """Return ``rows``, made from ``sources``. Remember them as empty if a source is known to be empty."""
+    """Return ``rows``, which were made from ``sources``.
+
+    If any of the sources is known to be empty, remember that ``rows`` is empty too.
+    """
     return _remember_empty(rows) if any(source in _EMPTY_FRAMES for source in sources) else rows
 
 
@@ -41,16 +44,16 @@ def _remember_empty(rows: DataFrame) -> DataFrame:
 
 
 def names_without_rows(frames: Mapping[str, DataFrame]) -> frozenset[str]:
-    """Return the names of the tables that were read or written without a row."""
+    """Return the names of the tables that had no rows when they were read or written."""
     return frozenset(name for name, rows in frames.items() if rows in _EMPTY_FRAMES)
 
 
 class QueriedTables(Protocol):
-    """Tables, and the names of all tables and parts of tables that have no rows."""
+    """The tables that queries use, and the names of the tables and parts of tables that have no rows."""
 
     @property
     def empty_table_names(self) -> Collection[str]:
-        """Return the names of tables and parts without rows."""
+        """Return the names of the tables and parts of tables that have no rows."""
 
 
 class _Asking(Protocol):
@@ -64,28 +67,37 @@ AskingT = TypeVar("AskingT", bound=_Asking)
 
 @dataclass(frozen=True)
 class TableQuery(Generic[TablesT]):
-    """A query of several tables, and the tables or parts that it ``asks``. See `asks_tables`."""
+    """A query of several tables.
+
+    ``asks`` are the names of the tables, or parts of tables, that the query needs (see `asks_tables`).
+    """
 
     asks: Asks
     build_frame: Callable[[TablesT], DataFrame]
 
     def __call__(self, tables: TablesT) -> DataFrame:
-        """Return the query as a table."""
+        """Return the result of the query as a table."""
         return self.build_frame(tables)
 
 
 def asks_tables(*names: str) -> Callable[[Callable[[TablesT], DataFrame]], TableQuery[TablesT]]:
-    """Make a query from a function of tables. It finds rows only if a table or part in ``names`` has rows."""
+    """Make a decorator that turns a function of tables into a query.
+
+    The query can find rows only if at least one of the tables, or parts of tables, in ``names`` has rows.
+    """
     return lambda build_frame: TableQuery(names, build_frame)
 
 
 def collect_query(query: TableQuery[TablesT], tables: TablesT) -> list[Any]:
-    """Return the rows of a query. If all tables that it asks are empty, the query is not run."""
+    """Return the rows of a query.
+
+    If all tables in the query's ``asks`` are empty, the query is not run and the result is empty.
+    """
     return query(tables).collect() if queries_with_input((query,), tables) else []
 
 
 def queries_with_input(queries: Iterable[AskingT], tables: QueriedTables) -> list[AskingT]:
-    """Return the queries that may find rows, because a table that they ask may have rows."""
+    """Return the queries that may find rows, because at least one table in their ``asks`` may have rows."""
     return [query for query in queries if not _asks_only_empty(query.asks, tables.empty_table_names)]
 
 
@@ -95,11 +107,11 @@ def _asks_only_empty(asks: Asks, empty_table_names: Collection[str]) -> bool:
 
 
 def aggregate_many(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
-    """Return the results of SQL aggregates over tables, by name. A null result becomes 0.
+    """Return the results of SQL aggregates over several tables, by name. A null result becomes 0.
 
-    ``aggregates`` has for each name a table and its SQL aggregates. All are computed in one query, because
-    the shortest query takes a fifth of a second, and more aggregates take little more. Tables that are known
-    to be empty are not queried. If there are no others, no query is run.
+    ``aggregates`` maps each name to a table and its SQL aggregates. All of them are computed in one query.
+    Even the shortest query takes a fifth of a second, and additional aggregates take little more. Tables
+    that are known to be empty are not queried. If all tables are empty, no query is run.
 
     >>> aggregate_many({})
     {}

@@ -1,4 +1,4 @@
-"""Spark's tasks as the driver sees them: progress, errors, and queries in a background thread."""
+"""Spark's tasks as the driver sees them: their progress and their errors."""
 
 import errno
 import os
@@ -30,13 +30,14 @@ _PERIOD_SECONDS = 0.5
 
 @contextmanager
 def restore_own_errors() -> Iterator[None]:
-    """Turn Spark's report of a failed task into the error that the task raised.
+    """Replace Spark's report of a failed task with the error that the task raised.
 
-    Tasks run in other processes, and only the text of their errors comes back. Without this function, a
-    metadata store that stops during a scan would look like a bug. All other errors pass unchanged.
+    Tasks run in other processes, and only the text of their errors comes back to the driver. Without this
+    function, it would look like a bug if a metadata store stops during a scan. All other errors pass
+    unchanged.
 
     Raises:
-        AuditorError: the error of the task, of the same class.
+        AuditorError: the error of the task, as an instance of the same class.
     """
     try:
         yield
@@ -74,9 +75,9 @@ _ACCESS_DENIED = re.compile(r"java\.nio\.file\.AccessDeniedException: (.*)")
 
 @contextmanager
 def translate_file_system_errors(path: str) -> Iterator[None]:
-    """Turn Spark's failure to use the file system of ``path`` into an error that says what to do.
+    """If Spark cannot use the file system of ``path``, replace its error with one that says what to do.
 
-    Spark and pyarrow have different file systems and credentials. So Spark may fail where pyarrow succeeds.
+    Spark and pyarrow use different file systems and credentials. So Spark may fail where pyarrow succeeds.
 
     Raises:
         UsageError: Spark has no classes for the file system.
@@ -117,15 +118,16 @@ def _class_advice(missing_class: str) -> str:
 
 @contextmanager
 def translate_run_errors(run: str) -> Iterator[None]:
-    """Turn an error that ends a whole run into one that says what to do.
+    """Replace an error that ends a whole run with one that says what to do.
 
-    The causes are a full disk, the end of Spark, and the run's file system. A message states a cause only if
-    there is evidence. A broken connection does not prove that the process at its other end is gone.
+    The possible causes are a full disk, the end of Spark, and the file system of the run. A message states
+    a cause only if there is evidence for it. A broken connection does not prove that the process at its
+    other end has ended.
 
     Raises:
         DiskFullError: no space is left for the run or for Spark's scratch files.
         SparkError: Spark's Java process has ended, does not answer, or had its context stopped; or a Python
-            process of its tasks ended.
+            process of its tasks has ended.
         UsageError: Spark has no classes for the file system of the run.
         FileSystemError: the file system of the run denies access to Spark.
     """
@@ -185,8 +187,9 @@ def _disk_full_error(failure_text: str) -> str:
 def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
     """Raise an error if Spark's executors do not see a local directory.
 
-    Otherwise each executor would write its part of a table to its own disk, and the driver would find a table
-    without rows. The function checks nothing if tasks run in the driver's process, or for other file systems.
+    Without this check, each executor would write its part of a table to its own disk, and the driver would
+    find a table without rows. The function checks nothing if tasks run in the driver's process, or if the
+    file system is not local.
 
     Raises:
         UsageError: a task does not see the directory.
@@ -205,7 +208,7 @@ def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
 
 
 def _probe_from_tasks(spark: SparkSession, path: str) -> bool:
-    """Return whether every task sees the file. There are enough tasks for each core to get one."""
+    """Return whether every task sees the file. The function starts enough tasks for each core to get one."""
 
     def probe_path(number_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in number_batches:
@@ -222,7 +225,10 @@ def _probe_from_tasks(spark: SparkSession, path: str) -> bool:
 
 @contextmanager
 def report_tasks(spark: SparkSession, progress: Progress) -> Iterator[None]:
-    """Report the numbers of tasks to ``progress`` while the block runs. If it is `Silent`, do nothing."""
+    """Report the numbers of all and of completed tasks to ``progress`` while the block runs.
+
+    If ``progress`` is `Silent`, do nothing.
+    """
     if isinstance(progress, Silent):
         yield
         return

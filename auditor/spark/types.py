@@ -1,7 +1,7 @@
-"""Names of Spark's classes for annotations, without importing Spark, which takes a second.
+"""Names of Spark's classes for type annotations, without the import of Spark, which takes a second.
 
-Annotations are never evaluated. A function that needs one of the classes at run time imports it from
-`pyspark.sql`.
+Annotations are never evaluated. If a function needs one of the classes at run time, it imports the class
+from `pyspark.sql`.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """Rounds of audits in one process, each with its own run, and their metrics over HTTP for Prometheus.
 
     a round         is an audit into a new directory next to the others. If the previous round was interrupted
-                    and can still be resumed, the round resumes it in its directory
+                    and can still be resumed, the new round resumes it in its directory
     a round fails   if a store, a file or a disk is missing, or if another audit of the cluster is in
                     progress. The next round then starts sooner. After further failures, the wait grows
-    all rounds end  if Spark is gone, if an option of the first round is invalid, or by a bug
+    all rounds end  if Spark is gone, if an option of the first round is invalid, or because of a bug
     `Stop`          is raised before the next table once ``stop`` is set. Finished tables stay, and an audit
                     within --resume-within continues from them
 
 Rounds never overlap, because each holds the lock of its cluster (`auditor.audit.lock`).
 
-The server answers GET /metrics. The response has the text of `auditor.reports.openmetrics` for the newest run
-that this process finished, and the metrics of the rounds. Before the first run is finished, it has the
-metrics of the rounds alone.
+The server answers GET /metrics. The response has the metrics of the rounds, and the text of
+`auditor.reports.openmetrics` for the newest run that this process finished. Before the first run is
+finished, the response has only the metrics of the rounds.
 """
 
 import socket
@@ -51,8 +51,8 @@ class Stop(KeyboardInterrupt):
 class Round:
     """One round: the path of its run, its duration in seconds, and its report or the error that ended it.
 
-    ``wait_seconds`` is the time from the start of this round to the start of the next. If this round takes
-    longer, the next starts at a later multiple of ``wait_seconds``.
+    ``wait_seconds`` is the time from the start of this round to the start of the next one. If this round
+    takes longer, the next one starts at a later multiple of ``wait_seconds``.
     """
 
     number: int
@@ -116,17 +116,19 @@ def rounds(
     """Audit every ``interval_seconds`` seconds until ``stop`` is set.
 
     Args:
-        make_audit: Makes an audit that writes to the given directory.
-        next_run_path: Returns the directory for the next round.
+        make_audit: Function that makes an audit that writes to the given directory.
+        next_run_path: Function that returns the directory for the next round.
         interval_seconds: Seconds between the starts of two rounds. If a round takes longer, the starts that
-            it misses are left out.
-        stop: Ends the rounds once it is set.
+            fall into it are skipped.
+        stop: Event that ends the rounds once it is set.
         spark: The session of all rounds.
-        progress: Shows the progress of a round while it runs.
+        progress: Function that returns a context manager, which shows the progress of a round while it
+            runs.
 
     Raises:
         Stop: ``stop`` was set during a round. Its finished tables stay.
-        UsageError: an option of the first round is invalid. In a later round, the round fails.
+        UsageError: an option of the first round is invalid. In a later round, an invalid option only makes
+            the round fail.
         SparkError, JavaMissingError: the session is gone.
     """
     round_number = failures_in_a_row = 0
@@ -198,8 +200,8 @@ METRICS = {
 class MetricsPage:
     """The page served at /metrics: the metrics of the newest run and of the rounds.
 
-    One thread updates the page, and many threads may read it. ``cluster`` is the value of the label. The
-    first finished run replaces it with the name of the cluster.
+    One thread updates the page, and many threads may read it. ``cluster`` is the value of the label
+    ``cluster``. The first finished run replaces it with the name of the cluster.
     """
 
     cluster: str

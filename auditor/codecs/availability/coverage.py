@@ -1,22 +1,26 @@
-"""Arithmetic on the entry sets of one ledger: entries missing on each bookie, and number of copies left.
+"""Set arithmetic on entry ids of one ledger: entries missing on each bookie, and the number of copies left.
 
-Arguments and results are sets as canonical groups (`auditor.codecs.availability.fold`), sorted and disjoint.
-Every result is exact. The cost depends on the number of groups, never on the number of entries. A comparison
-beyond the bound of `MAX_RUNS` raises `CoverageLimitError`. This happens for sets of different periods, if
-their common pattern or the result has millions of runs that no group can express.
+Arguments and results are sets in canonical form (`auditor.codecs.availability.fold`): their groups are
+sorted and do not overlap. Every result is exact. The cost depends on the number of groups, never on the
+number of entries. A comparison that needs more than `MAX_RUNS` runs raises `CoverageLimitError`. This
+happens if sets have different periods, and their common pattern or the result has millions of runs that do
+not form groups.
 
 For each entry, `sweep` adds up the weights of the sets that contain the entry, without a loop over entries.
-The edges of all groups cut the ids into intervals. Within one interval every set is empty, full or periodic.
-So the sum repeats with the least common multiple of the periods, and one window of that length describes it.
-If the common period is longer than the interval, the whole interval is the window. The cost is therefore that
-of the groups and of the runs in one window.
+The edges of all groups cut the ids into intervals. Within one interval, every set is empty, full or
+periodic. The sum therefore repeats. Its period is the least common multiple of the sets' periods. The first
+entries of the interval, as many as this period, are its window and describe the whole interval. If the
+common period is longer than the interval, the window is the whole interval. So the cost depends on the
+number of groups and on the number of runs in each window.
 
     ids       low                                high
               |--- window ---|                     |       one interval
     steps     |--|---|-|-----|                             constant value in each step
 
-Most results repeat one run of the window and stay one group, however long the interval. If one group cannot
-repeat the runs (as for every third entry and every fifth), a limited number of runs is written out.
+In most results, the window contains one run. This run and its repetitions stay one group, however long the
+interval is. Some windows contain several runs that do not form one group. An example is the combination of
+a set of every third entry with a set of every fifth entry. Such runs are written out one by one, up to the
+limit.
 """
 
 from __future__ import annotations
@@ -39,11 +43,11 @@ MAX_RUNS = 2**21
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A weighted sum over sets, as steps in which the sum (``total``) is constant.
+    """The weighted sum over several sets, divided into steps in which the sum (``total``) is constant.
 
-    Interval i is ``low[i]:high[i]`` and repeats its window, the first ``window[i]`` entries. Step j is
-    ``start[j]:end[j]``, in the window of interval ``interval[j]``. The steps of a window ascend and cover it
-    without a gap.
+    Interval i is ``low[i]:high[i]``. Its first ``window[i]`` entries are its window, and the interval
+    repeats this window. Step j is ``start[j]:end[j]``, in the window of interval ``interval[j]``. The steps
+    of a window are in ascending order and cover it without a gap.
     """
 
     low: Longs
@@ -56,7 +60,7 @@ class Steps:
 
 
 def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
-    """For each entry, add up the weights of the sets that contain it. Ids are below 2^63 - 1.
+    """For each entry, add up the weights of the sets that contain it. Ids must be below 2^63 - 1.
 
     Each batch in ``sets`` is one set. Raises `CoverageLimitError` for more than `MAX_RUNS` runs.
 
@@ -98,20 +102,23 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
 
 
 def _active_rows(batch: GroupBatch, run_end: Longs, low: Longs) -> Longs:
-    """Return, for each interval, the number of the group that spans the interval, or -1."""
+    """Return, for each interval, the number of the group that spans it, or -1 if no group does."""
     rows = np.searchsorted(batch.first, low, side="right") - 1
     return np.where(low < run_end[rows], rows, -1)
 
 
 def _window(window: Longs, period: Longs, interval_size: Longs) -> Longs:
-    """Return the least common multiple of window and period, but at most the size of the interval."""
+    """Return the least common multiple of ``window`` and ``period``, but at most the size of the interval."""
     # Compared before it is multiplied: the product could pass int64.
     cofactor = window // np.gcd(window, period)
     return np.where(cofactor > interval_size // period, interval_size, cofactor * period)
 
 
 def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int) -> tuple[Longs, Longs, int]:
-    """Return the runs of a set inside each window, and the number of runs beyond two per interval."""
+    """Return the runs of a set inside each window, and the number of extra runs.
+
+    The results are the starts and the ends of the runs, and the number of runs beyond two per interval.
+    """
     interval_rows = np.flatnonzero(rows >= 0)
     rows, low, window_end = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
     first, size, period = batch.first[rows], batch.size[rows], np.maximum(batch.period[rows], 1)
@@ -131,7 +138,9 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int)
 
 
 def runs_of_steps(steps: Steps, is_kept: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
-    """Return start, end and interval of each maximal run of steps with ``is_kept``; intervals end runs.
+    """Return start, end and interval of each maximal run of steps for which ``is_kept`` is True.
+
+    A run never extends beyond its interval.
 
     >>> steps = sweep([GroupBatch.from_tuples([[(0, 9, 1, 3)]])], [1])
     >>> [part.tolist() for part in runs_of_steps(steps, steps.total == 0)]
@@ -150,9 +159,10 @@ _PartColumns = tuple[Longs, Longs, Longs, Longs]
 
 
 def unroll(steps: Steps, is_selected: NDArray[np.bool_]) -> GroupBatch:
-    """Return the entries of the selected steps, in all repetitions of their windows, as a folded set.
+    """Return the entries of the selected steps as a folded set.
 
-    Raises `CoverageLimitError` if more than `MAX_RUNS` runs would have to be written out.
+    The set contains the steps in every repetition of their windows. Raises `CoverageLimitError` if more
+    than `MAX_RUNS` runs would have to be written out.
 
     >>> steps = sweep([GroupBatch.from_tuples([[(0, 3 * 10**12, 1, 3)]])], [1])
     >>> unroll(steps, steps.total == 0).groups().tolist()
@@ -209,7 +219,8 @@ def _part_of_single_runs(start: Longs, end: Longs) -> _PartColumns:
 
 
 def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _PartColumns:
-    """Repeat one run per interval up to the interval's end. The last run is cut if it does not fit."""
+    """Repeat one run per interval up to the end of the interval. Cut the last repetition if it does not fit.
+    """
     size = end - start
     run_counts = np.maximum((high - size - start) // period + 1, 0)
     last = start + (run_counts - 1) * period
@@ -224,7 +235,7 @@ def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _PartC
 
 
 def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _PartColumns:
-    """Return every repetition of every run within its interval, which ends at ``high``."""
+    """Return every repetition of every run within its interval. ``high`` is the end of the run's interval."""
     repeat_counts = (high - 1 - start) // window + 1
     if float(repeat_counts.sum(dtype=np.float64)) > MAX_RUNS:
         raise CoverageLimitError(f"a result of more than {MAX_RUNS} runs that no groups can express")
@@ -268,7 +279,7 @@ def union(sets: Sequence[Groups]) -> Groups:
 
 
 def at_least(sets: Sequence[Groups], min_sets: int) -> Groups:
-    """Return the entries that are in ``min_sets`` or more of the sets; ``min_sets`` is at least 1.
+    """Return the entries that are in at least ``min_sets`` of the sets. ``min_sets`` must be 1 or more.
 
     >>> at_least([np.array([(first, first, 3, 0)], GROUP) for first in range(3)], 3).tolist()
     [(2, 2, 1, 0)]
@@ -278,7 +289,7 @@ def at_least(sets: Sequence[Groups], min_sets: int) -> Groups:
 
 
 def clip(groups: Groups, first: int, last: int) -> Groups:
-    """Return the entries from ``first`` to ``last``, both inclusive.
+    """Return the entries of the set from ``first`` to ``last``, both inclusive.
 
     >>> clip(np.array([(0, 9, 2, 3)], GROUP), 4, 9).tolist()
     [(4, 4, 1, 0), (6, 6, 2, 0), (9, 9, 1, 0)]
@@ -289,10 +300,10 @@ def clip(groups: Groups, first: int, last: int) -> Groups:
 
 
 def worst_copy_counts(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, int]:
-    """Return the largest number of missing copies of one entry, and of missing or unknown copies.
+    """Return two maxima over all entries: the number of missing copies, and of missing or unknown copies.
 
-    Each set in ``missing`` has the entries that one bookie lacks. Each set in ``unknown`` has the entries
-    that one unread bookie may lack. The two maxima need not be of the same entry.
+    Each set in ``missing`` contains the entries that one bookie lacks. Each set in ``unknown`` contains the
+    entries that one unread bookie may lack. The two maxima may belong to different entries.
 
     >>> a, b, c = (np.array([(first, first + 9, 1, 3)], GROUP) for first in (0, 3, 1))
     >>> worst_copy_counts([a, b], [c])
@@ -310,7 +321,7 @@ def worst_copy_counts(missing: Sequence[Groups], unknown: Sequence[Groups]) -> t
 
 
 def count(groups: Groups) -> int:
-    """Return the number of entries.
+    """Return the number of entries in the set.
 
     >>> count(np.array([(0, 9, 2, 3)], GROUP))
     8
@@ -319,7 +330,9 @@ def count(groups: Groups) -> int:
 
 
 def count_between(groups: Groups, edges: Sequence[int]) -> list[int]:
-    """Count the entries between consecutive edges, from each edge (inclusive) to the next (exclusive).
+    """Count the entries in each range between two consecutive edges.
+
+    A range includes its first edge and excludes its second edge.
 
     >>> count_between(np.array([(0, 9, 2, 3)], GROUP), [0, 4, 10, 2**62])
     [3, 4, 1]
@@ -338,7 +351,7 @@ def count_between(groups: Groups, edges: Sequence[int]) -> list[int]:
 
 
 def last_entry(groups: Groups) -> int:
-    """Return the largest entry; -1 if the set is empty.
+    """Return the largest entry, or -1 if the set is empty.
 
     >>> last_entry(np.array([(0, 9, 2, 3)], GROUP))
     10
@@ -347,9 +360,10 @@ def last_entry(groups: Groups) -> int:
 
 
 def most_shared_entry(sets: Sequence[Groups]) -> int | None:
-    """Return the entry that is in the most sets, or the first such entry. None if all sets are empty.
+    """Return the entry that is in the most sets, or None if all sets are empty.
 
-    Raises `CoverageLimitError` as `auditor.codecs.availability.coverage.sweep` does.
+    If several entries are in equally many sets, return the first of them. Raises `CoverageLimitError` under
+    the same condition as `auditor.codecs.availability.coverage.sweep`.
 
     >>> every_third = np.array([(0, 9, 1, 3)], GROUP)
     >>> most_shared_entry([every_third, np.array([(3, 3, 4, 0)], GROUP)]), most_shared_entry([])
@@ -362,7 +376,7 @@ def most_shared_entry(sets: Sequence[Groups]) -> int | None:
 
 
 def even_sample(groups: Groups, max_entries: int) -> list[int]:
-    """Return up to ``max_entries`` entries of a set, evenly spaced, with the first and the last.
+    """Return up to ``max_entries`` evenly spaced entries of a set, including the first and the last.
 
     >>> even_sample(np.array([(0, 9, 2, 3)], GROUP), 3), even_sample(np.array([(7, 7, 2, 0)], GROUP), 9)
     ([0, 4, 10], [7, 8])
@@ -382,7 +396,7 @@ def even_sample(groups: Groups, max_entries: int) -> list[int]:
 
 
 def contains(groups: Groups, entries: Longs) -> NDArray[np.bool_]:
-    """Return for each entry id whether the set has it.
+    """Return, for each entry id, whether it is in the set.
 
     >>> contains(np.array([(0, 6, 2, 3), (20, 20, 1, 0)], GROUP), np.array([1, 2, 7, 20, 21])).tolist()
     [True, False, True, True, False]

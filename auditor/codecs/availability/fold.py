@@ -1,23 +1,24 @@
-"""The canonical form of a set of entries: the greedy fold of BP-34, for many sets at once.
+"""The canonical form of a set of entries, computed for many sets at once with the greedy fold of BP-34.
 
 A set is first split into its maximal runs of consecutive entries. A run joins the group before it under two
-conditions. (1) All runs of the group have the size of this run. (2) If the group has several runs, the
-distance from its last run to this run is the period. If the group has one run so far, this distance becomes
-the period. Any other run opens a new group. By these rules the proposal's two examples become one group and
-four groups. Equal sets have equal bytes, whatever groups they were made from.
+conditions. (1) The run has the same size as the runs of the group. (2) If the group already has several
+runs, the distance from its last run to this run equals the group's period. If the group has only one run so
+far, this distance becomes the period. A run that cannot join opens a new group. By these rules, the
+proposal's two examples become one group and four groups. Equal sets have equal bytes, whatever groups they
+were made from.
 
-A group's numbers are int32. A run longer than 2^31 - 1 is cut into pieces of that size and a rest. Only these
-pieces become groups that touch. Two runs do not join if their distance is above 2^31 - 1, or is at most their
-size.
+The size and the period of a group are int32. A run longer than 2^31 - 1 is cut into pieces of that size and
+a remainder. Groups in canonical form touch only where such a run was cut. Two runs do not join if their
+distance is above 2^31 - 1, or is at most their size.
 
-The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) should do the same, but never
+The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) was meant to fold too, but never
 does. It writes one group per run.
 
 `auditor.codecs.availability.maximal` explains how sets are folded without a loop over runs.
 
-`IncrementalFold` folds one set that arrives in ascending pieces, so that it needs memory only for groups. A
-new piece can change only the last group. If the last group is a single run that the new piece makes longer,
-the group before it can change too.
+`IncrementalFold` folds one set that arrives in ascending pieces. It needs memory only for groups. A new
+piece can change only the last group. There is one exception: if the last group is a single run, and the new
+piece extends this run, the group before it can change too.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from auditor.errors import CoverageLimitError
 def fold(batch: GroupBatch) -> GroupBatch:
     """Fold sets of groups into the canonical form.
 
-    The groups of a set are sorted, and each ends before the next begins. They may touch, and their sizes may
-    exceed int32. A ledger has one set per bookie, however many segments it has. Raises `CoverageLimitError`
-    for runs so long that their pieces would fill the memory.
+    The groups of a set must be sorted, and each must end before the next begins. Groups may touch, and
+    their sizes may exceed int32. If a ledger has several segments, pass one set per bookie for all of them.
+    Raises `CoverageLimitError` if runs are so long that their pieces would fill the memory.
 
     >>> fold(GroupBatch.from_tuples([[(0, 0, 1, 0), (2, 2, 1, 0), (4, 4, 1, 0)]])).last.tolist()
     [4]
@@ -99,7 +100,9 @@ def fold(batch: GroupBatch) -> GroupBatch:
 
 
 def fold_runs(start: NDArray[np.int64], size: NDArray[np.int64], offsets: NDArray[np.int64]) -> GroupBatch:
-    """Fold sets of ascending runs, which may touch: set i owns runs ``offsets[i]:offsets[i + 1]``.
+    """Fold sets of ascending runs, which may touch.
+
+    Set i consists of the runs ``offsets[i]:offsets[i + 1]``.
 
     >>> fold_runs(np.array([1, 4, 7]), np.array([2, 2, 2]), np.array([0, 3])).period.tolist()
     [3]
@@ -109,7 +112,9 @@ def fold_runs(start: NDArray[np.int64], size: NDArray[np.int64], offsets: NDArra
 
 
 def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> GroupBatch:
-    """Fold sets of ascending entry ids, each id once: set i owns ``entries[offsets[i]:offsets[i + 1]]``.
+    """Fold sets of ascending entry ids without duplicates.
+
+    Set i consists of the ids ``entries[offsets[i]:offsets[i + 1]]``.
 
     >>> fold_entries(np.array([1, 2, 4, 5, 7]), np.array([0, 5])).last.tolist()
     [4, 7]
@@ -123,10 +128,11 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
 
 
 def fold_slots(index_slots: NDArray[np.int64], ledger_bounds: NDArray[np.int64]) -> GroupBatch:
-    """Fold the slots of ledger index files: slot e of a ledger is not 0 if the bookie holds entry e.
+    """Fold the slots of ledger index files into sets of entries.
 
-    Ledger i owns ``index_slots[ledger_bounds[i]:ledger_bounds[i + 1]]``. Byte order does not matter, because
-    the function only asks whether a slot is zero.
+    Slot e of a ledger is nonzero if the bookie holds entry e. The slots of ledger i are
+    ``index_slots[ledger_bounds[i]:ledger_bounds[i + 1]]``. Byte order does not matter, because the function
+    only compares slots with zero.
 
     >>> fold_slots(np.array([0, 1028, 1061, 0, 1094, 1123]), np.array([0, 6])).last.tolist()
     [4]
@@ -153,7 +159,10 @@ def fold_slots(index_slots: NDArray[np.int64], ledger_bounds: NDArray[np.int64])
 
 
 def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
-    """Fold sets of runs that do not touch. The result is that of `fold_runs`, with fewer passes."""
+    """Fold sets of runs that do not touch.
+
+    The result equals that of `fold_runs`, but takes fewer passes over the data.
+    """
     if not len(start) or int(size.max()) > MAX_RUN_ENTRIES:
         return fold_runs(start, size, offsets)
     positions = opening_runs(start, size, set_heads(offsets))
@@ -163,10 +172,10 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
 def _groups(
     positions: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, is_by_run: bool
 ) -> GroupBatch:
-    """Return the groups that open at ``positions`` of ``starts``.
+    """Return the groups that open at ``positions`` in ``starts``.
 
-    ``starts`` has one item per run if ``is_by_run``, else one per entry id. ``size`` and ``first`` describe
-    the first run of each group.
+    If ``is_by_run`` is True, ``starts`` has one item per run, otherwise one item per entry id. ``size`` and
+    ``first`` describe the first run of each group.
     """
     first_run_items = np.ones_like(size) if is_by_run else size
     # A group has more than one run if more items come before the next opener than the first run has.
@@ -195,7 +204,7 @@ def distinct(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, Longs]:
 
 
 def ledger_sets(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, GroupBatch]:
-    """Return the ledgers, ascending, and the entries of each in the canonical form.
+    """Return the ledger ids in ascending order, and the set of entries of each ledger in canonical form.
 
     >>> ids, sets = ledger_sets(np.array([7, 5, 7]), np.array([1, 0, 0]))
     >>> ids.tolist(), sets.size.tolist()
@@ -211,7 +220,9 @@ MAX_GROUPS = 8 << 20
 
 
 class IncrementalFold:
-    """A fold of one set that arrives in pieces. A run that continues in the next piece becomes one run.
+    """Incremental fold of one set that arrives in pieces.
+
+    A run that continues in the next piece stays one run.
 
     >>> gathered = IncrementalFold()
     >>> for piece in ([(0, 0, 2, 0)], [(2, 2, 3, 0)]):
@@ -226,9 +237,9 @@ class IncrementalFold:
         self._count = 0
 
     def add(self, folded_set: GroupBatch) -> None:
-        """Add a folded set that comes after all earlier sets.
+        """Add a folded set. All its entries must be greater than the entries of the earlier sets.
 
-        Raises `CoverageLimitError` if the sets have more than `MAX_GROUPS` groups together.
+        Raises `CoverageLimitError` if all sets together have more than `MAX_GROUPS` groups.
         """
         groups = folded_set.tobytes()
         if self._open and groups:

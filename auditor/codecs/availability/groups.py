@@ -1,12 +1,13 @@
-"""Sets of entry ids as BP-34 SequenceGroups, many sets in one value.
+"""Sets of entry ids as BP-34 SequenceGroups. One value can contain many sets.
 
     byte  0            8           16      20
           first_start  last_start  size    period
           int64        int64       int32   int32       big-endian, 24 bytes per group
 
-A group is a run of ``size`` consecutive entries, repeated every ``period`` entries from ``first_start`` to
-``last_start``; ``period`` is 0 for a single run. The layout is that of the server's
-``AvailabilityOfEntriesOfLedger`` without its 64-byte header (see `auditor.codecs.availability.wire`).
+A group is a run of ``size`` consecutive entries that is repeated every ``period`` entries. The first run
+starts at ``first_start``, the last one at ``last_start``. ``period`` is 0 for a single run. The layout is
+that of the server's ``AvailabilityOfEntriesOfLedger``, without its 64-byte header (see
+`auditor.codecs.availability.wire`).
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ Groups = NDArray[np.void]
 class GroupBatch:
     """The groups of many sets of entries, one set after another.
 
-    The fields are native int64 arrays; set ``i`` owns groups ``offsets[i]:offsets[i + 1]``. Sizes may exceed
-    int32 here, because a set can be one very long run. `auditor.codecs.availability.fold.fold` cuts such runs
-    before they are written.
+    The fields are native int64 arrays. Set ``i`` consists of the groups ``offsets[i]:offsets[i + 1]``.
+    Sizes may exceed int32 here, because a set can be one very long run.
+    `auditor.codecs.availability.fold.fold` cuts such runs before they are written.
 
     >>> batch = GroupBatch.from_tuples([[(1, 10, 2, 3)], []])
     >>> [len(value) for value in batch.values()]
@@ -65,9 +66,10 @@ class GroupBatch:
 
     @classmethod
     def frombytes(cls, data: bytes | memoryview, byte_offsets: NDArray[np.int64]) -> GroupBatch:
-        """Read sets stored one after another; set i is ``data[byte_offsets[i]:byte_offsets[i + 1]]``.
+        """Read sets that are stored one after another.
 
-        Arrow keeps a binary column in this form. Raises `DecodeError` if a set does not end on a whole group.
+        Set i is ``data[byte_offsets[i]:byte_offsets[i + 1]]``. Arrow stores a binary column in this form.
+        Raises `DecodeError` if the bytes of a set are not a whole number of groups.
 
         >>> batch = GroupBatch.from_tuples([[(1, 10, 2, 3)], [(4, 4, 1, 0)]])
         >>> GroupBatch.frombytes(batch.tobytes(), np.array([0, 24, 48])).values() == batch.values()
@@ -90,7 +92,7 @@ class GroupBatch:
 
     @classmethod
     def from_groups(cls, groups: Groups) -> GroupBatch:
-        """Return a batch that has only the set ``groups``.
+        """Return a batch with one set, whose groups are ``groups``.
 
         >>> GroupBatch.from_groups(np.array([(1, 10, 2, 3)], GROUP)).period.tolist()
         [3]
@@ -98,7 +100,7 @@ class GroupBatch:
         return cls.frombytes(groups.tobytes(), np.array([0, groups.nbytes]))
 
     def groups(self) -> Groups:
-        """Return all groups, of all sets, as one array of dtype `GROUP`.
+        """Return the groups of all sets as one array of dtype `GROUP`.
 
         >>> GroupBatch.from_tuples([[(1, 10, 2, 3)]]).groups().tolist()
         [(1, 10, 2, 3)]
@@ -111,7 +113,7 @@ class GroupBatch:
         return groups
 
     def tobytes(self) -> bytes:
-        """Return all groups as `GROUP` bytes; set i starts at byte ``24 * offsets[i]``.
+        """Return all groups as bytes in the layout of `GROUP`. Set i starts at byte ``24 * offsets[i]``.
 
         >>> GroupBatch.from_tuples([[(1, 10, 2, 3)]]).tobytes().hex()
         '0000000000000001000000000000000a0000000200000003'
@@ -127,7 +129,7 @@ class GroupBatch:
         return ((self.last - self.first) // np.maximum(self.period, 1) + 1) * self.size
 
     def values(self) -> list[bytes]:
-        """Return a bytes value for each set. Use `tobytes` and the offsets for large batches.
+        """Return one bytes value per set. For large batches, use `tobytes` and the offsets instead.
 
         >>> GroupBatch.from_tuples([[], [(4, 4, 1, 0)]]).values()[0]
         b''
@@ -137,10 +139,11 @@ class GroupBatch:
         return [group_bytes[start:end] for start, end in pairwise(ends)]
 
     def merge(self, output_sets: NDArray[np.int64], set_count: int) -> GroupBatch:
-        """Merge sets: input set i becomes a part of output set ``output_sets[i]``.
+        """Merge sets: input set i becomes part of output set ``output_sets[i]``.
 
-        The groups of each output set are sorted by first entry. Callers merge the sets of all segments of a
-        ledger that name one bookie. `auditor.codecs.availability.fold.fold` then joins the groups of the set.
+        The groups of each output set are sorted by first entry. Callers use this to merge the sets of one
+        bookie from all segments of a ledger. `auditor.codecs.availability.fold.fold` then joins the groups
+        of each set.
 
         >>> GroupBatch.from_tuples([[(5, 5, 2, 0)], [(0, 0, 3, 0)]]).merge(np.array([1, 1]), 2).first.tolist()
         [0, 5]
@@ -164,7 +167,9 @@ class GroupBatch:
 
 
 def offsets_of(counts: NDArray[np.int64]) -> Longs:
-    """Return the start of each set, and the end of the last one, from the number of groups in each.
+    """Return the offsets of sets, computed from the number of groups in each set.
+
+    The offsets are the start of each set, followed by the end of the last set.
 
     >>> offsets_of(np.array([2, 0, 1])).tolist()
     [0, 2, 2, 3]

@@ -1,16 +1,19 @@
-"""The server's own decoder of a BP-34 value (``AvailabilityOfEntriesOfLedger``, 4.17.2 and 4.18.0).
+"""Reimplementation of the server's decoder of BP-34 values.
 
-No verdict of an audit uses this module. It shows what BookKeeper's own tools would answer. The class has
-these oddities:
+The server's class is ``AvailabilityOfEntriesOfLedger`` (4.17.2 and 4.18.0).
 
-    accepted    a negative version, a negative count, bytes after the last group; groups that are out of order
-                (they are sorted), groups of equal start (the last one stays), groups of size 0 or below,
-                groups that end before they start
-    refused     fewer than 64 bytes, a version above 0, fewer groups than the count, a group that would divide
-                by a period of 0
+The audit bases no result on this module. The module shows what BookKeeper's own tools would answer. The
+class has these oddities:
 
-Membership uses the group with the greatest start at or before the entry, and no other group. After the
-first hole of two entries or more, ``unavailable`` reports every later entry as unavailable.
+    accepts     a negative version, a negative count, bytes after the last group; groups that are out of
+                order (it sorts them), groups with the same start (it keeps the last one), groups of size 0
+                or below, groups that end before they start
+    rejects     fewer than 64 bytes, a version above 0, fewer groups than the count, a group that would
+                cause a division by a period of 0
+
+To decide whether an entry is present, the class uses only the group with the greatest start at or before
+the entry. After the first gap of two entries or more, ``unavailable`` reports every later entry as
+unavailable.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ Group = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class JavaAvailability:
-    """The answers of the server's class; ``groups`` are (first, last, size, period), sorted by first.
+    """An availability value that gives the same answers as the server's class.
+
+    ``groups`` are tuples (first, last, size, period), sorted by first.
 
     >>> JavaAvailability.from_entries([1, 2, 4, 5]).groups
     ((1, 1, 2, 0), (4, 4, 2, 0))
@@ -41,9 +46,9 @@ class JavaAvailability:
 
     @classmethod
     def from_entries(cls, entries: Iterable[int]) -> JavaAvailability:
-        """Return the value that the class's constructor makes of entries, in any order: one group per run.
+        """Return the value that the class's constructor builds from entries: one group per run.
 
-        The constructor drops entry -1.
+        The entries may be in any order. The constructor drops entry -1.
 
         >>> JavaAvailability.from_entries([5, 3, -1, 3]).groups
         ((3, 3, 1, 0), (5, 5, 1, 0))
@@ -67,7 +72,7 @@ class JavaAvailability:
 
     @classmethod
     def parse(cls, data: bytes) -> JavaAvailability:
-        """Read a value. Raises `DecodeError` if the class raises an exception.
+        """Read a value. Raises `DecodeError` where the server's class raises an exception.
 
         >>> JavaAvailability.parse(bytes(64)).total
         0
@@ -90,7 +95,10 @@ class JavaAvailability:
 
     @property
     def total(self) -> int:
-        """Return the class's number of entries: overlaps count twice, and bad groups count negatively."""
+        """Return the number of entries that the class reports.
+
+        The class counts overlapping entries twice, and counts invalid groups negatively.
+        """
         return _wrap_to_long(sum(map(_entries_in, self.groups)))
 
     def contains(self, entry: int) -> bool:
@@ -103,10 +111,10 @@ class JavaAvailability:
         return group_number >= 0 and _group_contains(self.groups[group_number], entry)
 
     def entries(self, max_entries: int) -> list[int]:
-        """Return every entry for which ``isEntryAvailable`` is true, ascending.
+        """Return every entry for which ``isEntryAvailable`` is true, in ascending order.
 
-        Raises `CoverageLimitError` for more than ``max_entries`` entries, or more than ``max_entries`` runs
-        in one group.
+        Raises `CoverageLimitError` if there are more than ``max_entries`` entries, or if one group has more
+        than ``max_entries`` runs.
 
         >>> JavaAvailability(((0, 10, 4, 5), (7, 7, 2, 0))).entries(100)
         [0, 1, 2, 3, 5, 6, 7, 8]
@@ -129,7 +137,7 @@ class JavaAvailability:
         return available_entries
 
     def unavailable(self, start: int, last: int, entries: Iterable[int]) -> list[int]:
-        """Return the answer of ``getUnavailableEntries`` for ``entries`` of ``start..last``.
+        """Return the answer of ``getUnavailableEntries`` for those ``entries`` that are in ``start..last``.
 
         >>> JavaAvailability.from_entries([1, 5]).unavailable(0, 6, range(7))
         [0, 2, 3, 4, 5, 6]
@@ -156,7 +164,7 @@ class JavaAvailability:
         return missing
 
     def tobytes(self) -> bytes:
-        """Return the bytes of ``serializeStateOfEntriesOfLedger``: version 0 and the groups as they are.
+        """Return the bytes of ``serializeStateOfEntriesOfLedger``: version 0, then the unchanged groups.
 
         >>> JavaAvailability.from_entries([]).tobytes() == bytes(64)
         True
@@ -189,7 +197,8 @@ def _group_contains(group: Group, entry: int) -> bool:
 
 
 def _group_end(group: Group) -> int:
-    """Return the end of a group in the server's class: the last entry of its last run, plus one."""
+    """Return the end of a group as the server's class computes it: the start of its last run plus its size.
+    """
     return _wrap_to_long(group[1] + group[2])
 
 

@@ -1,21 +1,22 @@
-"""Maximal runs, which never touch one another, and the runs that open a group in the canonical form.
+"""Joins touching runs into maximal runs, and finds the runs that open a group in the canonical form.
 
-Groups from the striping of segments, or from a server that does not fold, may end anywhere in a run. Before
-sets are folded, runs that touch become one run. Runs longer than 2^31 - 1 are cut into pieces of that size
-and a rest. The cost depends on the number of groups, not of runs. Only the first and last run of a group can
-touch another group.
+Groups can end in the middle of a run if they come from the striping of segments, or from a server that does
+not fold. So before sets are folded, runs that touch become one run. Runs longer than 2^31 - 1 are cut into
+pieces of that size and a remainder. The cost depends on the number of groups, not on the number of runs,
+because only the first and last run of a group can touch another group.
 
-`opening_runs` finds the runs that open a group in a long row of entry ids. Folding needs nothing else. A run
-of consecutive ids *continues* if its size, and its distance from the run before, equal those of the run
-before. A run that continues never opens a group. Every other run opens a group, with one exception: a run
-directly after one that opens a group may join this group as second run. The next run that does not continue
-then opens a group again. So in a chain of runs that could each join the run directly before, every second run
-opens a group.
+`opening_runs` finds the runs that open a group in a long array of entry ids. Folding needs no more than
+this. A run of consecutive ids *continues* if its size equals that of the previous run, and its distance
+from the previous run equals the distance before that. A run that continues never opens a group. Every other
+run opens a group, with one exception: directly after a run that opened a group, the next run may join this
+group as its second run. The next run that does not continue then opens a group again. Consider a chain of
+runs in which each run could be the second run of a group that the run before it opens. In such a chain,
+every second run opens a group.
 
 The search goes block by block. So the data stays in the processor's cache, and memory is needed for groups,
-not for ids. A block that continues the block before it is skipped. If the block is only the middle of a run,
-its two ends show that, because ids ascend and are unique. If the block repeats a run, a comparison of every
-id with the id one run earlier shows that.
+not for ids. A block that only continues the pattern of the block before it is skipped. There are two cases.
+If the block is the middle of a single run, a comparison of its two ends proves it, because ids ascend and
+are unique. If the block repeats a run, a comparison of every id with the id one run earlier proves it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MAX_PIECES = 2**22
 
 
 def maximal(batch: GroupBatch) -> GroupBatch:
-    """Return the same sets with touching runs joined and long runs cut.
+    """Return the same sets, with touching runs joined and long runs cut.
 
     >>> maximal(GroupBatch.from_tuples([[(0, 0, 2, 0), (2, 6, 1, 2)]])).size.tolist()
     [3, 1]
@@ -50,7 +51,7 @@ def maximal(batch: GroupBatch) -> GroupBatch:
 
 
 def set_heads(offsets: Longs) -> Longs:
-    """Return the number of the first group of each set that has a group.
+    """Return the number of the first group of each nonempty set.
 
     >>> set_heads(np.array([0, 2, 2, 3])).tolist()
     [0, 2]
@@ -59,7 +60,7 @@ def set_heads(offsets: Longs) -> Longs:
 
 
 def _without_solid_groups(batch: GroupBatch) -> GroupBatch:
-    """Replace each group whose runs touch each other by one run."""
+    """Replace each group whose runs touch each other with one run."""
     has_touching_runs = (batch.last > batch.first) & (batch.period == batch.size)
     if not has_touching_runs.any():
         return batch
@@ -74,7 +75,7 @@ def _without_solid_groups(batch: GroupBatch) -> GroupBatch:
 
 
 def _touches_previous(batch: GroupBatch) -> NDArray[np.bool_]:
-    """Return whether each group begins where the previous group of the same set ends."""
+    """Return, for each group, whether it begins where the previous group of the same set ends."""
     touches_previous = np.zeros(len(batch.first), np.bool_)
     touches_previous[1:] = batch.first[1:] == batch.last[:-1] + batch.size[:-1]
     # What lies before the first group of a set is another set's.
@@ -83,9 +84,9 @@ def _touches_previous(batch: GroupBatch) -> NDArray[np.bool_]:
 
 
 def _split_groups(batch: GroupBatch, touches_previous: NDArray[np.bool_]) -> GroupBatch:
-    """Split the first or last run off a group of several runs if that run touches another group.
+    """Split off the first or last run of a group of several runs, if that run touches another group.
 
-    The result has at most a head, a body and a tail for each group.
+    The result has at most three parts for each group: a head, a body and a tail.
     """
     has_several_runs = batch.last > batch.first
     has_head = has_several_runs & touches_previous
@@ -117,7 +118,10 @@ def _split_groups(batch: GroupBatch, touches_previous: NDArray[np.bool_]) -> Gro
 
 
 def _join_chains(batch: GroupBatch) -> GroupBatch:
-    """Join each chain of touching runs into one run. Only single runs touch at this point."""
+    """Join each chain of touching runs into one run.
+
+    At this point, only groups of one run touch other groups.
+    """
     starts_chain = ~_touches_previous(batch)
     chain_heads = np.flatnonzero(starts_chain)
     return GroupBatch(
@@ -130,7 +134,7 @@ def _join_chains(batch: GroupBatch) -> GroupBatch:
 
 
 def _cut_long_runs(batch: GroupBatch) -> GroupBatch:
-    """Cut each run that is longer than `MAX_RUN_ENTRIES` into pieces of this size and a rest."""
+    """Cut each run that is longer than `MAX_RUN_ENTRIES` into pieces of this size and a remainder."""
     part_counts = (batch.size - 1) // MAX_RUN_ENTRIES + 1
     is_long = part_counts > 1
     # Added up as floats: the sum of int64 could wrap around to a small number.
@@ -167,7 +171,11 @@ BLOCK_ENTRIES = 1 << 17
 
 
 class Openers(NamedTuple):
-    """The first run of each group: the run's first id, the position of this id in the row, and the length."""
+    """The first run of each group.
+
+    ``positions`` are the positions of the runs' first ids in the array of ids. ``size`` are the lengths of
+    the runs. ``first`` are their first ids.
+    """
 
     positions: Longs
     size: Longs
@@ -175,9 +183,9 @@ class Openers(NamedTuple):
 
 
 def openers(entries: Longs, set_starts: Longs) -> Iterator[Openers]:
-    """Find where groups open in a row of ascending ids, which has at least one id.
+    """Find where groups open in an array of ascending ids. The array must not be empty.
 
-    Sets begin at the positions ``set_starts``, the first of them at 0.
+    ``set_starts`` are the positions at which sets begin. The first of these positions is 0.
 
     >>> [found.positions.tolist() for found in openers(np.array([1, 2, 4, 5, 7, 8, 10]), np.array([0]))]
     [[0], [6]]
@@ -213,10 +221,11 @@ def openers(entries: Longs, set_starts: Longs) -> Iterator[Openers]:
 def opening_runs(
     first: Longs, size: Longs, set_starts: Longs, settled_runs: int = 0, may_join: bool = True
 ) -> Longs:
-    """Return the numbers of the runs that open a group. ``first`` and ``size`` describe the runs.
+    """Return the numbers of the runs that open a group.
 
-    ``set_starts`` are the first runs of sets. The first ``settled_runs`` runs are decided already.
-    ``may_join`` is True if the last of these opened a group, so that the next run may join the group.
+    ``first`` and ``size`` are the first ids and the lengths of the runs. ``set_starts`` are the numbers of
+    the runs at which sets begin. The first ``settled_runs`` runs are already decided and are not returned.
+    ``may_join`` is True if the last of these runs opened a group, so that the next run may join it.
 
     >>> opening_runs(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
     [0, 3]
@@ -244,7 +253,7 @@ def opening_runs(
 
 
 def every_other_of_chain(numbers: Longs) -> Longs:
-    """Return the first, third, fifth, ... number of each unbroken chain of ascending numbers.
+    """Return the first, third, fifth, ... number of each chain of consecutive numbers.
 
     >>> every_other_of_chain(np.array([2, 3, 4, 7, 8])).tolist()
     [2, 4, 7]
@@ -259,10 +268,11 @@ def every_other_of_chain(numbers: Longs) -> Longs:
 def _openers_among(
     entries: Longs, set_starts: Longs, starts: Longs, settled_runs: int, newest_opener: int
 ) -> Openers:
-    """Return the openers among the runs that begin at ``starts``; the last item is the end of the last run.
+    """Return the runs that open a group, among the runs that begin at ``starts``.
 
-    The first ``settled_runs`` runs are decided already. ``newest_opener`` is the position at which the last
-    known group opens, or -1 if there is none.
+    The last item of ``starts`` is not a start, but the end of the last run. The first ``settled_runs`` runs
+    are already decided. ``newest_opener`` is the position at which the last group found so far opens, or -1
+    if no group was found.
     """
     size, starts = starts[1:] - starts[:-1], starts[:-1]
     first = entries[starts]
@@ -278,9 +288,10 @@ def _openers_among(
 
 
 def _run_starts_after(entries: Longs, set_starts: Longs, run_starts: Longs, block_end: int) -> Longs | None:
-    """Return the starts of the last runs before ``block_end``, if all runs up to there repeat ``run_starts``.
+    """Return the starts of the last runs before ``block_end``.
 
-    Returns None if a run differs, or if a set begins before ``block_end``.
+    Returns None if any run up to there does not repeat the runs at ``run_starts``, or if a set begins
+    before ``block_end``.
     """
     starts, last = run_starts.tolist(), block_end - 1
     open_run = starts[-1]

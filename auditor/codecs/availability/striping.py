@@ -1,15 +1,16 @@
-"""The entries of a segment that each member of its ensemble should hold, in closed form.
+"""The entries of a segment that each member of its ensemble should hold, computed without a loop.
 
     entry e lies on ensemble indexes (e + w) mod E for w = 0 .. Qw - 1     E ensemble size, Qw write quorum
 
-so index b holds e when (e - o) mod E < Qw, with o = (b - Qw + 1) mod E. The modulus is of the absolute entry
-id, not of its distance from the segment's start (``RoundRobinDistributionSchedule``). The entries of one
-segment give at most three groups: the rest of a run at its start, full runs, and a part of a run at its end.
+So the bookie at index b holds entry e if (e - o) mod E < Qw, where o = (b - Qw + 1) mod E. The modulus is
+taken of the absolute entry id, not of the distance from the segment's start
+(``RoundRobinDistributionSchedule``). The entries of one index in a segment form at most three groups: the
+rest of a run at the segment's start, full runs, and part of a run at the segment's end.
 
-A bookie has a position in the ensemble of each segment that names it. The entries of all its positions in a
-ledger are folded into one value, so that one comparison is enough for several segments. If members have lost
-all of a segment, the number of lost copies of entry e depends only on e mod E. So the worst entry is found
-among the residues that the segment's entries have.
+A bookie has a position in the ensemble of each segment that contains it. The entries of all its positions
+in a ledger are folded into one set. So one comparison is enough for several segments. If members lost all
+of a segment, the number of lost copies of entry e depends only on e mod E. The search for the worst entry
+therefore looks only at the residues that the segment's entries have.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ def stripe(
     ensemble_size: NDArray[np.int64],
     write_quorum: NDArray[np.int64],
 ) -> GroupBatch:
-    """Return the entries of many (segment, ensemble index) pairs, one set per pair, not yet folded.
+    """Return the entries of many (segment, ensemble index) pairs, as one unfolded set per pair.
 
-    The arguments are arrays that broadcast against each other. Both ends are inclusive and below 2^63 - 1.
-    A segment with ``last_entry < first_entry`` is empty. The caller ensures 1 <= write quorum <= ensemble
-    size and 0 <= index < ensemble size.
+    The arguments are arrays that are broadcast together. ``first_entry`` and ``last_entry`` are inclusive
+    and below 2^63 - 1. A segment with ``last_entry < first_entry`` is empty. The caller ensures that 1 <=
+    write quorum <= ensemble size and 0 <= index < ensemble size.
 
     >>> batch = stripe(np.array([0]), np.array([9]), np.array([1]), np.array([3]), np.array([2]))
     >>> list(zip(batch.first.tolist(), batch.last.tolist(), batch.size.tolist(), batch.period.tolist()))
@@ -78,13 +79,17 @@ def stripe(
 
 
 def _select_runs(positions: Longs, head_runs: Longs, full_runs: Longs, tail_runs: Longs) -> Longs:
-    """Return the items at ``positions`` of the three arrays, taken row by row: head, full runs, tail."""
+    """Interleave the three arrays row by row (head, full runs, tail), and return the items at ``positions``.
+    """
     return np.stack((head_runs, full_runs, tail_runs), axis=1).ravel()[positions]
 
 
 @dataclass(frozen=True, slots=True)
 class EnsemblePositions:
-    """Positions of bookies in ensembles: arrays of one length, sorted by ledger, then by segment."""
+    """Positions of bookies in ensembles, as arrays of the same length.
+
+    Rows are sorted by ledger, then by segment.
+    """
 
     ledger: Longs  # row of the ledger in its batch
     member: Longs  # number that stands for the bookie
@@ -97,7 +102,11 @@ class EnsemblePositions:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedReplicas:
-    """One set of entries for every (ledger, bookie), ledgers ascending; ``groups`` is canonical."""
+    """The set of entries that each bookie should hold of each ledger.
+
+    There is one set per (ledger, bookie) pair, in ascending order of ledgers. ``groups`` is in canonical
+    form.
+    """
 
     ledger: Longs
     member: Longs
@@ -139,11 +148,12 @@ def most_missing_copies(
     is_missing: NDArray[np.bool_],
     may_be_missing: NDArray[np.bool_],
 ) -> tuple[Longs, Longs]:
-    """Return for each segment the most missing copies of one entry, and the most missing or doubtful copies.
+    """Return two maxima over the entries of each segment: missing copies, and missing or doubtful copies.
 
-    Here a member of the ensemble lacks all of a segment (``is_missing``) or may lack it (``may_be_missing``).
-    There is one row per segment with entries ``first`` to ``last``, inclusive; an empty segment gives 0.
-    ``is_missing`` and ``may_be_missing`` are (n, widest ensemble), by ensemble index. Columns beyond a
+    Here a member of the ensemble lacks a whole segment (``is_missing``) or may lack it
+    (``may_be_missing``). The arguments have one row per segment, which contains the entries ``first`` to
+    ``last``, both inclusive. For an empty segment, the result is 0. ``is_missing`` and ``may_be_missing``
+    have the shape (n, widest ensemble) and are indexed by ensemble index. Columns beyond the size of a
     row's ensemble are unused.
 
     >>> gone = np.array([[True, True, False]])
@@ -170,11 +180,11 @@ def entries_short_of_copies(
     is_missing: NDArray[np.bool_],
     min_missing: NDArray[np.int64],
 ) -> tuple[GroupBatch, NDArray[np.bool_]]:
-    """Return, for each segment, the entries with ``min_missing`` or more missing copies, not yet folded.
+    """Return, for each segment, the entries with ``min_missing`` or more missing copies, as an unfolded set.
 
-    There is one set per row. Arguments as in `most_missing_copies`; ``min_missing`` is 1 or more. The second
-    result shows for each row whether the set is valid. A set is not valid if the entries have several runs
-    within one round of the ensemble.
+    The arguments are those of `most_missing_copies`. ``min_missing`` must be 1 or more. The first result
+    has one set per row. The second result tells for each row whether this set is valid. A set is not valid
+    if its entries form several runs within one round of the ensemble.
 
     >>> one, gone = np.array([1]), np.array([[True, True, False]])
     >>> sets, exact = entries_short_of_copies(0 * one, 9 * one, 3 * one, 2 * one, gone, 2 * one)
@@ -205,9 +215,10 @@ def _max_copies(
 
 
 def _count_copies(is_lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs) -> Longs:
-    """Count the lost copies in the write set of each residue, with the columns of `most_missing_copies`.
+    """Count the lost copies in the write set of each residue (entry id modulo ensemble size).
 
-    Each count is the difference of two running sums along two copies of the ensemble.
+    Rows and columns are those of `most_missing_copies`. Each count is the difference between two running
+    sums over the ensemble, which is repeated once for write sets that wrap around.
     """
     row_count, column_count = is_lost.shape
     is_lost_twice = np.take_along_axis(is_lost, np.arange(2 * column_count) % ensemble, axis=1)

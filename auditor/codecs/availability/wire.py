@@ -1,16 +1,17 @@
-"""Decoder and encoder of BP-34's condensed list of the entries of a ledger that a bookie has.
+"""Decoder and encoder of BP-34's compact list of the entries of one ledger that a bookie has.
 
     byte  0        4       8            64           88
           version  groups  zeros ...    group 0      group 1 ...
           int32    int32                24 bytes     24 bytes
 
-All numbers are big-endian; `auditor.codecs.availability.groups` shows the layout of a group. The proposal's
-text calls the second number the number of entries; the server writes and reads the number of groups.
+All numbers are big-endian. `auditor.codecs.availability.groups` shows the layout of a group. According to
+the proposal's text, the second number is the number of entries. The server, however, writes and reads the
+number of groups there.
 
 The proposal folds equal runs into one group, and so does `encode`. The server's own writer
-(``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) never does: it writes one group per run, like
-`encode_unfolded`. `decode` reads both forms. `auditor.codecs.availability.java` answers as the server's class
-does.
+(``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) never folds. It writes one group per run, like
+`encode_unfolded`. `decode` reads both forms. `auditor.codecs.availability.java` gives the same answers as
+the server's class.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ def decode(data: bytes, mode: Literal["strict"] = "strict") -> Groups: ...
 @overload
 def decode(data: bytes, mode: Literal["java"]) -> JavaAvailability: ...
 def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | JavaAvailability:
-    """Read an encoded availability, folded or not.
+    """Read an encoded set of entries, folded or not.
 
     Args:
         data: The whole value, with its 64-byte header.
-        mode: ``strict`` returns the groups as they are written. ``java`` accepts what the server's class
-            accepts, and returns a value that answers as that class does.
+        mode: ``strict`` returns the groups as they are written. ``java`` accepts everything that the
+            server's class accepts, and returns a value that answers as that class does.
 
     Raises:
-        DecodeError: At the first header field or group that is wrong. ``strict`` also refuses groups that
-            cannot be expanded or are out of order.
+        DecodeError: A header field or a group is wrong. The error names the offset of the first one.
+            ``strict`` also rejects groups that cannot be expanded or are out of order.
 
     >>> decode(encode(np.array([(1, 4, 2, 3), (7, 7, 1, 0)], GROUP))).tolist()
     [(1, 4, 2, 3), (7, 7, 1, 0)]
@@ -93,7 +94,9 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
 
 
 def groups_of_entries(entries: ArrayLike) -> Groups:
-    """Fold entry ids into the groups that `encode` takes. Ids may be in any order, and repeated.
+    """Fold entry ids into groups that can be passed to `encode`.
+
+    The ids may be in any order and may contain duplicates.
 
     >>> groups_of_entries(np.array([5, 1, 2, 4, 2])).tolist()
     [(1, 4, 2, 3)]
@@ -103,13 +106,13 @@ def groups_of_entries(entries: ArrayLike) -> Groups:
 
 
 def encode(groups: Groups) -> bytes:
-    """Encode entries as the proposal does: folded, after a 64-byte header.
+    """Encode entries as the proposal does: a 64-byte header, followed by folded groups.
 
-    Equal sets of entries give equal bytes, whatever their groups were. A run longer than 2^31 - 1 is cut into
-    pieces of that size and a rest; no other groups of the value touch.
+    Equal sets of entries give equal bytes, whatever their groups were. A run longer than 2^31 - 1 is cut
+    into pieces of that size and a remainder. Apart from these pieces, no groups of the value touch.
 
     Args:
-        groups: Ascending groups that do not overlap, of dtype `GROUP`; they need not be folded.
+        groups: Ascending groups that do not overlap, of dtype `GROUP`. They need not be folded.
 
     Raises:
         CoverageLimitError: The pieces of cut runs would fill the memory.
@@ -125,7 +128,7 @@ def encode_unfolded(groups: Groups) -> bytes:
     """Encode entries byte for byte as the server does: one group per run, each with a period of 0.
 
     Args:
-        groups: Ascending groups that do not overlap, of dtype `GROUP`; they need not be folded.
+        groups: Ascending groups that do not overlap, of dtype `GROUP`. They need not be folded.
 
     Raises:
         CoverageLimitError: There are more than `MAX_EXPANDED_RUNS` runs.
@@ -142,7 +145,7 @@ def encode_unfolded(groups: Groups) -> bytes:
 
 
 def holds_entries(groups: Groups, entries: ArrayLike) -> NDArray[np.bool_]:
-    """Return whether each of these entries is in the set that the groups describe.
+    """Return, for each entry, whether it is in the set that the groups describe.
 
     Args:
         groups: Ascending groups that do not overlap, of dtype `GROUP`.
@@ -172,10 +175,11 @@ def holds_entries(groups: Groups, entries: ArrayLike) -> NDArray[np.bool_]:
 
 
 def missing_entries(held_groups: Groups, expected_groups: Groups) -> Groups:
-    """Return the entries of ``expected_groups`` that ``held_groups`` lacks, as folded groups.
+    """Return the entries of ``expected_groups`` that are not in ``held_groups``, as folded groups.
 
     The result is exact, unlike the result of the server's ``getUnavailableEntries``
-    (`JavaAvailability.unavailable`). The cost depends on the number of groups, never of entries.
+    (`JavaAvailability.unavailable`). The cost depends on the number of groups, never on the number of
+    entries.
 
     >>> missing_entries(np.array([(0, 6, 2, 3)], GROUP), np.array([(0, 0, 9, 0)], GROUP)).tolist()
     [(2, 8, 1, 3)]
@@ -186,7 +190,7 @@ def missing_entries(held_groups: Groups, expected_groups: Groups) -> Groups:
 def expand(groups: Groups) -> NDArray[np.int64]:
     """Return every entry of the groups, group after group. Use it for small sets only.
 
-    Raises `CoverageLimitError` if there are more entries than `MAX_EXPANDED_RUNS`, which also limits runs.
+    Raises `CoverageLimitError` if there are more than `MAX_EXPANDED_RUNS` entries or runs.
 
     >>> expand(np.array([(1, 10, 2, 3)], GROUP)).tolist()
     [1, 2, 4, 5, 7, 8, 10, 11]

@@ -1,1 +1,1 @@
-"""Formats of a bookie's files and of its wire protocol."""
+"""Formats of a bookie's files, and of the protocol between clients and bookies."""

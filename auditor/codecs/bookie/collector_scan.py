@@ -1,23 +1,23 @@
 """The records that a garbage collector finds when it scans an entry log that may be damaged.
 
-A collector reads the entries of a log that has no ledgers map. Compaction reads the entries of every log that
-it rewrites. The rules are those of ``DefaultEntryLogger.scanEntryLog`` and, for logs of the direct logger, of
-``LogReaderScan.scan``. Neither checks whether a record is plausible. So one wrong size can hide later
-records. The bookie deletes the log once all ledgers that the scan found are deleted (bookkeeper #2264,
-#2373). The two scans treat wrong values as follows:
+The garbage collector reads the entries of a log that has no ledgers map. Compaction reads the entries of
+every log that it rewrites. Both scan by the rules of ``DefaultEntryLogger.scanEntryLog`` or, for logs of
+the direct logger, of ``LogReaderScan.scan``. Neither scan checks whether a record is plausible. So one
+wrong size can hide later records. The bookie deletes the log as soon as all ledgers that the scan found are
+deleted (bookkeeper #2264, #2373). The two scans treat wrong values as follows:
 
     value read             default logger                     direct logger
     ---------------------  ---------------------------------  ----------------------------------------------
     negative size          tries the next byte                goes on at the next block of 4096 bytes;
-                                                              loops for ever at the start of a block
+                                                              loops forever at the start of a block
     size 0                 tries the next byte                the log ends there
     size beyond the file   the log ends there                 fails; but if the read buffer extends to the
                                                               end of the record, the record counts in full
-    size too large         fails for lack of Java memory      fails likewise
+    size too large         fails for lack of Java memory      fails for lack of Java memory
                            (`MAX_SAFE_LEDGER_BYTES`)
     ledger id below 0      skips the record                   skips the record
 
-If a scan fails, collector and compaction leave the log alone.
+If a scan fails, garbage collection and compaction leave the log unchanged.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ _LEDGER_BYTES = 8
 
 
 class ScannedLog(NamedTuple):
-    """The records that a collector's scan counts, in the order of the log: arrays of one length.
+    """The records that a garbage collector's scan counts, in the order of the log.
 
-    ``offsets`` are the starts of records. ``sizes`` are whole records, with the four bytes of the size
-    itself. ``may_fail`` is True if a record has more than `MAX_SAFE_LEDGER_BYTES` bytes. The scan of a real
-    server may then fail.
+    The fields are arrays of the same length, except ``may_fail``. ``offsets`` are the starts of the
+    records. ``sizes`` are the sizes of the whole records, including the four bytes of the size field.
+    ``may_fail`` is True if a record has more than `MAX_SAFE_LEDGER_BYTES` bytes. The scan of a real server
+    may then fail.
     """
 
     offsets: Longs
@@ -55,14 +56,14 @@ class ScannedLog(NamedTuple):
     may_fail: bool
 
     def sums(self) -> dict[int, int]:
-        """Return the bytes of each ledger, as the collector sums them."""
+        """Return the number of bytes of each ledger, as the garbage collector adds them up."""
         ledgers, ledger_rows = np.unique(self.ledger_ids, return_inverse=True)
         ledger_bytes = np.zeros(len(ledgers), np.int64)
         np.add.at(ledger_bytes, ledger_rows, self.sizes)
         return dict(zip(ledgers.tolist(), ledger_bytes.tolist(), strict=True))
 
     def contains(self, offsets: Longs) -> NDArray[np.bool_]:
-        """Return for each record that starts at one of ``offsets`` whether the scan counts the record."""
+        """Return, for each offset of a record, whether the scan counts the record that starts there."""
         if not len(self.offsets):
             return np.zeros(len(offsets), np.bool_)
         row = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
@@ -78,7 +79,7 @@ def scan_log(
     Args:
         read_at: Returns bytes of the file.
         size: Length of the file in bytes.
-        is_direct: Whether the direct logger reads it.
+        is_direct: Whether the server reads the log with its direct logger.
         buffer_bytes: Number of bytes that the direct logger reads at once.
 
     >>> data = bytes(1024) + bytes.fromhex("00000008 0000000000000007 80000008 0000000000000009")
@@ -108,7 +109,7 @@ def _scan_direct(read_at: ReadAt, size: int, buffer_bytes: int) -> ScannedLog | 
 
 
 def _direct_records(read_at: ReadAt, size: int, buffer_bytes: int) -> Iterator[tuple[int, int, int]]:
-    """Yield start, ledger and size of each record. Raises EOFError if the server's scan fails."""
+    """Yield the start, ledger id and size of each record. Raises EOFError if the server's scan fails."""
     # The last buffer that is read reaches past the end of the file, in zeros.
     buffered_end = -(-size // buffer_bytes) * buffer_bytes
     offset, id_buffer = HEADER_BYTES, bytes(_LEDGER_BYTES)

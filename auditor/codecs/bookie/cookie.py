@@ -1,4 +1,4 @@
-r"""A bookie's cookie: in the metadata store, and as ``current/VERSION`` in each of its directories.
+r"""A bookie's cookie, as stored in the metadata store and in ``current/VERSION`` of each of its directories.
 
     5                                   layout, in decimal; 5 since 4.16, 4 since 4.2
     bookieHost: "bk1:3181"              protobuf text from here on
@@ -8,8 +8,8 @@ r"""A bookie's cookie: in the metadata store, and as ``current/VERSION`` in each
     indexDirs: "1\t/i1"                 may be absent; always absent before layout 5
 
 Layout 3 (4.1) has the first three values as plain lines. Layouts 1 and 2 have nothing after the number. The
-server refuses to start on these two, and they count as damage here. A server can also write the number 5
-above the lines of layout 3. Neither the server nor this module can read such a cookie.
+server refuses to start on layouts 1 and 2, and this module treats them as damage. A server can also write
+the number 5 above the lines of layout 3. Neither the server nor this module can read such a cookie.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ _JAVA_WHITESPACE = bytes(range(0x21))
 
 
 def decode(data: bytes) -> Cookie:
-    r"""Read a cookie. Raises `DecodeError` if it breaks its format, or is too old to have content.
+    r"""Read a cookie.
 
-    Like the server, this function does not check the number before the directories.
+    Raises `DecodeError` if its format is invalid, or if its layout is too old to have content. Like the
+    server, this function does not check the number of directories that precedes their paths.
 
     >>> decode(b'4\nbookieHost: "a" journalDir: "/j" ledgerDirs: "1\\t/l"').ledger_dirs
     ('/l',)
@@ -63,7 +64,9 @@ def decode(data: bytes) -> Cookie:
 
 
 def read(data: bytes) -> tuple[Cookie | None, str | None]:
-    """Read a cookie. Return it and None, or None and the reason why it cannot be read.
+    """Read a cookie without raising an error for a damaged one.
+
+    Returns the cookie and None. If the cookie cannot be read, returns None and the reason.
 
     >>> read(b"?")
     (None, 'cookie: no layout number (at byte 0)')
@@ -75,7 +78,9 @@ def read(data: bytes) -> tuple[Cookie | None, str | None]:
 
 
 def directories(counted_paths: str) -> tuple[str, ...]:
-    r"""Return the paths in a list of directories, in configured order. Drop the number before them.
+    r"""Return the paths in a cookie's list of directories, in configured order.
+
+    The list begins with the number of directories, which is dropped.
 
     >>> directories("2\t/l1\t/l2")
     ('/l1', '/l2')

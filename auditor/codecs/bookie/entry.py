@@ -1,4 +1,4 @@
-"""An entry: its header (ids and the writer's progress) and its digest.
+"""An entry's header (its ids and the writer's progress) and its digest.
 
     version 1 (DigestManager; every server)          version 2 (BP-35; no server yet)
     byte  0  ledger id            int64              byte  0  flags             uint8
@@ -9,19 +9,19 @@
                                                           33  length            int64
                                                           41  digest, payload
 
-All numbers are big-endian. Ids of version 1 are never negative, so a first byte from 0x80 on means version 2.
-Bit 7 is set, bits 4 to 6 are the version (2; 0 is accepted as well), bits 0 to 3 the digest type. BP-35
-contradicts itself: it says that these flags are one byte and that they fill eight. It also lets the digest
-begin at byte 37, which fits neither size. Its "9 bytes more" and its picture say one byte, and this module
-follows them.
+All numbers are big-endian. The ids of version 1 are never negative, so a first byte of 0x80 or above means
+version 2. In the flags, bit 7 is set, bits 4 to 6 are the version (2, but 0 is accepted as well), and bits
+0 to 3 are the digest type. BP-35 contradicts itself about the size of the flags. It says both that they are
+one byte and that they fill eight. It also lets the digest begin at byte 37, which fits neither size. Its "9
+bytes more" and its picture mean one byte, and this module follows them.
 
-The digest type of version 1 is in the ledger's metadata only. Other records of an entry log have the ledger
-id -1 and are not entries. The caller must leave them out.
+In version 1, the digest type is only in the ledger's metadata. An entry log also contains records with the
+ledger id -1, which are not entries. The caller must leave them out.
 
-The digest lies between header and payload, and covers both. It is big-endian:
+The digest lies between the header and the payload, and covers both. It is big-endian:
 
-    CRC32    8 bytes    four zero bytes, then CRC-32 as zlib has it
-    MAC     20          HMAC-SHA1 under SHA1("mac" + the ledger's password)
+    CRC32    8 bytes    four zero bytes, then the CRC-32 of zlib
+    MAC     20          HMAC-SHA1 with the key SHA1("mac" + the ledger's password)
     CRC32C   4          CRC-32C (Castagnoli)
     DUMMY    0
 """
@@ -52,9 +52,9 @@ DIGESTS = {1: "CRC32", 2: "MAC", 3: "CRC32C", 4: "DUMMY"}
 class EntryHeader(NamedTuple):
     """The header before an entry's digest and payload.
 
-    ``length`` is the payload bytes of the ledger up to and including this entry. ``last_add_confirmed`` is -1
-    before the first confirmation. ``digest_type`` is None in version 1, which does not have it.
-    ``header_bytes`` is the offset at which the digest begins.
+    ``length`` is the number of payload bytes of the ledger up to and including this entry.
+    ``last_add_confirmed`` is -1 before the first confirmation. ``digest_type`` is None in version 1, whose
+    header does not contain it. ``header_bytes`` is the offset at which the digest begins.
     """
 
     version: int
@@ -67,9 +67,9 @@ class EntryHeader(NamedTuple):
 
 
 def decode_header(data: bytes) -> EntryHeader:
-    """Read an entry's header, of either version; the rest of the entry is not read.
+    """Read an entry's header in either version. The function does not read the rest of the entry.
 
-    Raises `DecodeError` for too few bytes, an undefined version, or an unknown digest type.
+    Raises `DecodeError` if there are too few bytes, or if the version or the digest type is undefined.
 
     >>> header = decode_header(struct.pack(">qqqq", 7, 1, -1, 24))
     >>> header.version, header.ledger, header.entry_id
@@ -109,7 +109,7 @@ DIGEST_BYTES = {"CRC32C": 4, "CRC32": 8, "MAC": 20, "DUMMY": 0}
 
 
 def mac_key(password: bytes) -> bytes:
-    """Return the key of a ledger's HMACs.
+    """Return the key of a ledger's HMAC digests.
 
     >>> len(mac_key(b"secret"))
     20
@@ -118,7 +118,7 @@ def mac_key(password: bytes) -> bytes:
 
 
 def master_key(password: bytes) -> bytes:
-    """Return the key that clients derive from a ledger's password, and bookies store.
+    """Return the master key, which clients derive from a ledger's password and bookies store.
 
     Clients that add entries or fence the ledger must send this key.
 
@@ -131,9 +131,10 @@ def master_key(password: bytes) -> bytes:
 def digest_matches(
     entry: bytes, header_bytes: int, digest_type: str, key: bytes | None = None
 ) -> bool | None:
-    """Return whether an entry matches its digest; None for DUMMY, or for MAC if ``key`` is None.
+    """Return whether an entry matches its digest, or None if this cannot be checked.
 
-    An entry too short for its digest does not match.
+    It cannot be checked for DUMMY, or for MAC if ``key`` is None. An entry that is too short for its digest
+    does not match.
 
     >>> entry = bytes.fromhex("00" * 16 + "ff" * 8 + "00" * 7 + "07" + "2e233f22") + b"entry-0"
     >>> digest_matches(entry, 32, "CRC32C"), digest_matches(entry[:-1] + b"1", 32, "CRC32C")

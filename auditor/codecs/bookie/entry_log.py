@@ -1,4 +1,4 @@
-"""An entry log's header and its ledgers map: the number of bytes of each ledger in a ``.log`` file.
+"""An entry log's header and its ledgers map, the number of bytes of each ledger in a ``.log`` file.
 
     byte 0       4        8              16           20     1024
          "BKLO"  version  map offset     map ledgers  zeros  entries ... map
@@ -10,13 +10,13 @@
          size    ledger -1  entry -2   k       k times: ledger, bytes
          int32   int64      int64      int32            int64   int64      size = 20 + 16 * k
 
-The direct logger fills its first block of 4096 bytes with a record that is not an entry: at byte 1024 its
-size, 3068, and a ledger id of -1.
+The direct logger fills the rest of its first block of 4096 bytes with a record that is not an entry. This
+record begins at byte 1024 with its size, 3068, and a ledger id of -1.
 
-All numbers are big-endian. An offset of 0 means that there is no map: the bookie still writes to the log, or
-went down before it closed the log. Version 0 has no map at all. A size of 0 or below ends the map (the
-padding of a file to its block is negative). The bytes of a ledger in the map include 4 bytes for the size of
-each entry.
+All numbers are big-endian. An offset of 0 means that there is no map, because the bookie still writes to
+the log or stopped before it closed the log. A log of version 0 never has a map. A size of 0 or below ends
+the map (the padding that fills a file up to its block is negative). In the map, the bytes of a ledger
+include the 4-byte size of each entry.
 
 The rules are those of the server (``DefaultEntryLogger.extractEntryLogMetadataFromIndex``). If the map
 contradicts the header, the server reads the whole log instead. Nothing in this module reads an entry.
@@ -31,8 +31,9 @@ A bookie caches the metadata of an entry log in DbLedgerStorage's RocksDB ``meta
                                                                 34    k times: ledger, bytes: int64, int64
 
 All numbers are big-endian (``EntryLogMetadata.EntryLogMetadataRecyclable``). The cache exists only if
-``gcEntryLogMetadataCacheEnabled`` is set. The value no longer has ledgers that the garbage collector dropped.
-So ``total`` minus the sum of the ledgers' bytes is the number of dropped bytes that are still in the log.
+``gcEntryLogMetadataCacheEnabled`` is set. The value does not contain ledgers that the garbage collector has
+dropped. So ``total`` minus the sum of the ledgers' bytes is the number of dropped bytes that are still in
+the log.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ _DIRECT_FILLER_HEAD = struct.pack(">iq", DIRECT_HEADER_BYTES - HEADER_BYTES - 4,
 
 @dataclass(frozen=True, slots=True)
 class EntryLogHeader:
-    """The header of an entry log; ``map_offset`` is 0 if there is no map."""
+    """The header of an entry log. ``map_offset`` is 0 if there is no map."""
 
     version: int
     map_offset: int
@@ -80,12 +81,18 @@ class EntryLogHeader:
 
     @property
     def longest_map(self) -> int:
-        """Return the largest possible size of the map, in bytes: that of a map with one ledger per record."""
+        """Return the largest possible size of the map, in bytes.
+
+        The map is largest if each of its records contains one ledger.
+        """
         return (_RECORD_STRUCT.size + LEDGER.itemsize) * self.map_ledgers
 
 
 def decode_unchecked_header(data: bytes) -> EntryLogHeader:
-    """Read the header, but do not check its numbers. Raises `DecodeError` if ``data`` is no entry log."""
+    """Read the header without checking its numbers.
+
+    Raises `DecodeError` if ``data`` is not from an entry log.
+    """
     if len(data) < HEADER_BYTES:
         raise DecodeError(_FORMAT_NAME, len(data), f"{len(data)} of {HEADER_BYTES} header bytes")
     magic, *numbers = _HEADER_STRUCT.unpack_from(data)
@@ -95,7 +102,7 @@ def decode_unchecked_header(data: bytes) -> EntryLogHeader:
 
 
 def check_header(header: EntryLogHeader) -> None:
-    """Raise `DecodeError` if no server can have written the numbers in the header."""
+    """Raise `DecodeError` if the header contains numbers that no server writes."""
     version, offset, ledgers = header.version, header.map_offset, header.map_ledgers
     if not 0 <= version <= NEWEST_VERSION:
         raise DecodeError(_FORMAT_NAME, 4, f"version {version} is not one of 0 to {NEWEST_VERSION}")
@@ -107,7 +114,9 @@ def check_header(header: EntryLogHeader) -> None:
 
 
 def is_direct(data: bytes) -> bool:
-    """Return whether the direct logger wrote a log, from its first `DIRECT_HEADER_BYTES`.
+    """Return whether the direct logger wrote a log.
+
+    ``data`` contains the first `DIRECT_HEADER_BYTES` of the log.
 
     >>> is_direct(bytes(4096))
     False
@@ -116,10 +125,11 @@ def is_direct(data: bytes) -> bool:
 
 
 def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
-    """Read the ledgers map as an array of `LEDGER`; ``data`` is the file from ``header.map_offset`` on.
+    """Read the ledgers map as an array of dtype `LEDGER`.
 
-    The ledgers keep the server's order, which is that of a hash table. Raises `DecodeError` with offsets from
-    the file's start.
+    ``data`` is the content of the file from ``header.map_offset`` on. The ledgers stay in the server's
+    order, which is that of a hash table. Raises `DecodeError` if the map is damaged. Offsets in errors
+    count from the start of the file.
 
     >>> header = EntryLogHeader(1, 1090, 1)
     >>> record = "00000024 ffffffffffffffff fffffffffffffffe 00000001 0000000000000009 0000000000000016"
@@ -149,7 +159,10 @@ def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
 
 
 def _map_record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
-    """Return the ledgers of the map's record at ``offset``. Offsets in errors count from ``start``."""
+    """Return the ledgers in the map's record at ``offset``.
+
+    ``start`` is the offset of the map in the file. It is added to ``offset`` in errors.
+    """
     if len(data) - offset < _RECORD_STRUCT.size:
         raise DecodeError(_FORMAT_NAME, start + len(data), "the file ends inside a record of the ledgers map")
     size, ledger, entry, count = _RECORD_STRUCT.unpack_from(data, offset)
@@ -179,9 +192,10 @@ _METADATA_STRUCT = struct.Struct(">hqqqq")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryLogMetadata:
-    """The metadata of one log in the garbage collector's cache; ``ledgers`` is an unsorted `LEDGER` array.
+    """The metadata of one entry log in the garbage collector's cache.
 
-    ``total`` is the bytes of all entries, ``remaining`` the bytes of the ledgers that were not dropped.
+    ``ledgers`` is an unsorted array of dtype `LEDGER`. ``total`` is the number of bytes of all entries.
+    ``remaining`` is the number of bytes of the ledgers that were not dropped.
     """
 
     log_id: int
@@ -191,7 +205,7 @@ class EntryLogMetadata:
 
 
 def decode_metadata(data: bytes) -> EntryLogMetadata:
-    """Read a value of the metadata cache. Raises `DecodeError`.
+    """Read a value of the metadata cache. Raises `DecodeError` if it is invalid.
 
     >>> value = decode_metadata(struct.pack(">hqqqqqq", 0, 31, 66, 22, 1, 9, 22))
     >>> value.log_id, value.total, value.remaining, value.ledgers.tolist()

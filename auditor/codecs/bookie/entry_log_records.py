@@ -6,30 +6,33 @@
               int32     int64      int64
     padding   a size of 0 or below: the scan tries the next byte, one after another
 
-An entry of BP-35 (format v2) has flags, from 0x80 on, in the first byte after its size; scope, ledger and
-entry follow as int64 (`auditor.codecs.bookie.entry`). A record with ledger id -1 is not an entry: it is the
-ledgers map, or the record that the direct logger writes after its header to fill its first block. The direct
-logger (DirectEntryLogger, blocks of 4096 bytes) fills a block that it must flush with bytes 0xf0. A log that
-a bookie still writes to may end in zeros, or inside a record.
+In an entry of BP-35 (format v2), the size is followed by one byte of flags, which is 0x80 or above. Scope,
+ledger and entry follow as int64 (`auditor.codecs.bookie.entry`). A record with ledger id -1 is not an
+entry. It is the ledgers map, or the record with which the direct logger fills its first block after the
+header. If the direct logger (DirectEntryLogger, blocks of 4096 bytes) must flush a block that is not full,
+it fills the block with bytes 0xf0. A log that a bookie still writes to may end in zeros, or inside a
+record.
 
-The rules are those of the server's scan (``DefaultEntryLogger.scanEntryLog``). If that scan would silently
-read wrong records, as after a size that no entry can have, this module raises an error.
+The rules are those of the server's scan (``DefaultEntryLogger.scanEntryLog``). In some cases, that scan
+silently reads wrong records, for example after a size that no entry can have. This module raises an error
+instead.
 
-If a log's header or ledgers map is damaged, a garbage collector finds the ledgers that `extract_ledgers`
-returns. The server reads the map that the header names. If it finds the map wrong, it reads the entries
-(``DefaultEntryLogger.getEntryLogMetadata``). It does not compare the map with the entries, and it is not as
-strict as `auditor.codecs.bookie.entry_log`. Three cases mislead it:
+`extract_ledgers` returns the ledgers that a garbage collector finds if a log's header or ledgers map is
+damaged. The server reads the map to which the header points. If it notices that the map is wrong, it reads
+the entries instead (``DefaultEntryLogger.getEntryLogMetadata``). But it does not compare the map with the
+entries, and its checks are weaker than those of `auditor.codecs.bookie.entry_log`. Three cases mislead the
+server:
 
 - A ledgers map offset a little below 0, if the reader's buffer is larger than the header
-  (readBufferSizeBytes: 512 by default, 4096 in Pulsar). The read there fails after the reader has stored the
-  offset as the position of its buffer (``BufferedReadChannel``). The buffer has the start of the file, but
-  the scan that follows takes it for the bytes at that position. So the scan begins inside a record, and finds
-  ledgers that do not exist. The server deletes a log of which no ledger exists. With any other wrong offset,
-  the server refuses the map and reads the entries.
-- A readable map that belongs to another log: the server does not even check where the map lies.
-- For the direct logger (``LogMetadata.read``), a map without any readable record: its offset is at or after
-  the end of the file, or points to a size of 0 or below. The server finds no ledgers in the log, and deletes
-  it.
+  (readBufferSizeBytes: 512 by default, 4096 in Pulsar). The read at this offset fails, but the reader has
+  already stored the offset as the position of its buffer (``BufferedReadChannel``). The buffer contains the
+  start of the file. The scan that follows treats these bytes as the bytes at the stored position. So the
+  scan begins inside a record, and finds ledgers that do not exist. The server deletes a log if none of its
+  ledgers exists. With any other wrong offset, the server rejects the map and reads the entries.
+- A readable map that belongs to another log. The server does not check where the map lies.
+- With the direct logger (``LogMetadata.read``), a map without any readable record. Its offset is at or
+  after the end of the file, or points to a size of 0 or below. The server then finds no ledgers in the log,
+  and deletes it.
 """
 
 from __future__ import annotations
@@ -70,10 +73,11 @@ _POSITIVE_SIZE = re.compile(rb"(?!\x00{4})[\x00-\x7f]", re.DOTALL)
 
 
 class LogEntries(NamedTuple):
-    """Some entries of a log, in the log's order: int64 arrays of one length.
+    """Some entries of a log, in the order of the log, as int64 arrays of the same length.
 
-    ``offsets`` are the starts of the entries' records; an index points 4 bytes further. ``sizes`` are whole
-    records with the four bytes of the size itself, as a ledgers map counts them.
+    ``offsets`` are the starts of the entries' records. A bookie's index points 4 bytes further. ``sizes``
+    are the sizes of the whole records, including the 4-byte size field. A ledgers map counts the same
+    bytes.
     """
 
     offsets: Longs
@@ -85,12 +89,13 @@ class LogEntries(NamedTuple):
 
 @dataclass
 class EntryLogRecords(LengthPrefixed):
-    """The records of an entry log up to byte ``size``. `entries` reads them once from the front.
+    """The records of an entry log up to byte ``size``. `entries` reads them once, in file order.
 
-    After `entries` has ended, ``end`` is the byte after the last whole record. ``cut`` says whether a later
-    record, which starts at byte ``cut_at``, goes beyond ``size``. ``other_bytes`` counts the bytes of records
-    that are not entries, ``padding_bytes`` the bytes between records. With the header, the entries, and the
-    bytes after ``end``, these are all bytes of the file.
+    After `entries` has ended, ``end`` is the offset after the last whole record. ``cut`` is True if another
+    record follows that extends beyond ``size``. This record starts at ``cut_at``. ``other_bytes`` is the
+    number of bytes of records that are not entries. ``padding_bytes`` is the number of bytes between
+    records. The header, the entries, the bytes after ``end`` and these two numbers add up to the size of
+    the file.
 
     >>> data = bytes(1024) + bytes.fromhex("00000010 0000000000000007 0000000000000002 f0f0f0f0")
     >>> log = EntryLogRecords(lambda offset, length: data[offset : offset + length], len(data))
@@ -107,17 +112,18 @@ class EntryLogRecords(LengthPrefixed):
     def entries(self, start: int = HEADER_BYTES) -> Iterator[LogEntries]:
         """Yield all entries from byte ``start`` on, block by block.
 
-        Raises `DecodeError` at a record that no server can have written, after it has yielded all earlier
-        entries.
+        If a record cannot have been written by any server, first yields all earlier entries and then raises
+        `DecodeError`.
         """
         self.end = start
         for block, block_offset, record_starts in self._records(start):
             yield from self._entries_of(block, block_offset, record_starts)
 
     def collected_records(self, start: int) -> Iterator[tuple[Longs, Longs, Longs]]:
-        """Yield starts, ledgers and sizes of all whole records from byte ``start`` on.
+        """Yield starts, ledger ids and sizes of all whole records from byte ``start`` on.
 
-        Include records that no server can have written, because a collector's scan does not check for them.
+        The result includes records that no server can have written, because a garbage collector's scan does
+        not check for them. It leaves out records with a negative ledger id.
         """
         for block, block_offset, record_starts in self._records(start):
             heads = heads_at(block, record_starts, HEAD)
@@ -142,7 +148,8 @@ class EntryLogRecords(LengthPrefixed):
             offset += stop
 
     def _find_records(self, block: bytes, block_offset: int) -> tuple[Longs, int]:
-        """Return the starts of whole records in a block, and the position in the block of the next record."""
+        """Return the starts of the whole records in a block, and the position at which the search continues.
+        """
         start_arrays: list[Longs] = []
         starts: list[int] = []
         append_start, unpack_length = starts.append, LENGTH.unpack_from
@@ -183,7 +190,7 @@ class EntryLogRecords(LengthPrefixed):
         return record_starts, search_offset
 
     def _entries_of(self, block: bytes, block_offset: int, record_starts: Longs) -> Iterator[LogEntries]:
-        """Yield the entries that start in a block. Count the bytes of records that are not entries."""
+        """Yield the entries that start in a block, and count the bytes of the other records."""
         heads = heads_at(block, record_starts, HEAD)
         sizes, ledgers, entries = (
             heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
@@ -207,7 +214,10 @@ class EntryLogRecords(LengthPrefixed):
             raise DecodeError(_FORMAT_NAME, block_offset + int(record_starts[sound_record_count]), fault[1])
 
     def _count_padding(self, records: LogEntries) -> None:
-        """Count the padding between records, and add the four bytes of each size to ``records.sizes``."""
+        """Count the padding between records.
+
+        Also add the four bytes of the size field to each of ``records.sizes``.
+        """
         records.sizes[:] += LENGTH.size
         first_offset, end = int(records.offsets[0]), int(records.offsets[-1] + records.sizes[-1])
         gap_bytes = end - first_offset - int(records.sizes.sum())
@@ -221,7 +231,7 @@ _RecordFault = tuple[int, str]
 def _classify_records(
     records: LogEntries, block: bytes, record_starts: Longs
 ) -> tuple[NDArray[np.bool_], _RecordFault | None]:
-    """Return which records are not entries, and the first impossible record (None if there is none).
+    """Return a mask of the records that are not entries, and the first impossible record or None.
 
     The function also corrects the ids of BP-35 entries in ``records``.
     """
@@ -249,7 +259,7 @@ def _classify_records(
 
 
 def _record_end(block: bytes, start: int) -> int:
-    """Return where the record at ``start`` ends."""
+    """Return the position at which the record at ``start`` ends."""
     return start + LENGTH.size + int(LENGTH.unpack_from(block, start)[0])
 
 
@@ -272,9 +282,10 @@ def extract_ledgers(
     is_direct: bool,
     buffer_bytes: int = LARGER_BUFFER_BYTES,
 ) -> BytesByLedger | None:
-    """Return the bytes by ledger that a collector finds in a log with this ``header``, damaged or not.
+    """Return the bytes of each ledger that a garbage collector finds without reading all entries.
 
-    Returns None if the collector reads all entries, or leaves the log alone after an error.
+    The garbage collector uses ``header`` and the ledgers map. The log may be damaged. Returns None if the
+    garbage collector reads all entries instead, or leaves the log unchanged after an error.
     """
     if header.version < 1 or header.map_offset == 0:
         return None
@@ -288,7 +299,10 @@ def extract_ledgers(
 
 
 def _sum_map(read_at: ReadAt, size: int, offset: int, is_direct: bool) -> BytesByLedger | None:
-    """Return the bytes by ledger in the records of a map. None if the server refuses one of them."""
+    """Return the number of bytes of each ledger in the records of a map.
+
+    Returns None if the server rejects one of the records.
+    """
     bytes_by_ledger: BytesByLedger = {}
     # What the direct logger reads from before a file's end goes on in zeros, where its buffer was new.
     readable_end = size + _MAX_DIRECT_RECORD_BYTES if is_direct else size
@@ -322,9 +336,10 @@ def _sum_map(read_at: ReadAt, size: int, offset: int, is_direct: bool) -> BytesB
 def _ledgers_of_misread(
     read_at: ReadAt, size: int, buffer_shift: int, buffer_bytes: int
 ) -> BytesByLedger | None:
-    """Return the bytes by ledger of a scan with a wrong buffer. None if the scan does not use the buffer.
+    """Return the number of bytes of each ledger that a scan with a misplaced buffer finds.
 
-    The buffer has the start of the file. The scan takes it for the bytes from offset ``-buffer_shift`` on.
+    The buffer contains the start of the file, but the scan treats it as the bytes from offset
+    ``-buffer_shift`` on. Returns None if the scan does not use the buffer.
     """
     buffer = read_at(0, buffer_bytes)
     buffer_end = len(buffer) - buffer_shift  # where it reads on, from where it is
@@ -345,9 +360,9 @@ def _ledgers_of_misread(
 
 
 def _misread_records(read_at: ReadAt, buffer: bytes, buffer_end: int) -> Iterator[tuple[int, int]]:
-    """Yield the ledger and length of each record that begins in the buffer.
+    """Yield the ledger id and the length of each record that begins in the misplaced buffer.
 
-    A length of 0 or below stands for one byte that the scan skips.
+    A length of 0 or below means that the scan skips one byte.
     """
     offset, buffer_shift = HEADER_BYTES, len(buffer) - buffer_end
     while offset < buffer_end:

@@ -1,13 +1,14 @@
-"""The messages of client and bookie before the first request: the switch to TLS, and the login.
+"""The messages between client and bookie before the first request: the switch to TLS, and the login.
 
-    START_TLS  protocol 3 only, in clear
+    START_TLS  protocol 3 only, unencrypted
       request   {header 1, startTLSRequest 106: {}}
       answer    {header 1, status 2}             then the client's TLS handshake; frames inside TLS look alike
 
-If the TLS handshake alone does not satisfy a bookie (a login is due, or the role in the certificate is not
-authorised), it answers the same START_TLS a second time. That answer is inside TLS and has EIO (`AuthHandler`
-and `BookieRequestProcessor.onStartTLSComplete` of the server). So the client needs operation and transaction
-number to find the request of an answer.
+The TLS handshake alone may not be enough for a bookie, because a login must follow or the role in the
+certificate is not authorised. Such a bookie answers the same START_TLS a second time. The second answer is
+inside TLS and has the status EIO (`AuthHandler` and `BookieRequestProcessor.onStartTLSComplete` of the
+server). So the client needs both the operation and the transaction number to find the request that an
+answer belongs to.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ _HEADER_TAG = b"\x0a"  # field 1, the header: a message of version 2 begins with
 
 @dataclass(frozen=True, slots=True)
 class HandshakeAnswer:
-    """A bookie's answer; ``payload`` and ``plugin`` are None if the answer has no message of a login plugin.
+    """A bookie's answer to a message of the handshake.
 
-    ``txn_id`` is None in version 2.
+    ``payload`` and ``plugin`` are None if the answer contains no message of a login plugin. ``txn_id`` is
+    None in version 2.
     """
 
     operation: int
@@ -50,7 +52,7 @@ class HandshakeAnswer:
 
 
 def start_tls_request(txn_id: int) -> bytes:
-    """Return the frame that asks for TLS, including its length.
+    """Return the frame that asks for TLS, including the frame's length field.
 
     >>> start_tls_request(7).hex()
     '0000000b0a06080310091807d20600'
@@ -60,7 +62,9 @@ def start_tls_request(txn_id: int) -> bytes:
 
 
 def auth_request(txn_id: int, payload: bytes, version: int = VERSION) -> bytes:
-    """Return the frame with a SASL token, including its length; version 2 has no ``txn_id``.
+    """Return the frame that carries a SASL token, including the frame's length field.
+
+    ``txn_id`` is not used in version 2.
 
     >>> auth_request(7, b"").hex()
     '000000130a06080310051807b206080a047361736c1200'
@@ -77,15 +81,17 @@ def auth_request(txn_id: int, payload: bytes, version: int = VERSION) -> bytes:
 
 
 def handshake_answer(message: bytes) -> HandshakeAnswer:
-    """Read an answer in either version: a frame without its length.
+    """Read an answer in either version.
+
+    ``message`` is a frame without its length field.
 
     >>> handshake_answer(bytes.fromhex("0a0608031005180710f603"))
     HandshakeAnswer(operation=5, status=502, txn_id=7, plugin=None, payload=None)
     >>> handshake_answer(bytes.fromhex("020300000a047361736c120161"))
     HandshakeAnswer(operation=5, status=0, txn_id=None, plugin='sasl', payload=b'a')
 
-    Raises `DecodeError` for messages that are no answers. An answer to a request that is no handshake is read
-    too; its ``operation`` shows which request it answers.
+    Raises `DecodeError` if the message is not an answer. The function also reads answers to requests that
+    are not part of the handshake. ``operation`` shows which kind of request was answered.
     """
     if len(message) > MAX_HANDSHAKE_BYTES:
         raise DecodeError(_FORMAT_NAME, 0, f"{len(message)} bytes, more than {MAX_HANDSHAKE_BYTES}")
@@ -104,7 +110,7 @@ def handshake_answer(message: bytes) -> HandshakeAnswer:
 
 
 def is_late_start_tls(head: bytes) -> bool:
-    """Return whether a frame with this beginning is the second answer to a START_TLS.
+    """Return whether a frame that begins with ``head`` is the second answer to a START_TLS.
 
     >>> is_late_start_tls(bytes.fromhex("0a0608031009180010f503")), is_late_start_tls(bytes(28))
     (True, False)

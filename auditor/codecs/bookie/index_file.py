@@ -4,14 +4,15 @@
          "BKLE"  version  m        master key   state    k        explicit    slots ...
                  int32    int32    m bytes      int32    int32    LAC, k      int64 each
 
-All numbers are big-endian, and the header is zero-padded to 1024 bytes. Bit 0 of the state means fenced.
-``k`` and the fields after it exist from version 1 on (4.8). ``k`` is 0 without an explicit LAC. Otherwise it
-is at least 16, for the ledger id, the LAC and the digest of the LAC. Slot e, at byte 1024 + 8 * e, is 0 if
-the bookie does not hold entry e; `auditor.codecs.availability.fold.fold_slots` reads them.
+All numbers are big-endian, and the header is padded with zeros to 1024 bytes. Bit 0 of the state means that
+the ledger is fenced. ``k`` and the fields after it exist from version 1 on (4.8). ``k`` is 0 if there is no
+explicit LAC. Otherwise ``k`` is at least 16, for the ledger id, the LAC and the digest of the LAC. Slot e,
+at byte 1024 + 8 * e, is 0 if the bookie does not hold entry e.
+`auditor.codecs.availability.fold.fold_slots` reads the slots.
 
-The rules are those of the server's ``FileInfo.readHeader``: versions above 1 are refused, and a negative
-version counts as version 0. Only `header_key` returns the master key; no other value of this module contains
-it.
+The rules are those of the server's ``FileInfo.readHeader``: it rejects versions above 1, and treats a
+negative version as version 0. Only `header_key` returns the master key. No other result of this module
+contains it.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ def check_headers(
 ) -> dict[int, DecodeError]:
     """Check the headers of many index files at once. Return the error of each damaged file, by file number.
 
-    File i starts at ``header_bytes[starts[i]]`` and has ``lengths[i]`` bytes. The buffer must have 1024 bytes
-    for each file; bytes after the end of a shorter file may have any value. An error has the offset of the
-    wrong field.
+    The header of file i starts at ``header_bytes[starts[i]]``, and the file has ``lengths[i]`` bytes. The
+    buffer must have 1024 bytes for each file. If a file is shorter, the bytes after its end may have any
+    value. An error contains the offset of the wrong field.
 
     >>> damaged = check_headers(np.zeros(1024, np.uint8), np.array([0]), np.array([2048]))
     >>> {row: str(error) for row, error in damaged.items()}
@@ -88,7 +89,7 @@ def check_headers(
 
 
 def decode_header(data: bytes) -> IndexHeader:
-    """Read the header at the start of an index file. Raises `DecodeError`.
+    """Read the header at the start of an index file. Raises `DecodeError` if the header is damaged.
 
     >>> decode_header(bytes.fromhex("424b4c45 00000000 00000000 00000001").ljust(1024, bytes(1)))
     IndexHeader(version=0, fenced=True, explicit_lac=None, has_master_key=False)
@@ -104,7 +105,9 @@ def decode_header(data: bytes) -> IndexHeader:
 
 
 def header_key(data: bytes) -> bytes:
-    """Return the master key, a secret, from the start of an index file. Raises `DecodeError`.
+    """Return the master key, which is a secret, from the start of an index file.
+
+    Raises `DecodeError` if the header is damaged.
 
     >>> header_key(bytes.fromhex("424b4c45 00000000 00000002 abcd").ljust(1024, bytes(1))).hex()
     'abcd'
@@ -114,7 +117,7 @@ def header_key(data: bytes) -> bytes:
 
 
 def _header_error(header: bytes, length: int, lac_offset: int) -> DecodeError:
-    """Return the error for the first wrong field of a header that is known to be damaged."""
+    """Return the error for the first wrong field of a damaged header."""
     if length < HEADER_BYTES:
         return DecodeError(_FORMAT_NAME, length, f"{length} of {HEADER_BYTES} header bytes")
     magic_number, version, key_length = _HEADER_START.unpack_from(header)

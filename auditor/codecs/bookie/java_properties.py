@@ -5,8 +5,9 @@ r"""A Java properties file, such as a bookie's bk_server.conf.
     key value \
         continued       an odd number of backslashes at its end continues a line
 
-Backslashes escape: \t, \n, \r, \f, \uXXXX, and any other character stands for itself. If a key occurs twice,
-the first value counts: the server's reader (commons-configuration) returns it for a single value.
+The escapes \t, \n, \r, \f and \uXXXX have their usual meaning. A backslash before any other character
+stands for that character. If a key occurs several times, the first value counts. The server's reader
+(commons-configuration) also returns the first value if it is asked for a single value.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _ESCAPED_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def decode(data: bytes) -> dict[str, str]:
-    r"""Return the keys and values of a file; white space around a value is not part of it.
+    r"""Return the keys and values of a file. White space around a value is not part of it.
 
     >>> decode(b"# gc\ngcWaitTime=900000\nledgerDirectories : /a, \\\n    /b\n")
     {'gcWaitTime': '900000', 'ledgerDirectories': '/a, /b'}
 
-    Raises `DecodeError` if the file is not text, or longer than `MAX_BYTES`.
+    Raises `DecodeError` if the file is not text, or is longer than `MAX_BYTES`.
     """
     if len(data) > MAX_BYTES:
         raise DecodeError("properties", MAX_BYTES, f"{len(data):,} bytes; a configuration is shorter")
@@ -46,7 +47,10 @@ def decode(data: bytes) -> dict[str, str]:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines except empty lines and comments. A line and its continuation lines become one line."""
+    """Return the lines of a text, each joined with its continuation lines.
+
+    The result contains no empty lines and no comments.
+    """
     lines: list[str] = []
     open_line: str | None = None
     for raw_line in re.split(r"\r\n|\r|\n", text):

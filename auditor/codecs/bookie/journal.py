@@ -1,16 +1,18 @@
-"""A bookie's journal, ``<hex>.txn``: the entries written to it, by the headers of its records.
+"""A bookie's journal (``<hex>.txn``): the entries written to it, read from the headers of its records.
 
     version 1            no header; the first record is at byte 0 (the file does not start with "BKLG")
     version 2, 3, 4      byte 0 "BKLG"   4 version, int32   8 first record
     version 5, 6         the same, and zeros up to byte 512, where the first record is
 
-All numbers are big-endian. A length of 0, or the end of the file, ends the journal: the bookie fills files
-with zeros before it writes to them. If a file ends inside a record, a restart ends before that record. A
-record with an entry id below 0 is not an entry. -4096 is a ledger's master key (version 3 on), -8192 a fence
-(4 on), -32768 an explicit LAC (6 on). Records with any other negative id are skipped, as in the server
-(``Journal.scanJournal``, ``BookieImpl.readJournal``).
+All numbers are big-endian. The bookie fills files with zeros before it writes to them. So a length of 0,
+like the end of the file, ends the journal. If a file ends inside a record, the replay at a restart ends
+before that record.
 
-Payloads are never examined, and payloads larger than a block are not read either.
+A record with an entry id below 0 is not an entry. The id -4096 means a ledger's master key (from version 3
+on), -8192 a fence (from version 4 on), and -32768 an explicit LAC (from version 6 on). Records with any
+other negative id are skipped, as in the server (``Journal.scanJournal``, ``BookieImpl.readJournal``).
+
+Payloads are never examined. Payloads larger than a block are not even read.
 """
 
 from __future__ import annotations
@@ -54,7 +56,10 @@ _FIRST_VERSION_OF_KIND = {MASTER_KEY: 3, FENCE: 4, EXPLICIT_LAC: 6}
 
 
 class Records(NamedTuple):
-    """Some records of a journal, in order: int64 arrays of one length. Records start at ``offsets``."""
+    """Some records of a journal, in order, as int64 arrays of the same length.
+
+    ``offsets`` are the starts of the records.
+    """
 
     offsets: Longs
     ledger_ids: Longs
@@ -62,18 +67,22 @@ class Records(NamedTuple):
     scope_ids: Longs
 
     def entries(self) -> Records:
-        """Return the records that are entries. In scopes other than 0 ledger ids may be negative."""
+        """Return the records that are entries.
+
+        In a scope other than 0, the ledger id of an entry may be negative.
+        """
         is_entry = (self.entry_ids >= 0) & ((self.ledger_ids >= 0) | (self.scope_ids != 0))
         return Records(*(column[is_entry] for column in self))
 
 
 @dataclass
 class Journal(LengthPrefixed):
-    """A journal file of ``size`` bytes. `records` reads the file once from the front.
+    """A journal file of ``size`` bytes. `records` reads the file once, from start to end.
 
-    After `records` has ended, ``end`` is the byte where the journal ended. ``cut`` is whether the file ends
-    inside the record or padding that begins at ``end``. If `records` raised, ``replay_error`` is the error
-    with which a server's replay ends at that record. It is None if a server's replay continues.
+    After `records` has ended, ``end`` is the offset at which the journal ended. ``cut`` tells whether the
+    file ends inside the record or padding that begins at ``end``. If `records` raised an error,
+    ``replay_error`` is the error with which a server's replay stops at that record. It is None if a
+    server's replay continues there.
 
     >>> data = bytes.fromhex("00000010 0000000000000007 0000000000000002 00000000")
     >>> journal = Journal.open(lambda offset, length: data[offset : offset + length], len(data))
@@ -89,7 +98,8 @@ class Journal(LengthPrefixed):
 
     @classmethod
     def open(cls, read_at: ReadAt, size: int) -> Journal:
-        """Read the header. Raises `DecodeError` for a version that no server wrote."""
+        """Read the header and return the journal. Raises `DecodeError` for a version that no server writes.
+        """
         data = read_at(0, HEADER.size)
         # Version 1 had no header: the first bytes are those of a record, and are not the magic.
         if len(data) < HEADER.size or not data.startswith(MAGIC):
@@ -105,10 +115,10 @@ class Journal(LengthPrefixed):
         )
 
     def records(self, start: int = 0) -> Iterator[Records]:
-        """Yield all records from byte ``start`` on (0: from the first record), block by block.
+        """Yield all records from byte ``start`` on, block by block.
 
-        Raises `DecodeError` at a record that no server can have written, after it has yielded all earlier
-        records.
+        If ``start`` is 0, begin with the first record. If a record cannot have been written by any server,
+        first yields all earlier records and then raises `DecodeError`.
         """
         offset = start if start > 0 else self.first_record_offset
         block_size = next_block(0)
@@ -129,7 +139,8 @@ class Journal(LengthPrefixed):
             offset += next_position
 
     def _find_records(self, block: bytes, block_offset: int) -> tuple[list[int], int, _RecordFault | None]:
-        """Return the starts of records in a block, the position of the next, and a fault or None."""
+        """Return the starts of the records in a block, the position of the next record, and a fault or None.
+        """
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
         append_start, unpack_length = starts.append, LENGTH.unpack_from
@@ -164,7 +175,7 @@ class Journal(LengthPrefixed):
 def _block_records(
     block: bytes, block_offset: int, starts: list[int], version: int
 ) -> tuple[Records, _RecordFault | None]:
-    """Return the records that start in a block, and the first impossible record (None if there is none)."""
+    """Return the records that start in a block, and the first impossible record or None."""
     positions = np.array(starts, np.int64)
     record_heads = heads_at(block, positions, HEAD)
     lengths, ledger_ids, entry_ids = (
@@ -190,7 +201,10 @@ def _block_records(
 
 
 class _RecordFault(NamedTuple):
-    """A record that no server can have written: its position in the records of its block, and the reason."""
+    """A record that no server can have written.
+
+    ``record`` is its position among the records of its block. ``reason`` is why it is impossible.
+    """
 
     record: int
     reason: str
@@ -198,7 +212,8 @@ class _RecordFault(NamedTuple):
 
 
 def _first_fault(records: Records, lengths: Longs, version: int) -> _RecordFault | None:
-    """Return the first record at which a server of the journal's version refuses to start, and why."""
+    """Return the first record at which a server of the journal's version refuses to start, with the reason.
+    """
     is_short = lengths < RECORD_IDS
     is_too_new = np.zeros(len(lengths), bool)
     for entry_id, first_version in _FIRST_VERSION_OF_KIND.items():

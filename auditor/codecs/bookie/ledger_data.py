@@ -1,13 +1,13 @@
-"""DbLedgerStorage's record of a ledger: keys and values of its RocksDB ``ledgers`` (LedgerMetadataIndex).
+"""DbLedgerStorage's record of a ledger: keys and values of its RocksDB database ``ledgers``.
 
     key     ledger id: i64, big-endian               value     LedgerData (schemas/ledger_data.proto)
             the same and 8 zero bytes                          the same: the offline rebuild tool wrote it
             ffffffffffff1103                                   flags: i64; bit 0 NEEDS_INTEGRITY_CHECK
             any other negative number                          reserved
 
-Java reads the first 8 bytes of a key. If a ledger has a key of each length, Java reads the longer key later,
-and the value of that key counts. A ledger is in limbo if the bookie itself does not know which entries it
-should have.
+The server's class is LedgerMetadataIndex. It reads the first 8 bytes of a key. If a ledger has a key of 8
+bytes and a key of 16 bytes, the server reads the longer key later, so the value of the longer key counts. A
+ledger is in limbo if the bookie itself does not know which entries of the ledger it should have.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MIN_VALUE_BYTES = 6
 
 @dataclass(frozen=True, slots=True)
 class LedgerData:
-    """The fields of a ledger's record, without the master key. Only `stored_key` returns the key."""
+    """The fields of a ledger's record, without the master key. Only `stored_key` returns that key."""
 
     exists: bool
     fenced: bool
@@ -48,7 +48,7 @@ class LedgerData:
 
 
 def decode(data: bytes) -> LedgerData:
-    """Read a ledger's record, a value of ``ledgers``. Raises `DecodeError`.
+    """Read a ledger's record, which is a value in ``ledgers``. Raises `DecodeError` if it is damaged.
 
     >>> decode(bytes.fromhex("080110001a00")).limbo
     False
@@ -64,7 +64,9 @@ def decode(data: bytes) -> LedgerData:
 
 
 def stored_key(data: bytes) -> bytes:
-    """Return the master key, a secret, from a ledger's record. Raises `DecodeError`.
+    """Return the master key, which is a secret, from a ledger's record.
+
+    Raises `DecodeError` if it is damaged.
 
     >>> stored_key(bytes.fromhex("080110001a02abcd")).hex()
     'abcd'
@@ -73,7 +75,9 @@ def stored_key(data: bytes) -> bytes:
 
 
 def flags(data: bytes) -> int:
-    """Read the value of `FLAGS_KEY`. Raises `DecodeError`.
+    """Read the storage's flags, the value of `FLAGS_KEY`.
+
+    Raises `DecodeError` if the value is not 8 bytes long.
 
     >>> flags(bytes.fromhex("0000000000000001")) & NEEDS_INTEGRITY_CHECK
     1
@@ -84,9 +88,9 @@ def flags(data: bytes) -> int:
 
 
 def have_required_fields_only(values: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return a mask of the values that have only the required fields, as nearly all have.
+    """Return a mask of the values that contain only the required fields. Nearly all values do.
 
-    Value i is ``values[offsets[i]:offsets[i + 1]]``. All other values need `decode`.
+    Value i is ``values[offsets[i]:offsets[i + 1]]``. The other values must be read with `decode`.
 
     >>> values = np.frombuffer(bytes.fromhex("080110001a00"), np.uint8)
     >>> have_required_fields_only(values, np.array([0, 6])).tolist()

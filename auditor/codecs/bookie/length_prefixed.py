@@ -1,13 +1,13 @@
-"""The common form of journals and entry logs: records of a length and as many bytes, which begin with ids.
+"""The common format of journals and entry logs: records that consist of a length and as many bytes.
 
     byte 0       4           12          20
          length  ledger id   entry id    rest        length counts from byte 4
          int32   int64       int64
 
-An entry of BP-35 has flags, from 0x80 on, in byte 4; scope, ledger and entry follow as int64. The start of a
-record depends on the length of the record before it, so the starts are found in a loop. The fields at the
-starts are then read for a whole block at once. Payloads are not examined, and payloads larger than a block
-are not read either.
+In an entry of BP-35, byte 4 contains flags and is 0x80 or above. Scope, ledger and entry follow as int64.
+The start of a record depends on the length of the record before it, so a loop finds the starts. The fields
+at the starts are then read for a whole block at once. Payloads are never examined. Payloads larger than a
+block are not even read.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SPARSE_BLOCK_BYTES = 4096
 def next_block(overshoot: int) -> int:
     """Return how many bytes to read next if the last record ends ``overshoot`` bytes after its block.
 
-    If payloads are long, the result is little more than the length of the next record's ids.
+    If payloads are long, the next block is short, but long enough for the ids of the next record.
 
     >>> next_block(100), next_block(1 << 20)
     (1048576, 4096)
@@ -58,13 +58,19 @@ def next_block(overshoot: int) -> int:
 
 @dataclass
 class LengthPrefixed:
-    """A file of length-prefixed records, of ``size`` bytes. ``size`` shrinks if the file was truncated."""
+    """A file of length-prefixed records, of ``size`` bytes.
+
+    ``size`` becomes smaller if the file turns out to be truncated.
+    """
 
     read_at: ReadAt
     size: int
 
     def _block(self, offset: int, block_size: int) -> bytes:
-        """Return the bytes from ``offset`` on. Append zeros after the file's end: they read as no record."""
+        """Return the bytes from ``offset`` on.
+
+        At the end of the file, append zeros, which are not read as a record.
+        """
         block_size = min(block_size, max(0, self.size - offset))
         block = self.read_at(offset, block_size) if block_size else b""
         if len(block) < block_size:
@@ -83,9 +89,9 @@ def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np
 
 
 def has_v2_flags(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return for the first byte of each entry whether it is valid as BP-35 flags.
+    """Return, for the first byte of each entry, whether it contains valid flags of BP-35.
 
-    All bytes are 0x80 or above.
+    All bytes in ``flags`` must be 0x80 or above.
 
     >>> has_v2_flags(np.array([0xA3, 0x81, 0xB3, 0xFF], np.uint8)).tolist()
     [True, True, False, False]

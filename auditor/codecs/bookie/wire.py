@@ -1,6 +1,6 @@
-"""The two requests sent to a bookie: the listing of a ledger's entries, and the plain read of one entry.
+"""The two requests that are sent to a bookie: a list of a ledger's entries, and a plain read of one entry.
 
-The listing, protocol version 3:
+The list request, protocol version 3:
 
     byte  0          4
           length     protobuf message of that many bytes
@@ -11,11 +11,11 @@ The listing, protocol version 3:
     response  {header 1, status 2,
                getListOfEntriesOfLedgerResponse 108: {status 1, ledgerId 2, availability 3}}
 
-GET_LIST_OF_ENTRIES_OF_LEDGER (since 4.10) reads the index. It neither fences a ledger nor writes. Answers may
-come in any order; ``txnId`` connects an answer with its request. The messages are those of
+GET_LIST_OF_ENTRIES_OF_LEDGER (since 4.10) reads the index. It neither fences a ledger nor writes. Answers
+may arrive in any order, and ``txnId`` connects an answer with its request. The messages are those of
 ``BookkeeperProtocol.proto``, seen in 4.17.2.
 
-The read, protocol versions 3 and 2:
+The read request, protocol versions 3 and 2:
 
     version 3, protobuf, in the same frames
       request   {header 1: {version 1, operation 2, txnId 3}, readRequest 100: {ledgerId 1, entryId 2}}
@@ -25,19 +25,19 @@ The read, protocol versions 3 and 2:
     version 2, big-endian, after the frame's length
       request   0: version u8 = 2, 1: operation u8 = 2, 2: flags u16 = 0, 4: ledger i64, 12: entry i64
       response  0: version u8, 1: operation u8, 2: 0, 4: status i32, 8: ledger i64, 16: entry i64, 24: body
-                an answer has no number: its ledger and entry connect it with its request
+                an answer has no txnId: its ledger and entry connect it with its request
 
-    If a ledger is in limbo, version 3 answers EUNKNOWNLEDGERSTATE for every entry, and sends the entry all
-    the same if the bookie has it. Version 2 sends what the bookie has, without this status.
+    If a ledger is in limbo, version 3 answers EUNKNOWNLEDGERSTATE for every entry. It still sends the entry
+    if the bookie has it. Version 2 sends the entry if the bookie has it, without this status.
 
     body        0: ledger i64, 8: entry i64, then the rest of the entry, which the client never examines
 
-The server's read request can also fence a ledger, with a flag and a master key. This module can send neither:
-its version 3 message has no such field, and its version 2 flags are padding. So no request from here stops
-the ledger's writer.
+The server's read request can also fence a ledger if it carries a flag and a master key. This module can
+send neither. Its version 3 message has no such field, and the flags of its version 2 message are always 0.
+So no request of this module can stop a ledger's writer.
 
-Only the first `HEAD_BYTES` of an answer are examined. They hold the status, the ids and the first 16 bytes of
-the body, which repeat the ids. The receiver drops the rest as it arrives.
+Only the first `HEAD_BYTES` of an answer are examined. They contain the status, the ids and the first 16
+bytes of the body, which repeat the ids. The receiver discards the rest as it arrives.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _LISTING_FIELD = 108  # the field of the operation's own part
 
 
 class Status(IntEnum):
-    """Status of a bookie's answer; the names are the server's."""
+    """Status of a bookie's answer, with the server's names."""
 
     EOK = 0
     ENOLEDGER = 402
@@ -88,11 +88,12 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BookieAnswer:
-    """A bookie's answer to the request ``txn_id``.
+    """A bookie's answer to the list request ``txn_id``.
 
-    ``status`` is a number that `Status` may not know. ``ledger_id`` is None if the bookie refused the request
-    unread. ``availability`` is the encoded value (`auditor.codecs.availability.wire`), present if and only if
-    the status is EOK. ``availability_offset`` is the offset of this value in the message, in bytes.
+    ``status`` is a number, which need not be a member of `Status`. ``ledger_id`` is None if the bookie
+    refused the request without reading it. ``availability`` is the encoded list of entries
+    (`auditor.codecs.availability.wire`). It is present if and only if the status is EOK.
+    ``availability_offset`` is the offset of this value in the message, in bytes.
     """
 
     txn_id: int
@@ -103,9 +104,9 @@ class BookieAnswer:
 
 
 def list_request(txn_id: int, ledger_id: int) -> bytes:
-    """Return the frame that asks a bookie for its entries of a ledger of scope 0, including its length.
+    """Return the frame that asks a bookie which entries of a ledger of scope 0 it has.
 
-    Version 2 has no such request.
+    The frame includes its length field. Version 2 has no such request.
 
     >>> list_request(7, 99).hex()
     '0000000d0a060803100b1807e206020863'
@@ -124,10 +125,11 @@ ILLEGAL_OP = "ILLEGAL_OP"
 
 
 def unaskable_scope_reason(scope_id: int) -> str | None:
-    """Return why no request can be sent for a ledger of this scope. None for scope 0.
+    """Return why no request can be sent for a ledger of this scope, or None for scope 0.
 
-    By BP-35, version 2 of the protocol fails every other scope at once, with ILLEGAL_OP. Version 3 has no
-    field number for the scope yet, so that a bookie would take the ledger for one of scope 0.
+    According to BP-35, version 2 of the protocol immediately fails requests for any other scope, with
+    ILLEGAL_OP. Version 3 has no field number for the scope yet. A bookie would therefore treat the ledger
+    as a ledger of scope 0.
 
     >>> unaskable_scope_reason(7)[:52]
     'ILLEGAL_OP: scope 7: protocol version 2 has no scope'
@@ -141,12 +143,12 @@ def unaskable_scope_reason(scope_id: int) -> str | None:
 
 
 def frame_length(length_prefix: bytes) -> int:
-    """Return how many bytes of message follow the first four bytes of a frame.
+    """Return the number of message bytes that follow the first four bytes of a frame.
 
     >>> frame_length(bytes.fromhex("0000009d"))
     157
 
-    Raises `DecodeError` at byte 0 for a length of 0, or of more than `MAX_FRAME_BYTES`.
+    Raises `DecodeError` at byte 0 if the length is 0 or more than `MAX_FRAME_BYTES`.
     """
     if len(length_prefix) != LENGTH.size:
         raise DecodeError(
@@ -161,13 +163,15 @@ def frame_length(length_prefix: bytes) -> int:
 
 
 def answer(message: bytes) -> BookieAnswer:
-    """Read an answer: a frame without its length. Offsets in errors count from the start of ``message``.
+    """Read the answer to a list request.
+
+    ``message`` is a frame without its length field. Offsets in errors count from the start of ``message``.
 
     >>> answer(bytes.fromhex("0a060803100b1807 109203 e20605 089203 1063"))
     BookieAnswer(txn_id=7, status=402, ledger_id=99, availability=None, availability_offset=0)
 
-    Raises `DecodeError` if the message is not an answer to a list request, if its parts disagree, or if it
-    has a listing without status EOK, or EOK without a listing.
+    Raises `DecodeError` if the message is not an answer to a list request, or if its parts contradict each
+    other. Also raises it for a list of entries with a status other than EOK, and for EOK without a list.
     """
     response = proto_wire.parse(pb.ListResponse, message, _FORMAT_NAME, max_bytes=MAX_FRAME_BYTES)
     header = _require_header(response.header, OPERATION)
@@ -206,7 +210,7 @@ def _require_header(header: pb.ResponseHeader, operation: int) -> pb.ResponseHea
 
 
 def status_text(status: int) -> str:
-    """Return a status with BookKeeper's name for it, if there is one, and its number.
+    """Return the number of a status, with BookKeeper's name for it if there is one.
 
     >>> status_text(502), status_text(999)
     ('EUA (502)', 'status 999')
@@ -244,10 +248,11 @@ _STATUS_BY_CODE_2 = {
 
 @dataclass(frozen=True, slots=True)
 class ReadAnswer:
-    """A bookie's answer about one entry, without the entry.
+    """A bookie's answer to a read of one entry, without the entry itself.
 
-    ``status`` is a number of version 3 that `Status` may not know. With EOK the bookie has the entry, and
-    sent it. ``txn_id`` is None in version 2. The ids are None if the bookie refused the request unread.
+    ``status`` is a status number of version 3, which need not be a member of `Status`. EOK means that the
+    bookie has the entry and sent it. ``txn_id`` is None in version 2. The ids are None if the bookie
+    refused the request without reading it.
     """
 
     status: int
@@ -257,7 +262,9 @@ class ReadAnswer:
 
 
 def read_request(txn_id: int, ledger_id: int, entry_id: int, version: int = VERSION) -> bytes:
-    """Return the frame that asks for one entry of scope 0, including its length; version 2 has no ``txn_id``.
+    """Return the frame that asks for one entry of a ledger of scope 0.
+
+    The frame includes its length field. ``txn_id`` is not used in version 2.
 
     >>> read_request(7, 99, 5).hex()
     '0000000f0a06080310011807a2060408631005'
@@ -279,16 +286,17 @@ def read_request(txn_id: int, ledger_id: int, entry_id: int, version: int = VERS
 
 
 def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
-    """Read the beginning of an answer. Offsets in errors count from the beginning.
+    """Read the beginning of the answer to a read of one entry.
 
-    ``head`` is the message without its frame's length, or its first `HEAD_BYTES`; ``length`` is that of the
-    whole message.
+    ``head`` is the message without the frame's length field, or its first `HEAD_BYTES`. ``length`` is the
+    length of the whole message. Offsets in errors count from the start of ``head``.
 
     >>> read_answer(bytes.fromhex("0a06080310011807 109303 a20607 089303 1063 1805"), 21)
     ReadAnswer(status=403, ledger_id=99, entry_id=5, txn_id=7)
 
-    Raises `DecodeError` if the message is not an answer to a read, if its parts disagree, if its entry has
-    other ids than the answer, or if it has an entry without status EOK, or EOK without an entry.
+    Raises `DecodeError` if the message is not an answer to a read, if its parts contradict each other, or
+    if the ids in the entry differ from those of the answer. Also raises it for EOK without an entry, and
+    for an entry with a status other than EOK or, in version 3, EUNKNOWNLEDGERSTATE.
     """
     if not 0 < length <= MAX_FRAME_BYTES or len(head) < min(length, HEAD_BYTES):
         raise DecodeError(_FORMAT_NAME, len(head), f"{len(head)} of {length} bytes")
@@ -345,7 +353,7 @@ def _answer_2(head: bytes, length: int) -> ReadAnswer:
 
 
 def _require_same_ids(head: bytes, start: int, end: int, ledger_id: int, entry_id: int) -> None:
-    """Raise `DecodeError` if the ids at the start of the entry differ from those of the answer."""
+    """Raise `DecodeError` if the ids at the start of the entry differ from the ids of the answer."""
     if end - start < _ENTRY_IDS.size:
         raise DecodeError(
             _FORMAT_NAME, start, f"an entry of {end - start} bytes: it begins with {_ENTRY_IDS.size} of ids"

@@ -1,1 +1,1 @@
-"""etcd's own storage file: its pages, and the changes of keys in them."""
+"""Decoders of etcd's own storage file: its pages, and the changes of keys in them."""

@@ -1,4 +1,4 @@
-"""etcd's storage file: a bbolt database, whose pages form B+ trees.
+"""Decoder of etcd's storage file: a bbolt database whose pages form B+ trees.
 
     page    16 bytes before its content: own number u64, kind u16 (1 branch, 2 leaf, 4 meta, 16 free list),
             elements u16, overflow u32: number of the pages after it that belong to it
@@ -9,9 +9,9 @@
     leaf    elements of 16 bytes: flags u32 (1: a bucket), position u32, key length u32, value length u32
     bucket  a leaf's value: page of its root u64, sequence u64; if the page is 0, a leaf page follows here
 
-Numbers are little-endian, as on every machine that etcd supports (s390x apart). A position counts from the
-start of its element. Keys and values follow the last element, one after another without a gap. Only the meta
-pages have a checksum. Source: go.etcd.io/bbolt, format 2, the same since boltdb 1.0.
+Numbers are little-endian, as on every machine that etcd supports except s390x. A position counts from the
+start of its element. Keys and values follow the last element, one after another without a gap. Only the
+meta pages have a checksum. Source: go.etcd.io/bbolt, format 2, which has not changed since boltdb 1.0.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class PageSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Keys and values of some leaves, in order; all numbers are offsets in the file.
+    """Keys and values of some leaves, in order. Positions are offsets in the file.
 
-    ``leaf`` has the leaf of each element, as a number among the requested leaves. ``damaged`` has the leaves
-    that break the format, by number. Elements of damaged leaves are omitted.
+    ``leaf`` is the number of each element's leaf among the requested leaves. ``damaged`` contains the error
+    of each leaf that breaks the format, by the same number. The elements of damaged leaves are left out.
     """
 
     leaf: NDArray[np.int64]
@@ -80,7 +80,7 @@ class Elements:
 
 
 def fnv_1a(data: bytes) -> int:
-    """Return the 64-bit checksum of a meta page.
+    """Return the 64-bit FNV-1a checksum of a meta page.
 
     >>> hex(fnv_1a(b"a"))
     '0xaf63dc4c8601ec8c'
@@ -92,7 +92,7 @@ def fnv_1a(data: bytes) -> int:
 
 
 def read_meta(data: memoryview) -> Meta:
-    """Return the newer of the valid meta pages. Raises `DecodeError` if neither is valid."""
+    """Return the newer one of the valid meta pages. Raises `DecodeError` if no meta page is valid."""
     first_meta = _read_meta_page(data, 0, 0)
     # Where the first is broken, nothing says how long a page is.
     sizes = (first_meta.page_size,) if first_meta else PAGE_SIZES
@@ -104,7 +104,7 @@ def read_meta(data: memoryview) -> Meta:
 
 
 def bucket(data: memoryview, meta: Meta, name: bytes) -> PageSpan | None:
-    """Return the root page of a top-level bucket; None if there is no such bucket.
+    """Return the root page of a top-level bucket, or None if there is no such bucket.
 
     Raises:
         DecodeError: The tree of buckets is damaged.
@@ -128,7 +128,7 @@ def items(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[tuple[bytes,
 
 
 def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
-    """Return the bytes of a branch or leaf page. Raises `DecodeError` if page ``number`` is neither."""
+    """Return the span of a branch or leaf page. Raises `DecodeError` if page ``number`` is neither."""
     offset = number * meta.page_size
     if not 2 <= number < meta.pages:
         raise DecodeError(
@@ -152,9 +152,9 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
 
 
 def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | DecodeError]:
-    """Yield the leaf pages below ``root`` in key order, and an error in place of leaves that were not found.
+    """Yield the leaf pages below ``root`` in key order, with an error in place of unreachable leaves.
 
-    Each page is visited once, so the walk ends even if pages of the file point at one another.
+    Each page is visited once, so the walk ends even if pages of the file refer to each other in a cycle.
     """
     # The smaller of what the meta page says and what the file has room for: a false number allocates nothing.
     is_visited = np.zeros(min(meta.pages, len(data) // meta.page_size + 1), bool)
@@ -188,7 +188,7 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
 
 
 def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64]) -> Elements:
-    """Read the elements of many leaves, which `leaves` returned, at once."""
+    """Read the elements of many leaves at once. The leaves are those that `leaves` returned."""
     page_heads = _records_at(data, offsets, _PAGE_HEADER_DTYPE)
     counts = page_heads["count"].astype(np.int64)
     is_valid_leaf = (page_heads["kind"] == LEAF_PAGE) & (PAGE_HEADER.size + 16 * counts <= end - offsets)
@@ -232,7 +232,7 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
 
 
 def windows(data: memoryview, offsets: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
-    """Return ``width`` bytes at each offset: one row per offset.
+    """Return ``width`` bytes from each offset on, one row per offset.
 
     >>> windows(memoryview(b"abcdef"), np.array([1, 3]), 2).tobytes()
     b'bcde'

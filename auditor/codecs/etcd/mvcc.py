@@ -1,12 +1,12 @@
-"""etcd's records of changed keys, in the bucket "key" of its storage file.
+"""Decoder of etcd's records of changed keys, in the bucket "key" of its storage file.
 
     bucket's key    main revision i64, "_", sub revision i64 (both big-endian); for a deletion then "t"
     value           protobuf (schemas/etcd_key_value.proto); for a deletion it has only the key
 
-One transaction is one main revision; the sub revision counts the changes in it. So the bucket is in the order
-of time, not of keys, and the last change of a key is its state. Compaction removes every change that is not
-the last one of its key. The bucket "meta" has the compacted revision. The format is the same in etcd 3.0 to
-3.6 (server/storage/mvcc).
+Each transaction has its own main revision. The sub revision counts the changes in a transaction. So the
+bucket is sorted by time, not by changed key, and the last change of a key is its current state. Compaction
+removes every change that a later change of the same key replaces. The bucket "meta" contains the compacted
+revision. The format is the same in etcd 3.0 to 3.6 (server/storage/mvcc).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_REVISION = 2**63 - 1
 
 
 class KeyValue(NamedTuple):
-    """One change of a key: its new value, and its revisions."""
+    """One change of a key: its new value and its revisions."""
 
     key: bytes
     value: bytes
@@ -46,9 +46,9 @@ class KeyValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """The revisions of many changes (keys of the bucket), as columns.
+    """The revisions of many changes, as columns. They are read from the keys of the bucket.
 
-    A row has a meaning only if ``is_valid`` is True.
+    The numbers in a row are valid only if ``is_valid`` is True.
     """
 
     main_revisions: NDArray[np.int64]
@@ -58,7 +58,7 @@ class Revisions:
 
 
 def decode_key_value(data: bytes) -> KeyValue:
-    """Read the value of a change. Raises `DecodeError`.
+    """Read the value of a change. Raises `DecodeError` if it is damaged.
 
     >>> decode_key_value(bytes.fromhex("0a022f61 1002 1803 2001 2a0178"))
     KeyValue(key=b'/a', value=b'x', create_revision=2, mod_revision=3, version=1, lease=0)
@@ -77,7 +77,9 @@ def decode_key_value(data: bytes) -> KeyValue:
 
 
 def decode_revision(data: bytes) -> tuple[int, int]:
-    """Read a revision that has no deletion mark, as in the bucket "meta". Raises `DecodeError`.
+    """Read a revision without a deletion mark, such as the values in the bucket "meta".
+
+    Raises `DecodeError` if ``data`` is not such a revision.
 
     >>> decode_revision(bytes.fromhex("0000000000000007 5f 0000000000000001"))
     (7, 1)
@@ -106,7 +108,10 @@ def revisions(data: memoryview, leaf_elements: Elements) -> Revisions:
 
 
 def key_spans(data: memoryview, leaf_elements: Elements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where each changed key begins and ends in the file; -1 if its record begins in another way."""
+    """Return the offsets in the file at which each changed key begins and ends.
+
+    Both offsets are -1 if the record of the change does not begin with a key of at most 16 KiB.
+    """
     octets = np.frombuffer(data, np.uint8)
     value_size = leaf_elements.value_end - leaf_elements.value_at
 

@@ -1,1 +1,1 @@
-"""Ledger metadata in all its formats: single values, and whole batches."""
+"""Decoders of ledger metadata in all its formats, for single values and for whole batches."""

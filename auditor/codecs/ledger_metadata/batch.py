@@ -1,8 +1,8 @@
-"""The metadata of many ledgers at once, in any mix of formats, damaged or not.
+"""Decoder of the metadata of many ledgers at once, in any mix of formats, damaged or not.
 
-A ledger is sound if it breaks no rule. Its fields show this in any format, and most ledgers of a cluster are
-sound. Sound ledgers become columns without an object per ledger. All unusual ledgers go to
-`auditor.codecs.ledger_metadata.one`, which reports the damage or the broken rule.
+A ledger is sound if it breaks no rule. Its fields show this. Most ledgers of a cluster are sound. Sound
+ledgers of formats 2 and 3 become columns, without a Python object per ledger. All other ledgers are read
+one by one with `auditor.codecs.ledger_metadata.one`, which reports the damage or the broken rule.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ The limit exists because all pairs of members, and of items, are compared.
 
 
 def sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
-    """Return which of the ledgers are sound, and the columns of the sound ones."""
+    """Return a mask of the ledgers that are sound, and the columns of these ledgers."""
     numbers, is_present = fields.ledgers.numbers, fields.ledgers.is_present
     write_quorum = numbers[LedgerField.QUORUM]
     # Where no ack quorum is written it is the write quorum, as the server reads it.
@@ -113,9 +113,10 @@ def sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
 
 
 def _read_members(fields: LedgerFields, is_sound: Bools) -> tuple[Longs, list[bytes]]:
-    """Return the members of all segments as indexes into a list of bookie ids, and the list.
+    """Return the members of all segments as indexes into a list of bookie ids, and this list.
 
-    Set ``is_sound`` to false for ledgers with an invalid bookie id, or a bookie twice in a segment.
+    Set ``is_sound`` to False for ledgers that have an invalid bookie id, or that have the same bookie twice
+    in a segment.
     """
     owners = fields.ledgers.blobs[LedgerField.SEGMENT].owners
     members = fields.segments.blobs[SegmentField.MEMBER]
@@ -127,9 +128,10 @@ def _read_members(fields: LedgerFields, is_sound: Bools) -> tuple[Longs, list[by
 
 
 def _check_segments(fields: LedgerFields, is_sound: Bools) -> None:
-    """Set ``is_sound`` to false for ledgers with bad segments.
+    """Set ``is_sound`` to False for ledgers with invalid segments.
 
-    Segments must have the ensemble's size, ascend strictly, and begin at entry 0.
+    The segments of a ledger must have as many members as its ensemble size. Their first entries must ascend
+    strictly, starting at entry 0.
     """
     owners = fields.ledgers.blobs[LedgerField.SEGMENT].owners
     first_entries, members = (
@@ -150,7 +152,11 @@ def _check_segments(fields: LedgerFields, is_sound: Bools) -> None:
 
 
 def _read_custom(fields: LedgerFields, owners: Longs, is_sound: Bools) -> tuple[Longs, list[bytes], Blobs]:
-    """Return the keys of custom metadata items as indexes into a list of names, the list, and the values."""
+    """Return the items of custom metadata: their keys, a list of key names, and their values.
+
+    The keys are indexes into the list of names. Set ``is_sound`` to False for ledgers with invalid items,
+    repeated keys or too many items.
+    """
     keys, values = fields.custom.blobs[CustomField.KEY], fields.custom.blobs[CustomField.VALUE]
     count = len(owners)
     has_one_blob = [np.bincount(blobs.owners, minlength=count) == 1 for blobs in (keys, values)]
@@ -166,14 +172,15 @@ def _read_custom(fields: LedgerFields, owners: Longs, is_sound: Bools) -> tuple[
 
 
 def _exclude_owners(is_sound: Bools, owners: Longs, is_broken: Bools) -> None:
-    """Set ``is_sound`` to false for the ledgers that own a broken item."""
+    """Set ``is_sound`` to False for each ledger that owns a broken item."""
     is_sound[owners[is_broken]] = False
 
 
 def _find_repeats(owners: Longs, codes: Longs, count: int) -> Bools:
-    """Return for each of ``count`` owners whether it has a code twice. The items of an owner are adjacent.
+    """Return, for each of ``count`` owners, whether it has the same code twice.
 
-    Items of an owner beyond `_MAX_ITEMS` are not compared, because their number alone makes a ledger unusual.
+    The items of an owner must be adjacent. Items of an owner beyond `_MAX_ITEMS` are not compared, because
+    a ledger with so many items is unusual anyway.
     """
     has_repeat = np.zeros(count, np.bool_)
     max_items = int(np.bincount(owners, minlength=1).max())
@@ -186,7 +193,7 @@ def _find_repeats(owners: Longs, codes: Longs, count: int) -> Bools:
 
 
 def _number_blobs(octets: NDArray[np.uint8], blobs: Blobs) -> tuple[Longs, list[bytes]]:
-    """Return each blob as an index into a list of the distinct blobs, and the list."""
+    """Return the blobs as indexes into a list of the distinct blobs, and this list."""
     distinct_blobs = arrow_column(octets, blobs.starts, blobs.ends).dictionary_encode()
     return np.asarray(distinct_blobs.indices).astype(np.int64), distinct_blobs.dictionary.to_pylist()
 
@@ -200,7 +207,9 @@ _NUMBER_FIELDS = tuple(field for field in LedgerField if field not in _BLOB_FIEL
 
 
 def read_wire(values: ByteColumn, start: int) -> LedgerFields:
-    """Read the fields of ledgers of format 3, whose lengths are at byte ``start`` of each value.
+    """Read the fields of ledgers of format 3.
+
+    In each value, the length of the message is at byte ``start``.
 
     >>> body = bytes.fromhex("08011001180020012805320c0a08626b313a333138311000")
     >>> read = read_wire(ByteColumn.from_values([bytes([len(body)]) + body, b"?"]), 0)
@@ -222,7 +231,9 @@ def read_wire(values: ByteColumn, start: int) -> LedgerFields:
 
 
 def read_text(values: ByteColumn, start: int) -> LedgerFields:
-    r"""Read the fields of ledgers of format 2, whose text begins at byte ``start`` of each value.
+    r"""Read the fields of ledgers of format 2.
+
+    In each value, the text begins at byte ``start``.
 
     >>> text = b"quorumSize: 1\nensembleSize: 3\nlength: 0\nstate: OPEN\n"
     >>> read_text(ByteColumn.from_values([text]), 0).ledgers.numbers[LedgerField.ENSEMBLE].tolist()
@@ -285,7 +296,7 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
 
 
 def _read_singly(values: Sequence[bytes]) -> LedgerColumns:
-    """Return the columns of ledgers that are read one after another."""
+    """Read ledgers one after another, and return their columns."""
     rows = _SingleLedgers()
     for value in values:
         try:
@@ -296,7 +307,7 @@ def _read_singly(values: Sequence[bytes]) -> LedgerColumns:
 
 
 class _SingleLedgers:
-    """A collector of ledgers that are read one by one."""
+    """A collector of ledgers that are read one by one. It returns them as columns."""
 
     def __init__(self) -> None:
         # Of each row its `SCALARS`.
@@ -358,7 +369,7 @@ class _SingleLedgers:
 
 
 def _number_texts(texts: list[str]) -> tuple[Longs, list[str]]:
-    """Return each text as an index into a list of the distinct texts, and the list."""
+    """Return the texts as indexes into a list of the distinct texts, and this list."""
     number_by_text: dict[str, int] = {}
     text_numbers = [number_by_text.setdefault(text, len(number_by_text)) for text in texts]
     return np.array(text_numbers, np.int64), list(number_by_text)

@@ -1,10 +1,11 @@
 """The metadata of many ledgers at once, column by column.
 
-An object for every ledger and segment costs several times as much as reading the bytes. Here each field is
-one array over the whole batch. Nested fields are flat arrays, with arrays of counts. Every row equals the
-result of `auditor.codecs.ledger_metadata.one`. Damage is a row, never an exception.
+To create an object for every ledger and segment costs several times as much as to read the bytes. So each
+field is one array for the whole batch here. Nested fields are flat arrays, with arrays of counts. Every row
+equals the result of `auditor.codecs.ledger_metadata.one`. A damaged value becomes a row and never raises an
+exception.
 
-Formats 2 and 3 are read into `LedgerFields`, by the numbers of the message:
+Formats 2 and 3 are read into `LedgerFields`, by the field numbers of the message:
 
     LedgerMetadataFormat               Segment                          cMetadataMapEntry
      1 quorumSize      7 digestType    1 ensembleMember (repeated)      1 key
@@ -14,7 +15,7 @@ Formats 2 and 3 are read into `LedgerFields`, by the numbers of the message:
      5 state          11 customMetadata (repeated cMetadataMapEntry)
      6 segment        12 cToken
 
-Format 3 has the numbers, format 2 the names.
+Format 3 contains these numbers, format 2 the names.
 """
 
 from __future__ import annotations
@@ -48,15 +49,16 @@ Bools = NDArray[np.bool_]
 class LedgerColumns:
     """The metadata of many ledgers as arrays. Arrays of scalar fields have one item per row.
 
-    Rows are in the order of the decoded values. ``damage`` (reason, byte offset) and ``rules`` have an item
-    for each row with damage or broken rules. A damaged row has 0 or False in its scalars and nothing in the
-    nested columns. A row that breaks rules keeps its values. ``state`` and ``digest_type`` are indexes into
-    `STATE_NAMES` and `DIGEST_NAMES`. ``ctime`` is the time in the metadata itself, in ms.
+    Rows are in the order of the decoded values. ``damage`` contains the reason and the byte offset for each
+    damaged row. ``rules`` contains the broken rules of each row that breaks any. A damaged row has 0 or
+    False in its scalar fields, and no items in the nested columns. A row that breaks rules keeps its
+    values. ``state`` and ``digest_type`` are indexes into `STATE_NAMES` and `DIGEST_NAMES`. ``ctime`` is
+    the creation time in the metadata itself, in ms.
 
     Nested columns are flat. Row i owns the next ``segment_counts[i]`` items of ``segment_firsts`` and
-    ``member_counts``, and the next ``custom_counts[i]`` of ``custom_keys`` and ``custom_values``. Each
-    segment owns as many ``members`` as its member count says. Members are indexes into ``bookies``, keys into
-    ``key_names``.
+    ``member_counts``, and the next ``custom_counts[i]`` items of ``custom_keys`` and ``custom_values``.
+    Each segment owns as many items of ``members`` as its member count says. ``members`` are indexes into
+    ``bookies``. ``custom_keys`` are indexes into ``key_names``.
     """
 
     damage: dict[int, tuple[str, int]]
@@ -102,10 +104,10 @@ SCALARS = (
 
 
 def merge_columns(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns:
-    """Merge columns of some rows, each with the final positions of its rows, into columns of all rows.
+    """Merge several parts, each with the columns of some rows, into the columns of all rows.
 
-    Every position occurs once. The order of items within a row stays. If there is only one part, which has
-    all rows in order, it is returned.
+    Each part also has the final positions of its rows. Every position occurs once. Items within a row keep
+    their order. If there is only one part, its columns are returned, so its rows must already be in order.
     """
     parts = [part for part in parts if len(part[0])] or list(parts[:1])
     if len(parts) == 1:
@@ -148,7 +150,7 @@ def _concatenate(columns: Sequence[LedgerColumns], name: str) -> Any:
 
 
 def _renumber(columns: Sequence[LedgerColumns], name: str, names_field: str) -> Longs:
-    """Convert indexes into each part's own list of names to indexes into the concatenation of all lists."""
+    """Convert indexes into each part's list of names to indexes into the concatenation of these lists."""
     row_starts = np.cumsum([0, *(len(getattr(part_columns, names_field)) for part_columns in columns[:-1])])
     return np.concatenate(
         [getattr(part_columns, name) + start for part_columns, start in zip(columns, row_starts, strict=True)]
@@ -156,7 +158,7 @@ def _renumber(columns: Sequence[LedgerColumns], name: str, names_field: str) -> 
 
 
 def _by_row(parts: Sequence[tuple[Longs, LedgerColumns]], name: str) -> dict[int, Any]:
-    """Merge the values that each part has for a few rows, by the final position of the row."""
+    """Merge dictionaries of the parts, which have values for only a few rows, by final row position."""
     return {
         int(part_rows[row]): row_value
         for part_rows, part_columns in parts
@@ -192,7 +194,7 @@ class SegmentField(IntEnum):
 
 
 class CustomField(IntEnum):
-    """Numbers of the fields of an item of the custom metadata."""
+    """Numbers of the fields of a custom metadata item."""
 
     KEY = 1
     VALUE = 2
@@ -200,10 +202,11 @@ class CustomField(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LedgerFields:
-    """The fields of many ledgers, and of their segments and custom metadata; all blobs are in ``octets``.
+    """The fields of many ledgers, and of their segments and custom metadata.
 
-    Segments and custom metadata are messages inside the ledgers' messages: blob i of `LedgerField.SEGMENT` is
-    message i of ``segments``. The owner of this blob in ``ledgers`` is the ledger that has the segment.
+    All blobs are in ``octets``. Segments and custom metadata are messages inside the ledgers' messages.
+    Blob i of `LedgerField.SEGMENT` is message i of ``segments``. The owner of this blob in ``ledgers`` is
+    the ledger that contains the segment.
     """
 
     format: int

@@ -1,4 +1,4 @@
-"""The protobuf message that formats 2 and 3 of ledger metadata share, and its meaning in BookKeeper."""
+"""The protobuf message that formats 2 and 3 of ledger metadata share, and how BookKeeper interprets it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def text(value: str | bytes) -> str:
 
 
 def interpret(version: int, message: LedgerMetadataFormat, store_ctime: int | None) -> LedgerMetadata:
-    """Return the metadata of a complete message (Java: ``LedgerMetadataSerDe.decode``).
+    """Convert a complete message to ledger metadata (Java: ``LedgerMetadataSerDe.decode``).
 
-    Length and last entry count only in a closed ledger, and a digest only if there is a password. A password
-    without a digest means CRC32. ``store_ctime`` is the creation time in the store, in ms, for messages
-    without a time; None if it is not known.
+    Length and last entry are used only for a closed ledger. The digest type is used only if there is a
+    password. A password without a digest type means CRC32. ``store_ctime`` is the creation time in the
+    store, in ms, or None if it is not known. It is used if the message contains no time.
     """
     state = STATES[message.state]
     is_closed = state is LedgerState.CLOSED

@@ -52,7 +52,7 @@ def decode(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
 
 
 def parse(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
-    """Read metadata like `decode`, but without a check of the rules: only `DecodeError` is raised."""
+    """Read metadata like `decode`, but without checking rules. So it raises only `DecodeError`."""
     version, start = read_version(data)
     if version == 1:
         return ledger_metadata_text.parse_v1(data, start)
@@ -63,9 +63,10 @@ def parse(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
 
 
 def message_span(data: bytes, start: int) -> tuple[int, int]:
-    """Return where the message of a version 3 value begins and ends. ``start`` is the offset of its length.
+    """Return the start and the end of the message in a value of version 3.
 
-    Raises `DecodeError`.
+    ``start`` is the offset of the message's length. Raises `DecodeError` if the length or the message is
+    cut.
     """
     length_and_start = proto_wire.varint(data, start, len(data))
     if length_and_start is None:
@@ -99,11 +100,12 @@ def read_version(data: bytes) -> tuple[int, int]:
 
 
 def without_password(data: bytes) -> bytes:
-    r"""Return the same metadata with an empty password instead of its password, if it has one.
+    r"""Return the same metadata with its password, if it has one, replaced by an empty password.
 
-    Formats 2 and 3 have the password in clear text, format 1 has none. An empty password is a password too,
-    so the decoded value stays the same. Metadata that cannot be decoded could have a password anywhere. For
-    such metadata, the function returns only the header, or no bytes if the header is damaged.
+    Formats 2 and 3 contain the password in clear text. Format 1 has no password. An empty password still
+    counts as a password, so the decoded value stays the same. If metadata cannot be decoded, a password
+    could be anywhere in it. Then the function returns only the header, or no bytes if the header is
+    damaged.
 
     >>> open_v2 = b'BookieMetadataFormatVersion\t2\nquorumSize: 1\nensembleSize: 1\nlength: 0\nstate: OPEN\n'
     >>> without_password(open_v2 + b'password: "secret"\n').endswith(b'password: ""\n')
@@ -134,7 +136,10 @@ def _text_without_password(data: bytes, start: int) -> bytes:
 
 
 def _message_without_password(data: bytes, start: int) -> bytes:
-    """Return the length and the message, with an empty password. Drop the bytes after the message."""
+    """Return the message with an empty password, preceded by its length.
+
+    Bytes after the message are dropped.
+    """
     message_start, message_end = message_span(data, start)
     message = proto_wire.parse(LedgerMetadataFormat, data, FORMAT_NAME, message_start, message_end)
     if not message.HasField("password"):

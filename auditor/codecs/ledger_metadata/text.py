@@ -1,6 +1,6 @@
-r"""Ledger metadata in its two text formats, after the header.
+r"""The two text formats of ledger metadata, after the header.
 
-Format 2 is the message of format 3 as protobuf text. Format 1 is older, in lines:
+Format 2 is the message of format 3 as protobuf text. Format 1 is older and consists of lines:
 
     2                                  write quorum, which is the ack quorum too
     3                                  ensemble size
@@ -8,8 +8,8 @@ Format 2 is the message of format 3 as protobuf text. Format 1 is older, in line
     0\tbk1:3181\tbk2:3181\tbk3:3181    a segment: first entry, then the bookies; one line each
     9\tCLOSED                          last entry, or -102 for a ledger in recovery; no line when it is open
 
-Format 1 has no digest, password, time or custom metadata. Lines after the one with CLOSED are ignored, as in
-the server.
+Format 1 has no digest type, password, time or custom metadata. Lines after the line with CLOSED are
+ignored, as in the server.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def parse_v1(data: bytes, start: int) -> LedgerMetadata:
 
 
 def parse_v2(data: bytes, start: int, store_ctime: int | None) -> LedgerMetadata:
-    """Read format 2 from byte ``start`` on, without a check of the rules. Raises `DecodeError`."""
+    """Read format 2 from byte ``start`` on, without checking rules. Raises `DecodeError` if it is damaged."""
     return interpret(2, proto_text.parse(LedgerMetadataFormat, data, FORMAT_NAME, start), store_ctime)
 
 

@@ -1,1 +1,1 @@
-"""Protobuf: generated messages, and readers that report the byte at which a message is damaged."""
+"""Generated protobuf messages, and readers that report the byte at which a message is damaged."""

@@ -1,14 +1,16 @@
-"""A reader of thousands of protobuf messages: every step reads the next field of all messages at once.
+"""A reader of thousands of protobuf messages, which reads the next field of all messages in each step.
 
     tag     varint: field number << 3 | wire type      here one byte, so fields 1 to 15
     value   wire type 0: a varint                      wire type 2: a varint, then as many bytes
 
-Messages of one type have their fields in the same order, so a step is a few array operations for all. If only
-a few messages are left, because they are much longer than the rest, a plain walk over each finds where its
-fields begin. One more step reads all these fields. The reader does not read unusual messages. It marks them
-in `Fields.is_unusual`, and a careful parser reads them one by one. A message is unusual if a field is cut,
-has another wire type than expected, or has a tag of several bytes. Unknown fields are skipped, as in the
-protobuf library. If a field occurs twice, the last value counts.
+Messages of the same type usually have their fields in the same order. So a step needs only a few array
+operations for all messages. A few messages may be much longer than the rest. When only a few are left, the
+reader walks through each of them to find where its fields begin. One more step then reads all these fields.
+
+The reader does not read unusual messages. It marks them in `Fields.is_unusual`, and a slower, stricter
+parser reads them one by one. A message is unusual if a field is cut, has an unexpected wire type, or has a
+tag of several bytes. Unknown fields are skipped, as in the protobuf library. If a field occurs twice, the
+last value counts.
 """
 
 from __future__ import annotations
@@ -30,9 +32,10 @@ _MAX_VARINT_BYTES = 10
 
 @dataclass(frozen=True, slots=True)
 class Blobs:
-    """Byte fields that may repeat: blob i is ``data[starts[i]:ends[i]]``, of message ``owners[i]``.
+    """Byte fields that may be repeated.
 
-    Blobs are in the order of the buffer, so owners ascend.
+    Blob i is ``data[starts[i]:ends[i]]`` and belongs to message ``owners[i]``. Blobs are in the order of
+    the buffer, so ``owners`` ascends.
     """
 
     owners: Longs
@@ -42,9 +45,11 @@ class Blobs:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of messages: by field number the values (0 if absent), the presence, and the blobs.
+    """The fields of many messages.
 
-    ``is_unusual`` has True for each unusual message, which was not read.
+    ``numbers`` contains the values of each number field (0 if absent), by field number. ``is_present``
+    tells which messages have each field. ``blobs`` contains the byte fields. ``is_unusual`` is True for
+    each unusual message. Such a message was not read.
     """
 
     numbers: dict[int, Longs]
@@ -61,11 +66,11 @@ def read_fields(
     blobs: Sequence[int],
     min_messages: int = MIN_STEP_MESSAGES,
 ) -> Fields:
-    """Read the fields of many adjacent messages; message i is ``data[starts[i]:ends[i]]``.
+    """Read the fields of many adjacent messages. Message i is ``data[starts[i]:ends[i]]``.
 
-    ``numbers`` are the field numbers of varints, ``blobs`` those of bytes, strings and messages. Values are
-    64 bits wide, as on the wire. Below ``min_messages`` remaining messages, each message is walked; this does
-    not change the result.
+    ``numbers`` are the field numbers of varints. ``blobs`` are the field numbers of bytes, strings and
+    messages. Values are 64 bits wide, as on the wire. If fewer than ``min_messages`` messages remain, they
+    are walked one by one. This does not change the result.
 
     >>> data = np.frombuffer(bytes.fromhex("0896011201610803"), np.uint8)
     >>> read = read_fields(data, np.array([0, 6]), np.array([6, 8]), [1], [2])
@@ -98,7 +103,7 @@ def read_fields(
 
 
 class _FieldColumns:
-    """The fields read so far of messages in ``data``."""
+    """A collector of the fields that have been read so far from the messages in ``data``."""
 
     def __init__(
         self, data: NDArray[np.uint8], count: int, numbers: Sequence[int], blobs: Sequence[int]
@@ -110,9 +115,9 @@ class _FieldColumns:
         self._blob_parts: dict[int, list[tuple[Longs, Longs, Longs]]] = {number: [] for number in blobs}
 
     def step(self, rows: Longs, offsets: Longs, end: Longs) -> tuple[NDArray[np.bool_], Longs]:
-        """Read one field of each message ``rows[i]``.
+        """Read the field at ``offsets[i]`` of message ``rows[i]``, for each i.
 
-        Return whether the field is valid, and where it ends.
+        Return whether each field is valid, and where it ends.
         """
         field_tags = self._data.take(offsets)
         value, next_offsets, is_valid = varints(self._data, offsets + 1)
@@ -161,7 +166,7 @@ class _FieldColumns:
 
 
 def _find_fields(message: bytes) -> array[int]:
-    """Return where each field of a message begins, up to and including the first unusual field.
+    """Return the offset of each field of a message, up to and including the first unusual field.
 
     >>> _find_fields(bytes.fromhex("089601120161")).tolist()
     [0, 3]
@@ -196,10 +201,10 @@ def _sort_blobs(blob_parts: list[tuple[Longs, Longs, Longs]]) -> Blobs:
 
 
 def varints(data: NDArray[np.uint8], offsets: Longs) -> tuple[Longs, Longs, NDArray[np.bool_]]:
-    """Return the numbers at these offsets, the offset after each, and whether each number fits in 64 bits.
+    """Return the numbers at these offsets, the offset after each number, and whether it fits in 64 bits.
 
-    A number may extend beyond the end of its message; the caller must check that. After the end of the
-    buffer, the last byte of the buffer is read again and again.
+    A number may extend beyond the end of its message. The caller must check for that. Beyond the end of the
+    buffer, the last byte of the buffer is read repeatedly.
     """
     byte = data.take(offsets, mode="clip")
     value = (byte & 0x7F).astype(np.uint64)

@@ -8,10 +8,10 @@ r"""Protobuf's text format, to the extent that BookKeeper uses it: metadata of f
     password: "pw\"\303\251\n"
 
 The server writes one field per line. It reads a wider form (Google's parser, in 4.17.2), and so does this
-module: comments, ``<>`` for ``{}``, either quote, a comma or semicolon after a field, hexadecimal and octal
-numbers, a colon before a message, lists of repeated fields, strings in parts, numbers of enum values. If a
-scalar is given twice, the last one counts. Unknown fields are damage. The library's own parser is slow and
-reports no offset.
+module. This form allows comments, ``<>`` for ``{}``, either kind of quote, a comma or semicolon after a
+field, hexadecimal and octal numbers, a colon before a message, lists of repeated fields, strings in several
+parts, and numbers of enum values. If a scalar field is given twice, the last value counts. Unknown fields
+count as damage. This module exists because the protobuf library's own parser is slow and reports no offset.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def parse(message_type: type[MessageT], data: bytes, format_name: str, start: in
     """Read a message of type ``message_type`` from the text that begins at byte ``start``.
 
     Raises `DecodeError` at the first byte that breaks the format, or at the end if a required field is
-    absent. Offsets count from the beginning of ``data``. Errors never quote the text.
+    absent. Its offsets count from the beginning of ``data``. Its messages never quote the text.
 
     >>> from auditor.codecs.protobuf.pb.underreplication_pb2 import LockDataFormat
     >>> parse(LockDataFormat, b'bookieId: "host-a"', "lock").bookieId
@@ -64,9 +64,9 @@ def parse(message_type: type[MessageT], data: bytes, format_name: str, start: in
 
 
 def unescape(text: bytes) -> bytes:
-    r"""Return the bytes of a quoted string, given without its quotes.
+    r"""Return the bytes of a string literal. ``text`` is the literal without its quotes.
 
-    Raises `ValueError` at an invalid escape, with the offset in ``text`` as its only argument.
+    Raises `ValueError` for an invalid escape. The only argument of this error is the offset in ``text``.
 
     >>> unescape(rb"a\tb\303\251")
     b'a\tb\xc3\xa9'
@@ -85,7 +85,7 @@ def unescape(text: bytes) -> bytes:
 
 
 def _replace_broken_utf8(text: bytes) -> bytes:
-    """Replace broken UTF-8 characters, as the server does."""
+    """Replace invalid UTF-8 in the same way as the server."""
     return text if text.isascii() else text.decode("utf-8", "replace").encode()
 
 
@@ -104,7 +104,7 @@ def _unescape_match(escape: re.Match[bytes], offset: int) -> bytes:
 
 
 class _Parser:
-    """A parser with one pass over the text and one token of look-ahead.
+    """A parser that reads the text once, with one token of look-ahead.
 
     The schema limits the depth of nested messages, so that no text can make the parser recurse deeper.
     """

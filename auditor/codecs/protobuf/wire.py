@@ -1,6 +1,7 @@
 """Protobuf's binary format.
 
-The library parses messages, and a walk finds the bad byte of a refused message.
+The protobuf library parses messages. If it rejects a message, this module walks through the message to find
+the first invalid byte.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ def parse(
     *,
     max_bytes: int = MAX_MESSAGE_BYTES,
 ) -> MessageT:
-    """Read a message from ``data[start:end]``, which has at most ``max_bytes`` bytes.
+    """Read a message from ``data[start:end]``, which may have at most ``max_bytes`` bytes.
 
     Raises `DecodeError` at the first field that breaks the format, or at the end if a required field is
-    absent. Offsets count from the beginning of ``data``.
+    absent. Its offsets count from the beginning of ``data``.
 
     >>> from auditor.codecs.protobuf.pb.underreplication_pb2 import ReplicasCheckFormat
     >>> parse(ReplicasCheckFormat, bytes.fromhex("088080babbc82e"), "check time").replicasCheckCTime
@@ -63,7 +64,10 @@ def parse(
 
 
 def require_fields(message: Message, format_name: str, offset: int) -> None:
-    """Raise `DecodeError` at ``offset`` if a message lacks required fields. The library raises no error."""
+    """Raise `DecodeError` at ``offset`` if a message lacks required fields.
+
+    The protobuf library itself raises no error for such a message.
+    """
     if not message.IsInitialized():
         # The stubs leave the method out.
         missing_fields: list[str] = cast(Any, message).FindInitializationErrors()
@@ -73,10 +77,10 @@ def require_fields(message: Message, format_name: str, offset: int) -> None:
 
 
 def value_start(data: bytes, *fields: int) -> int:
-    """Return where the value of a bytes or message field begins.
+    """Return the offset at which the value of a bytes or message field begins.
 
-    ``fields`` are the numbers of the nested fields that lead to the value, the outermost first. ``data`` is a
-    parsed message that has all of these fields. If a field occurs twice, the last one counts.
+    ``fields`` are the numbers of the nested fields that lead to the value, outermost first. ``data`` must
+    be a valid message that contains all these fields. If a field occurs twice, the last occurrence counts.
 
     >>> value_start(bytes.fromhex("0801 1a03 0a0161"), 3, 1)
     6
@@ -100,15 +104,15 @@ def value_start(data: bytes, *fields: int) -> int:
 def find_bytes_field(
     data: bytes, number: int, format_name: str, start: int, end: int
 ) -> tuple[int, int, int] | None:
-    """Return the offsets of the tag, the value, and the end of the first bytes field with this number.
+    """Return three offsets for the first bytes field with this number: its tag, its value, and its end.
 
-    The message is ``data[start:end]``. ``data`` may have only its beginning, but must have everything before
-    the field's value. Returns None if the message ends without the field.
+    The message is ``data[start:end]``. ``data`` may contain only the beginning of the message, if
+    everything before the field's value is there. Returns None if the message ends without such a field.
 
     >>> find_bytes_field(bytes.fromhex("0801 1a8001 ff"), 3, "answer", 0, 133)
     (2, 5, 133)
 
-    Raises `DecodeError` at a field that is cut, extends beyond the message, or is invalid.
+    Raises `DecodeError` if a field is cut, extends beyond the message, or is invalid.
     """
     offset = start
     while offset < min(end, len(data)):
@@ -130,7 +134,9 @@ def find_bytes_field(
 
 
 def varint(data: bytes, offset: int, end: int) -> tuple[int, int] | None:
-    """Return the number at ``offset``, and the offset after it; None if the number is cut or over ten bytes.
+    """Return the number at ``offset``, and the offset after it.
+
+    Returns None if the number is cut or longer than ten bytes.
 
     >>> varint(bytes.fromhex("8e01"), 0, 2)
     (142, 2)
@@ -145,7 +151,7 @@ def varint(data: bytes, offset: int, end: int) -> tuple[int, int] | None:
 
 
 def encode_varint(number: int) -> bytes:
-    """Return the varint bytes of a number that is not negative.
+    """Return a nonnegative number as varint bytes.
 
     >>> encode_varint(142).hex()
     '8e01'
@@ -155,9 +161,10 @@ def encode_varint(number: int) -> bytes:
 
 
 def _first_fault(data: bytes, offset: int, end: int, message_type: Descriptor) -> tuple[int, str] | None:
-    """Return where the first broken field begins, and the reason. Only known nested messages are examined.
+    """Return the offset of the first broken field, and the reason. Returns None if no field is broken.
 
-    Java's library accepts texts that are not UTF-8, except in a map.
+    Nested messages are examined only if their fields are in the schema. Java's library accepts strings that
+    are not UTF-8, except in a map. So does this function.
     """
     is_map_entry = bool(message_type.GetOptions().map_entry)
     open_groups: list[int] = []

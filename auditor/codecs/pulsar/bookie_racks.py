@@ -1,9 +1,10 @@
-"""The rack of each bookie in Pulsar: the value of ``/bookies`` in the brokers' metadata store.
+"""The rack of each bookie in Pulsar, from the value of ``/bookies`` in the brokers' metadata store.
 
     {"default": {"bk1:3181": {"rack": "rack1", "hostname": "bk1"}, "bk2:3181": {"rack": "/reg/rack2"}}}
 
-The levels are group, bookie, location (`BookiesRackConfiguration`). Like Pulsar's reader, this module accepts
-a bookie or group that is null, a rack that is null or absent, and unknown fields. An empty value is an error.
+The levels are group, bookie and location (`BookiesRackConfiguration`). Like Pulsar's reader, this module
+accepts a bookie or group that is null, a rack that is null or absent, and unknown fields. An empty value is
+an error.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ FORMAT_NAME = "Pulsar bookie racks"
 
 
 class RackEntry(NamedTuple):
-    """A bookie of a group, and its ``rack`` as written; None if the bookie has no rack."""
+    """A bookie of a group, with its ``rack`` as written, or None if the bookie has no rack."""
 
     group: str
     bookie_id: str
@@ -26,13 +27,14 @@ class RackEntry(NamedTuple):
 
 
 def decode(data: bytes) -> list[RackEntry]:
-    """Read the value of ``/bookies``; a bookie may be in several groups.
+    """Read the value of ``/bookies``. A bookie may be in several groups.
 
     >>> decode(b'{"default": {"bk1:3181": {"rack": "rack1"}, "bk2:3181": null}}')[0]
     RackEntry(group='default', bookie_id='bk1:3181', rack='rack1')
 
     Raises:
-        DecodeError: The value is invalid. In valid JSON, the offset is that of the invalid field's name.
+        DecodeError: The value is invalid. If it is valid JSON, the offset is that of the invalid field's
+            name.
     """
     value = read_json(data, FORMAT_NAME)
     entries = []
@@ -48,7 +50,9 @@ def decode(data: bytes) -> list[RackEntry]:
 
 
 def location_of(rack: str | None) -> str | None:
-    """Return the location of a rack, with a slash before it. None if the rack is empty or only a slash.
+    """Return the location of a rack: its name with a slash in front.
+
+    Returns None if the rack is empty or only a slash.
 
     >>> location_of("rack1"), location_of("/reg/rack2"), location_of(" / "), location_of("")
     ('/rack1', '/reg/rack2', None, None)
@@ -67,5 +71,5 @@ def _require_object(value: Any, name: str, data: bytes, key: str | None) -> dict
 
 
 def _require_text(value: Any) -> str:
-    """Return a number or boolean as its JSON text, as Pulsar's reader does."""
+    """Return a text unchanged, and a number or boolean as its JSON text, as Pulsar's reader does."""
     return value if isinstance(value, str) else json.dumps(value)

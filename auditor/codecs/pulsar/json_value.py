@@ -1,4 +1,4 @@
-"""A strict reader of the JSON values in Pulsar's metadata, which reports where a value is damaged."""
+"""A strict reader of the JSON values in Pulsar's metadata. It reports where a value is damaged."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from auditor.errors import DecodeError
 
 
 def read_json(data: bytes, format_name: str) -> Any:
-    """Read one JSON value; ``format_name`` names it in errors.
+    """Read one JSON value. ``format_name`` is the name of the value in errors.
 
     >>> read_json(b'{"a": [1]}', "racks")
     {'a': [1]}
 
     Raises:
-        DecodeError: ``data`` is not JSON, or has more than one value.
+        DecodeError: ``data`` is not JSON, or contains more than one value.
     """
     try:
         text = data.decode()
@@ -29,5 +29,8 @@ def read_json(data: bytes, format_name: str) -> Any:
 
 
 def offset_of(data: bytes, name: str | None) -> int:
-    """Return the offset of a field's name in a JSON text. 0 if ``name`` is None, or written with escapes."""
+    """Return the offset of a field's name in a JSON text.
+
+    Returns 0 if ``name`` is None, or if the text contains the name with escapes.
+    """
     return 0 if name is None else max(0, data.find(json.dumps(name, ensure_ascii=False).encode()))

@@ -1,4 +1,4 @@
-"""Segments of a DistributedLog, in which Pulsar keeps function packages (``LogSegmentMetadata``).
+"""Segments of a DistributedLog log, in which Pulsar stores function packages (``LogSegmentMetadata``).
 
     znode ROOT/LOG/IDENTIFIER/ledgers/SEGMENT: UTF-8 text, fields joined by ";"
 
@@ -10,7 +10,7 @@
     fields while it is written     3     4     6           7
     fields when it is complete     5     8     10          11
 
-    znode ROOT/LOG/IDENTIFIER/allocation: the id of a ledger made in advance as decimal text, or nothing
+    znode ROOT/LOG/IDENTIFIER/allocation: as decimal text, the id of a ledger created in advance; or empty
 
 The fields after field 2 do not matter for the ledger, and are not read.
 """
@@ -32,7 +32,7 @@ _MIN_FIELDS = 3
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """A segment of a log and the ledger that has its records."""
+    """A segment of a log, and the ledger that contains its records."""
 
     version: int
     ledger_id: int
@@ -41,7 +41,7 @@ class LogSegment:
 
 
 def decode(data: bytes) -> LogSegment:
-    """Read the value of a segment's znode. Raises `DecodeError`.
+    """Read the value of a segment's znode. Raises `DecodeError` if it is damaged.
 
     >>> decode(b"5;17;1;0;0;0;0").ledger_id
     17
@@ -65,7 +65,9 @@ def decode(data: bytes) -> LogSegment:
 
 
 def decode_allocation(data: bytes) -> int | None:
-    """Return the id of the ledger that a log created in advance. None if there is none. Raises `DecodeError`.
+    """Return the id of the ledger that was created in advance for a log, or None if there is none.
+
+    Raises `DecodeError` if the value is not a ledger id.
 
     >>> decode_allocation(b"17"), decode_allocation(b"")
     (17, None)

@@ -1,13 +1,13 @@
-"""The position of a subscription: the value of its znode, and an entry of its own ledger.
+"""The position of a Pulsar subscription: the value of the cursor's znode, and an entry of its own ledger.
 
     znode     PulsarManagedCursorInfo (schemas/pulsar_managed_ledger.proto), plain or compressed
               (`auditor.codecs.pulsar.managed_ledger`); no bytes at all: a cursor that was never written
     entry     PulsarPositionInfo, never compressed; the last entry of the ledger counts
 
-A cursor with a ledger of its own writes its position to this ledger, and the position in its znode is older.
-Without such a ledger, ``cursorsLedgerId`` is -1, and the znode has everything. This module only counts the
-ranges that were acknowledged after the position. An entry has these ranges as such, or as bits
-(managedLedgerPersistIndividualAckAsLongArray); the znode has them as ranges.
+If a cursor has a ledger of its own, it writes its position to this ledger, and the position in its znode is
+older. If it has none, ``cursorsLedgerId`` is -1, and the znode contains everything. After its position, a
+cursor has ranges of acknowledged entries, which this module only counts. An entry contains them as ranges
+or as bits (managedLedgerPersistIndividualAckAsLongArray). The znode contains them as ranges.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _LEDGER_ID = re.compile(r"[0-9]{1,19}")
 class ManagedCursor:
     """The content of a cursor's znode.
 
-    ``ledger_id`` is the ledger with the cursor's newer positions; None if there is none. ``buckets`` has the
-    ids of ledgers of delayed messages, by the names of the properties. ``properties`` are the numbers kept
-    with the position. ``holes`` is the number of acknowledged ranges after the position. ``last_active`` is
-    in ms.
+    ``ledger_id`` is the ledger that contains the cursor's newer positions, or None if there is no such
+    ledger. ``buckets`` maps names of properties to ids of ledgers that store delayed messages.
+    ``properties`` are the numbers stored with the position. ``holes`` is the number of acknowledged ranges
+    after the position. ``last_active`` is a time in ms.
     """
 
     ledger_id: int | None
@@ -59,13 +59,13 @@ class ManagedCursor:
 
     @property
     def compacted_ledger(self) -> int | None:
-        """Return the compacted ledger as of this position; None if there is none."""
+        """Return the id of the compacted ledger at this position, or None if there is none."""
         return self.properties.get(COMPACTED_LEDGER)
 
 
 @dataclass(frozen=True, slots=True)
 class CursorPosition:
-    """One entry of a cursor's ledger: the position and the properties kept with it."""
+    """One entry of a cursor's ledger: the position, and the properties stored with it."""
 
     mark_delete: Position
     properties: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -73,12 +73,12 @@ class CursorPosition:
 
     @property
     def compacted_ledger(self) -> int | None:
-        """Return the compacted ledger as of this position; None if there is none."""
+        """Return the id of the compacted ledger at this position, or None if there is none."""
         return self.properties.get(COMPACTED_LEDGER)
 
 
 def decode(data: bytes) -> ManagedCursor:
-    """Read the value of a cursor's znode. Raises `DecodeError`.
+    """Read the value of a cursor's znode. Raises `DecodeError` if it is damaged.
 
     >>> decode(bytes.fromhex("0807100518ffffffffffffffffff01")).mark_delete
     Position(ledger_id=5, entry_id=-1)
@@ -99,7 +99,7 @@ def decode(data: bytes) -> ManagedCursor:
 
 
 def decode_position(data: bytes) -> CursorPosition:
-    """Read an entry of a cursor's ledger. Raises `DecodeError`.
+    """Read an entry of a cursor's ledger. Raises `DecodeError` if it is damaged.
 
     >>> decode_position(bytes.fromhex("08051003")).mark_delete
     Position(ledger_id=5, entry_id=3)
@@ -117,7 +117,7 @@ def _numbers(properties: Iterable[PulsarLongProperty]) -> dict[str, int]:
 
 
 def _count_ranges(ledger: PulsarEntryBits) -> int:
-    """Return the number of entry ranges in the bits of a ledger."""
+    """Return the number of ranges of consecutive entries that are marked in the bits of a ledger."""
     bit_words = b"".join(bit_word.to_bytes(8, "little", signed=True) for bit_word in ledger.words)
     bits = int.from_bytes(bit_words, "little")
     return (bits & ~(bits << 1)).bit_count()

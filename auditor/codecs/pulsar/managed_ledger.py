@@ -1,19 +1,20 @@
-"""The ledgers of a topic, or of one partition: the value of its znode below ``/managed-ledgers``.
+"""The ledgers of a topic or partition, from the value of its znode below ``/managed-ledgers``.
 
     PulsarManagedLedgerInfo (schemas/pulsar_managed_ledger.proto), plain or compressed; no bytes at all: a
     topic whose first ledger is not listed yet
 
-The open ledger is the last one. Its item has no number of entries and no size, and its time is 0 or absent.
+The last ledger is open. Its item has no number of entries and no size, and its time is 0 or absent.
 
-Values of managed ledgers, and of cursors, may be compressed in this form (``MetaStoreImpl``):
+Values of managed ledgers and of cursors may be compressed in this form (``MetaStoreImpl``):
 
     byte  0    47 78                                      magic; no plain value begins with 0x47
           2    n: i32, big-endian
           6    n bytes: PulsarCompressedMetadata (schemas/pulsar_managed_ledger.proto)
           6+n  the message, compressed            LZ4 and SNAPPY raw blocks, ZLIB a stream, ZSTD a frame
 
-A broker never finishes its ZLIB stream. The stream ends with a sync flush (00 00 ff ff) and has no checksum.
-If a broker cannot unpack a value, it parses the value as a plain value. Here such a value counts as damaged.
+A broker never finishes its ZLIB stream. The stream ends with a sync flush (00 00 ff ff) and has no
+checksum. If a broker cannot unpack a value, it parses it as an uncompressed value. This module treats such
+a value as damaged.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _HEAD_BYTES = len(MAGIC) + 4
 
 
 class UnpackedMessage(NamedTuple):
-    """A message, its compression ("none" if there is none), and the offset of the message in the value."""
+    """A message with its compression, and its offset in the value.
+
+    The compression is "none" if the value is not compressed.
+    """
 
     message: bytes
     compression: str
@@ -51,7 +55,7 @@ class UnpackedMessage(NamedTuple):
 
 
 def unpack(data: bytes, format_name: str) -> UnpackedMessage:
-    r"""Extract the message from a value; ``format_name`` names the value in errors.
+    r"""Extract the message from a value. ``format_name`` is the name of the value in errors.
 
     >>> unpack(b"\x08\x01", "cursor").compression
     'none'
@@ -60,7 +64,7 @@ def unpack(data: bytes, format_name: str) -> UnpackedMessage:
     auditor.errors.DecodeError: cursor: the head of a compressed value is cut (at byte 4)
 
     Raises:
-        DecodeError: A compressed value is cut, or does not unpack to the size that it states.
+        DecodeError: A compressed value is cut, or its unpacked size differs from the size that it states.
     """
     if not data.startswith(MAGIC):
         return UnpackedMessage(data, UNCOMPRESSED, 0)
@@ -90,11 +94,11 @@ def unpack(data: bytes, format_name: str) -> UnpackedMessage:
 def parse(
     message_type: type[proto_wire.MessageT], data: bytes, format_name: str
 ) -> tuple[proto_wire.MessageT, str]:
-    """Return the message of type ``message_type`` in a value, and its compression.
+    """Return the message of type ``message_type`` that a value contains, and its compression.
 
     Raises:
-        DecodeError: The value is damaged. The offset is that of the damage, or that of a compressed message
-            with damage inside.
+        DecodeError: The value is damaged. The offset is that of the damage. If the damage is inside a
+            compressed message, it is the offset of this message.
     """
     message, compression, message_start = unpack(data, format_name)
     try:
@@ -143,7 +147,7 @@ SHADOW_SOURCE = "PULSAR.SHADOW_SOURCE"
 
 
 class Position(NamedTuple):
-    """An entry of a ledger. Entry -1 is the position before the first entry."""
+    """An entry of a ledger. The entry id -1 means the position before the first entry."""
 
     ledger_id: int
     entry_id: int
@@ -153,9 +157,10 @@ class Position(NamedTuple):
 class Offload:
     """The state of a ledger's copy in an object store.
 
-    ``uid`` is part of the objects' names (``UID-ledger-ID``); None if no copy was ever begun. ``complete`` is
-    True if the copy is complete. ``bookkeeper_deleted`` is True if the ledger in BookKeeper was deleted
-    since. ``timestamp`` is in ms. Of the driver's properties only the bucket is kept.
+    ``uid`` is part of the objects' names (``UID-ledger-ID``), or None if no copy was ever begun.
+    ``complete`` is True if the copy is complete. ``bookkeeper_deleted`` is True if the ledger in BookKeeper
+    has since been deleted. ``timestamp`` is in ms. ``bucket`` is the only property of the driver that is
+    read.
     """
 
     uid: str | None
@@ -168,9 +173,9 @@ class Offload:
 
 
 class ListedLedger(NamedTuple):
-    """One ledger of a topic.
+    """One of the ledgers that the record of a topic lists.
 
-    ``entries``, ``size`` (bytes) and ``timestamp`` (ms) are None for an open ledger.
+    ``entries``, ``size`` (in bytes) and ``timestamp`` (in ms) are None for an open ledger.
     """
 
     ledger_id: int
@@ -182,9 +187,9 @@ class ListedLedger(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ManagedLedger:
-    """The record of a topic: its ledgers, oldest first, and the position where the topic was terminated.
+    """The record of a topic: its ledgers, oldest first, and the position at which the topic was terminated.
 
-    The position is None if the topic was not terminated.
+    ``terminated`` is None if the topic was not terminated.
     """
 
     ledgers: tuple[ListedLedger, ...] = ()
@@ -194,15 +199,15 @@ class ManagedLedger:
 
     @property
     def shadow_source(self) -> str | None:
-        """Return the topic from which a shadow topic borrows its ledgers.
+        """Return the name of the topic from which a shadow topic borrows its ledgers.
 
-        None if the topic owns its ledgers.
+        Returns None if the topic owns its ledgers.
         """
         return self.properties.get(SHADOW_SOURCE)
 
 
 def decode(data: bytes) -> ManagedLedger:
-    """Read the value of a topic's znode. Raises `DecodeError`.
+    """Read the value of a topic's znode. Raises `DecodeError` if it is damaged.
 
     >>> decode(bytes.fromhex("0a0408031000")).ledgers
     (ListedLedger(ledger_id=3, entries=0, size=None, timestamp=None, offload=None),)

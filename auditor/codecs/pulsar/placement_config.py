@@ -8,10 +8,12 @@
       }
     }
 
-Brokers write it for topics of namespaces with a bookie affinity group. Groups are a list, or a text that is
-split at commas and keeps its spaces. A value without ``policyClass``, or with ``properties`` that are null,
-counts as damage here. `EnsemblePlacementPolicyConfig` accepts such a value, but the policy fails because of
-it. A value that `EnsemblePlacementPolicyConfig` itself cannot read is skipped, as the policy does.
+Brokers write this value for topics of namespaces that have a bookie affinity group. Groups are a list, or a
+text that is split at commas. Spaces in the text are kept.
+
+A value without ``policyClass``, or with ``properties`` that are null, counts as damaged here.
+`EnsemblePlacementPolicyConfig` accepts such a value, but the policy then fails. A value that
+`EnsemblePlacementPolicyConfig` itself cannot read is skipped, as the policy does.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _PRIMARY_KEY, _SECONDARY_KEY = "isolationBookieGroups", "secondaryIsolationBooki
 
 
 class PlacementConfig(NamedTuple):
-    """The class of a policy, its properties as written, and the groups of bookies in the properties."""
+    """The class of a placement policy, its properties as written, and the bookie groups in the properties."""
 
     policy_class: str
     properties: Mapping[str, Any]
@@ -46,7 +48,8 @@ def decode(data: bytes) -> PlacementConfig:
     IsolationGroups(primary=('x', 'y'), secondary=())
 
     Raises:
-        DecodeError: The value is invalid. In valid JSON, the offset is that of the invalid field's name.
+        DecodeError: The value is invalid. If it is valid JSON, the offset is that of the invalid field's
+            name.
     """
     value = read_json(data, FORMAT_NAME)
     if not isinstance(value, dict):
@@ -65,7 +68,10 @@ def decode(data: bytes) -> PlacementConfig:
 
 
 def _groups(data: bytes, name: str, value: Any) -> tuple[str, ...]:
-    """Return the names of groups, split as in Java, which drops empty names at the end."""
+    """Return the names of the groups in a property.
+
+    A text is split as in Java, which drops empty names at the end.
+    """
     match value:
         case None:
             text = ""

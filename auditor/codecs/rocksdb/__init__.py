@@ -1,1 +1,1 @@
-"""RocksDB's logs and manifests, to the extent that a check of their completeness needs."""
+"""RocksDB's logs and manifests, as far as needed to check whether they are complete."""

@@ -1,1 +1,1 @@
-"""BookKeeper's records in its metadata store, except those of ledgers."""
+"""Decoders of BookKeeper's records in its metadata store, except ledger metadata."""

@@ -1,7 +1,7 @@
-r"""The ledger manager of a cluster: the LAYOUT znode, and etcd's layout key (LedgerLayout).
+r"""The ledger manager of a cluster, from the LAYOUT znode or etcd's layout key (LedgerLayout).
 
-2\n<factory class>:<factory version>      since 4.2; everything after a second newline is ignored
-1\n<type name>:<factory version>          before 4.2; the type is flat or hierarchical
+    2\n<factory class>:<factory version>      since 4.2; everything after a second newline is ignored
+    1\n<type name>:<factory version>          before 4.2; the type is flat or hierarchical
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KIND_BY_TYPE_NAME = {"flat": LayoutKind.FLAT, "hierarchical": LayoutKind.HIERAR
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The content of a layout. ``manager`` is a class in format 2, and a type name in format 1."""
+    """The content of a layout. ``manager`` is a class name in format 2, and a type name in format 1."""
 
     format_version: int
     manager: str
@@ -41,7 +41,9 @@ class Layout:
 
     @property
     def kind(self) -> LayoutKind:
-        """Return the kind of tree that the manager keeps. Raises `RuleError` for a kind that cannot be read.
+        """Return the kind of tree in which the manager stores ledgers.
+
+        Raises `RuleError` if this program does not know the manager or its version.
 
         >>> Layout(2, "shaded.org.apache.bookkeeper.meta.FlatLedgerManagerFactory", 1).kind
         <LayoutKind.FLAT: 'flat'>
@@ -59,7 +61,7 @@ class Layout:
 
 
 def decode(data: bytes) -> Layout:
-    r"""Read a layout. Raises `DecodeError` if the server would refuse it.
+    r"""Read a layout. Raises `DecodeError` if the server would reject it.
 
     >>> decode(b"2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1").kind
     <LayoutKind.HIERARCHICAL: 'hierarchical'>
@@ -79,9 +81,9 @@ def decode(data: bytes) -> Layout:
 
 
 def _kind_of(manager: str) -> LayoutKind | None:
-    """Return the kind of a manager's class. None if the class is unknown.
+    """Return the kind of tree that a manager class uses, or None if the class is unknown.
 
-    The class may be in any package, because shaded copies exist.
+    The package of the class may have a prefix, because shaded copies exist.
     """
     if f".{manager}".endswith(f".{_ETCD_FACTORY}"):
         return LayoutKind.ETCD

@@ -1,6 +1,6 @@
-"""The addresses of a registered bookie (BP-38): the value of ``available/<id>``, binary protobuf.
+"""The addresses of a registered bookie (BP-38), from the value of ``available/<id>`` in binary protobuf.
 
-Bookies before 4.11, and all bookies on etcd, register without data. The id of such a bookie is its address.
+Bookies before 4.11, and all bookies on etcd, register without data. Then the bookie's id is its address.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BOOKIE_RPC = "bookie-rpc"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One address of a bookie. ``id`` is the name of the address among the addresses of the bookie."""
+    """One address of a bookie. ``id`` is the name that distinguishes it from the bookie's other addresses."""
 
     id: str
     host: str
@@ -32,17 +32,17 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class ServiceInfo:
-    """All addresses that a bookie registered, with its properties."""
+    """All addresses that a bookie registered, and its properties."""
 
     endpoints: tuple[Endpoint, ...]
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def decode(data: bytes, bookie_id: str) -> ServiceInfo:
-    """Read the service info of the bookie ``bookie_id``. Without data, the id is the address.
+    """Read the service info that the bookie ``bookie_id`` registered.
 
-    Raises `DecodeError` for broken bytes, and `RuleError` (``endpoint-missing``) if there is no data and the
-    id is not an address.
+    If there is no data, the id is used as the address. Raises `DecodeError` if the data is damaged. Raises
+    `RuleError` (``endpoint-missing``) if there is no data and the id is not an address.
 
     >>> decode(b"", "bk1:3181").endpoints[0]
     Endpoint(id='bk1:3181', host='bk1', port=3181, protocol='bookie-rpc', auth=(), extensions=())

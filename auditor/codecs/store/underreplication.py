@@ -6,7 +6,7 @@ r"""BookKeeper's records below ``underreplication``: marks, locks, votes, and ti
     LAYOUT                                 type: "BASIC"\nversion: 1\n                     protobuf text
     checkallledgersctime, placementpolicycheckctime, replicascheckctime                    protobuf, binary
 
-Times are in ms since the epoch. A time is None if its record has none.
+Times are in ms since the epoch. A time is None if its record contains no time.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from auditor.codecs.protobuf.pb.underreplication_pb2 import (
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The mark of an underreplicated ledger: the bookies whose copies are missing, and the time of marking.
+    """The mark of an under-replicated ledger: the bookies whose copies are missing, and the time of marking.
 
-    A mark without replicas asks for a better placement, not for copies.
+    A mark without replicas requests better placement of the copies. It does not mean that copies are
+    missing.
     """
 
     replicas: tuple[str, ...]
@@ -41,14 +42,14 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationLayout:
-    """The format of the marks. ``BASIC`` 1 is the only format."""
+    """The format of the marks. The only format is ``BASIC``, version 1."""
 
     type: str
     version: int
 
 
 def decode_mark(data: bytes) -> Mark:
-    r"""Read a mark. Raises `DecodeError`.
+    r"""Read a mark. Raises `DecodeError` if it is damaged.
 
     >>> decode_mark(b'replica: "bk1:3181"\nctime: 1795237164639\n')
     Mark(replicas=('bk1:3181',), ctime=1795237164639)
@@ -58,7 +59,9 @@ def decode_mark(data: bytes) -> Mark:
 
 
 def decode_lock(data: bytes) -> str | None:
-    """Return the host of the worker that has a lock. None if the lock has no host. Raises `DecodeError`.
+    """Return the host of the replication worker that holds a lock, or None if the lock names no host.
+
+    Raises `DecodeError` if the lock is damaged.
 
     >>> decode_lock(b'bookieId: "host-a"')
     'host-a'
@@ -67,9 +70,9 @@ def decode_lock(data: bytes) -> str | None:
 
 
 def decode_vote(data: bytes) -> str | None:
-    """Return the bookie of a vote; None if the vote has no bookie. Raises `DecodeError`.
+    """Return the bookie that cast a vote in the election of the auditor, or None if the vote names no bookie.
 
-    The bookie with the lowest vote is BookKeeper's auditor.
+    The bookie with the lowest vote is BookKeeper's auditor. Raises `DecodeError` if the vote is damaged.
 
     >>> decode_vote(b'bookieId: "bk1:3181"')
     'bk1:3181'
@@ -78,7 +81,7 @@ def decode_vote(data: bytes) -> str | None:
 
 
 def decode_layout(data: bytes) -> ReplicationLayout:
-    """Read the layout of the marks. Raises `DecodeError`.
+    """Read the layout of the marks. Raises `DecodeError` if it is damaged.
 
     >>> decode_layout(b'type: "BASIC" version: 1')
     ReplicationLayout(type='BASIC', version=1)
@@ -88,13 +91,13 @@ def decode_layout(data: bytes) -> ReplicationLayout:
 
 
 def _check_time(kind: type[Message], data: bytes) -> int | None:
-    """Return the time in a record, which is its only field; None if the time is absent."""
+    """Return the time in a record, or None if it contains no time. The time is the record's only field."""
     message = proto_wire.parse(kind, data, "check time")
     return next((time for _, time in message.ListFields()), None)
 
 
 def decode_check_all_ledgers_time(data: bytes) -> int | None:
-    """Return when the auditor last checked all ledgers, in ms. Raises `DecodeError`.
+    """Return when the auditor last checked all ledgers, in ms. Raises `DecodeError` if the record is damaged.
 
     >>> decode_check_all_ledgers_time(bytes.fromhex("088080babbc82e"))
     1600000000000
@@ -103,7 +106,7 @@ def decode_check_all_ledgers_time(data: bytes) -> int | None:
 
 
 def decode_placement_policy_check_time(data: bytes) -> int | None:
-    """Return when the auditor last checked placement, in ms. Raises `DecodeError`.
+    """Return when the auditor last checked placement, in ms. Raises `DecodeError` if the record is damaged.
 
     >>> decode_placement_policy_check_time(b"") is None
     True
@@ -112,7 +115,7 @@ def decode_placement_policy_check_time(data: bytes) -> int | None:
 
 
 def decode_replicas_check_time(data: bytes) -> int | None:
-    """Return when the auditor last checked replicas, in ms. Raises `DecodeError`.
+    """Return when the auditor last checked replicas, in ms. Raises `DecodeError` if the record is damaged.
 
     >>> decode_replicas_check_time(bytes.fromhex("088080babbc82e"))
     1600000000000

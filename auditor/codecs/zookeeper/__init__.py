@@ -1,1 +1,1 @@
-"""ZooKeeper's own files and their encoding."""
+"""Decoders of ZooKeeper's own files and of their encodings."""

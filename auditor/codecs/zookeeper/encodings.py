@@ -6,14 +6,14 @@ Jute (Java: ``BinaryInputArchive``):
     int       4 bytes                vector           int count (-1: null), items
     long      8 bytes
 
-All numbers are big-endian; strings are UTF-8; there are no tags and no padding.
+All numbers are big-endian. Strings are UTF-8. There are no tags and no padding.
 
 snappy-java (Java: ``SnappyOutputStream``, ``SnappyInputStream``):
 
     82 53 4e 41 50 50 59 00   int version   int compatible version   then blocks: int length, raw Snappy block
 
-The numbers are big-endian; there is no end mark and no checksum. A header may also appear between blocks,
-if streams were concatenated. This is not Snappy's own framing format, which begins ff 06 00 00.
+The numbers are big-endian. There is no end mark and no checksum. If streams were concatenated, there are
+also headers between blocks. This is not Snappy's own framing format, which begins with ff 06 00 00.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class JuteReader:
     >>> reader.string(), reader.int32(), reader.remaining_bytes
     ('/', 7, 0)
 
-    Every method raises `DecodeError`, at the first byte of a value that does not fit.
+    If a value does not fit into the remaining bytes, each method raises `DecodeError` at the first byte of
+    the value.
     """
 
     __slots__ = ("_data", "_end", "_what", "offset")
@@ -52,7 +53,7 @@ class JuteReader:
 
     @property
     def remaining_bytes(self) -> int:
-        """Return the number of bytes not yet read."""
+        """Return the number of bytes that have not been read yet."""
         return self._end - self.offset
 
     def int32(self) -> int:
@@ -68,11 +69,11 @@ class JuteReader:
         return value
 
     def boolean(self) -> bool:
-        """Read one byte; anything but 0 is true."""
+        """Read a boolean of one byte. Any byte other than 0 is true."""
         return self._data[self.skip(1)] != 0
 
     def buffer(self) -> bytes:
-        """Read bytes with their length; null reads as empty."""
+        """Read a byte string, which is preceded by its length. Return no bytes for null."""
         start_offset = self.offset
         length = self.int32()
         if length < -1 or length > self.remaining_bytes:
@@ -83,7 +84,7 @@ class JuteReader:
         return bytes(self._data[start : self.offset])
 
     def string(self) -> str:
-        """Read a string; null reads as empty."""
+        """Read a string. Return an empty string for null."""
         start_offset = self.offset
         try:
             return self.buffer().decode()
@@ -91,7 +92,11 @@ class JuteReader:
             raise DecodeError(self._what, start_offset, "a string that is not UTF-8") from error
 
     def count(self, item_bytes: int) -> int:
-        """Read a vector's number of items. Each item has at least ``item_bytes`` bytes. Null reads as 0."""
+        """Read the number of items in a vector. Return 0 for null.
+
+        ``item_bytes`` is the smallest possible size of an item. A number that does not fit into the
+        remaining bytes is an error.
+        """
         start_offset = self.offset
         count = self.int32()
         # A false count fails here, before anyone makes room for so many items.
@@ -106,7 +111,7 @@ class JuteReader:
         return JuteReader(self._data, self._what, start, end)
 
     def skip(self, length: int) -> int:
-        """Skip ``length`` bytes. Return the offset of the first of them."""
+        """Skip ``length`` bytes, and return the offset of the first skipped byte."""
         start_offset = self.offset
         if length > self._end - start_offset:
             raise DecodeError(
@@ -124,7 +129,7 @@ _HEADER_REST_BYTES = len(MAGIC) - 4 + 8
 
 
 def decompress(source: BinaryIO) -> Iterator[bytes]:
-    """Yield the blocks of a stream, unpacked, in order.
+    """Yield the uncompressed blocks of a stream, in order.
 
     >>> import io
     >>> raw = bytes(cramjam.snappy.compress_raw(b"ledgers"))
@@ -133,7 +138,8 @@ def decompress(source: BinaryIO) -> Iterator[bytes]:
     [b'ledgers']
 
     Raises:
-        DecodeError: At the byte of ``source`` where the header or the length of a bad block begins.
+        DecodeError: A header or a block is invalid. The offset in ``source`` is that of the header, or of
+            the block's length.
     """
     offset = 0
     has_header = False

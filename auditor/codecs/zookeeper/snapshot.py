@@ -1,4 +1,4 @@
-"""A ZooKeeper snapshot: the whole tree in one file, after decompression.
+"""A ZooKeeper snapshot, after decompression: a file that contains the whole tree of znodes.
 
     header            int 'ZKSN', int version 2, long dbId
     sessions          int count, then long session, int timeout each
@@ -11,9 +11,10 @@
 
     stat              long czxid, mzxid, ctime, mtime, int version, cversion, aversion, long owner, pzxid
 
-The checksum of a seal is the Adler-32 of every byte before it, including earlier seals. No mark shows where a
-record begins. So one pass finds the boundaries of the records (`boundaries`). Everything else is read from
-the boundaries, many records at a time (`tails`). Java: ``FileSnap``, ``DataTree``.
+The checksum of a seal is the Adler-32 of every byte before it, including earlier seals. Nothing marks the
+beginning of a record. So one pass over the file finds the boundaries of the records (`boundaries`).
+Everything else is read at these boundaries, for many records at a time (`tails`). Java: ``FileSnap``,
+``DataTree``.
 """
 
 from __future__ import annotations
@@ -61,9 +62,11 @@ _ADLER_PIECE_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """The offsets of some records: ``begin`` of the first record, and the data and tail of each record.
+    """The offsets of some consecutive records.
 
-    ``next`` is where the next record begins. If ``ended``, the end mark begins there instead.
+    ``begin`` is the start of the first record. ``data_at`` and ``tail_at`` are the starts of the data and
+    the tail of each record. The next record begins at ``next``. If ``ended`` is True, the end mark begins
+    there instead.
     """
 
     begin: int
@@ -74,21 +77,21 @@ class Boundaries:
 
     @property
     def path_at(self) -> NDArray[np.int64]:
-        """Return where each path begins."""
+        """Return the offset at which the path of each record begins."""
         record_starts = np.append(self.begin, self.tail_at[:-1] + TAIL.itemsize)[: len(self.tail_at)]
         return record_starts + _INT_STRUCT.size
 
     @property
     def path_end(self) -> NDArray[np.int64]:
-        """Return where each path ends."""
+        """Return the offset at which the path of each record ends."""
         return self.data_at - _INT_STRUCT.size
 
 
 def nodes_begin(data: memoryview) -> int:
-    """Return where the first znode's record begins.
+    """Return the offset at which the record of the first znode begins.
 
     Raises:
-        DecodeError: ``data`` is not a snapshot, has another version, or is cut before the first znode.
+        DecodeError: ``data`` is not a snapshot, has a different version, or is cut before the first znode.
     """
     reader = JuteReader(data, FORMAT_NAME)
     if (magic := reader.int32()) != MAGIC:
@@ -107,10 +110,12 @@ def nodes_begin(data: memoryview) -> int:
 
 
 def boundaries(data: memoryview, begin: int, max_records: int, max_bytes: int) -> Boundaries:
-    """Find the offsets of up to ``max_records`` records from ``begin`` on, in about ``max_bytes`` bytes.
+    """Find the offsets of up to ``max_records`` records from ``begin`` on.
+
+    The search stops after about ``max_bytes`` bytes.
 
     Raises:
-        DecodeError: At the record that does not fit in the file.
+        DecodeError: A record extends beyond the end of the file. The offset is that of the record.
     """
     stop = begin + max_bytes
     ends: list[int] = []
@@ -131,7 +136,10 @@ def boundaries(data: memoryview, begin: int, max_records: int, max_bytes: int) -
 
 
 def _read_record(data: memoryview, offset: int) -> tuple[int, int | None]:
-    """Return the path length and the end of the record at ``offset``. The end is None for the end mark."""
+    """Return the path length and the end of the record at ``offset``.
+
+    If the end mark is at ``offset``, the end is None.
+    """
     try:
         (length,) = _INT_STRUCT.unpack_from(data, offset)
         if length == 1 and data[offset + 4] == 0x2F:
@@ -151,10 +159,10 @@ def _read_record(data: memoryview, offset: int) -> tuple[int, int | None]:
 
 
 def _add_equal_records(data: memoryview, length: int, ends: list[int], max_records: int, stop: int) -> None:
-    """Add the ends of the following records while their paths have the same length, as nearly all paths have.
+    """Append the ends of the following records to ``ends`` while their paths have the length ``length``.
 
-    The path length and data length of a record are then read in one step. `_read_record` reads all other
-    records.
+    Nearly all paths have the same length. So the path length and the data length of a record can be read in
+    one step. `_read_record` reads all other records.
     """
     unpack_lengths = _lengths_struct(length).unpack_from
     fixed_bytes = _INT_STRUCT.size + length + _INT_STRUCT.size + TAIL.itemsize
@@ -174,19 +182,24 @@ def _add_equal_records(data: memoryview, length: int, ends: list[int], max_recor
 
 @lru_cache(maxsize=64)
 def _lengths_struct(path_length: int) -> struct.Struct:
-    """Return the struct of a record's path length and data length, with the path between them."""
+    """Return the struct that reads a record's path length and data length, and skips the path between them.
+    """
     return struct.Struct(f">i{path_length}xi")
 
 
 def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
-    """Return the fixed parts of many records, which begin at ``offsets``, as an array of `TAIL`."""
+    """Return the fixed parts of many records as an array of dtype `TAIL`.
+
+    ``offsets`` are the starts of these parts.
+    """
     return windows(np.frombuffer(data, np.uint8), offsets, TAIL.itemsize).view(TAIL)
 
 
 def owners(tail_fields: NDArray[np.void]) -> NDArray[np.int64]:
-    """Return the session that owns each znode, as a server shows the session to clients. 0 if there is none.
+    """Return the session that owns each znode, as a server reports it to clients, or 0 if there is none.
 
-    On disk, the owner field can also mark a znode as a container, or hold its time to live.
+    On disk, the owner field can also mark a znode as a container, or contain its time to live. The result
+    is 0 for such znodes.
     """
     owner: NDArray[np.int64] = tail_fields["ephemeral_owner"].astype(np.int64)
     owner[(owner == _CONTAINER_OWNER) | (owner >> _TTL_BITS == _TTL_FLAG)] = 0
@@ -194,10 +207,11 @@ def owners(tail_fields: NDArray[np.void]) -> NDArray[np.int64]:
 
 
 def check_seals(data: memoryview, end: int) -> None:
-    """Verify everything after the znodes; ``end`` is where the end mark begins.
+    """Verify everything after the znodes. ``end`` is the offset at which the end mark begins.
 
     Raises:
-        DecodeError: At the checksum that differs, or the section that does not fit.
+        DecodeError: A checksum differs, or a section has an unexpected size. The offset is that of the
+            checksum or the section.
     """
     offset = end + 5
     checksum = _read_seal(data, offset, _adler(data, 0, offset, 1))

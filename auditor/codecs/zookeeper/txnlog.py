@@ -1,9 +1,9 @@
-"""A ZooKeeper transaction log: every write since a snapshot, one after another.
+"""A ZooKeeper transaction log, which contains every write since a snapshot, in order.
 
     header        int 'ZKLG', int version 2, long dbId
     record        long Adler-32, int length, transaction, 1 byte 'B'
     ...
-    end           zeros: the file is made longer ahead of its use
+    end           zeros: the server extends the file before it needs the space
 
     transaction   long session, int cxid, long zxid, long time, int type, body by type, [digest]
 
@@ -17,7 +17,8 @@ Bodies (the fields that an audit needs; all others are skipped):
     multi (14)                         int count, then int type and buffer body each
     closeSession (-11)                 vector of paths to delete (3.6 and later); nothing (before)
 
-A multi with an error (-1) among its parts did not happen. Java: ``FileTxnLog``, ``SerializeUtils``.
+If one of the parts of a multi is an error (-1), no part of the multi took effect. Java: ``FileTxnLog``,
+``SerializeUtils``.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _SET_TYPES = (5, 16)
 
 
 class Create(NamedTuple):
-    """The creation of a znode. ``owner`` is the session that owns the znode; 0 for a persistent znode."""
+    """The creation of a znode. ``owner`` is the session that owns the znode, or 0 if no session owns it."""
 
     path: str
     data: bytes
@@ -58,7 +59,7 @@ class Delete(NamedTuple):
 
 
 class SetData(NamedTuple):
-    """A change of a znode's data, with its new version."""
+    """A change of a znode's data, with the new version of the znode."""
 
     path: str
     data: bytes
@@ -76,7 +77,7 @@ Operation = Create | Delete | SetData | CloseSession
 
 
 class Transaction(NamedTuple):
-    """One committed transaction; ``time`` is in ms. It has no operations if it changed no znode."""
+    """One committed transaction. ``time`` is in ms. ``operations`` is empty if it changed no znode."""
 
     zxid: int
     time: int
@@ -84,7 +85,7 @@ class Transaction(NamedTuple):
 
 
 class CutTail(NamedTuple):
-    """A last record that was not written to its end, as after a crash; nothing follows it."""
+    """The last record of a log, if it is incomplete, for example after a crash. No record follows it."""
 
     offset: int
     reason: str
@@ -94,10 +95,10 @@ _PIECE_BYTES = 1 << 20  # of what is behind the last record: a log may be sparse
 
 
 def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
-    """Yield the transactions of a log, in order; a cut tail comes last.
+    """Yield the transactions of a log, in order. If the last record is incomplete, a `CutTail` comes last.
 
     Raises:
-        DecodeError: ``data`` is not a log, or a damaged record has other records after it.
+        DecodeError: ``data`` is not a log, or other records follow a damaged record.
     """
     if len(data) < HEADER_BYTES:
         yield CutTail(0, "shorter than its header")
@@ -193,7 +194,10 @@ def _skip_acls(reader: JuteReader) -> None:
 
 
 def _read_closed_paths(reader: JuteReader) -> tuple[str, ...]:
-    """Return the paths of a closeSession. Before 3.6, its body is empty, and there are no paths."""
+    """Return the paths in a closeSession.
+
+    Before 3.6, the body of a closeSession is empty and contains no paths.
+    """
     # Nothing in the record says which of the two forms it has; what is left behind the paths does.
     paths_start = reader.offset
     try:

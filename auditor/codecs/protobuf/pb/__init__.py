@@ -1,1 +1,2 @@
-"""Modules generated from the proto files in schemas/. A test generates them again and compares."""
+"""Modules generated from the proto files in schemas/. A test generates them again and compares the results.
+"""
