@@ -219,8 +219,7 @@ def _part_of_single_runs(start: Longs, end: Longs) -> _PartColumns:
 
 
 def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _PartColumns:
-    """Repeat one run per interval up to the end of the interval. Cut the last repetition if it does not fit.
-    """
+    """Repeat one run per interval up to the end of the interval. Cut the last repetition if it does not fit."""
     size = end - start
     run_counts = np.maximum((high - size - start) // period + 1, 0)
     last = start + (run_counts - 1) * period

@@ -194,8 +194,7 @@ def _physical_records(
 
 
 def _is_of_this_log(data: bytes, offset: int, log_number: int | None) -> bool:
-    """Return whether the record at ``offset`` belongs to this log, rather than to an earlier use of the file.
-    """
+    """Return whether the record at ``offset`` belongs to this log, rather than to an earlier use of the file."""
     if (
         offset + _LONG_HEADER_BYTES > len(data)
         or data[offset + _RECORD_HEADER.size - 1] not in _TYPES_WITH_LOG_NUMBER

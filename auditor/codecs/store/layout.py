@@ -1,7 +1,7 @@
 r"""The ledger manager of a cluster, from the LAYOUT znode or etcd's layout key (LedgerLayout).
 
-    2\n<factory class>:<factory version>      since 4.2; everything after a second newline is ignored
-    1\n<type name>:<factory version>          before 4.2; the type is flat or hierarchical
+2\n<factory class>:<factory version>      since 4.2; everything after a second newline is ignored
+1\n<type name>:<factory version>          before 4.2; the type is flat or hierarchical
 """
 
 from __future__ import annotations
