@@ -30,7 +30,7 @@ from auditor.model.ledger_id import LedgerId
 REASONS_TO_COPY_FIRST = (FactReason.LAST_KNOWN_COPY, FactReason.LAST_SERVED_COPY)
 """Reasons of holds that forbid a stop until other bookies serve copies of the entries."""
 ALL_STOP_REFUSAL_TEXT = (
-    "findings ask to stop every writable bookie: repair the common fault instead, and audit again"
+    "the findings require a stop of every writable bookie; repair the common fault instead, and audit again"
 )
 """Text of a refusal to copy entries before a stop: no writable bookie would remain to take the copies."""
 JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
@@ -258,7 +258,7 @@ def _make_bookie_actions(
 def _restart_without_collection(check: Check, finding_counts: list[FindingCount], bookie_id: str) -> Action:
     """Return the instruction to restart a bookie with garbage collection disabled, instead of stopping it."""
     action_text = (
-        f"restart {bookie_id} alone, with {NO_COLLECTION} in its configuration: the bookie deletes "
+        f"restart {bookie_id} alone, with {NO_COLLECTION} in its configuration, so that it deletes "
         "nothing meanwhile"
     )
     return _make_action(check, finding_counts, {}, action_text)
@@ -319,7 +319,7 @@ def _copy_then_stop(
         check,
         finding_counts,
         {},
-        f"copy the entries that {holders_text} alone {verb} to other bookies, then {stop_text}",
+        f"copy the entries that only {holders_text} {verb} to other bookies, then {stop_text}",
     )
 
 

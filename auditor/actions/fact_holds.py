@@ -93,7 +93,7 @@ def exposure_rows(bookie_exposures: Sequence[BookieExposure]) -> Iterator[Row]:
             is_certain = bookie_exposure.last_known > 0
             ledgers_text = plural(bookie_exposure.last_known if is_certain else ledger_count, "ledger")
             verb = "has" if is_certain else "may have"
-            message = f"{bookie_id} {verb} the last known copy of entries of {ledgers_text}"
+            message = f"{bookie_id} {verb} the last known copy of entries in {ledgers_text}"
             forbidden_kinds = _forbidden_kinds(bookie_exposure.last_known_degraded)
             yield _hold_row(
                 bookie_id,
@@ -107,7 +107,7 @@ def exposure_rows(bookie_exposures: Sequence[BookieExposure]) -> Iterator[Row]:
             is_certain = bookie_exposure.last_served > 0
             ledgers_text = plural(bookie_exposure.last_served if is_certain else ledger_count, "ledger")
             verb = "is" if is_certain else "may be"
-            message = f"{bookie_id} {verb} the only registered bookie with entries of {ledgers_text}"
+            message = f"{bookie_id} {verb} the only registered bookie that has some entries of {ledgers_text}"
             forbidden_kinds = _forbidden_kinds(bookie_exposure.last_served_degraded)
             yield _hold_row(
                 bookie_id,
@@ -136,9 +136,7 @@ def unread_disk_rows(tables: Tables, is_data_missing: bool) -> Iterator[Row]:
     for bookie in tables.roster.bookies:
         if bookie["read"] != BookieRead.READ:
             bookie_id = bookie["bookie_id"]
-            message = (
-                f"{bookie_id} was not read completely, and it may have entries that are missing elsewhere"
-            )
+            message = f"{bookie_id} was not read completely, and may have entries that are missing elsewhere"
             yield _hold_row(bookie_id, FactReason.UNREAD_DISK, ERASES, message, is_certain=False)
 
 
@@ -166,7 +164,7 @@ def unread_log_rows(tables: Tables, unlocated_count: int, unread_logs: Collectio
             ledgers_text = plural(unlocated_count, "ledger")
             message = (
                 f"entry logs of {bookie_id}: not all were read (--entry-logs); they may have {ledgers_text} "
-                "that an owner refers to and no index lists"
+                "that an owner refers to but that no index lists"
             )
             yield _hold_row(
                 bookie_id, FactReason.UNREAD_DISK, ERASES, message, is_certain=False, count=unlocated_count
@@ -193,7 +191,10 @@ def damaged_database_rows(database_rows: Iterable[Mapping[str, Any]]) -> Iterato
     """
     for row in database_rows:
         bookie_id = row["bookie_id"]
-        message = f"a start of {bookie_id} fails on its damaged index, or loses more of it: {row['damage']}"
+        message = (
+            f"a start of {bookie_id} would fail because of its damaged index, or lose more of the index: "
+            f"{row['damage']}"
+        )
         yield _hold_row(bookie_id, FactReason.INDEX_DAMAGED, (ActionKind.START,), message)
 
 
@@ -230,9 +231,8 @@ def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterato
         is_certain = row["certain"] > 0
         verb = "has" if is_certain else "may have"
         message = (
-            f"{row['bookie_id']} {verb} the last copy of entries of "
-            f"{plural(row['count'], 'ledger')} whose ensembles do not name the bookie, such as ledger "
-            f"{row['first']}"
+            f"{row['bookie_id']} {verb} the last copy of entries in {plural(row['count'], 'ledger')} "
+            f"whose ensembles do not name the bookie, such as ledger {row['first']}"
         )
         yield _hold_row(
             row["bookie_id"],
@@ -263,7 +263,7 @@ def past_end_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Ro
     """
     for row in bookie_count_rows:
         ledgers_text = plural(row["count"], "ledger")
-        message = f"{row['bookie_id']} has entries behind the last entry of {ledgers_text}"
+        message = f"{row['bookie_id']} has entries beyond the last entry of {ledgers_text}"
         forbidden_kinds = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
         yield _hold_row(
             row["bookie_id"], FactReason.COPIES_DIFFER, forbidden_kinds, message, count=row["count"]
@@ -321,8 +321,8 @@ def unindexed_byte_rows(log_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
         verb, yet_suffix_text = ("has", "") if is_certain else ("may have", " yet")
         entry_logs_text = plural(len(are_logs_certain), "entry log")
         message = (
-            f"{bookie_id} {verb} needed bytes that the bookie's index does not list{yet_suffix_text}, "
-            f"in {entry_logs_text}"
+            f"{bookie_id} {verb} needed bytes in {entry_logs_text} that the bookie's index does not "
+            f"list{yet_suffix_text}"
         )
         yield _hold_row(
             bookie_id,

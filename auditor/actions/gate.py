@@ -244,8 +244,8 @@ class HoldBook:
 
 _CHECK_THAT_PROVES_DELETION = "ledger-unowned"
 _NO_PROOF_TEXT = (
-    "no audit proved that the ledger is closed and has no owner (a confirmed ledger-unowned): only "
-    "its application may delete it"
+    "no audit proved that the ledger is closed and has no owner (a confirmed finding "
+    "ledger-unowned): only its application may delete it"
 )
 
 

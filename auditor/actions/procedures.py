@@ -147,7 +147,7 @@ def start_bookie(permission: Allowed, bookie_id: str) -> PlanCommand:
     return PlanCommand(
         MANUAL_ROLE,
         f"{_PREFIX_BY_MANUAL_ACTION[ActionKind.START]}{bookie_id}",
-        "serves its copies again",
+        "the bookie serves its copies again",
         "none",
     )
 
@@ -165,7 +165,7 @@ def exchange_disks(permission: Allowed, bookies: Sequence[str], paths: Sequence[
     """Return the instruction to put exchanged directories back while the bookies are stopped."""
     require_permission(permission, ActionKind.STOP, *map(bookie, bookies))
     quoted_paths = ", ".join(shlex.quote(path) for path in paths)
-    instruction_text = f"put each of these directories back in its own place: {quoted_paths}"
+    instruction_text = f"move each of these directories back to its own place: {quoted_paths}"
     return PlanCommand(MANUAL_ROLE, instruction_text, "each bookie has its own data again", "writes")
 
 
@@ -178,7 +178,9 @@ def move_index_files_away(permission: Allowed, bookie_id: str, paths: Sequence[s
     object_names = ", ".join(shlex.quote(path) for path in paths[:MAX_PATHS_SHOWN])
     unnamed_count = len(paths) - MAX_PATHS_SHOWN
     unnamed_files_text = (
-        f" and {unnamed_count:,} more in the findings of index-unreadable" if unnamed_count > 0 else ""
+        f" and {unnamed_count:,} more, which the findings of index-unreadable name"
+        if unnamed_count > 0
+        else ""
     )
     instruction_text = f"move to a directory that no bookie uses: {object_names}{unnamed_files_text}"
     return PlanCommand(

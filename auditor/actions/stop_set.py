@@ -23,11 +23,12 @@ def last_holders_text(holders: Sequence[str]) -> str:
     """Return the reason why one of ``holders`` must not stop: the plan stops all the others.
 
     >>> last_holders_text(["a:1", "b:1"])
-    'a:1, b:1 are the only bookies that serve some entries, and this plan stops the other bookies'
+    'a:1, b:1 are the only bookies that serve some entries, and this plan already stops the rest of them'
     """
     holder_names = first_names(holders, _MAX_NAMES_SHOWN)
     return (
-        f"{holder_names} are the only bookies that serve some entries, and this plan stops the other bookies"
+        f"{holder_names} are the only bookies that serve some entries, and this plan already stops "
+        "the rest of them"
     )
 
 

@@ -19,7 +19,7 @@ _UNREACHABLE_REASONS: Mapping[FactReason, tuple[tuple[ActionKind, ...], str]] = 
     ),
     FactReason.COPIES_ON_DOWN_BOOKIES: (
         (ActionKind.RECOVER, ActionKind.DELETE_LEDGER),
-        "every registered bookie of its ensembles lacks entries, and one that is down may have them",
+        "every registered bookie of its ensembles lacks entries, and a bookie that is down may have them",
     ),
 }
 

@@ -48,7 +48,7 @@ STAGES = (
     ),
     Stage(
         AuditStage.INDEXES,
-        "read last mark, index and journal of every bookie",
+        "read the last mark, the index and the journals of every bookie",
         ("cache", "first", "bookie_sources", "earlier", "owner_lists", "options"),
         ("indexes", "resolved_owners"),
         read_all_bookies,
@@ -62,28 +62,28 @@ STAGES = (
     ),
     Stage(
         AuditStage.ASK,
-        "ask bookies for their own listings (`--bookies rpc:`)",
+        "ask the bookies to list their entries (`--bookies rpc:`)",
         ("cache", "first", "indexes", "options"),
         ("answers",),
         query_bookies,
     ),
     Stage(
         AuditStage.COMPARE,
-        "compare the expected entries with those that bookies have, and keep the unequal replicas",
+        "compare the expected and the present entries of each replica, and keep the replicas that differ",
         ("cache", "first", "indexes", "answers", "has_gone"),
         ("pairs",),
         compare_sides,
     ),
     Stage(
         AuditStage.JUDGE,
-        "decide what unequal replicas mean for each ledger",
+        "determine the class of each ledger from the replicas that differ",
         ("cache", "first", "pairs", "options"),
         ("judged_by_index",),
         judge_by_index,
     ),
     Stage(
         AuditStage.WITNESS,
-        "ask bookies for entries that seem to be missing (running stores)",
+        "ask the bookies for entries that seem to be missing (only for a running store)",
         ("cache", "first", "pairs", "judged_by_index", "options"),
         ("comparison",),
         judge_with_witness,
@@ -97,7 +97,7 @@ STAGES = (
     ),
     Stage(
         AuditStage.DERIVE,
-        "choose the earlier runs, and make the tables that checks read",
+        "choose the earlier runs to compare with, and build the tables that the checks read",
         (
             *("cache", "source", "metadata", "difference", "indexes", "answers", "comparison"),
             *("resolved_owners", "placement", "entry_logs", "configuration", "options"),

@@ -103,7 +103,7 @@ def _bookie_row(
     read_state = attributed_bookie.read if attributed_bookie else BookieRead.UNREAD
     sources = indexes.bookies.sources
     no_directory_reason = (
-        "no --bookies source has a directory of this bookie" if sources else "no --bookies was given"
+        "no --bookies source contains a directory of this bookie" if sources else "no --bookies was given"
     )
     reason = attributed_bookie.reason if attributed_bookie else no_directory_reason
     if name in answer_gaps:
@@ -119,7 +119,7 @@ def _bookie_row(
     dated_index = indexes.dated_index(name)
     is_foreign = bool(attributed_bookie and attributed_bookie.foreign_instance)
     if is_foreign:
-        reason = "all of its directories carry another cluster's instance id"
+        reason = "all of its directories have the instance id of another cluster"
     return {
         "bookie_id": name,
         "named": member_row is not None,

@@ -125,7 +125,7 @@ class RunChanges:
         """Return remarks about runs that were not compared and suppressions that were refused."""
         remarks = [remark_with_reason(RemarkKind.NOT_COMPARED, note) for note in self.notes]
         if self.refused_count:
-            text = f"suppressions cannot accept {plural(self.refused_count, 'finding')} of data loss"
+            text = f"{plural(self.refused_count, 'finding')} of data loss cannot be suppressed"
             remarks.append(remark(RemarkKind.NOT_ACCEPTED, text, *self.refusals))
         return remarks
 
@@ -231,7 +231,9 @@ def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) ->
         raise UsageError(f"{prefix}: {error}") from error
     baseline = run.report.cluster
     if cluster is not None and not same_cluster(baseline, cluster):
-        raise UsageError(f"{prefix}: {path} is of cluster {baseline.name}; this cluster is {cluster.name}")
+        raise UsageError(
+            f"{prefix}: {path} is a run of cluster {baseline.name}; this cluster is {cluster.name}"
+        )
     return run
 
 

@@ -88,14 +88,14 @@ class Witness:
             row["bookie_id"] for row in counts_by_bookie if row["entries"] >= max(1, self.read_limit // 2)
         ]
         if bookies_at_limit or sum(row["entries"] for row in counts_by_bookie) >= self.read_limit:
-            text = "--witness-reads: the limit was reached; entries that were not read stay suspect"
+            text = "--witness-reads: limit reached; findings about unread entries stay suspect"
             remarks.append(remark(RemarkKind.ENTRY_READ_LIMIT, text))
         unanswered_rows = [row for row in counts_by_bookie if row["unknown"]]
         if unanswered_rows:
             entry_text = plural(sum(row["unknown"] for row in unanswered_rows), "entry")
             text = (
-                f"no answer from {plural(len(unanswered_rows), 'bookie')} about {entry_text}: these entries "
-                "stay suspect"
+                f"no answer from {plural(len(unanswered_rows), 'bookie')} about {entry_text}: findings about "
+                "these entries stay suspect"
             )
             bookie_texts = [
                 f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})"
@@ -111,10 +111,8 @@ class Witness:
             )
         refusing_rows = [row for row in counts_by_bookie if row["refused"]]
         if refusing_rows:
-            text = (
-                f"{plural(len(refusing_rows), 'bookie')} refused reads: only index and journal show which "
-                "entries they have"
-            )
+            bookies_text = plural(len(refusing_rows), "bookie")
+            text = f"{bookies_text} refused reads: only index and journal show their entries"
             refusals = [f"{row['bookie_id']} ({row['reason']})" for row in refusing_rows[:MAX_BOOKIES_NAMED]]
             remarks.append(
                 remark(

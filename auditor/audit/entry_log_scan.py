@@ -49,12 +49,12 @@ MAX_BOOKIES_NAMED = 5
 """Largest number of bookies that a note names."""
 
 _UNCHECKED_REASONS = {
-    NotChecked.BUDGET: "beyond the budget of bytes (--digest-budget)",
+    NotChecked.BUDGET: "beyond the byte limit (--digest-budget)",
     NotChecked.LOG: "in a log that could not be read",
-    NotChecked.OTHER: "with other data at their location (entry-log-missing)",
+    NotChecked.OTHER: "with other data at their location in the entry log (entry-log-missing)",
     NotChecked.METADATA: "of ledgers whose metadata is gone or cannot be read",
     NotChecked.TYPE: "of ledgers without a digest type in their metadata",
-    NotChecked.DUMMY: "of ledgers without digests",
+    NotChecked.DUMMY: "of ledgers with digest type DUMMY, which have no digests",
     NotChecked.NO_PASSWORD: "with an HMAC digest whose password was not given (--credentials)",
     NotChecked.OTHER_PASSWORD: "with an HMAC digest made with another password",
 }
@@ -114,7 +114,7 @@ def digest_remarks(digests: DataFrame, collected_bookies: Sequence[str] = ()) ->
             remark(RemarkKind.DIGESTS, "digests: some copies of entries were not checked", *unchecked_texts)
         )
     if collected_bookies:
-        text = "digests: copies were not checked on bookies read from a collection, which has no entry data"
+        text = "digests: not checked for bookies read from collections, which contain no entry data"
         remarks.append(remark(RemarkKind.DIGESTS, text, first_names(collected_bookies, MAX_BOOKIES_NAMED)))
     return remarks
 

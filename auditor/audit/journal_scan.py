@@ -38,9 +38,7 @@ _MAX_BOOKIES_NAMED = 3  # by a remark
 
 SEVERAL_SOURCES_REASON = "its directories come from more than one source"
 NOT_COLLECTED_REASON = "its collection has no journals: an older version of this program made it"
-OTHER_MARK_REASON = (
-    "the journals in its collection start at another mark than the newest lastMark of its directories"
-)
+OTHER_MARK_REASON = "the journals in its collection do not start at the newest lastMark of its directories"
 BROADCAST_BYTES = 32 << 20
 """Largest size on disk at which ``journal_tails`` is broadcast to every task of a join, in bytes."""
 
@@ -314,12 +312,12 @@ def unmarked_remark(directories: Sequence[str]) -> list[Remark]:
     """Return one remark about ledger directories whose lastMark cannot be read, or an empty list.
 
     >>> unmarked_remark(["bk1 (/l1)"])[0]["text"]
-    '1 lastMark cannot be read: journals are read from another mark, or in full'
+    '1 lastMark cannot be read: journals are read from another lastMark, or in full'
     """
     if not directories:
         return []
     unread_marks_text = plural(len(directories), "lastMark")
-    text = f"{unread_marks_text} cannot be read: journals are read from another mark, or in full"
+    text = f"{unread_marks_text} cannot be read: journals are read from another lastMark, or in full"
     return [remark(RemarkKind.MARK_UNREADABLE, text, *_first_names(directories))]
 
 

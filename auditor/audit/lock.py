@@ -45,10 +45,10 @@ class Holder:
         """Return the holder as a phrase for messages.
 
         >>> str(Holder(42, "audits.example", 1795244400000, "/runs/today"))
-        'process 42 on audits.example, since 2026-11-21T07:00:00Z, into /runs/today'
+        'process 42 on audits.example, started at 2026-11-21T07:00:00Z, writing to /runs/today'
         """
         start_text = datetime.fromtimestamp(self.since / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return f"process {self.pid} on {self.host}, since {start_text}, into {self.run}"
+        return f"process {self.pid} on {self.host}, started at {start_text}, writing to {self.run}"
 
 
 def lock_file(metadata: str | MetadataUri, out: str) -> Path | None:
@@ -127,8 +127,8 @@ def _open_and_lock(path: Path, out: str) -> int:
             if not _try_lock(descriptor, fcntl.LOCK_EX):
                 raise LockedError(
                     f"--out {out}: another run of this cluster is already running "
-                    f"({_read_holder(descriptor) or path}). Wait until it ends, or end it. If you "
-                    "end it, its own command resumes it later from its finished tables"
+                    f"({_read_holder(descriptor) or path}). Wait until it ends, or end it. If you end it, "
+                    "repeat its command later to resume it from its finished tables"
                 )
             if _is_still_at(descriptor, path):
                 return descriptor
@@ -154,7 +154,7 @@ def _open_lock_file(path: Path, out: str) -> int:
     except OSError as error:
         failed_path = error.filename or path
         raise path_error(
-            error, f"--out {out}: {failed_path} cannot be made or written: {error.strerror}"
+            error, f"--out {out}: {failed_path} cannot be created or written: {error.strerror}"
         ) from error
 
 

@@ -285,5 +285,5 @@ def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
     layout_names = " and ".join(row["layouts"])
     return (
         f"{layout_note}, but {ledgers_text} at paths of layout {layout_names}; {row['own']:,} "
-        "are at paths of the layout that is set"
+        "are at paths of the layout in use"
     )

@@ -63,8 +63,8 @@ def inventory_rows(spark: SparkSession, path: str) -> DataFrame:
             rows = spark.read.csv(inventory_path)
             if len(rows.columns) < _INVENTORY_COLUMNS - 1:
                 raise UsageError(
-                    f"--offload-listing {path}: the file has one column; names and sizes of objects are "
-                    "needed"
+                    f"--offload-listing {path}: the file has only one column; it must contain the names and "
+                    "sizes of objects"
                 )
             first_column = 1 if len(rows.columns) >= _INVENTORY_COLUMNS else 0
             rows = rows.toDF(*(f"_{column_number}" for column_number in range(len(rows.columns))))
@@ -74,8 +74,8 @@ def inventory_rows(spark: SparkSession, path: str) -> DataFrame:
     name_column, size_header = _find_column(rows, NAME_HEADERS), _find_column(rows, SIZE_HEADERS)
     if name_column is None:
         raise UsageError(
-            f"--offload-listing {path}: no column has one of the names {', '.join(NAME_HEADERS)}; its "
-            f"columns are {', '.join(rows.columns)}"
+            f"--offload-listing {path}: no column is named {' or '.join(NAME_HEADERS)}; the columns "
+            f"are {', '.join(rows.columns)}"
         )
     size_column = F.lit(None) if size_header is None else F.expr(f"try_cast(`{size_header}` as bigint)")
     return rows.select(

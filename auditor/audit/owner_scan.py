@@ -56,7 +56,7 @@ from auditor.tables.ownership import UNREADABLE_FAULT, ReadTimes, ownership
 _UNKNOWN_REASONS = {
     "young": "younger than --owner-grace",
     "unknown": "whose owner could not be read",
-    "foreign": "of other applications, or of namespaces that no store has",
+    "foreign": "of other applications, or of namespaces that are in no owner store",
     "unnamed": "without custom metadata",
 }
 """Reasons why a ledger without an owner does not count as unowned, each with its text in the report."""
@@ -360,7 +360,7 @@ def _find_neighbour_store(source: MetadataSource) -> tuple[tuple[OwnersUri, ...]
             if isinstance(store, NeighbourStore) and store.has_neighbour(application.trees[0]):
                 return (sibling_tree_uri(name, source.uri),), notes
         except StoreError as error:
-            notes += (f"{name}: unknown whether this application owns ledgers here: {error}",)
+            notes += (f"cannot determine whether {name} owns ledgers of this cluster: {error}",)
     return (), notes
 
 

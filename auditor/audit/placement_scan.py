@@ -61,7 +61,7 @@ def check_placement(options: AuditOptions) -> PlacementSettings:
         UsageError: an option is invalid, or two options contradict each other.
     """
     if options.racks is not None and options.rack_script is not None:
-        raise UsageError("--racks and --rack-script: give one mapping, not two")
+        raise UsageError("--racks and --rack-script: pass only one of them")
     if options.racks is not None:
         read_racks(options.racks)
     settings_differences(options, uses_pulsar_mapping=False)
@@ -104,7 +104,7 @@ def parse_placement(text: str) -> PlacementSettings:
         key = name.strip()
         if key not in SETTING_KEYS:
             known_keys = ", ".join(sorted(SETTING_KEYS))
-            raise UsageError(f"--placement {text}: {key!r} is no setting; it must be one of {known_keys}")
+            raise UsageError(f"--placement {text}: unknown setting {key!r}; must be one of {known_keys}")
         properties[key] = value
     return _parse_settings(properties, f"--placement {text}", Policy(policy_name))
 
@@ -147,16 +147,16 @@ def _differences(
             yield f"{name} is {bookie_text} for AutoRecovery, and {broker_text} for brokers"
     resolver = bookie_properties.get(RESOLVER_KEY, "").strip()
     if uses_pulsar_mapping and not resolver.endswith(PULSAR_RESOLVER_SUFFIX):
-        yield f"{RESOLVER_KEY} is {resolver or 'not set'}, which does not read Pulsar's mapping"
+        yield f"{RESOLVER_KEY} is {resolver or 'not set'}, so AutoRecovery does not read Pulsar's mapping"
     uri = bookie_properties.get("metadataServiceUri", "").strip()
     store = broker_properties.get("metadataStoreUrl", "").strip()
     if store and not store.startswith(_STORE_PREFIXES):
         store = f"zk:{store}"
     bookie_text, broker_text = _mapping_place(uri), _mapping_place(f"{METADATA_STORE}{store}")
     if bookie_text and broker_text and bookie_text != broker_text:
-        yield f"AutoRecovery reads the mapping in {redact(uri)}, and brokers read it in {redact(store)}"
+        yield f"AutoRecovery reads the mapping from {redact(uri)}, and brokers read it from {redact(store)}"
     if uses_pulsar_mapping and uri and not uri.startswith(METADATA_STORE):
-        yield f"metadataServiceUri is {redact(uri)}, but Pulsar's resolver reads {METADATA_STORE} URIs only"
+        yield f"metadataServiceUri is {redact(uri)}, but Pulsar's resolver accepts only {METADATA_STORE} URIs"
 
 
 _STORE_PREFIXES = ("zk:", "etcd:", "oxia:", "rocksdb:", "memory:")
@@ -243,8 +243,8 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
 def _hidden_mapping(mapping_source: str) -> Remark:
     """Return the remark that ``mapping_source``, the rack mapping below a chroot, does not exist."""
     racks_advice = (
-        "if the brokers use another root, save the value of that znode there and pass it "
-        "with --racks FILE.json"
+        "if the brokers use another root, save this znode's value from there as FILE.json, and pass "
+        "--racks FILE.json"
     )
     return remark(
         RemarkKind.PLACEMENT, "no racks were found", f"{mapping_source} does not exist", racks_advice
@@ -258,7 +258,7 @@ def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions)
     if options.rack_script is not None:
         return Placement(settings, None, f"--rack-script {options.rack_script}", placement_option)
     path = f"{store.root.rpartition('/')[0]}/{PULSAR_MAPPING}"
-    mapping_source = f"{path} of {uri.text}"
+    mapping_source = f"{path} in {uri.text}"
     try:
         mapping_bytes = neighbour_value(store, PULSAR_MAPPING)
         entries = bookie_racks.decode(mapping_bytes) if mapping_bytes is not None else []
@@ -347,11 +347,11 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
         return list(placement.remarks)
     bookie_count = facts["located"] + facts["unlocated"]
     located_text = (
-        f"locations of {facts['located']} of {bookie_count} bookies are from {facts['mapping_origin']}"
+        f"locations of {facts['located']} of {bookie_count} bookies come from {facts['mapping_origin']}"
     )
     policy = f"policy {rule_sentence(placement.settings)}, from {facts['policy_origin']}"
     mapping = located_text if facts["mapping_origin"] else "no mapping was found"
-    policy_remark = remark(RemarkKind.PLACEMENT, "placement is judged", policy, mapping)
+    policy_remark = remark(RemarkKind.PLACEMENT, "placement was checked", policy, mapping)
     return [*placement.remarks, policy_remark, *_groups_remarks(placement.settings, facts)]
 
 
@@ -362,12 +362,10 @@ def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Itera
         yield remark(RemarkKind.PLACEMENT, "isolation groups are in force", groups_text)
     if facts["own_groups"]:
         own_policy_text = plural(facts["own_groups"], "ledger")
-        groups_remark = (
-            f"{own_policy_text} with a placement policy of its own" if facts["own_groups"] == 1 else ""
-        )
+        groups_remark = f"{own_policy_text} has its own placement policy" if facts["own_groups"] == 1 else ""
         yield remark(
             RemarkKind.PLACEMENT,
-            groups_remark or f"{own_policy_text} with placement policies of their own",
+            groups_remark or f"{own_policy_text} have their own placement policies",
             f"{KEY} in custom metadata",
         )
 

@@ -88,13 +88,13 @@ def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: Audit
         return Resumption(
             None,
             (
-                f"an interrupted run was started from the beginning: its tables, from {since_text} on, "
-                "were too old to resume",
+                f"an interrupted run was restarted from the beginning: its oldest table, from {since_text}, "
+                "was too old to resume",
             ),
         )
     return Resumption(
         oldest_time,
-        (f"this run was resumed: it reuses the tables of an interrupted run, from {since_text} on",),
+        (f"this run was resumed: it reuses tables of an interrupted run, the oldest from {since_text}",),
     )
 
 

@@ -30,8 +30,8 @@ def find_old_sources(first_scan: FirstScan, indexes: Indexes) -> dict[str, str]:
     """
     scan_time, audit_time = first_scan.source.scan_time, now_ms()
     reasons = {
-        name: f"its collection was made {format_time(collection_time)}, after this audit; a clock was wrong, "
-        "and the age of the collection is unknown"
+        name: f"its collection is dated {format_time(collection_time)}, after this audit; a clock was wrong, "
+        "so the age of the collection is unknown"
         for name, collection_time in collection_times(indexes.bookies).items()
         if collection_time > audit_time + MAX_SOURCE_AGE_MS
     }
@@ -50,7 +50,7 @@ def find_old_sources(first_scan: FirstScan, indexes: Indexes) -> dict[str, str]:
     for name, ledgers in _count_later_ledgers(first_scan, indexes, last_writes).items():
         last_write = last_writes[name]
         reasons[name] = (
-            f"its newest file is of {format_time(last_write)}, "
+            f"its newest file was written {format_time(last_write)}, "
             f"{_describe_age(last_write, scan_time)}; its index lacks {plural(ledgers, 'ledger')} "
             "whose entries the bookie received later"
         )
@@ -92,7 +92,7 @@ def find_foreign_sources(first_scan: FirstScan, bookies: ClusterBookies) -> dict
     }
     if len(bookie_ids) < 2 or not {*bookie_ids} <= {*bookies.foreign_bookies} & own_instance_bookies:
         return {}
-    reason = "the directories of all bookies that were found carry another cluster's instance id"
+    reason = "all directories of bookies that were found have the instance id of another cluster"
     return dict.fromkeys(bookie_ids, reason)
 
 

@@ -81,15 +81,17 @@ def _metadata_scope(
     metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables, earlier_runs: RunsBefore
 ) -> SourceScope:
     source = metadata.source
-    cluster_name = source.instance_id or "without an instance id"
-    claimed_scope = f"every ledger of cluster {cluster_name}"
+    cluster_text = (
+        f"cluster {source.instance_id}" if source.instance_id else "the cluster, which has no instance id"
+    )
+    claimed_scope = f"every ledger of {cluster_text}"
     faults = [
         *_metadata_faults(metadata, bookies, tables),
         *_lost_ledger_faults(metadata, tables, earlier_runs),
     ]
     proof_texts = [
-        "listed without a gap",
-        "bookies have the instance id of the metadata",
+        "the list has no gaps",
+        "bookies have the same instance id as the metadata",
         "the id generator is above every id",
     ]
     return SourceScope(
@@ -143,8 +145,8 @@ def _lost_ledger_faults(metadata: ClusterMetadata, tables: Tables, earlier_runs:
         tree_part_text = plural(row["leaves"], "part")
         yield (
             f"{tree_part_text} of the ledger tree lost more than 20 % of their ledgers since the run of "
-            f"{format_time(earlier_run.finished)}, {row['lost']:,} in all; owners do not show that "
-            "these ledgers were dropped"
+            f"{format_time(earlier_run.finished)}, {row['lost']:,} in all; the data of the owners does not "
+            "show that these ledgers were deleted"
         )
 
 
@@ -166,7 +168,7 @@ def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterat
         yield "the instance id was not compared: no cookie on a bookie's disks was read"
     elif instance_ids != {instance_id}:
         other_ids = first_names(sorted(instance_ids - {instance_id}), MAX_NAMES_SHOWN)
-        yield f"bookies carry instance id {other_ids}"
+        yield f"bookies have another instance id: {other_ids}"
 
 
 def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
@@ -182,13 +184,13 @@ def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
         ]
         yield _listing_scope(name, data_time, unreadable_list_texts[0] if unreadable_list_texts else None)
     doubtful_count = metadata.source.cache.count("doubtful_ids")
-    scope_fault = "a part of the ledgers could not be read" if doubtful_count else None
+    scope_fault = "some of the ledgers could not be read" if doubtful_count else None
     yield _listing_scope("ensembles", data_time, scope_fault)
 
 
 def _listing_scope(name: str, data_time: int | None, reason: str | None) -> SourceScope:
     proved_scope, proof_text = (
-        (EVERY_BOOKIE_SCOPE, "listed without a gap")
+        (EVERY_BOOKIE_SCOPE, "the list has no gaps")
         if reason is None
         else ("the bookies that were listed", "")
     )

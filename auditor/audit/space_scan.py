@@ -128,15 +128,15 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
         remark(
             RemarkKind.SPACE if classified_byte_count == byte_count else RemarkKind.SPACE_UNREAD,
             f"entry logs: {plural(file_count, 'file', 'files')}, {classified_text} classified (table space)",
-            "each byte is in one class",
-            f"{verified_maps:,} of {plural(map_count, 'ledgers map')} compared with the log's entries",
-            f"{compared_pairs:,} of {pair_count:,} pairs of ledger and log compared with an entry in the log",
+            "each byte counts in exactly one class",
+            f"{verified_maps:,} of {plural(map_count, 'ledgers map')} compared with the entries in the log",
+            f"for {compared_pairs:,} of {pair_count:,} pairs of ledger and log, one entry was looked up",
         )
     ]
     if cached_logs:
         unreadable_text = f", {unreadable_caches:,} of them unreadable" if unreadable_caches else ""
         logs_text = f"{plural(cached_logs, 'log')}{unreadable_text}"
-        text = f"entry logs: metadata caches of garbage collection have {logs_text}"
+        text = f"entry logs: metadata caches of garbage collection contain {logs_text}"
         remarks.append(remark(RemarkKind.SPACE, text))
     if unread_count:
         paths = plural(unread_count, "file or directory", "files or directories")
@@ -158,10 +158,10 @@ def disk_remarks(disks: DataFrame) -> list[Remark]:
     size_texts = [
         f"{bytes:,} bytes of {kind.label}" for kind, bytes in zip(DISK_BYTES, byte_sums, strict=True)
     ]
-    remarks = [remark(RemarkKind.SPACE, "other files of the ledger disks (table disks)", *size_texts)]
+    remarks = [remark(RemarkKind.SPACE, "other files on the ledger disks (table disks)", *size_texts)]
     if unread_count:
         directories = plural(unread_count, "directory", "directories")
-        text = f"other files of the ledger disks: {directories} could not be read to the end"
+        text = f"other files on the ledger disks: {directories} could not be read completely"
         remarks.append(remark(RemarkKind.SPACE_UNREAD, text))
     return remarks
 
@@ -269,7 +269,7 @@ def foresight_remarks(tables: Tables) -> list[Remark]:
     settings, detail_texts = tables.collector_settings, []
     if tables.cluster.layout == LayoutKind.ETCD and settings.over_replicated_wait_ms > 0:
         detail_texts = [
-            "on etcd a bookie that runs for longer than gcOverreplicatedLedgerWaitTime deletes nothing"
+            "on etcd, a bookie deletes nothing once it has run longer than gcOverreplicatedLedgerWaitTime"
         ]
     kind = RemarkKind.COLLECTOR_DEFAULTS if settings.source is None else RemarkKind.COLLECTOR_SETTINGS
     return [remark(kind, settings.origin_text, *detail_texts)]

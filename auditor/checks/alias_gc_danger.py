@@ -85,7 +85,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         confidence=suspect_if(~F.col("sure") | F.col("attribution_suspect")),
         message=(
             "{bookie_id} holds copies of {ledgers:ledger that names|ledgers that name} {ids}, which is not "
-            "registered: the garbage collector of {bookie_id} will delete {closed} of them"
+            "registered: the garbage collector of {bookie_id} will delete {closed} of these ledgers"
         ),
         evidence="aliases, ledgers, closed, attribution_suspect",
     )

@@ -9,7 +9,7 @@ from auditor.model.repair import waiting_text
     Severity.ERROR,
     rests_on=Basis.METADATA,
     needs={Need.ALL_BOOKIES, Need.REGISTRATIONS},
-    do_now="find out why every bookie is read-only, such as full disks",
+    do_now="find out why every bookie is read-only (full disks, for example)",
 )
 def all_bookies_read_only(roster: Roster) -> Findings:
     """Every registered bookie is read-only.

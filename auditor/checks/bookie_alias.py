@@ -28,7 +28,7 @@ from auditor.model.alias_evidence import Rule
     Severity.CRITICAL,
     rests_on=Basis.DISKS,
     urgency=Urgency.DESTROYS_DATA,
-    do_now="stop {bookies}: ledgers name this bookie by another id",
+    do_now="stop {bookies}: ledgers refer to this bookie by another id",
     action=ActionKind.STOP,
     holds=(
         HoldRule(HoldTarget.IDENTITY, (*ERASES, ActionKind.START, ActionKind.RECOVER), Lift.DATA_ELSEWHERE),

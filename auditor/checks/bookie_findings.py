@@ -171,8 +171,8 @@ def other_entries_findings(tables: Tables, column: str, description_text: str) -
         confidence=suspect_if(F.col("total") == 0),
         message=words(
             "{bookie_id} holds {entries + doubted_entries:entry|entries} of {total + "
-            "doubted:ledger|ledgers} {what}: about {bytes + doubted_bytes:byte|bytes} by the ledgers' "
-            "lengths, for example ledger {sample:,}{doubts}",
+            "doubted:ledger|ledgers} {what}: about {bytes + doubted_bytes:byte|bytes} based on the "
+            "ledgers' lengths; for example ledger {sample:,}{doubts}",
             what=description_text,
             doubts=doubtful_ledgers_clause(),
         ),
@@ -187,7 +187,7 @@ def doubtful_ledgers_clause() -> Column:
 
     The text is empty if the row has no doubtful ledger.
     """
-    doubt_clause = words("; {doubted} of these ledgers are unconfirmed: not closed, or changing")
+    doubt_clause = words("; {doubted} of these ledgers are unconfirmed: they are not closed, or are changing")
     return F.when(F.col("doubted") > 0, doubt_clause).otherwise("")
 
 

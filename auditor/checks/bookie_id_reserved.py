@@ -36,7 +36,7 @@ def bookie_id_reserved(roster: Roster) -> Findings:
         if row["named"] and row["bookie_id"].endswith(":0"):
             yield bookie_finding(
                 row["bookie_id"],
-                f"{row['bookie_id']} means no bookie; "
+                f"{row['bookie_id']} is reserved and is not the id of a bookie; "
                 f"{count_text(row['ledgers'], 'ledger names', 'ledgers name')} it, "
                 f"{count_text(row['depending'], 'ledger depends', 'ledgers depend')} on it",
                 {name: row[name] for name in ("ledgers", "depending", "registered")},

@@ -49,8 +49,8 @@ def bookie_unread(roster: Roster) -> Findings:
             continue
         yield bookie_finding(
             bookie_id,
-            f"{bookie_id} was {'read in part' if row['read'] == BookieRead.PARTIAL else 'not read'}: "
-            f"{row['reason'] or 'no reason is known'}; "
+            f"{bookie_id} was {'partially read' if row['read'] == BookieRead.PARTIAL else 'not read'}: "
+            f"{row['reason'] or 'the reason is unknown'}; "
             f"{count_text(row['ledgers'], 'ledger names it', 'ledgers name it')}, "
             f"at most {count_text(row['replicas'], 'replica', 'replicas')} undecided",
             {field: row[field] for field in ("read", "reason", "ledgers", "replicas")},

@@ -8,7 +8,7 @@ from auditor.model.placement import Policy
 MAX_SHOWN_BOOKIES = 10
 
 
-@roster_check(Severity.WARNING, rests_on=Basis.PLACEMENT, do_now="add {bookies} to the mapping")
+@roster_check(Severity.WARNING, rests_on=Basis.PLACEMENT, do_now="add {bookies} to the rack mapping")
 def bookie_without_location(roster: Roster) -> Findings:
     """Bookies have no location, so servers put them in one default location.
 
@@ -48,7 +48,8 @@ def bookie_without_location(roster: Roster) -> Findings:
         yield bookie_finding(
             None,
             f"{len(unlocated_bookies)} of {count_text(len(named_ids), 'bookie', 'bookies')} "
-            f"{'has' if len(unlocated_bookies) == 1 else 'have'} no location, and servers take them to be in "
+            f"{'has' if len(unlocated_bookies) == 1 else 'have'} no location, so servers assume that they "
+            "are in "
             f"{default_location}: {names_text}",
             {"bookies": unlocated_bookies, "of": len(named_ids), "default": default_location},
         )

@@ -83,10 +83,10 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         message=words(
-            "{bookie_id} has {total:entry log|entry logs} that compaction should have rewritten, "
-            "to free {frees} bytes: they have been below the threshold since {since}{suspends}",
+            "{bookie_id} has {total:entry log|entry logs} that compaction should have rewritten "
+            "to free {frees} bytes; they have been below the compaction threshold since {since}{suspends}",
             since=utc_text(F.col("since")),
-            suspends=F.when(F.col("suspended") > 0, "; a full disk suspends compaction there").otherwise(""),
+            suspends=F.when(F.col("suspended") > 0, "; compaction is suspended by a full disk").otherwise(""),
         ),
         evidence={
             "logs": "total",

@@ -96,7 +96,7 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
             raise UsageError(f"{file_path}: {file_key}: no such key; {suggestion(file_key, _FILE_KEYS)}")
     constant_values = file_values.get("constants", {})
     if not isinstance(constant_values, dict):
-        raise UsageError(f"{file_path}: constants: {constant_values!r} is no TOML table")
+        raise UsageError(f"{file_path}: constants: {constant_values!r} is not a TOML table")
     settings = CheckSettings.from_values(constant_values, f"{file_path}: constants")
     chosen_ids = {*_ids(options.checks, "--checks")} or _ids_of_file(file_values, "checks", file_path)
     skipped_ids = {*_ids(options.skip_checks, "--skip-checks")} or _ids_of_file(
@@ -106,7 +106,7 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
         check.id for check in ALL if (chosen_ids and check.id not in chosen_ids) or check.id in skipped_ids
     )
     if len(not_run) == len(ALL):
-        raise UsageError("checks: every check that was chosen is skipped too, so that none is left")
+        raise UsageError("checks: every selected check is also skipped, so no check remains")
     return CheckConfiguration(settings, not_run)
 
 

@@ -16,7 +16,7 @@ from auditor.checks.check import (
 @roster_check(
     Severity.ERROR,
     rests_on=Basis.METADATA,
-    do_now="store the cookie that agrees with the disks of {bookies}",
+    do_now="store the cookie that matches the disks of {bookies}",
     action=ActionKind.MAKE_COOKIE,
     holds=(
         HoldRule(HoldTarget.BOOKIE, (ActionKind.START, ActionKind.REBUILD_INDEX, ActionKind.DELETE_COOKIE)),

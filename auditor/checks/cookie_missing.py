@@ -18,7 +18,7 @@ from auditor.checks.check import (
     Severity.ERROR,
     rests_on=Basis.METADATA,
     needs={Need.ALL_BOOKIES},
-    do_now="make the cookies of {bookies} again from their VERSION files before a restart",
+    do_now="recreate the cookies of {bookies} from their VERSION files before a restart",
     action=ActionKind.MAKE_COOKIE,
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
@@ -52,10 +52,12 @@ def cookie_missing(roster: Roster) -> Findings:
         if row["registered"] is not None and not row["has_cookie"]:
             is_known = row["named"] or row["found"]
             consequence = (
-                "it cannot restart" if is_known else "no ledger names it, and no directory of it was found"
+                "it cannot restart"
+                if is_known
+                else ("no ledger names it, and none of its directories was found")
             )
             yield bookie_finding(
                 row["bookie_id"],
-                f"{row['bookie_id']} is registered ({row['registered']}) and has no cookie: {consequence}",
+                f"{row['bookie_id']} is registered ({row['registered']}), but has no cookie: {consequence}",
                 {name: row[name] for name in ("registered", "ledgers", "found")},
             )

@@ -38,8 +38,8 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         F.sum("count").alias("total"),
         F.expr("bool_or(attribution_suspect)").alias("attribution_suspect"),
     )
-    queue_clause = "marked for replication" + (
-        "" if is_replicating else ", and no replication worker is known to run"
+    queue_clause = "marked for re-replication" + (
+        "" if is_replicating else ", but no replication worker is known to run"
     )
     return finding_rows(
         rows,
@@ -47,7 +47,7 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("attribution_suspect") | ~(F.col("locked") | F.lit(is_replicating))),
         message=words(
             "ledger {ledger}: {bookies:,} {if(size(copies) = 1, 'holds', 'hold')} {total:entry|entries} of "
-            "it and {if(size(copies) = 1, 'is', 'are')} in none of its ensembles; the ledger is {waits}",
+            "it, but {if(size(copies) = 1, 'is', 'are')} in none of its ensembles; the ledger is {waits}",
             bookies=F.col("copies.bookie_id"),
             waits=F.when(F.col("locked"), "locked by a worker").otherwise(queue_clause),
         ),

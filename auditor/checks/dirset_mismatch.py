@@ -18,7 +18,7 @@ _DIRECTORY_LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
 @roster_check(
     Severity.ERROR,
     rests_on=Basis.DISKS,
-    do_now="find out which directories are right for {bookies} before a restart",
+    do_now="find out which directories are correct for {bookies} before a restart",
     holds=(
         HoldRule(
             HoldTarget.BOOKIE,

@@ -18,7 +18,7 @@ from auditor.model.alias_evidence import Rule
 @roster_check(
     Severity.ERROR,
     rests_on=Basis.DISKS,
-    do_now="put the disks of {bookies} where they belong",
+    do_now="move the disks of {bookies} back to where they belong",
     holds=(
         HoldRule(
             HoldTarget.BOOKIE,

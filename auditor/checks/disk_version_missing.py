@@ -77,14 +77,14 @@ def disk_version_missing(roster: Roster) -> Findings:
         directory_count_text = count_text(len(rows), "directory", "directories")
         verb_form = "has" if len(rows) == 1 else "have"
         paths_text = ", ".join(row["path"] for row in directories)
-        message = f"{bookie_id}: {directory_count_text} {verb_form} no VERSION: {paths_text}"
+        message = f"{bookie_id}: {directory_count_text} {verb_form} no VERSION file: {paths_text}"
         is_unneeded = (
             roster.cluster.copies_complete
             and not has_unread_member
             and _is_unused_bookie(bookies_by_id.get(bookie_id))
         )
         if is_unneeded:
-            message += "; no ledger names this bookie, and every entry has all its copies elsewhere"
+            message += "; no ledger names this bookie, and all copies of every entry exist elsewhere"
         severity = Severity.WARNING if is_unneeded else None
         yield bookie_finding(bookie_id, message, {"directories": directories}, severity=severity)
 

@@ -35,7 +35,7 @@ def endpoint_drift(roster: Roster) -> Findings:
         DNS is not queried, so a host name and its IP address count as different.
     """
     unused_clause = (
-        "" if roster.cluster.resolves_ids else f"; with {RESOLVER_KEYS[0]}=false clients do not find it"
+        "" if roster.cluster.resolves_ids else f"; with {RESOLVER_KEYS[0]}=false, clients cannot find it"
     )
     for row in roster.registrations:
         bookie_id, host, port = row["bookie_id"], row["host"], row["port"]

@@ -4,7 +4,7 @@ from auditor.checks.bookie_findings import bookie_finding, count_text, group_row
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
-@roster_check(Severity.ERROR, rests_on=Basis.METADATA, do_now="give {bookies} addresses of their own")
+@roster_check(Severity.ERROR, rests_on=Basis.METADATA, do_now="give each of {bookies} its own address")
 def endpoint_duplicate(roster: Roster) -> Findings:
     """Two registered bookies have the same address.
 

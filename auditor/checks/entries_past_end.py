@@ -16,8 +16,8 @@ from auditor.checks.check import (
 from auditor.checks.finding_rows import finding_rows, group_list
 from auditor.tables.parts import filter_part
 
-_WRITER_DOUBT = "an index does not show whether the writer got an acknowledgement of these entries"
-_TAKEOVER_NOTE = "a fenced writer that closes its ledger itself leaves the same entries"
+_WRITER_DOUBT = "an index does not show whether these entries were acknowledged to the writer"
+_TAKEOVER_NOTE = "a fenced writer that closes its own ledger leaves such entries too"
 
 
 @check(
@@ -73,7 +73,7 @@ def entries_past_end(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         severity=F.when(is_taken_over, Severity.NOTE.value),
         confidence=Confidence.SUSPECT,
-        message="ledger {ledger} ends at entry {last_entry_id}, and {past_end_last - "
+        message="ledger {ledger} ends at entry {last_entry_id}, but {past_end_last - "
         "last_entry_id:entry|entries} from {last_entry_id + 1} on {if(past_end_last - last_entry_id "
         "= 1, 'is', 'are')} held by an ack quorum ({ack_quorum}): {past_end.bookie_id:,}"
         f"{{if(taken_over, '; {_TAKEOVER_NOTE}', '')}}",

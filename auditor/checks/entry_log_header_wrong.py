@@ -25,7 +25,7 @@ from auditor.model.states import CacheState, EntryLogState, SpaceClass
     rests_on=Basis.ENTRY_LOGS,
     asks="entry_logs",
     urgency=Urgency.DESTROYS_DATA,
-    do_now="stop {bookies}, and copy these entry logs away",
+    do_now="stop {bookies}, and back up these entry logs",
     action=ActionKind.STOP,
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
@@ -88,7 +88,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("attribution_suspect") | ~F.col("sure")),
         message=(
             "{bookie_id} has {logs:entry log|entry logs} with a wrong header, a wrong ledgers map or a wrong "
-            "cached copy of the map; collection may delete needed entries; {sample[0].path}: "
+            "cached copy of the map; garbage collection may delete live entries; {sample[0].path}: "
             "{sample[0].reason}"
         ),
         evidence="logs, bytes, sample, 'tables/entry_logs' AS rows",
@@ -121,7 +121,7 @@ def _wrong_caches(tables: Tables) -> DataFrame:
         live_ledger_bytes.select("path", *LEDGER).distinct(), ["path", *LEDGER], "left_semi"
     )
     missing_ledger_text = words(
-        "metadata-cache lacks ledger {ledger_id}, of which the log has {entry_bytes} bytes"
+        "metadata-cache lacks ledger {ledger_id}, but the log has {entry_bytes} bytes of it"
     )
     logs_lacking_ledger = logs_lacking_ledger.withColumn("reason", missing_ledger_text)
     return contradicted_caches.unionByName(

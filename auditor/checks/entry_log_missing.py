@@ -59,7 +59,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     found_entry_text = F.when(
         F.col("point.there_ledger").isNotNull(),
         words("where entry {point.there_entry} of ledger {point.there_ledger} is"),
-    ).otherwise("where no entry is")
+    ).otherwise("where there is no entry")
     return finding_rows(
         with_attribution(rows, tables),
         bookie_id="bookie_id",
@@ -69,19 +69,20 @@ def entry_log_missing(tables: Tables) -> DataFrame:
             | F.col("attribution_suspect")
         ),
         message=words(
-            "{bookie_id} has entries of {total:ledger|ledgers} in its index that are not in its entry logs: "
-            "{missing} in logs that are gone, {past_end} past the end of a log, {other} where the log has "
-            "other data; such as {sample:,}{renamed}{located}",
+            "{bookie_id}: its index has entries of {total:ledger|ledgers} that its entry logs lack: "
+            "{missing} in logs that are gone, {past_end} past the end of a log, {other} where the "
+            "log has "
+            "other data; for example ledger {sample:,}{renamed}{located}",
             renamed=F.when(
                 F.col("misnamed") > 0,
                 words(
-                    "; {misnamed} in logs with the decimal digits of their id as file name, "
+                    "; {misnamed} are in logs whose file name is the log id in decimal, "
                     "such as {misnamed_log}.log"
                 ),
             ).otherwise(""),
             located=if_known(
                 words(
-                    "; entry {point.entry} of ledger {point.ledger} is located {there}",
+                    "; the index locates entry {point.entry} of ledger {point.ledger} {there}",
                     there=found_entry_text,
                 )
             ),

@@ -59,8 +59,9 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("attribution_suspect")),
         message=(
             "{bookie_id} has {logs:entry log|entry logs} with {held_bytes} bytes of deleted ledgers, because "
-            "other ledgers need these logs; {minor_bytes} of these bytes are below the threshold of minor "
-            "compaction, {major_bytes} below that of major compaction, {stranded_bytes} above both"
+            "other ledgers need these logs; {minor_bytes} of these bytes are in logs below the minor "
+            "compaction "
+            "threshold, {major_bytes} below the major one, {stranded_bytes} above both"
         ),
         evidence={
             "logs": "logs",

@@ -58,13 +58,16 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
             | (F.col("unflushed") > 0)
         ),
         message=words(
-            "{bookie_id} has {logs:entry log|entry logs} without any needed ledger, {bytes} bytes: its next "
+            "{bookie_id} has {logs:entry log|entry logs} without live ledgers, {bytes} bytes; its next "
+            "garbage "
             "collection deletes them{left}{open}",
             left=F.when(
-                F.col("overdue") > 0, words("; a collection since an earlier run has left {overdue} of them")
+                F.col("overdue") > 0,
+                words("; a garbage collection since an earlier run did not delete {overdue} of them"),
             ).otherwise(""),
             open=F.when(
-                F.col("unflushed") > 0, words("; {unflushed} of them may still be open, and wait for a flush")
+                F.col("unflushed") > 0,
+                words("; {unflushed} of them may still be open and waiting for a flush"),
             ).otherwise(""),
         ),
         evidence="logs, bytes, overdue, unflushed, sample, 'tables/space' AS rows",

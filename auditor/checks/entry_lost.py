@@ -20,7 +20,7 @@ from auditor.checks.ledger_queries import ledgers_of_class
     rests_on=Basis.COPIES,
     asks="entry_lost",
     urgency=Urgency.LOST,
-    do_now="find the disks that held {ledgers}; keep all entry logs",
+    do_now="find the disks that held {ledgers}, and keep all entry logs",
     holds=(
         HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),
         HoldRule(HoldTarget.LACKING, ERASES),

@@ -27,7 +27,7 @@ MISSING_DIGEST_SQL = (
 
 It uses `translate`, which Spark loads faster than `lower`.
 """
-FALLBACK_MESSAGE = "a value that this message needs is missing: see the evidence"
+FALLBACK_MESSAGE = "a value of this message is missing; see the evidence"
 """Message that replaces null as the message of a finding. A null is a bug, and tests fail if they see one."""
 
 

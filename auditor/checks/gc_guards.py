@@ -154,7 +154,7 @@ def doubt_clause() -> Column:
     """Return the end of a message about a row of `doubted_orphans`: the doubts about the orphan, if any."""
     store_doubt_clause = if_known(words(" ({doubt})"))
     doubt_sentence = words(
-        "; not sure: {doubts}{which}",
+        "; unconfirmed: {doubts}{which}",
         doubts=F.array_join(meanings_of_codes("doubts", DOUBT_TEXTS), "; "),
         which=store_doubt_clause,
     )

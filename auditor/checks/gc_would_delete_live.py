@@ -98,7 +98,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect") | ~F.col("certain")),
         message=words(
-            "{bookie_id}: the next garbage collection deletes {total:needed ledger|needed "
+            "{bookie_id}: the next garbage collection deletes {total:live ledger|live "
             "ledgers}{bracket}{named:,}), because {causes}",
             bracket=F.when(F.col("total") <= _MAX_NAMED_LEDGERS, " (").otherwise(" (such as "),
             named=F.slice("sample", 1, _MAX_NAMED_LEDGERS),
@@ -118,13 +118,19 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 _MAX_NAMED_LEDGERS = 3
 """Largest number of ledgers that the message names."""
 _CAUSE_TEXTS = {
-    GcCause.NOT_LISTED: "the server's listing of ledgers leaves them out",
-    GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",
+    GcCause.NOT_LISTED: "the server's ledger listing omits them",
+    GcCause.OUT_OF_ORDER: "the server's ledger listing is not in order",
     GcCause.OVERFLOWS: "the server's listing of ledger ids overflows",
-    GcCause.IN_NO_ENSEMBLE: "no ensemble contains the bookie, which has the last copy",
-    "log-delete": "garbage collection deletes an entry log with entries that the bookie's index lacks",
-    "log-minor": "minor compaction rewrites their entry log, and drops entries that the bookie's index lacks",
-    "log-major": "major compaction rewrites their entry log, and drops entries that the bookie's index lacks",
+    GcCause.IN_NO_ENSEMBLE: "the bookie has the last copy, but is in no ensemble",
+    "log-delete": (
+        "garbage collection deletes an entry log with entries that are missing from the bookie's index"
+    ),
+    "log-minor": (
+        "minor compaction rewrites their entry log and drops entries missing from the bookie's index"
+    ),
+    "log-major": (
+        "major compaction rewrites their entry log and drops entries missing from the bookie's index"
+    ),
     "unseen-delete": "a damaged record hides their entries, so their entry log is deleted",
     "unseen-minor": "a damaged record hides their entries, so minor compaction drops them "
     "when it rewrites the log",

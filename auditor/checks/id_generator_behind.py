@@ -74,7 +74,7 @@ def id_generator_behind(tables: Tables) -> DataFrame:
         rows,
         confidence=suspect_if((F.col("drawn") == 0) & (F.col("held") == 0)),
         message=words(
-            "id generator: ledger {next} is given out next, but {in_use}; a reused id mixes entries of two "
+            "id generator: the next ledger gets id {next}, but {in_use}; a reused id mixes entries of two "
             "ledgers",
             in_use=F.array_join(is_in_use, "; "),
         ),

@@ -21,7 +21,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_ledgers, 
     rests_on=Basis.DISKS,
     needs={Need.DISKS, Need.BOOKIE_ANSWERS, Need.TIMES},
     asks="unindexed",
-    do_now="do not stop {bookies}: they serve entries that their audited disks lack; check the "
+    do_now="do not stop {bookies}: they serve entries missing from their audited disks; check the "
     "audited directories",
     holds=(
         HoldRule(
@@ -72,7 +72,8 @@ def index_incomplete(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(is_only_listed),
         message=words(
-            "{bookie_id}{verb}{served:entry|entries} of {total:ledger|ledgers} that its index on disk lacks",
+            "{bookie_id}{verb}{served:entry|entries} of {total:ledger|ledgers} that are missing from its "
+            "index on disk",
             verb=verb_text,
             served=F.when(is_only_listed, F.col("listed")).otherwise(F.col("entries")),
         ),

@@ -5,7 +5,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
-    Severity.WARNING, rests_on=Basis.METADATA, do_now="put the instance id back before a bookie restarts"
+    Severity.WARNING, rests_on=Basis.METADATA, do_now="restore the instance id before a bookie restarts"
 )
 def instance_id_missing(roster: Roster) -> Findings:
     """The metadata store has no instance id for the cluster.
@@ -41,8 +41,8 @@ def instance_id_missing(roster: Roster) -> Findings:
     ids = sorted({*cookie_ids, *disk_ids})
     yield bookie_finding(
         None,
-        "the cluster has no INSTANCEID; an instance id is carried by "
-        f"{count_text(len(cookie_ids), 'cookie', 'cookies')} of its store and "
+        "the cluster has no INSTANCEID; an instance id exists in "
+        f"{count_text(len(cookie_ids), 'cookie', 'cookies')} in its store and "
         f"{count_text(len(disk_ids), 'VERSION file', 'VERSION files')} on disks",
         {"cookies": len(cookie_ids), "versions": len(disk_ids), "instance_ids": ids},
         severity=None if ids else Severity.NOTE,

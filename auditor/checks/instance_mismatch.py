@@ -21,7 +21,7 @@ from auditor.checks.check import (
     rests_on=Basis.DISKS,
     needs={Need.INSTANCE_ID, Need.DISKS},
     urgency=Urgency.DESTROYS_DATA,
-    do_now="stop {bookies} until the right metadata is found",
+    do_now="stop {bookies} until the correct metadata is found",
     action=ActionKind.STOP,
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.MAKE_COOKIE)),),
 )
@@ -71,6 +71,6 @@ def instance_mismatch(roster: Roster) -> Findings:
         subject = bookie_id or cookies[0]["place"]
         yield bookie_finding(
             bookie_id,
-            f"{subject}: its instance id is {instances}, that of the cluster is {cluster_instance_id}",
+            f"{subject}: its instance id is {instances}, but the cluster's is {cluster_instance_id}",
             {"cluster_instance_id": cluster_instance_id, "cookies": cookies},
         )

@@ -8,7 +8,7 @@ from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name
     Severity.WARNING,
     rests_on=Basis.OWNERS,
     asks="ownership",
-    do_now="delete no owner of {ledgers}",
+    do_now="do not delete any owner of {ledgers}",
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),),
 )
 def ledger_misattributed(tables: Tables) -> DataFrame:

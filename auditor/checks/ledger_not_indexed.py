@@ -58,6 +58,6 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         unknown=F.array("bookie_id"),
-        message="{bookie_id} has entries of ledger {ledger} and does not list the ledger",
+        message="{bookie_id} has entries of ledger {ledger}, but its index of ledgers does not list it",
         evidence="path, reason",
     )

@@ -101,20 +101,21 @@ def _writer_text() -> Column:
     return (
         F.when(
             F.col("last") == F.col("total"),
-            "it is the last ledger of its owner, so that a writer may well exist",
+            "it is the last ledger of its owner, so it may still have a writer",
         )
         .when(
             F.col("last") > 0,
-            words("{last} of them may well have a writer: each is the last ledger of its owner"),
+            words("{last} of them may still have a writer, because each is the last ledger of its owner"),
         )
         .when(
-            F.col("superseded") == F.col("total"), "its owner has later ledgers, and writes to the last one"
+            F.col("superseded") == F.col("total"), "its owner has later ledgers and writes to the newest one"
         )
         .when(
             F.col("superseded") > 0,
             words("{superseded} of them are followed by later ledgers of their owner"),
         )
         .otherwise(
-            "it is unknown whether a writer still exists, because no owner that was read refers to the ledger"
+            "it is unknown whether a writer still exists, because none of the owners read refers to the "
+            "ledger"
         )
     )

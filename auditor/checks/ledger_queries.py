@@ -56,15 +56,16 @@ def queue_clause(tables: Tables) -> Column:
     )
     lock_holder_text = words(", locked by {queue.held_by}")
     marked_text = words(
-        "; marked for replication{held}", held=F.coalesce(lock_holder_text, F.lit(", locked by no worker"))
+        "; marked for re-replication{held}",
+        held=F.coalesce(lock_holder_text, F.lit(", not locked by any worker")),
     )
     return (
         F.when(
             F.col("queue.marked").isNull(),
-            f"; whether it waits for replication is not known: {unknown_mark_reason}",
+            f"; it is unknown whether it is marked for re-replication: {unknown_mark_reason}",
         )
         .when(F.col("queue.marked"), marked_text)
-        .otherwise(words("; not marked for replication{held}", held=if_known(lock_holder_text)))
+        .otherwise(words("; not marked for re-replication{held}", held=if_known(lock_holder_text)))
     )
 
 
@@ -226,9 +227,9 @@ def _entries_of_class(ledger_class: str) -> Column:
         quorum_name = "ack" if ledger_class == LedgerClass.BELOW_ACK_QUORUM else "write"
         quorum_text = f" fewer copies than the {quorum_name} quorum of {{{quorum_name}_quorum}}"
         remaining_copies_text = words(
-            quorum_text + ", at worst {left} of {write_quorum}", left=_copies_left_count()
+            quorum_text + ", at worst {left} of {write_quorum} copies", left=_copies_left_count()
         )
-    irregular_entries_text = F.lit("entries too irregular to list have")
+    irregular_entries_text = F.lit("some entries (too irregular to list) have")
     return words(
         "{some}{worst}",
         some=F.when(F.col("class_entries").isNull(), irregular_entries_text).otherwise(entries_text),

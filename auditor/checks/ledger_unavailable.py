@@ -52,7 +52,9 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
     unavailable_text = F.when(
         F.col("reach") == Reach.UNAVAILABLE,
         words("no registered bookie can serve {entries:entry|entries}"),
-    ).otherwise("it is not closed, and too few of its bookies are registered for recovery to close it")
+    ).otherwise(
+        "it is not closed, and recovery cannot close it because too few of its bookies are registered"
+    )
     return finding_rows(
         rows,
         ledger_id="ledger_id",

@@ -4,7 +4,7 @@ from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, ownership_with_fault, suspect_if, words
 from auditor.model.owner_scope import incomplete_reasons
 
-NOT_COMPLETE_REASON = "the stores of owners are not proved complete (owners-suspect)"
+NOT_COMPLETE_REASON = "the owner stores are not proved complete (owners-suspect)"
 """Reason why no ledger is confirmed to be unowned."""
 
 
@@ -51,7 +51,7 @@ def ledger_unowned(tables: Tables) -> DataFrame:
         message=words(
             "ledger {ledger}{length} has no owner: {claim} does not name it{doubt}",
             length=if_known(length_text),
-            doubt=if_known(words("; not sure: {doubt}")),
+            doubt=if_known(words("; unconfirmed: {doubt}")),
         ),
         evidence="application, claim, state, length, last_entry_id, ctime AS made, seen_before, "
         "owners_complete, doubt",

@@ -22,7 +22,7 @@ from auditor.tables.parts import filter_part
     Severity.WARNING,
     rests_on=Basis.DISKS,
     asks="in_limbo",
-    do_now="let the data integrity check of {bookies} end",
+    do_now="let the data integrity check of {bookies} finish",
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)),),
 )
 def ledgers_in_limbo(tables: Tables) -> DataFrame:
@@ -77,6 +77,6 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("attribution_suspect")),
         unknown=F.array("bookie_id"),
         message="{bookie_id} has {total:ledger|ledgers} in limbo and refuses to read their entries; "
-        "closed: {closed}",
+        "closed ledgers among them: {closed}",
         evidence="total AS ledgers, closed, sample",
     )

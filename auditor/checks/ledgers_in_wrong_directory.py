@@ -24,7 +24,7 @@ _LOCATIONS_SUFFIX = "/current/locations(-scoped)?$"
     Severity.ERROR,
     rests_on=Basis.DISKS,
     asks="in_wrong_directory",
-    do_now="stop {bookies}, and put the exchanged directories back",
+    do_now="stop {bookies}, and swap the directories back",
     action=ActionKind.STOP,
     holds=(
         HoldRule(
@@ -81,12 +81,12 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         message=F.when(
             F.col("exchanged"),
             words(
-                "the directories {directories.path:,} of {bookie_id} were exchanged: it does not find "
+                "the directories {directories.path:,} of {bookie_id} were swapped, so it cannot find "
                 "{total:ledger|ledgers}"
             ),
         ).otherwise(
             words(
-                "{bookie_id} does not find {total:ledger|ledgers}, which it keeps in the wrong directory: "
+                "{bookie_id} cannot find {total:ledger|ledgers}, because they are in the wrong directory: "
                 "{directories.path:,}"
             )
         ),

@@ -9,7 +9,7 @@ from auditor.model.states import TAKES_WRITES
 MAX_SHOWN_BOOKIES = 5
 
 
-@roster_check(Severity.ERROR, rests_on=Basis.PLACEMENT, do_now="give all bookies locations of one depth")
+@roster_check(Severity.ERROR, rests_on=Basis.PLACEMENT, do_now="give all bookies locations of the same depth")
 def location_depths_mixed(roster: Roster) -> Findings:
     """Locations have different depths, and servers use only bookies of the depth that they see first.
 
@@ -54,7 +54,7 @@ def location_depths_mixed(roster: Roster) -> Findings:
     yield bookie_finding(
         None,
         f"locations have {len(bookies_by_depth)} different depths: a server takes "
-        "the depth of the first bookie that it adds, and leaves out bookies of other depths: "
+        "the depth of the first bookie that it adds, and ignores bookies at other depths: "
         f"{'; or '.join(group_texts)}",
         {
             "depths": [

@@ -4,7 +4,7 @@ from auditor.checks.bookie_findings import bookie_finding, group_rows
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
-@roster_check(Severity.WARNING, rests_on=Basis.PLACEMENT, do_now="write the locations of bookies in one way")
+@roster_check(Severity.WARNING, rests_on=Basis.PLACEMENT, do_now="write each bookie location in the same way")
 def location_slashes(roster: Roster) -> Findings:
     """Locations differ only by slashes.
 
@@ -37,9 +37,9 @@ def location_slashes(roster: Roster) -> Findings:
         if len(written_locations) > 1:
             locations = sorted({row["location"] for row in rows})
             meaning_text = (
-                f"servers take {', '.join(locations)} to be different"
+                f"servers treat {', '.join(locations)} as different locations"
                 if len(locations) > 1
-                else f"servers take all for {locations[0]}"
+                else f"servers treat all of these as {locations[0]}"
             )
             yield bookie_finding(
                 None,

@@ -50,7 +50,7 @@ def lock_without_mark(tables: Tables) -> DataFrame:
         confidence=Confidence.SUSPECT,
         message=words(
             "ledger {ledger} has been locked by {coalesce(owner, 'a worker without a name')} for "
-            "{minutes} minutes and is not marked for replication",
+            "{minutes} minutes, but is not marked for re-replication",
             minutes=minutes,
         ),
         evidence={"path": "path", "owner": "owner", "since": "ctime", "minutes": minutes},

@@ -10,7 +10,7 @@ from auditor.model.repair import waiting_text
     Severity.WARNING,
     rests_on=Basis.METADATA,
     needs={Need.MARKS, Need.REGISTRATIONS},
-    do_now="check whether the lost-bookie delay is meant to be so long",
+    do_now="check whether the lost-bookie delay is intended to be this long",
     settings=("recovery_delay_hours",),
 )
 def lost_bookie_delay_long(roster: Roster) -> Findings:

@@ -40,7 +40,6 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
     return finding_rows(
         directories.where(F.col("total") >= tables.cluster.settings.empty_directories),
         confidence=Confidence.SUSPECT if tables.cluster.live else Confidence.CONFIRMED,
-        message="{total:directory|directories} of the replication queue have no mark in them, such as "
-        "{sample:,}",
+        message="{total:directory|directories} in the replication queue contain no mark, such as {sample:,}",
         evidence="total AS directories, oldest, sample",
     )

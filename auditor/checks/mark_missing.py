@@ -67,7 +67,7 @@ def mark_missing(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("total") == 0),
         message=words(
             "{bookie_id} is not registered; {total + doubted} of {depending:ledger that depends on it "
-            "has|ledgers that depend on it have} no mark, such as {sample:,}{doubts}",
+            "has|ledgers that depend on it have} no mark; for example ledger {sample:,}{doubts}",
             doubts=F.when(
                 F.col("doubted") > 0, words("; {doubted} of these changed while the audit ran")
             ).otherwise(""),

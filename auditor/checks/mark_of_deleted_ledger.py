@@ -36,7 +36,9 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         message=words(
             "{bookie_id}: {total:ledger is|ledgers are} marked for it, but {which}{sample:,}",
-            which=F.when(F.col("total") == 1, "has no metadata: ").otherwise("have no metadata, such as "),
+            which=F.when(F.col("total") == 1, "has no metadata: ").otherwise(
+                "have no metadata; for example ledger "
+            ),
         ),
         evidence="total AS ledgers, sample, 'tables/marks' AS rows",
     )

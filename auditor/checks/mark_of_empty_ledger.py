@@ -53,7 +53,9 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
             "have} been marked for it for more than {stuck}, and no worker has locked "
             "{which}{sample:,}{doubts}",
             stuck=tables.cluster.settings.stuck_duration_text,
-            which=F.when(F.col("total") + F.col("doubted") == 1, "it: ").otherwise("them, such as "),
+            which=F.when(F.col("total") + F.col("doubted") == 1, "it: ").otherwise(
+                "them; for example ledger "
+            ),
             doubts=doubtful_ledgers_clause(),
         ),
         evidence="total AS ledgers, doubted AS doubted_ledgers, sample, 'tables/marks' AS rows",

@@ -41,8 +41,8 @@ def mark_stale(tables: Tables) -> DataFrame:
             "{bookie_id}: {total + doubted:ledger is|ledgers are} marked for it, but "
             "{which}{sample:,}{doubts}",
             which=F.when(
-                F.col("total") + F.col("doubted") == 1, "all its copies are there, and the mark can go: "
-            ).otherwise("all their copies are there, and the marks can go, such as "),
+                F.col("total") + F.col("doubted") == 1, "all its copies exist, so the mark can go: "
+            ).otherwise("all their copies exist, so the marks can go; for example ledger "),
             doubts=doubtful_ledgers_clause(),
         ),
         evidence="total AS ledgers, returned, total - returned AS repaired, doubted AS doubted_ledgers, "

@@ -12,7 +12,7 @@ from auditor.model.states import DECODED, LISTED
     rests_on=Basis.METADATA,
     needs={Need.MARKS},
     asks="marks",
-    do_now="read the log of the replication workers for {ledgers}",
+    do_now="search the replication workers' logs for {ledgers}",
     settings=("stuck_hours",),
 )
 def mark_stuck(tables: Tables) -> DataFrame:
@@ -67,7 +67,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
         severity=F.when(F.col("unrecoverable"), Severity.ERROR.value),
         confidence=suspect_if(F.col("listed").isNull()),
         message=words(
-            "ledger {ledger} has been marked for {replicas:,} for {hours} hours, and no worker has locked "
+            "ledger {ledger} has been marked for {replicas:,} for {hours} hours, but no worker has locked "
             "it{lost}",
             lost=F.when(F.col("unrecoverable"), "; its only copies are on an unregistered bookie").otherwise(
                 ""

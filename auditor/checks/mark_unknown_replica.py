@@ -42,6 +42,6 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         rows,
         bookie_id="bookie_id",
         message="{bookie_id} is known only from "
-        "{total:under-replication mark|under-replication marks}, such as that of ledger {sample:,}",
+        "{total:under-replication mark|under-replication marks}, such as the mark of ledger {sample:,}",
         evidence="total AS marks, sample",
     )

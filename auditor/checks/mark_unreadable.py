@@ -39,7 +39,7 @@ def mark_unreadable(tables: Tables) -> DataFrame:
     Limits:
         A lock may have been removed since the scan.
     """
-    misplaced_reason = F.when(F.col("misplaced"), "its path does not spell the ledger's id")
+    misplaced_reason = F.when(F.col("misplaced"), "its path does not match the ledger's id")
     marks = tables.marks.where("damage is not null or misplaced").select(
         *LEDGER, "path", F.coalesce("damage", misplaced_reason).alias("reason")
     )

@@ -92,9 +92,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
             "{where}{total:znode is|znodes are} not at the path of a ledger: {sample:,}{deletes}",
             where=if_known(F.when(is_of_other_layout, f"{other_layout_text}; ")),
             deletes=if_known(
-                F.when(
-                    is_deleted, "; bookies do not list their ledgers, and garbage collection deletes these"
-                )
+                F.when(is_deleted, "; bookies do not list these ledgers, and garbage collection deletes them")
             ),
         ),
         evidence="total AS count, sample AS paths, string(low) AS low, string(high) AS high, reason, "

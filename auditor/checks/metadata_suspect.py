@@ -25,7 +25,7 @@ from auditor.tables import ClusterFacts
     rests_on=Basis.DISKS,
     asks="orphans_or_foreign",
     urgency=Urgency.DESTROYS_DATA,
-    do_now="stop {bookies} until it is clear whether metadata or data is right",
+    do_now="stop {bookies} until it is clear whether the metadata or the data is correct",
     action=ActionKind.STOP,
     holds=(
         HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.MAKE_COOKIE)),
@@ -96,10 +96,10 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         confidence=suspect_if(~F.col("sure")),
         message=words(
             "{bookie_id}: {orphans} of {ledgers} ledgers have no metadata; do not let it collect "
-            "garbage: {rules:,}{unseen}{second_look}",
+            "garbage (rules: {rules:,}){unseen}{second_look}",
             unseen=F.when(
                 F.col("in_doubt") > 0,
-                words("; {in_doubt} of these may have metadata: not all metadata could be read"),
+                words("; {in_doubt} of these may have metadata, because not all metadata could be read"),
             ).otherwise(""),
             second_look=_second_look_text(tables.cluster),
         ),
@@ -122,10 +122,12 @@ def _second_look_text(cluster: ClusterFacts) -> Column:
         return F.lit("")
     last_run_time = cluster.earlier_orphans_time
     if last_run_time is None:
-        lasting_orphans_clause = F.lit("; suspect until a run at least an hour later finds the same orphans")
+        lasting_orphans_clause = F.lit(
+            "; unconfirmed until a run at least an hour later finds the same orphans"
+        )
     else:
         lasting_orphans_clause = words(
-            "; {lasting} of them were orphans in the run of {time} already", time=format_time(last_run_time)
+            "; {lasting} of them were already orphans in the run of {time}", time=format_time(last_run_time)
         )
     orphan_count_rules = ("orphan-share", "vanished-ranges", "large-orphan-share")
     other_rules = F.array_except("rules", F.array(*map(F.lit, orphan_count_rules)))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_SHOWN_BOOKIES = 5
 """Largest number of bookies with an unreadable cookie or registration that a text names."""
 
-WHOLE_ENTRIES_OPERATION = "entries read whole"
+WHOLE_ENTRIES_OPERATION = "entries read completely"
 """Name of the operation of a ``--deep`` run that compares entries with their digests."""
 
 
@@ -168,7 +168,7 @@ def unmet_needs(inputs: AvailableInputs) -> dict[Need, MissingInput]:
 
 def _unrecorded_input(missing_fact: str) -> MissingInput:
     return MissingInput(
-        f"an earlier version wrote this run, and did not record whether {missing_fact}", is_known=False
+        f"an earlier bkaudit version made this run and did not record whether {missing_fact}", is_known=False
     )
 
 
@@ -181,7 +181,7 @@ def _unmet_store_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingI
     elif inputs.lists_all_marks is False:
         yield Need.ALL_MARKS, MissingInput("not all under-replication marks could be listed")
     if inputs.keeps_times is False:
-        yield Need.TIMES, MissingInput("the store keeps no times, so no age is known")
+        yield Need.TIMES, MissingInput("the store keeps no times, so ages are unknown")
     elif inputs.keeps_times is None:
         yield Need.TIMES, _unrecorded_input("the store keeps times")
     if inputs.unread_place_reason is not None:
@@ -194,13 +194,13 @@ def _unmet_store_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingI
     if inputs.has_registrations is None:
         yield Need.REGISTRATIONS, _unrecorded_input("any bookie was registered")
     elif not inputs.has_registrations:
-        reason = "the saved metadata has no registration, so which bookies are down is unknown"
+        reason = "the saved metadata has no registrations, so it is unknown which bookies are down"
         yield Need.REGISTRATIONS, MissingInput(reason)
     if not inputs.has_instance_id:
         yield Need.INSTANCE_ID, MissingInput("the cluster has no instance id to compare with")
     if not inputs.has_two_scans:
-        reason = "saved metadata is scanned once, so changes cannot be seen"
-        yield Need.TWO_SCANS, MissingInput(reason, "changes while the bookies were read")
+        reason = "saved metadata is scanned only once, so changes cannot be detected"
+        yield Need.TWO_SCANS, MissingInput(reason, "changes made while the bookies were read")
 
 
 def _unmet_bookie_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingInput]]:
@@ -223,21 +223,21 @@ def _unmet_bookie_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, Missing
         reason = "--witness no" if inputs.is_live else "saved metadata"
         yield (
             Need.BOOKIE_ANSWERS,
-            MissingInput(f"{reason}: no bookie was asked for entries that its index lacks"),
+            MissingInput(f"{reason}: no bookie was asked for entries missing from its index"),
         )
     if inputs.asks_bookies is None:
         yield (
             Need.BOOKIE_ANSWERS,
-            _unrecorded_input("bookies could be asked for entries that their indexes lack"),
+            _unrecorded_input("bookies could be asked for entries missing from their indexes"),
         )
 
 
 def _unmet_option_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingInput]]:
     """Yield needs for data that the run did not read because of its options."""
     if not inputs.reads_entry_logs:
-        yield Need.ENTRY_LOGS, MissingInput("entry logs were not read: --entry-logs adds them")
+        yield Need.ENTRY_LOGS, MissingInput("entry logs were not read; add --entry-logs")
     elif not inputs.reads_whole_entries:
-        yield Need.DIGESTS, MissingInput("no entry was read completely: --deep reads a sample")
+        yield Need.DIGESTS, MissingInput("no entry was read completely; add --deep to read a sample")
     if inputs.checks_placement is None:
         yield Need.LOCATIONS, _unrecorded_input("it checked placement")
     elif not inputs.checks_placement:
@@ -252,7 +252,7 @@ def _unmet_option_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, Missing
     elif not inputs.has_offload_listing:
         yield (
             Need.OBJECTS,
-            MissingInput("objects of offloaded ledgers were not checked: --offload-listing adds them"),
+            MissingInput("objects of offloaded ledgers were not checked; add --offload-listing"),
         )
 
 
@@ -275,8 +275,8 @@ def _unmet_partial_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, Missin
             (need, missing_input) for need in (Need.METADATA, Need.ALL_LEDGERS, Need.COPIES, Need.DISKS)
         )
     if inputs.has_doubtful_ids:
-        reason = "a part of the ledger tree could not be read, or is at the wrong path"
-        missing_input = MissingInput(reason, "ledger ids that this part may hide")
+        reason = "part of the ledger tree could not be read or is at the wrong path"
+        missing_input = MissingInput(reason, "ledger ids that may be in this part")
         yield Need.ALL_LEDGERS, missing_input
         yield Need.METADATA, missing_input
     if inputs.has_undecided_copies:

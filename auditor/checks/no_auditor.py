@@ -50,8 +50,8 @@ def no_auditor(roster: Roster) -> Findings:
         yield bookie_finding(None, message, evidence)
     elif repair_state.auditor_down:
         message = (
-            f"the auditor's vote is of {repair_state.auditor}, which is not registered: the auditor may be "
+            f"the auditor's vote names {repair_state.auditor}, which is not registered: the auditor may be "
             f"gone, or "
-            f"still run on that bookie's host; {waiting_text(repair_state)}"
+            f"may still run on that bookie's host; {waiting_text(repair_state)}"
         )
         yield bookie_finding(None, message, evidence, confidence=Confidence.SUSPECT)

@@ -51,12 +51,10 @@ def no_replication_workers(tables: Tables) -> DataFrame:
         rows,
         confidence=Confidence.SUSPECT,
         message=words(
-            "{marks:marked ledger waits|marked ledgers wait} for more than {stuck}, the oldest for {hours} "
+            "{marks:marked ledger has|marked ledgers have} waited for over {stuck}, the oldest for {hours} "
             "hours, and no worker holds a lock; {votes}",
             stuck=tables.cluster.settings.stuck_duration_text,
-            votes=plural(
-                repair_state.votes, "process of AutoRecovery votes", "processes of AutoRecovery vote"
-            ),
+            votes=plural(repair_state.votes, "AutoRecovery process votes", "AutoRecovery processes vote"),
         ),
         evidence={
             "marks": F.col("marks"),

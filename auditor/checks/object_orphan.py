@@ -36,8 +36,8 @@ def object_orphan(tables: Tables) -> DataFrame:
             Confidence.SUSPECT.value
         ),
         message=words(
-            "ledger {ledger}: the bucket has a copy ({bytes} bytes, {uid}) that no topic's list names{doubt}",
-            doubt=if_known(words("; not sure: {why}")),
+            "ledger {ledger}: the bucket has a copy ({bytes} bytes, {uid}) that no topic lists{doubt}",
+            doubt=if_known(words("; unconfirmed: {why}")),
         ),
         evidence="uid, objects, bytes, why AS doubt",
     )

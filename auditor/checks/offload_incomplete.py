@@ -34,7 +34,7 @@ def offload_incomplete(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
         message=words(
-            "ledger {ledger} of {owner_name}: its offload was begun and is incomplete",
+            "ledger {ledger} of {owner_name}: its offload was started, but is incomplete",
             owner_name=owner_name(),
         ),
         evidence=owner_evidence("offload", "offload_uid"),

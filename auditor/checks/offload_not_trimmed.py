@@ -54,18 +54,18 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
             complete_copies, ["uid", *LEDGER], "left_semi"
         )
     doubt_text = (
-        None if is_bucket_listed else "; the bucket was not listed, so this ledger may be the only copy"
+        None if is_bucket_listed else "; the bucket was not listed, so BookKeeper may have the only copy"
     )
     return finding_rows(
         rows,
         ledger_id="ledger_id",
         confidence=suspect_if(F.lit(not is_bucket_listed)),
         message=words(
-            "ledger {ledger} of {owner_name} {copy}, {given_up}, and BookKeeper still has it{doubt}",
+            "ledger {ledger} of {owner_name} {copy} and {given_up}, but BookKeeper still has it{doubt}",
             owner_name=owner_name(),
             copy="has a complete copy in the bucket"
             if is_bucket_listed
-            else "has a complete copy in the bucket according to its topic",
+            else "has, according to its topic, a complete copy in the bucket",
             given_up=deletion_text,
             doubt=doubt_text or "",
         ),

@@ -19,7 +19,7 @@ from auditor.checks.finding_rows import finding_rows, if_known, owner_evidence, 
     Severity.ERROR,
     rests_on=Basis.OBJECTS,
     asks="offload_objects",
-    do_now="search for the objects of {ledgers} in older versions of the bucket",
+    do_now="search older versions of the bucket for the objects of {ledgers}",
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),),
 )
 def offload_object_missing(tables: Tables) -> DataFrame:
@@ -67,7 +67,7 @@ def offload_object_missing(tables: Tables) -> DataFrame:
             owner_name=owner_name(),
             lacking=missing_objects_text,
             given_up=if_known(deletion_text),
-            doubt=if_known(words("; not sure: {why}")),
+            doubt=if_known(words("; unconfirmed: {why}")),
         ),
         evidence=owner_evidence("offload", "uid", "has_data", "has_index", "why AS doubt"),
     )

@@ -42,7 +42,7 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
     rows = tables.unregistered.where("depending > 0")
     read_text = (
         F.when(F.col("read") == BookieRead.READ, "its data was read from its disks and is counted")
-        .when(F.col("read") == BookieRead.PARTIAL, "its data was read in part, the rest is unknown")
+        .when(F.col("read") == BookieRead.PARTIAL, "its data was partially read, and the rest is unknown")
         .otherwise("its data was not read, so these replicas are undecided")
     )
     return finding_rows(
@@ -50,7 +50,7 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         unknown=F.when(F.col("read") != BookieRead.READ, F.array("bookie_id")).otherwise(F.array()),
         message=words(
-            "{bookie_id} is not registered and {depending:ledger depends|ledgers depend} on it "
+            "{bookie_id} is not registered, but {depending:ledger depends|ledgers depend} on it "
             "({replicas:replica|replicas}); {read}",
             read=read_text,
         ),

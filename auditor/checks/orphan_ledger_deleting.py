@@ -35,7 +35,7 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.size("doubts") > 0),
         message=words(
-            "ledger {ledger} is on {bookie_id}, and was deleted during the audit{doubt_clause}",
+            "ledger {ledger} is on {bookie_id}, but was deleted during the audit{doubt_clause}",
             doubt_clause=doubt_clause(),
         ),
         evidence="in_m0, in_m1, doubts, doubt",

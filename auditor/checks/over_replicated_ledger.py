@@ -41,7 +41,7 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("open") | F.col("exposed") | F.col("attribution_suspect")),
         message=words(
-            "ledger {ledger}{if(open, ' (open)', '')}: {bookie_id} holds {held} and is in none of its "
+            "ledger {ledger}{if(open, ' (open)', '')}: {bookie_id} holds {held}, but is in none of its "
             "ensembles",
             # The count is 0 for an index that is unreadable, in limbo or in the wrong directory.
             held=F.when(F.col("count") > 0, words("{count:entry|entries} of it")).otherwise("it"),

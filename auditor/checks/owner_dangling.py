@@ -79,7 +79,7 @@ def owner_dangling(tables: Tables) -> DataFrame:
             owner_name=owner_name(),
             place=if_known(list_position_text),
             copy=if_known(copy_text),
-            doubt=if_known(words("; not sure: {why}")),
+            doubt=if_known(words("; unconfirmed: {why}")),
         ),
         evidence=owner_evidence("place", "list_size", "entries", "size", "offload", "why AS doubt"),
     )

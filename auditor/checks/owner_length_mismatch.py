@@ -19,7 +19,7 @@ from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name
     Severity.WARNING,
     rests_on=Basis.OWNERS,
     asks="ownership",
-    do_now="check whether {ledgers} or the lists of their topics were restored",
+    do_now="check whether {ledgers} or their topics' ledger lists were restored",
     holds=(
         HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),
         HoldRule(HoldTarget.HOLDERS, (*ERASES, ActionKind.START)),

@@ -18,7 +18,7 @@ from auditor.checks.finding_rows import finding_rows, ownership_with_fault
     Severity.ERROR,
     rests_on=Basis.OWNERS,
     asks="ownership",
-    do_now="restore the owners that cannot be read from a snapshot",
+    do_now="restore the unreadable owners from a snapshot",
     holds=(HoldRule(HoldTarget.OWNERS, (ActionKind.DELETE_LEDGER,)),),
 )
 def owner_unreadable(tables: Tables) -> DataFrame:

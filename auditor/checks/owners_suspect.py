@@ -17,7 +17,7 @@ from auditor.model.owner_scope import incomplete_reasons
 @roster_check(
     Severity.NOTE,
     rests_on=Basis.OWNERS,
-    do_now="read every store of owners and declare them complete before any ledger is deleted",
+    do_now="read every owner store, and declare them complete before any ledger is deleted",
     holds=(HoldRule(HoldTarget.OWNERS, (ActionKind.DELETE_LEDGER,)),),
 )
 def owners_suspect(roster: Roster) -> Findings:
@@ -70,8 +70,7 @@ def owners_suspect(roster: Roster) -> Findings:
     store_facts = [{name: row[name] for name in store_columns} for row in roster.owner_stores]
     yield bookie_finding(
         None,
-        "stores of owners: not proved complete, so no ledger is confirmed to be unowned; "
-        + "; ".join(reasons),
+        "owner stores: not proved complete, so no ledger is confirmed to be unowned; " + "; ".join(reasons),
         {**claim_counts, "stores": store_facts},
         severity=Severity.WARNING if claim_counts["unowned"] else None,
     )

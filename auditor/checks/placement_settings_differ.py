@@ -7,7 +7,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 @roster_check(
     Severity.WARNING,
     rests_on=Basis.PLACEMENT,
-    do_now="give AutoRecovery the policy and mapping of the brokers",
+    do_now="give AutoRecovery the same policy and mapping as the brokers",
 )
 def placement_settings_differ(roster: Roster) -> Findings:
     """AutoRecovery has a different placement policy or mapping than the brokers.
@@ -38,6 +38,6 @@ def placement_settings_differ(roster: Roster) -> Findings:
     if differences:
         yield bookie_finding(
             None,
-            f"AutoRecovery and brokers place copies by different settings: {'; '.join(differences)}",
+            f"AutoRecovery and brokers use different placement settings: {'; '.join(differences)}",
             {"differences": list(differences)},
         )

@@ -15,7 +15,7 @@ from auditor.model.placement import PlacementSettings, Policy
     Severity.WARNING,
     rests_on=Basis.PLACEMENT,
     needs={Need.LOCATIONS, Need.ALL_BOOKIES},
-    do_now="check whether policy and mapping are right for {ledgers}",
+    do_now="check whether the policy and mapping are correct for {ledgers}",
 )
 def placement_violated(tables: Tables) -> DataFrame:
     """An ensemble breaks the placement policy.
@@ -53,7 +53,7 @@ def placement_violated(tables: Tables) -> DataFrame:
     """
     settings = tables.cluster.placement
     if settings is None:
-        return finding_rows(tables.bookies.limit(0), message="no policy is known", evidence="bookie_id")
+        return finding_rows(tables.bookies.limit(0), message="the policy is unknown", evidence="bookie_id")
     ensemble_shape_findings = _ensemble_shape_findings(tables, settings)
     if "placement" not in tables.frames:
         return ensemble_shape_findings
@@ -113,8 +113,8 @@ def _ensemble_shape_findings(tables: Tables, settings: PlacementSettings) -> Dat
     return finding_rows(
         ensemble_shape_totals.where("ledgers > 0"),
         message=words(
-            "the placement policy ({rule}) accepts no ensemble of {ledgers:ledger|ledgers}, wherever bookies "
-            "are: it requires a write quorum larger than {least} that divides the ensemble size; these have "
+            "the placement policy ({rule}) accepts no ensemble of {ledgers:ledger|ledgers} at any location: "
+            "it requires a write quorum larger than {least} that divides the ensemble size; these have "
             "{named:,}",
             rule=policy_text,
             least=settings.min_zones,

@@ -18,7 +18,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_samples, 
     Severity.ERROR,
     rests_on=Basis.DIGESTS,
     asks="digests",
-    do_now="keep all copies of {ledgers}, and ask the application which is right",
+    do_now="keep all copies of {ledgers}, and ask the application which one is correct",
     holds=(
         HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),
         HoldRule(HoldTarget.COPIES, (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)),
@@ -76,7 +76,7 @@ def replica_mismatch(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         confidence=suspect_if(F.arrays_overlap("bookies", "suspects")),
         message=words(
-            "ledger {ledger}: the copies of {total:sampled entry|sampled entries} differ, such as "
+            "ledger {ledger}: the copies of {total:sampled entry|sampled entries} differ; for example "
             "entry {sample[0].entry_id}: {copies}",
             copies=F.array_join(copies, "; "),
         ),

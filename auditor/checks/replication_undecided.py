@@ -12,9 +12,9 @@ _REASON_TEXTS = {
     UnknownCopy.NOT_INDEXED: "not in the index of ledgers on ",
     UnknownCopy.MISPLACED: "index file in the wrong place on ",
     UnknownCopy.WRONG_DIRECTORY: "in the wrong directory on ",
-    UnknownCopy.DENIED: "an indexed entry denied by ",
-    UnknownCopy.INDEX_INCOMPLETE: "index lacks entries that are served by ",
-    UnknownCopy.NOT_ASKED: "index too old, and not all entries asked for, on ",
+    UnknownCopy.DENIED: "an indexed entry that is denied by ",
+    UnknownCopy.INDEX_INCOMPLETE: "entries missing from the index are served by ",
+    UnknownCopy.NOT_ASKED: "index too old, and not all entries requested, on ",
     UnknownCopy.ENTRY_LOG: "in a missing entry log on ",
     UnknownCopy.UNREAD: "not read: ",
 }
@@ -88,8 +88,8 @@ def _bookie_findings(rows: DataFrame) -> DataFrame:
         confidence=Confidence.UNKNOWN,
         unknown=F.array("bookie_id"),
         message=words(
-            "{bookie_id}: its index is older than {ledgers:ledger|ledgers}, at worst {classes}, and its "
-            "journal shows nothing newer{why}",
+            "{bookie_id}: its index is older than {ledgers:ledger|ledgers} (at worst {classes}), and its "
+            "journal shows no newer entries{why}",
             why=if_known(words(": {tail_reason}")),
         ),
         evidence="ledgers, classes, lowest AS lowest_ledger, tail_reason",

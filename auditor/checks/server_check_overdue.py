@@ -10,7 +10,7 @@ from auditor.model.repair import waiting_text
     Severity.WARNING,
     rests_on=Basis.METADATA,
     needs={Need.MARKS, Need.TIMES, Need.REGISTRATIONS},
-    do_now="find in the log of the auditor why its checks do not end",
+    do_now="find out from the auditor's log why its checks do not finish",
     settings=("check_overdue_days",),
 )
 def server_check_overdue(roster: Roster) -> Findings:

@@ -8,7 +8,7 @@ from auditor.checks.check import Basis, Confidence, Findings, Roster, Severity, 
     Severity.WARNING,
     rests_on=Basis.DISKS,
     urgency=Urgency.UNSEEN,
-    do_now="audit the present directories of {bookies}",
+    do_now="audit the current directories of {bookies}",
 )
 def source_suspect(roster: Roster) -> Findings:
     """The data of a bookie is from a different time or cluster than the metadata.
@@ -42,7 +42,7 @@ def source_suspect(roster: Roster) -> Findings:
     for bookie_id, reason in sorted(roster.cluster.unproved_bookies.items()):
         yield bookie_finding(
             bookie_id,
-            f"{bookie_id}: {reason}; entries that it lacks are unknown, and no finding that depends on it "
+            f"{bookie_id}: {reason}; entries missing from it are unknown, and no finding that depends on it "
             "is confirmed",
             {"reason": reason},
             confidence=Confidence.SUSPECT,

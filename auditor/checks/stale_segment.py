@@ -30,4 +30,4 @@ def stale_segment(tables: Tables) -> DataFrame:
     Limits:
         Bytes are estimated from average entry lengths, without open ledgers.
     """
-    return other_entries_findings(tables, "stale", "from segments that do not name it")
+    return other_entries_findings(tables, "stale", "from segments that do not name this bookie")

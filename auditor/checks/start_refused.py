@@ -22,7 +22,7 @@ _REASONS_OF_ABSENT_COOKIES = (Fault.NOT_IN_STORE, Fault.NOT_EMPTY)
 @roster_check(
     Severity.ERROR,
     rests_on=Basis.DISKS,
-    do_now="do not start {bookies} again until the cause is repaired",
+    do_now="do not restart {bookies} until the cause is fixed",
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def start_refused(roster: Roster) -> Findings:
@@ -85,7 +85,7 @@ def start_refused(roster: Roster) -> Findings:
         }
         yield bookie_finding(
             row["bookie_id"],
-            f"{row['bookie_id']} would not start again: "
+            f"{row['bookie_id']} would not restart: "
             f"{row['reason']}{_configuration_text(row)}{_way_out_text(row)}",
             {
                 **start_facts,
@@ -105,7 +105,7 @@ def _way_out_text(start_forecast: Row) -> str:
 def _configuration_text(start_forecast: Row) -> str:
     """Return a note if the bookie's configuration comes from ``--bookie-conf``, else an empty text."""
     return (
-        " (directories and id of --bookie-conf)" if start_forecast["source"] == Source.CONFIGURATION else ""
+        " (directories and id from --bookie-conf)" if start_forecast["source"] == Source.CONFIGURATION else ""
     )
 
 

@@ -47,7 +47,7 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
     ensemble_size = repair_state.smallest_ensemble if is_none_possible else repair_state.largest_ensemble
     yield bookie_finding(
         None,
-        f"{count_text(repair_state.writable, 'bookie is', 'bookies are')} writable, and ensembles of "
+        f"{count_text(repair_state.writable, 'bookie is', 'bookies are')} writable, but ensembles of "
         f"{ensemble_size} are in "
         f"use: no ledger of that ensemble size can be created; {waiting_text(repair_state)}",
         {

@@ -94,7 +94,7 @@ def in_entry_logs(is_lost_entry_log: Column) -> Column:
         entry_count_text = F.when(log["entries"] == 1, "1 entry").otherwise(
             F.concat(log["entries"].cast("string"), F.lit(" entries"))
         )
-        unindexed_entries_text = F.concat(F.lit("has "), entry_count_text, F.lit(" that its index lacks"))
+        unindexed_entries_text = F.concat(F.lit("has "), entry_count_text, F.lit(" missing from its index"))
         return F.concat(
             name, F.lit(" "), F.when(is_lost_entry_log, lost_entries_text).otherwise(unindexed_entries_text)
         )

@@ -45,23 +45,23 @@ PIP_PACKAGES = {
 """Name of the pip package for each module whose package has another name than the module."""
 
 COMMAND_HELP_TEXTS = {
-    "demo": "An embedded ZooKeeper and a sample cluster, audited end to end.",
-    "doctor": "Check whether everything that an audit needs is there.",
-    "audit": "Compare metadata and bookies' indexes, and report faults.",
-    "watch": "Audit repeatedly, with a line and metrics for each round.",
+    "demo": "Audit a sample cluster on an embedded ZooKeeper, end to end.",
+    "doctor": "Check whether everything that an audit needs is available.",
+    "audit": "Compare metadata with bookies' indexes, and report faults.",
+    "watch": "Audit repeatedly, with one line and metrics for each round.",
     "scan": "Read only the metadata, and write it as tables.",
-    "collect": "Write bookies' directories as tables, to be audited elsewhere.",
-    "dump": "Save a running store's metadata in a file, to be audited elsewhere.",
+    "collect": "Write bookies' directories as tables that can be audited elsewhere.",
+    "dump": "Save a running store's metadata in a file that can be audited elsewhere.",
     "status": "Print one line on the result of the newest run.",
     "report": "Show the report of a finished run again.",
     "diff": "List what is new, worse, better or fixed between two runs.",
     "compare": "Check whether one metadata store has everything that another has.",
-    "history": "List the runs of a directory, and the changes between them.",
-    "decommission": "Say whether bookies can be decommissioned, and what has to be copied.",
+    "history": "List the runs in a directory, and the changes between them.",
+    "decommission": "Show whether bookies can be decommissioned, and what must be copied.",
     "plan": "Plan the repair of a run's findings. bkaudit never applies a plan.",
-    "space": "Show what fills the bookies' disks, and which steps free most.",
-    "simulate": "Show the losses if bookies, racks or regions failed.",
-    "prune": "Remove old runs of a directory; without --yes only list them.",
+    "space": "Show what fills the bookies' disks, and which steps free the most space.",
+    "simulate": "Show what would be lost if bookies, racks or regions failed.",
+    "prune": "Remove old runs from a directory; without --yes, only list them.",
     "explain": "Explain a run, one of its ledgers, bookies or topics, or a check.",
     "ledger": "Show or list ledgers' metadata.",
     "conf": "Show the examples, schemas, jobs and documents that come with the program.",
@@ -190,7 +190,7 @@ class LazyGroup(click.Group):
 
     def _bug(self, ctx: click.Context) -> NoReturn:
         traceback.print_exc()
-        click.echo("bkaudit: internal error, which is a bug; the command has no result", err=True)
+        click.echo("bkaudit: internal error (this is a bug); the command has no result", err=True)
         ctx.exit(BUG_EXIT_CODE)
 
 

@@ -38,14 +38,14 @@ stop_after_option = click.option(
     "--stop-after",
     metavar="STAGE",
     type=click.Choice([str(stage) for stage in AuditStage]),
-    help="End after this stage, with its tables and without a report. The same command without this option "
+    help="Stop after this stage; its tables are written, but no report. The same command without this option "
     f"continues the run. Stages: {', '.join(AuditStage)}.",
 )
 
 
 @click.command(cls=GroupedCommand)
 @source_options
-@bookies_option(f"{BOOKIES_HELP} Without it only metadata is checked, and the exit code is 3 at best.")
+@bookies_option(f"{BOOKIES_HELP} Without it, only metadata is checked, and the exit code is 3 at best.")
 @out_option
 @stop_after_option
 @outputs_option
@@ -109,7 +109,7 @@ def _stopped_text(stopped_run: StoppedRun, out: str, metadata: str, options: Aud
     resume_time_limit_text = f" within {duration(options.resume_within)}" if is_live(metadata) else ""
     tables_text = plural(len(stopped_run.tables), "table is", "tables are")
     return (
-        f"stopped after {stopped_run.stage_text}: {tables_text} in {out}/tables, and there is no report. "
+        f"stopped after {stopped_run.stage_text}: {tables_text} in {out}/tables; there is no report. "
         f"The same command without --stop-after continues the run{resume_time_limit_text}"
     )
 

@@ -24,10 +24,13 @@ from auditor.spark.types import SparkSession
     metavar="DIR",
     required=True,
     shell_complete=completion.paths,
-    help="The directory to make: a path, or a URI such as s3://bucket/collected/bk-a.",
+    help="The directory to create: a path, or a URI such as s3://bucket/collected/bk-a.",
 )
 @click.option(
-    "--spark", "in_spark", is_flag=True, help="Read in Spark: for many bookies whose disks all tasks can see."
+    "--spark",
+    "in_spark",
+    is_flag=True,
+    help="Read with Spark, for many bookies whose disks all tasks can access.",
 )
 @verbosity_options
 @option_flags("entry_logs", "threads", "parts_per_core", "master", "driver_memory")

@@ -15,13 +15,13 @@ from auditor.spark.types import SparkSession
 
 _HELP = f"""Check whether the metadata store COPY has all that SOURCE has: ledgers, cookies, layout, owners.
 
-Versions and times are not compared, bytes are. jsonl gives every difference, one a line. SOURCE and COPY are
-metadata URIs, in one of these forms:
+Contents are compared byte by byte; versions and times are not compared. jsonl lists every difference, one
+per line. SOURCE and COPY are metadata URIs, in one of these forms:
 
 {URI_FORMS}
 
 Exit codes: 0 the same, and everything was compared; 1 differences; 2 wrong usage; 3 no certain difference,
-but not everything could be read, or something changed meanwhile; 4 a store could not be read."""
+but not everything could be read, or something changed during the comparison; 4 a store could not be read."""
 
 
 @click.command(help=_HELP)
@@ -37,7 +37,7 @@ but not everything could be read, or something changed meanwhile; 4 a store coul
     "--out",
     metavar="DIR",
     shell_complete=completion.paths,
-    help="A new directory for the tables that were read and every difference, as Parquet.  [default: none]",
+    help="A new directory for the tables read and all differences, as Parquet.  [default: none]",
 )
 @format_option("text", "json", "jsonl")
 @verbosity_options

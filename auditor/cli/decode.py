@@ -89,19 +89,19 @@ _HELP_TEXT = f"""Decode FILE of KIND to JSON; - reads standard input.
 Kinds:
 {textwrap.indent(_KINDS_TEXT, "  ")}
 
-Bytes that do not follow their format give exit code 5 and the offset of the first wrong byte. A value that
-follows its format but breaks a rule is printed, also with exit code 5. No password or key is ever shown."""
+Bytes that violate their format give exit code 5, and the offset of the first wrong byte is printed. A value
+that follows its format but breaks a rule is printed, also with exit code 5. No password or key is shown."""
 
 
 @click.command(help=_HELP_TEXT)
 @click.argument("kind", metavar="KIND", type=click.Choice(list(FILE_KINDS)))
 @click.argument("file", type=click.File("rb"))
 @click.option(
-    "--java", is_flag=True, help="availability: decode as the server's class does, with its errors."
+    "--java", is_flag=True, help="availability: decode as the server's class does, including its errors."
 )
 @click.option(
     "--bookie-id",
-    help="service-info: the bookie id of the registration, which is used if the file has no data.",
+    help="service-info: the bookie id of the registration; used if the file has no data.",
 )
 @click.option("--entries", is_flag=True, help="availability, index, bookie-frame, journal: list the entries.")
 def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
@@ -134,7 +134,7 @@ def _read_whole(kind: str, file: BinaryIO) -> bytes:
     file_content = file.read(MAX_FILE_BYTES + 1)
     if len(file_content) > MAX_FILE_BYTES:
         raise DecodeError(
-            kind, MAX_FILE_BYTES, f"larger than {MAX_FILE_BYTES} bytes. Only an audit can read such a file"
+            kind, MAX_FILE_BYTES, f"larger than {MAX_FILE_BYTES} bytes. Only an audit can read it"
         )
     return file_content
 

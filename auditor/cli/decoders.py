@@ -194,7 +194,7 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
         record_batches = list(journal.records())
     if journal.cut and journal.end == 0:
         # Version 1 has no header, so that any bytes look like the start of its first record.
-        raise DecodeError("journal", 0, "neither the header of a journal nor a whole record")
+        raise DecodeError("journal", 0, "neither a journal header nor a complete record")
     entry_ids = np.concatenate([np.empty(0, np.int64), *(records.entry_ids for records in record_batches)])
     entry_id_by_record_kind = {"master_keys": MASTER_KEY, "fences": FENCE, "explicit_lacs": EXPLICIT_LAC}
     ledger_rows = list(_entry_rows_by_scope([records.entries() for records in record_batches], entries))

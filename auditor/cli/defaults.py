@@ -107,7 +107,7 @@ def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
     """
     if conf is None:
         raise UsageError(
-            f"--cluster {name}: no file of clusters is given. Pass it with --conf, or set {CONF_VARIABLE}"
+            f"--cluster {name}: no file with clusters was given. Pass it with --conf, or set {CONF_VARIABLE}"
         )
     clusters = read_toml(conf).get(CLUSTERS, {})
     if not isinstance(clusters, dict) or not isinstance(clusters.get(name), dict):

@@ -12,7 +12,7 @@ from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 
 UNEXPECTED_FINDINGS_EXIT_CODE = 1
-CLOCK_NOTE = "the run's time is 25 hours ahead, because the sample is new and some faults show after a day"
+CLOCK_NOTE = "the run's time is 25 hours ahead, because some faults in the new sample appear only after a day"
 
 
 @click.command()
@@ -49,4 +49,4 @@ def demo(
             click.echo(f"bkaudit: {label}: {' '.join(key_part or '-' for key_part in finding_key)}", err=True)
     if not outcome.has_expected_findings:
         raise click.exceptions.Exit(UNEXPECTED_FINDINGS_EXIT_CODE)
-    say("the audit found exactly the known findings of the sample")
+    say("the audit found exactly the findings that the sample should have")

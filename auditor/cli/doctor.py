@@ -24,9 +24,9 @@ from auditor.cli.terminal import text_width
 @source_options
 @bookies_option()
 @click.option(
-    "--out", metavar="RUN", shell_complete=completion.paths, help="The run directory that is to be made."
+    "--out", metavar="RUN", shell_complete=completion.paths, help="The run directory to be created."
 )
-@click.option("--spark", "start_spark", is_flag=True, help="Start a Spark session and a Python worker too.")
+@click.option("--spark", "start_spark", is_flag=True, help="Also start a Spark session and a Python worker.")
 @format_option("text", "json")
 @option_flags(*DOCTOR_OPTIONS)
 def doctor(

@@ -22,11 +22,11 @@ from auditor.model.report import CLEAN, NOT_COVERED
 @click.command()
 @click.argument("names", metavar="[URI] FILE", nargs=-1, required=True, shell_complete=completion.paths)
 @cluster_option
-@click.option("--without-secrets", is_flag=True, help="Leave out the passwords that ledger metadata holds.")
+@click.option("--without-secrets", is_flag=True, help="Leave out the passwords in ledger metadata.")
 @click.option(
     "--without-owners",
     is_flag=True,
-    help="Leave out the owners of ledgers next to BookKeeper's root: Pulsar's topics.",
+    help="Leave out the ledgers' owners (Pulsar topics) next to BookKeeper's root.",
 )
 @quietness_options
 @option_flags(*STORE_OPTIONS)

@@ -28,7 +28,11 @@ def encode() -> None:
 @encode.command()
 @click.argument("file", type=click.File("rb"))
 @click.option("--out", type=click.Path(), help="The file to write.  [default: standard output]")
-@click.option("--unfolded", is_flag=True, help="Write one group for each run of entries, as the server does.")
+@click.option(
+    "--unfolded",
+    is_flag=True,
+    help="Write one group for each run of consecutive entries, as the server does.",
+)
 def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
     """Encode the entry ids in FILE as a BP-34 value. If FILE is -, standard input is read.
 
@@ -49,7 +53,7 @@ def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
     if out in (None, "-"):
         if sys.stdout.isatty():
             raise UsageError(
-                "standard output: it is a terminal, and the value is binary. Pass a file with --out"
+                "standard output: is a terminal, but the output is binary. Pass a file with --out"
             )
         sys.stdout.buffer.write(encoded_groups)
         return

@@ -50,7 +50,7 @@ def ledger(
         show_text(_replica_page(ledger_id, run, bookie, availability))
         return
     if availability is not None:
-        raise UsageError("--availability: requires --bookie, the bookie that has these entries")
+        raise UsageError("--availability: requires --bookie with the bookie that has these entries")
     from auditor.notebook.run import open_run
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import advice_lines
@@ -74,7 +74,7 @@ def ledger(
         findings, text_width(), run_view.report.cluster.instance_id, storages_by_bookie, run_view
     )
     hold_lines = ledger_hold_lines(run_view, ledger_id.id, ledger_id.scope, text_width())
-    page_sections = [[drawing_text], hold_lines, lines or ["no finding concerns this ledger"]]
+    page_sections = [[drawing_text], hold_lines, lines or ["there are no findings about this ledger"]]
     show_text("\n\n".join("\n".join(section_lines) for section_lines in page_sections if section_lines))
 
 

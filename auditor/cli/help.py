@@ -20,14 +20,14 @@ def _complete_commands(context: click.Context, _parameter: click.Parameter, word
 @click.command()
 @click.argument("words", metavar="[COMMAND]...", nargs=-1, shell_complete=_complete_commands)
 @click.option(
-    "--man", "roff", is_flag=True, help="Print the whole manual page in the form that man -l - reads."
+    "--man", "roff", is_flag=True, help="Print the whole manual page in the format that man -l - reads."
 )
 @click.pass_context
 def help(context: click.Context, words: tuple[str, ...], roff: bool) -> None:
     """Show the help of the program or of COMMAND. With --man, show the manual page of the whole program."""
     if roff:
         if words:
-            raise UsageError("help --man: prints the manual page of the whole program. Leave COMMAND out")
+            raise UsageError("help --man: prints the manual page of the whole program. Omit COMMAND")
         from auditor.cli.man_page import man_page
 
         click.echo(man_page(), nl=False)

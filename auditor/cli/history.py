@@ -39,7 +39,9 @@ def history(directory: str | None, cluster: str | None, conf: Path | None, form:
     for unreadable_reason in run_history.unreadable:
         click.echo(f"bkaudit: left out: {unreadable_reason}", err=True)
     if not run_history.runs and form == "text":
-        click.echo(f"no finished run is in {directory}; bkaudit audit --out {directory}/NAME makes one")
+        click.echo(
+            f"no finished run is in {directory}. To create one, run: bkaudit audit --out {directory}/NAME"
+        )
         return
     if form == "text":
         click.echo(report.text(run_history.runs, terminal_width()))
@@ -57,7 +59,7 @@ _HOUR_MS = 3_600_000
     "--max-age",
     type=click.FloatRange(0),
     metavar="HOURS",
-    help="Exit with code 3 if the oldest data of the run is older than this, or has a future time.",
+    help="Exit with code 3 if the run's oldest data is older than this, or is dated in the future.",
 )
 def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: float | None) -> None:
     """Print one line on the result of the newest run in RUNS (by default ./runs), or of the run RUNS itself.

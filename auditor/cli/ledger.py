@@ -69,7 +69,7 @@ def list_(
     Parts of the store that could not be listed are reported on standard error. The exit code is then 3.
     """
     if None not in (scope, ledger_scope_id) and scope != ledger_scope_id:
-        raise UsageError(f"--ledger-scope-id {ledger_scope_id}: the argument says scope {scope}")
+        raise UsageError(f"--ledger-scope-id {ledger_scope_id}: the argument has scope {scope}")
     scope_id = named_scope(ledger_scope_id if scope is None else scope)
     store_sources = sources(metadata, (), cluster, conf)
     from auditor.errors import UnreadError
@@ -83,7 +83,7 @@ def list_(
         else:
             click.echo(json.dumps(_ledger_json(ledger_or_gap), ensure_ascii=False, separators=(",", ":")))
     if gap_count:
-        raise UnreadError("the list is not complete", f"{plural(gap_count, 'place')} could not be listed")
+        raise UnreadError("the list is incomplete", f"{plural(gap_count, 'place')} could not be listed")
 
 
 def _store_options(conf: Path | None, credentials: str | None) -> StoreOptions:

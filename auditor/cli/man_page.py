@@ -12,25 +12,28 @@ import click
 from auditor.cli import COMMAND_HELP_TEXTS, main
 
 EXIT_CODE_TEXTS = {
-    0: "No finding is at or above --fail-on. Everything was checked, except parts that suppressions accept.",
+    0: (
+        "No finding is at or above --fail-on, and everything was checked, except gaps that suppressions "
+        "accept."
+    ),
     1: "Confirmed findings at or above --fail-on (error by default), or data is lost or about to be "
-    "deleted. For decommission: the bookies may not be removed now.",
+    "deleted. For decommission: the bookies cannot be removed now.",
     2: "Wrong usage.",
-    3: "Only unconfirmed findings at or above --fail-on, or not everything was checked.",
-    4: "A problem of the environment: the metadata store, a file system or Spark.",
-    5: "A damaged run, or metadata that is too damaged for a verdict.",
-    70: "A bug of the program.",
+    3: "There are only unconfirmed findings at or above --fail-on, or not everything was checked.",
+    4: "A problem in the environment: the metadata store, a file system or Spark.",
+    5: "A run is damaged, or metadata is too damaged for a verdict.",
+    70: "A bug in the program.",
     130: "An interruption.",
 }
 
 VARIABLE_TEXTS = {
     "BKAUDIT_METADATA": "Default of --metadata.",
     "BKAUDIT_BOOKIES": "Default of --bookies.",
-    "BKAUDIT_RUNS": "The directory of runs, in place of ./runs.",
+    "BKAUDIT_RUNS": "The directory of runs, instead of ./runs.",
     "BKAUDIT_CONF": "Default of --conf.",
     "BKAUDIT_CREDENTIALS": "Default of --credentials.",
-    "NO_COLOR": "Switches colour off.",
-    "PAGER": "The program that shows long pages at a terminal, in place of less(1).",
+    "NO_COLOR": "Turns colour off.",
+    "PAGER": "The pager for long pages on a terminal, instead of less(1).",
 }
 
 

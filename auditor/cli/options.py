@@ -29,7 +29,7 @@ etcd-snapshot:///FILE.db?scope=/SCOPE
 dump:///FILE.jsonl?root=/ledgers"""
 """Forms of a metadata URI, one on each line. A user could not copy a form that the help folds at a hyphen."""
 
-METADATA_HELP = f"Where the metadata is, in one of these forms.\n\n{URI_FORMS}"
+METADATA_HELP = f"Location of the metadata, in one of these forms.\n\n{URI_FORMS}"
 
 BOOKIES_HELP = (
     "Where bookies' indexes are: a directory with one subdirectory per bookie, an inventory file, "
@@ -50,7 +50,7 @@ cluster_option = click.option(
     "--cluster",
     metavar="NAME",
     shell_complete=completion.clusters,
-    help="Name of a cluster in the file of --conf, which has the locations of the cluster's "
+    help="Name of a cluster in the --conf file, which has the locations of the cluster's "
     "metadata, bookies and runs.",
 )
 
@@ -65,14 +65,14 @@ clusters_option = click.option(
     "--conf",
     type=click.Path(path_type=Path),
     envvar=CONF_VARIABLE,
-    help="A file of options that has the cluster which --cluster names.",
+    help="A file of options that defines the cluster given with --cluster.",
 )
 
 out_option = click.option(
     "--out",
     metavar="RUN",
     shell_complete=completion.paths,
-    help="The run directory to make.  [default: ./runs/<time>]",
+    help="The run directory to create.  [default: ./runs/<time>]",
 )
 
 run_option = click.option(
@@ -239,7 +239,7 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
         type=click.Choice(formats),
         default=formats[0],
         show_default=True,
-        help="Form of the output.",
+        help="Format of the output.",
     )
 
 
@@ -315,10 +315,10 @@ def ledger_of(
         return named_ledger(ledger_id, ledger_scope_id, ledger_qualified_name)
     if not _DECIMAL_PATTERN.fullmatch(id):
         if (ledger_id, ledger_scope_id, ledger_qualified_name) != (None, None, None):
-            raise UsageError(f"{id}: contains scope and id. Leave the options out")
+            raise UsageError(f"{id}: contains scope and id. Omit the options")
         return LedgerId.parse(id)
     if ledger_id not in (None, int(id)):
-        raise UsageError(f"--ledger-id {ledger_id}: the argument says ledger {id}")
+        raise UsageError(f"--ledger-id {ledger_id}: the argument has ledger {id}")
     return named_ledger(int(id), ledger_scope_id, ledger_qualified_name)
 
 
@@ -328,10 +328,10 @@ def named_ledger(
     """Return the ledger that the options name."""
     if ledger_qualified_name is not None:
         if ledger_id is not None or ledger_scope_id is not None:
-            raise UsageError("--ledger-qualified-name: contains scope and id. Leave the other options out")
+            raise UsageError("--ledger-qualified-name: contains scope and id. Omit the other options")
         return LedgerId.parse(ledger_qualified_name)
     if ledger_id is None:
-        raise UsageError("no ledger is given. Pass ID, --ledger-id or --ledger-qualified-name")
+        raise UsageError("no ledger was given. Pass ID, --ledger-id or --ledger-qualified-name")
     if ledger_id not in _SIGNED_64_BIT_RANGE:
         raise UsageError(f"--ledger-id {ledger_id}: ids are signed 64-bit numbers")
     return LedgerId(ledger_id, named_scope(ledger_scope_id))
@@ -373,7 +373,7 @@ OPTION_GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Exit code": ("fail_on", "fail_on_suspect", "suppressions"),
     "Checks": ("checks", "skip_checks", "check_settings"),
-    "Times and doubts": ("grace", "owner_grace", "scan_time", "index_time"),
+    "Times and uncertainty": ("grace", "owner_grace", "scan_time", "index_time"),
     "Placement": ("racks", "rack_script", "placement"),
     "Entry logs": ("entry_logs", "deep", "digest_entries", "digest_percent", "digest_budget"),
     "Load on servers": (

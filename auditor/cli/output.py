@@ -87,7 +87,7 @@ def print_text(run: Any, choice: TextChoice) -> None:
     for part in _text_parts(run, choice, is_terminal):
         print(colour_words(part) if wants_colour() else part)
     if not choice.shows_findings(is_terminal) and sum(run.report.counts.values()):
-        say(f"every finding: bkaudit report {shlex.quote(printable(run.path))} --all")
+        say(f"for all findings: bkaudit report {shlex.quote(printable(run.path))} --all")
 
 
 def _text_parts(run: Any, choice: TextChoice, is_terminal: bool) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _text_parts(run: Any, choice: TextChoice, is_terminal: bool) -> Iterator[str
             yield first_part
             yield from parts
         elif not choice.selection.matches_everything:
-            say("no finding matches the selection")
+            say("no findings match the selection")
         if not choice.shows_suppressed and (suppressed_note := text.suppressed_note(run.report)):
             yield f"{suppressed_note}\n"
         elif not is_terminal:
@@ -137,7 +137,7 @@ def flat_option(command: Command) -> Command:
     return click.option(
         "--flat",
         is_flag=True,
-        help="For text: also list findings that follow from one cause. Without it they are only counted.",
+        help="For text: also list findings with a common cause. Without it, they are only counted.",
     )(command)
 
 
@@ -182,7 +182,7 @@ def outputs(forms: Sequence[str], run: str) -> tuple[Output, ...]:
             chosen_outputs.append(Output(name))
     file_paths = [os.path.realpath(output.file) for output in chosen_outputs if output.file is not None]
     if repeated_file := next((file for file in file_paths if file_paths.count(file) > 1), None):
-        raise UsageError(f"--format: {repeated_file} is given twice")
+        raise UsageError(f"--format: {repeated_file} was given twice")
     return tuple(chosen_outputs)
 
 
@@ -191,13 +191,13 @@ def _require_writable(form_option: str, file: str, run: Path) -> None:
     if not file or path.is_dir():
         raise UsageError(f"--format {form_option}: write a file name after '='")
     if path == run / REPORT:
-        raise UsageError(f"--format {form_option}: the run's own report is there. Choose another file")
+        raise UsageError(f"--format {form_option}: the run's own report has this path. Choose another file")
     if path.parent == run and not run.exists():
         return  # the audit will make the directory
     if not path.parent.is_dir():
         raise UsageError(f"--format {form_option}: no such directory: {path.parent}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"--format {form_option}: the directory {path.parent} cannot be written")
+        raise UsageError(f"--format {form_option}: the directory {path.parent} is not writable")
 
 
 def show(run: ReportSource, report_outputs: Iterable[Output], text_choice: TextChoice = TextChoice()) -> None:

@@ -46,7 +46,7 @@ def plan() -> None:
     "--out",
     metavar="PLAN.toml",
     shell_complete=completion.paths,
-    help="File for the plan; long lists of ledgers go to files beside it. Without it the plan is only shown.",
+    help="File for the plan; long ledger lists go to files beside it. Without it, the plan is only shown.",
 )
 @format_option("text", "markdown", "json")
 def make(run: str, out: str | None, form: str) -> None:
@@ -69,7 +69,7 @@ def make(run: str, out: str | None, form: str) -> None:
             say(f"wrote {file}")
     _show_plan(repair_plan, form)
     if out is None:
-        say("no file was written: --out PLAN.toml writes the plan to a file")
+        say("no file was written; add --out PLAN.toml to write the plan to a file")
     else:
         run_option = "" if _is_running_store(repair_plan.metadata_uri) else " --run NEWER"
         say(f"before each step, run: bkaudit plan check {shlex.quote(out)}{run_option}")
@@ -129,7 +129,7 @@ def check(
 
     repair_plan = read_plan(file)
     if run is not None and metadata is not None:
-        raise UsageError("--run and --metadata: only one of them can be given")
+        raise UsageError("--run and --metadata: pass only one of them")
     if run is not None:
         with opened_run(run, "bookies", "cluster", "cookies", "ledgers", "verdicts"):
             store_facts = ask_run(run, planned_ledger_ids(repair_plan), repair_plan.scan_time)
@@ -137,7 +137,7 @@ def check(
         store_uri = defaults(metadata, (), cluster, conf).metadata
         if not store_uri and not _is_running_store(repair_plan.metadata_uri):
             raise UsageError(
-                f"{repair_plan.metadata_uri}: a saved store has no current state. "
+                f"{repair_plan.metadata_uri}: a saved store does not have the current state. "
                 "Pass --run NEWER or --metadata URI"
             )
         store_uri = store_uri or repair_plan.metadata_uri

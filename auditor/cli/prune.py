@@ -25,24 +25,36 @@ _RUN_COUNT_TYPE = click.IntRange(0)
 @runs_options
 @click.option("--keep-last", type=_RUN_COUNT_TYPE, default=0, metavar="N", help="Keep the newest N runs.")
 @click.option(
-    "--keep-daily", type=_RUN_COUNT_TYPE, default=0, metavar="N", help="Keep the newest run of N days."
+    "--keep-daily",
+    type=_RUN_COUNT_TYPE,
+    default=0,
+    metavar="N",
+    help="Keep the newest run of each of N days.",
 )
 @click.option(
-    "--keep-weekly", type=_RUN_COUNT_TYPE, default=0, metavar="N", help="Keep the newest run of N weeks."
+    "--keep-weekly",
+    type=_RUN_COUNT_TYPE,
+    default=0,
+    metavar="N",
+    help="Keep the newest run of each of N weeks.",
 )
 @click.option(
-    "--keep-monthly", type=_RUN_COUNT_TYPE, default=0, metavar="N", help="Keep the newest run of N months."
+    "--keep-monthly",
+    type=_RUN_COUNT_TYPE,
+    default=0,
+    metavar="N",
+    help="Keep the newest run of each of N months.",
 )
 @click.option(
     "--suppressions",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
     help=(
-        "A suppressions file: keep the runs that are its baselines. The suppressions file of --conf "
-        "counts too. May be repeated."
+        "A suppressions file whose baseline runs are kept. The suppressions file in --conf also "
+        "counts. May be repeated."
     ),
 )
-@click.option("--yes", is_flag=True, help="Remove the runs. Without it they are only listed.")
+@click.option("--yes", is_flag=True, help="Remove the runs. Without it, they are only listed.")
 def prune(
     runs: str | None,
     cluster: str | None,
@@ -70,7 +82,7 @@ def prune(
     retention_rules = RetentionRules(keep_last, keep_daily, keep_weekly, keep_monthly)
     if retention_rules == RetentionRules():
         raise UsageError(
-            "no retention rule is given. Pass --keep-last, --keep-daily, --keep-weekly or --keep-monthly"
+            "no retention rule was given. Pass --keep-last, --keep-daily, --keep-weekly or --keep-monthly"
         )
     if "://" not in runs:
         check_runs_directory(Path(runs))

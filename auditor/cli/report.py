@@ -34,17 +34,19 @@ CHANGE_WORDS = ("new", "worse", "better", "same")
     is_flag=True,
     help="Print a message with the new, worse and fixed findings since the last complete run.",
 )
-@click.option("--by", type=click.Choice(LEVELS), help="Add up ledgers, bytes, leaks and findings by owner.")
 @click.option(
-    "--leaks", is_flag=True, help="List the ledgers without an owner, the ones to check first at the top."
+    "--by", type=click.Choice(LEVELS), help="Show totals of ledgers, bytes, leaks and findings by owner."
+)
+@click.option(
+    "--leaks", is_flag=True, help="List the ledgers without an owner; those to check first are at the top."
 )
 @click.option(
     "--accept",
     metavar="FINGERPRINT",
-    help="Print the entry of a suppressions file that accepts this finding.",
+    help="Print an entry for a suppressions file that accepts this finding.",
 )
 @click.option(
-    "--all", "all_findings", is_flag=True, help="Print every finding, not only samples of each check."
+    "--all", "all_findings", is_flag=True, help="Print every finding, not only samples for each check."
 )
 @click.option(
     "--severity", multiple=True, type=click.Choice(SEVERITIES), help="Print only findings of this severity."
@@ -79,13 +81,13 @@ CHANGE_WORDS = ("new", "worse", "better", "same")
     "--change",
     multiple=True,
     type=click.Choice(CHANGE_WORDS),
-    help="Print only findings with this change since the run before.",
+    help="Print only findings with this change since the previous run.",
 )
 @flat_option
 @click.option(
     "--show-suppressed",
     is_flag=True,
-    help=("For text: also print suppressed findings. Without it they are only counted."),
+    help=("For text: also print suppressed findings. Without it, they are only counted."),
 )
 def report(
     run: str,
@@ -118,7 +120,7 @@ def report(
         raise UsageError(f"--since-last: requires --format {' or '.join(MESSAGE_FORMS)}")
     if by is not None:
         if forms:
-            raise UsageError("--by: prints a table of its own. Leave --format out")
+            raise UsageError("--by: prints its own table. Omit --format")
         from auditor.reports import owners
         from auditor.runs.owners import OwnerTotals
         from auditor.runs.reader import RunReader
@@ -163,7 +165,9 @@ def _print_leaks(run: str, forms: tuple[str, ...]) -> None:
 
     form = forms[0] if forms else "text"
     if len(forms) > 1 or form not in LEAK_FORMS:
-        raise UsageError(f"--leaks: requires one --format of {', '.join(LEAK_FORMS)}, to standard output")
+        raise UsageError(
+            f"--leaks: requires exactly one --format ({', '.join(LEAK_FORMS)}), and writes to standard output"
+        )
     run_view = RunReader(run)
     leaks = Leaks(run_view)
     format_listing = partial(leaks_text, width=terminal_width()) if form == "text" else LEAK_FORMS[form]
@@ -199,7 +203,8 @@ def _require_listing_forms(report_outputs: tuple[Output, ...], selection: Select
     for output in report_outputs:
         if output.form not in LISTING_FORMS:
             raise UsageError(
-                f"--format {output.form}: shows the whole run. A selection needs {', '.join(LISTING_FORMS)}"
+                f"--format {output.form}: always shows the whole run. A selection requires "
+                f"{', '.join(LISTING_FORMS)}"
             )
     if selection.checks:
         from auditor.checks import BY_ID
@@ -219,14 +224,14 @@ def _require_listing_forms(report_outputs: tuple[Output, ...], selection: Select
     type=click.Choice(SPACE_BY),
     default="bookie",
     show_default=True,
-    help="Add bytes up by this. application: the name in the ledgers' custom metadata.",
+    help="Show byte totals for each of these. application: the name in the ledgers' custom metadata.",
 )
 @click.option(
     "--top",
     type=click.IntRange(1, 100_000),
     default=20,
     show_default=True,
-    help="Number of ledgers or applications to list, the largest first. One line sums up all others.",
+    help="Number of ledgers or applications to list, the largest first. One line has all others.",
 )
 @format_option("text", "json", "csv")
 def space(run: str, by: SpaceBy, top: int, form: str) -> None:

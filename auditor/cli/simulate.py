@@ -34,7 +34,7 @@ _LEVEL_NAMES = [str(level) for level in Level]
     "worst_failure",
     type=(click.IntRange(1, 6), click.Choice(_LEVEL_NAMES)),
     metavar="N LEVEL",
-    help="Find the N bookies, racks, zones or regions whose simultaneous failure loses most.",
+    help="Find the N bookies, racks, zones or regions whose simultaneous failure loses the most data.",
 )
 @click.option(
     "--racks",
@@ -42,8 +42,8 @@ _LEVEL_NAMES = [str(level) for level in Level]
     metavar="FILE",
     shell_complete=completion.paths,
     help=(
-        "A file of the locations of bookies, in a form that --racks of `bkaudit audit` "
-        "accepts. It replaces the locations of the run."
+        "A file with bookie locations, in a form that --racks of `bkaudit audit` "
+        "accepts. It replaces the locations in the run."
     ),
 )
 @click.option(
@@ -93,7 +93,7 @@ def simulate(
     from auditor.simulate.tables import simulation_table
 
     if lose and worst_failure:
-        raise UsageError("--lose and --any: only one of them can be given")
+        raise UsageError("--lose and --any: pass only one of them")
     _require_table_form(table, form)
     reader = RunReader(run)
     locations = None if mapping is None else _locations(reader, mapping)
@@ -152,7 +152,7 @@ _BYTE_COUNT_TYPE = ScaledNumber(
 @click.argument("run", metavar="RUN", shell_complete=completion.runs)
 @click.argument("bookies", metavar="BOOKIE...", nargs=-1, required=True, shell_complete=completion.bookies)
 @click.option(
-    "--rate", type=_BYTE_COUNT_TYPE, help="Bytes that one replication worker copies a second, such as 20M."
+    "--rate", type=_BYTE_COUNT_TYPE, help="Bytes that one replication worker copies per second, such as 20M."
 )
 @click.option(
     "--round-trip",
@@ -160,13 +160,13 @@ _BYTE_COUNT_TYPE = ScaledNumber(
     default=1.0,
     show_default=True,
     metavar="MS",
-    help="How long a bookie takes to answer a read or a write of an entry.",
+    help="Time that a bookie takes to answer a read or a write of an entry.",
 )
 @click.option(
     "--table",
     type=click.Choice(("ledgers", "topics")),
     help=(
-        "Rows for csv, jsonl and parquet. ledgers: each ledger that may not move, and why. topics: the "
+        "Rows for csv, jsonl and parquet. ledgers: each ledger that must not move, and why. topics: the "
         "number of such ledgers of each topic.  [default: ledgers]"
     ),
 )

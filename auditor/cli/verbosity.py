@@ -69,10 +69,10 @@ _log_level_option = click.option(
     type=click.Choice(LOG_LEVELS),
     expose_value=False,
     callback=_set_log_level,
-    help="Level of the log of Python's libraries on standard error.  [default: warning]",
+    help="Log level of Python libraries on standard error.  [default: warning]",
 )
 _verbose_option = _verbosity_flag(
-    "-v", "--verbose", Verbosity.VERBOSE, "Print the name of each table when it is made."
+    "-v", "--verbose", Verbosity.VERBOSE, "Print the name of each table when it is created."
 )
 _quiet_option = _verbosity_flag("-q", "--quiet", Verbosity.QUIET, "Print only errors on standard error.")
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _INTERVAL_TYPE = ScaledNumber(
     "interval",
     {"s": 1, "m": 60, "h": 3600, "d": 86400},
-    "a time of a second or more, such as 90s, 15m or 1h",
+    "a time of at least one second, such as 90s, 15m or 1h",
 )
 
 
@@ -54,15 +54,15 @@ _INTERVAL_TYPE = ScaledNumber(
     metavar="TIME",
     help=(
         "Time from the start of a round to the start of the next, such as 15m. Starts that "
-        "fall into a longer round are skipped."
+        "fall within a longer round are skipped."
     ),
 )
-@click.option("--rounds", type=click.IntRange(1), metavar="N", help="End after N rounds.")
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop after N rounds.")
 @click.option(
     "--keep",
     type=click.IntRange(1),
     metavar="N",
-    help="Remove all but the newest N runs after each round, as bkaudit prune --keep-last N does.",
+    help="After each round, keep only the newest N runs, as bkaudit prune --keep-last N does.",
 )
 @click.option(
     "--listen", metavar="HOST:PORT", help="Serve the metrics of the newest round at http://HOST:PORT/metrics."
@@ -156,7 +156,7 @@ def _audit_rounds(
     try:
         yield from audit_rounds(audit, next_run, interval, stop_event, spark, shown_progress)
     except Stop:
-        say("stopped; the same command resumes this round within the time of --resume-within")
+        say("stopped; repeat the command within --resume-within to resume this round")
 
 
 _LONG_PROCESS_SETTINGS = {

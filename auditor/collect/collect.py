@@ -270,7 +270,9 @@ def collect(
     progress.stage("listing directories")
     places = find_places(directories)
     if not any(directory.has_current for place in places for directory in place.directories):
-        raise UsageError(f"--bookies {', '.join(bookies)}: no directory with current/ found")
+        raise UsageError(
+            f"--bookies {', '.join(bookies)}: no directory with a subdirectory current/ was found"
+        )
     collection_id = uuid.uuid4().hex
     pieces = pieces_of(collection_id, places)
     tables: dict[str, CollectedFiles] = dict(_directory_tables(target, places, pieces))

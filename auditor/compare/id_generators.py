@@ -51,7 +51,9 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
     nodes = copy.store.cluster() if copy.live else copy.nodes
     copy_ranges = ids_drawn(nodes, copy.layout)
     if not copy_ranges:
-        return GeneratorDifference(note="copy: id generator not compared; it does not show its next id")
+        return GeneratorDifference(
+            note="copy: id generator not compared, because it does not show the next id"
+        )
     takes_generated_ids = application_of(F.col("custom_metadata")).isin(*GENERATED_ID_APPLICATIONS)
     is_issued_id = F.coalesce(takes_generated_ids, F.lit(False))
     if source_ranges:

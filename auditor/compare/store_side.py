@@ -115,7 +115,9 @@ def owner_differences(values: Sides) -> DataFrame:
             F.min(F.concat("gap", F.lit(": "), "damage")).alias(name)
         )
         too_many_gaps = gap_rows.groupBy().agg(
-            F.when(F.count("*") > MAX_GAPS, "too many paths of the owners' trees were not read").alias("all")
+            F.when(F.count("*") > MAX_GAPS, "too many paths in the owners' trees could not be read").alias(
+                "all"
+            )
         )
         rows = rows.join(hidden_rows, "path", "left").crossJoin(F.broadcast(too_many_gaps))
         rows = rows.withColumn(name, F.coalesce(name, "all")).drop("all")
@@ -213,7 +215,9 @@ def _differing_fields() -> Column:
             _differing_text("segments", F.lit("segments")),
         )
     )
-    bytes_only_text = F.array(F.lit("bytes: another password, or the same metadata in another encoding"))
+    bytes_only_text = F.array(
+        F.lit("bytes: a different password, or the same metadata in a different encoding")
+    )
     return F.when(F.size(field_texts) > 0, field_texts).otherwise(bytes_only_text)
 
 

@@ -121,8 +121,8 @@ def _find_owners(
         if None in has_owners:
             unreadable_side = sides[has_owners.index(None)]
             return None, (
-                f"owners were not compared: the {unreadable_side.name} cannot show where {name} keeps "
-                "owners; pass the owner stores of both with --owners",
+                f"owners were not compared: the {unreadable_side.name} does not show where {name} keeps "
+                "owners; pass the owner stores of both sides with --owners",
             )
         source, copy = (
             sibling_tree_uri(name, side.uri) if has_owner else None

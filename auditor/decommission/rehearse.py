@@ -86,7 +86,7 @@ def read_auto_recovery(run: RunReader, leaving_bookies: Collection[str]) -> Auto
             blockers.append(Blocker(Cause.NO_AUDITOR, detail=", ".join(leaving_auditors)))
         blockers += _find_idle_workers(run)
         if not (does_store_marks and are_marks_listed):
-            doubts.append(DoubtCount("marks of under-replication that were not read", 0))
+            doubts.append(DoubtCount("under-replication marks that were not read", 0))
     return AutoRecoveryState(len(staying_auditors), tuple(blockers), tuple(doubts))
 
 
@@ -112,7 +112,7 @@ def _find_idle_workers(run: RunReader) -> Iterator[Blocker]:
     if oldest_mark_time is not None and not locked_ledger_count:
         yield Blocker(
             Cause.IDLE_WORKERS,
-            detail=f"{plural(old_mark_count, 'mark')}, the oldest of {age(oldest_mark_time, scan_time)}",
+            detail=f"{plural(old_mark_count, 'mark')}, the oldest from {age(oldest_mark_time, scan_time)}",
         )
 
 
@@ -266,11 +266,12 @@ def _find_doubts(
     run_facts = run.report.run
     if unplaced_bookie_count:
         yield DoubtCount(
-            "registered bookies without a known location, although the policy needs it", unplaced_bookie_count
+            "registered bookies without a known location, although the policy needs one",
+            unplaced_bookie_count,
         )
     if undecided_ledger_count:
         yield DoubtCount(
-            "ledgers whose metadata does not show the holders of entries", undecided_ledger_count
+            "ledgers whose metadata does not show which bookies hold entries", undecided_ledger_count
         )
     if run_facts.in_doubt:
         yield DoubtCount(
@@ -282,7 +283,7 @@ def _find_doubts(
     bookie_listing = run_facts.bookies_listed
     if bookie_listing is None or bookie_listing["hidden"] or bookie_listing["unclear"]:
         unread_registration_count = len(bookie_listing["unclear"]) if bookie_listing else 0
-        yield DoubtCount("registrations of bookies that were not read", unread_registration_count)
+        yield DoubtCount("bookie registrations that were not read", unread_registration_count)
 
 
 def _make_outcome(

@@ -104,7 +104,7 @@ UNREAD_COPIES_DOUBT = "ledgers whose other copies may be missing"
 OTHER_ENTRIES_DOUBT = "ledgers whose segments have other entries that may be lost"
 UNKNOWN_ISOLATION_GROUPS_DOUBT = "ledgers whose isolation groups are not known"
 OWN_ISOLATION_GROUPS_DOUBT = (
-    "ledgers with no spare in their own isolation groups (only Pulsar's policy uses such groups)"
+    "ledgers with no spare bookie in their own isolation groups (only Pulsar's policy uses such groups)"
 )
 DOUBT_TEXTS = (
     UNREAD_COPIES_DOUBT,

@@ -94,8 +94,8 @@ def _name_blind_spots(
         return
     if metadata is not None:
         yield (
-            "bookies without cookie and registration: the audit finds them in ensembles when it scans all "
-            "metadata, and cannot read them if no source covers them"
+            "bookies without a cookie and a registration: the audit finds them in ensembles when it scans "
+            "all metadata, but cannot read them unless a source covers them"
         )
     if bookies.has_disks:
         yield (
@@ -105,14 +105,14 @@ def _name_blind_spots(
     if ROCKSDB in bookies.storages:
         yield (
             "entries that a running bookie on DbLedgerStorage flushes while its database is read: "
-            "the audit reads a copy of the database as of one moment"
+            "the audit reads a copy of the database from one point in time"
         )
     if bookies.has_rpc_source:
         yield (
             "bookies on DbLedgerStorage, if --bookies rpc: is their only source: they do not list "
             "their entries, and count as unread"
         )
-    yield "damaged entries: an index has the location of an entry, not its content"
+    yield "damaged entries: an index contains the location of an entry, not its content"
 
 
 def _expected_inputs(
@@ -143,9 +143,9 @@ def _missing_bookies_line(has_metadata_uri: bool) -> Line:
     """Return the line for an audit without bookie sources, which cannot check copies of entries."""
     if not has_metadata_uri:
         return _missing_option_line("bookies", "coverage", "--bookies PATH")
-    line_text = "no --bookies PATH was given: without bookies, an audit checks metadata alone"
+    line_text = "no --bookies PATH was given: an audit without bookies checks only the metadata"
     return BOOKIES.not_asked(
-        "coverage", line_text, "pass the directories of the indexes with --bookies", NOT_COVERED
+        "coverage", line_text, "pass the index directories of the bookies with --bookies", NOT_COVERED
     )
 
 

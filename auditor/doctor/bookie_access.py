@@ -35,7 +35,7 @@ def access_lines(
     if not used_registrations and not has_rpc_source:
         return  # no registered bookie can be asked
     problems = {
-        str(row["bookie_id"]): f"gives no address ({row['unresolved']})"
+        str(row["bookie_id"]): f"its registration has no usable address ({row['unresolved']})"
         for row in used_registrations
         if row["host"] is None
     }
@@ -80,8 +80,8 @@ def _access_text(access: BookieAccess) -> str:
     login_text = "" if access.sasl is None else f", with a login by {access.sasl.mechanism}"
     if access.tls is None:
         return (
-            f"without TLS{login_text}: entries that bookies return are unencrypted, unless [bookies.tls] "
-            "is given"
+            f"without TLS{login_text}: bookies return entries unencrypted; add [bookies.tls] to the "
+            "credentials file to encrypt them"
         )
     if not access.tls.verify:
         return f"over TLS without verifying the bookie{login_text}"
@@ -94,5 +94,7 @@ def _request_limits_line(options: AuditOptions) -> Line:
         if options.bookie_rate_limit
         else "no rate limit"
     )
-    text = f"{rate_text} to one bookie, at most {options.bookie_in_flight} unanswered requests at a time"
+    text = (
+        f"for each bookie, {rate_text}, and at most {options.bookie_in_flight} unanswered requests at a time"
+    )
     return Line("bookies", "rates", State.OK if options.bookie_rate_limit else State.WARN, text)

@@ -66,7 +66,7 @@ def list_bookie_journals(bookie: AttributedBookie) -> JournalListing:
             reasons.append(f"{directory.path}: {error}")
             continue
         if mark.file_id > 0 and mark.file_id not in {file_id for file_id, _, _ in files}:
-            reasons.append(f"{directory.path}: journal file of lastMark missing: {mark.file_name}")
+            reasons.append(f"{directory.path}: the journal file of the lastMark is missing: {mark.file_name}")
         for file_id, path, journal_stat in files:
             if file_id < mark.file_id:
                 older_files.append(path)
@@ -106,7 +106,7 @@ def journal_lines(
         bookies_text = f"{readable_count:,} of {plural(len(listings), 'bookie')}"
         text = f"journals of {bookies_text} are complete from the last mark on"
         if stopped_bookies:
-            text += f"; {len(stopped_bookies):,} stopped cleanly, with all entries in the index"
+            text += f"; {len(stopped_bookies):,} stopped cleanly, so all their entries are in the index"
         yield Line(
             "bookies",
             "journals",
@@ -220,7 +220,7 @@ def _collection_lines(collected: CollectedPlaces) -> Iterator[Line]:
         yield BOOKIES.warn(
             "collection",
             f"{path} cannot be used: {reason}",
-            "collect it again; its bookies are unread until then",
+            "collect these bookies again; until then they count as unread",
             NOT_COVERED,
         )
     for note in collected.notes:
@@ -256,7 +256,7 @@ def _coverage_lines(
     has_rpc_source: bool,
 ) -> Iterator[Line]:
     unread_reasons = {
-        name: "no --bookies source has a directory of this bookie"
+        name: "no --bookies source contains a directory of this bookie"
         for name in sorted(expected_ids)
         if name not in found_bookies
     }
@@ -264,11 +264,11 @@ def _coverage_lines(
         name: bookie.reason or "" for name, bookie in found_bookies.items() if bookie.read != BookieRead.READ
     }
     foreign_bookies = [name for name, bookie in found_bookies.items() if bookie.foreign_instance]
-    foreign_reason = "all of its directories carry another cluster's instance id"
+    foreign_reason = "all of its directories have the instance id of another cluster"
     unread_reasons |= dict.fromkeys(foreign_bookies, foreign_reason)
     bookie_count = len({*found_bookies, *expected_ids})
     readable_count = bookie_count - len(unread_reasons)
-    origin_text = "in cookies or registrations" if has_nodes else "in VERSION files"
+    origin_text = "named in cookies or registrations" if has_nodes else "named in VERSION files"
     text = f"{readable_count:,} of {plural(bookie_count, 'bookie')} {origin_text} can be read in full"
     if not unread_reasons and readable_count:
         yield BOOKIES.ok("coverage", text)
@@ -281,8 +281,8 @@ def _coverage_lines(
             text,
             "the audit asks the other bookies over the network"
             if has_rpc_source
-            else "pass the directories of the other bookies, or a collection of them, with one more "
-            "--bookies; or let the audit ask the bookies, with --bookies rpc:",
+            else "pass the directories of the other bookies, or a collection of them, with another "
+            "--bookies option; or pass --bookies rpc: to ask the bookies over the network",
             NOT_COVERED,
         )
     detail_texts = [f"{name}: {unread_reasons[name]}" for name in sorted(unread_reasons)[:MAX_NAMED]]
@@ -306,7 +306,7 @@ def _rights_line(directories: Sequence[IndexDirectory]) -> Line:
     return BOOKIES.warn(
         "rights",
         f"user {os.geteuid()} may not read {denied_text}{more_text}",
-        "here and on every executor, run as a user with read access; for example the bookies' user",
+        "run as a user with read access here and on every executor, such as the user of the bookies",
         NOT_COVERED,
     )
 
@@ -344,7 +344,7 @@ def _index_time_line(
     undated_bookies = sorted(name for name, index_date in index_times.items() if index_date is None)
     current_ms = now_ms()
     if options.index_time is not None:
-        text = f"--index-time says {age(parse_moment(options.index_time), current_ms)}"
+        text = f"--index-time is {age(parse_moment(options.index_time), current_ms)}"
         return BOOKIES.ok("index time", text)
     if undated_bookies:
         return BOOKIES.warn(
@@ -352,7 +352,7 @@ def _index_time_line(
             f"{plural(len(undated_bookies), 'bookie')} (first: {undated_bookies[0]}): the index time is "
             "unknown, because there is neither a lastMark nor a plausible file time; missing entries "
             "there are reported as suspected, not confirmed",
-            "copy the disks and journals with their file times; or pass --index-time",
+            "preserve the file times when you copy the disks and journals; or pass --index-time",
         )
     index_dates = [index_date for index_date in index_times.values() if index_date is not None]
     if not index_dates:
@@ -368,7 +368,7 @@ def _index_time_line(
             "index time",
             f"{text}, {duration(lag_s)} before the metadata: missing entries of ledgers that "
             "changed in between are reported as suspected, not confirmed",
-            "read newer copies of the disks; or pass --index-time, if the copies have lost the file times",
+            "pass newer copies of the disks; or pass --index-time, if the copies lost the file times",
         )
     assert metadata is not None
     if lead_s > options.grace and not metadata.store.live:
@@ -376,7 +376,7 @@ def _index_time_line(
             "index time",
             f"the newest index was written {duration(lead_s)} after the metadata was saved: "
             "ledgers created in between look like orphans, and are reported as suspected",
-            "save the metadata after the disks are copied",
+            "save the metadata after you copy the disks",
         )
     return BOOKIES.ok("index time", text)
 

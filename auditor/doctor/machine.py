@@ -48,7 +48,7 @@ def check_machine(options: AuditOptions, starts_spark: bool) -> Iterator[Line]:
         yield HERE.not_asked(
             "session",
             "no Spark session was started",
-            "--spark starts one, with one Python worker; it takes some ten seconds",
+            "pass --spark to start one with one Python worker; this takes about ten seconds",
         )
     yield _open_files_line()
 
@@ -71,7 +71,7 @@ def _spark_line() -> Line:
     package_version = version("pyspark")
     spark_home = os.environ.get("SPARK_HOME")
     if spark_home is None:
-        return HERE.ok("Spark", f"version {package_version}, as the Python package pyspark")
+        return HERE.ok("Spark", f"version {package_version}, from the Python package pyspark")
     spark_versions = [
         spark_core_jar.name.removesuffix(".jar").rpartition("-")[2]
         for spark_core_jar in Path(spark_home).glob("jars/spark-core_*")
@@ -81,8 +81,8 @@ def _spark_line() -> Line:
     spark_text = f"version {spark_versions[0]}" if spark_versions else "no Spark"
     return HERE.warn(
         "Spark",
-        f"SPARK_HOME={spark_home} has {spark_text}, and the Python package pyspark is {package_version}",
-        "unset SPARK_HOME, or set it to a Spark of the package's version",
+        f"SPARK_HOME={spark_home} contains {spark_text}; the Python package pyspark is {package_version}",
+        "unset SPARK_HOME, or set it to a Spark installation of the same version as the package",
     )
 
 
@@ -91,10 +91,9 @@ def _python_line(master: str) -> Line:
     driver_version = ".".join(map(str, sys.version_info[:3]))
     if worker_python in (None, sys.executable) or shutil.which(worker_python) == sys.executable:
         return HERE.ok("Python", f"{driver_version} for driver and workers: {sys.executable}")
-    text = f"workers run {PYTHON_VARIABLE}={worker_python}"
+    text = f"workers run {worker_python} ({PYTHON_VARIABLE})"
     remedy = (
-        f"unset {PYTHON_VARIABLE}, or set it to the Python of an environment with this program's "
-        "packages on every executor"
+        f"unset {PYTHON_VARIABLE}, or set it to a Python that has this program's packages on every executor"
     )
     import_script = "import sys, auditor, pandas, pyarrow; print(*sys.version_info[:2], sep='.')"
     try:
@@ -117,11 +116,11 @@ def _python_line(master: str) -> Line:
     if worker_version != ".".join(map(str, sys.version_info[:2])):
         return HERE.fail(
             "Python",
-            f"{text}, which is {worker_version}; the driver has {driver_version}",
+            f"{text}, version {worker_version}; the driver runs version {driver_version}",
             remedy,
             UNREACHABLE,
         )
-    return HERE.ok("Python", f"{text}, {worker_version} as on the driver")
+    return HERE.ok("Python", f"{text}, version {worker_version}, the same as the driver")
 
 
 def _session_line(options: AuditOptions) -> Line:
@@ -143,13 +142,13 @@ def _session_line(options: AuditOptions) -> Line:
             if running_spark is None:  # a session that ran before belongs to others, such as a notebook
                 session.stop()
     except (UsageError, SparkError) as error:
-        return HERE.fail("session", str(error), "--master chooses another Spark master", error.exit_code)
+        return HERE.fail("session", str(error), "choose another Spark master with --master", error.exit_code)
     except (PySparkException, Py4JError, OSError) as error:
         first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return HERE.fail(
             "session",
             f"Spark on {options.master} does not work: {first_line}",
-            "see the lines of Spark above; --master chooses another Spark master",
+            "see the output of Spark above, or choose another Spark master with --master",
             UNREACHABLE,
         )
     worker_version = row["python"] if row else "none"
@@ -173,8 +172,8 @@ def _report_worker_python(batches: Iterator[object]) -> Iterator[object]:
 
 def _open_files_line() -> Line:
     soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    hard_limit_text = "any number" if hard_limit == resource.RLIM_INFINITY else f"{hard_limit:,}"
-    text = f"hard limit {hard_limit_text}, up to which Java raises its own limit; soft limit {soft_limit:,}"
+    hard_limit_text = "unlimited" if hard_limit == resource.RLIM_INFINITY else f"{hard_limit:,}"
+    text = f"hard limit {hard_limit_text} (Java raises its own limit up to it); soft limit {soft_limit:,}"
     if resource.RLIM_INFINITY != hard_limit < MIN_OPEN_FILES:
         return HERE.warn("open files", text, f"raise the hard limit to {MIN_OPEN_FILES:,} or more")
     return HERE.ok("open files", text)
@@ -262,4 +261,4 @@ def _file_system_name(path: Path) -> str:
     mount_points = [
         str(parent_path) for parent_path in (path, *path.parents) if str(parent_path) in kind_by_mount
     ]
-    return kind_by_mount[mount_points[0]] if mount_points else "file system not known"
+    return kind_by_mount[mount_points[0]] if mount_points else "unknown file system"

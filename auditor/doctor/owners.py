@@ -29,7 +29,7 @@ def check_owner_stores(sources: PlannedSources, options: AuditOptions) -> Iterat
             yield _access_line(store, options)
     named_stores = None if stores is None else {store.text for store in stores}
     if complete_stores and (named_stores is None or named_stores == {*complete_stores}):
-        yield OWNERS.ok("complete", "these stores are declared complete")
+        yield OWNERS.ok("complete", "the stores are declared complete (--owners-complete)")
     elif complete_stores:
         differing_stores = sorted({*complete_stores} ^ (named_stores or set()))
         text = f"--owners-complete and --owners contain different stores: {', '.join(differing_stores)}"
@@ -57,7 +57,7 @@ def _access_line(store: OwnersUri, options: AuditOptions) -> Line:
     if not has_tree_data:
         remedy_text = f"add the chroot above {tree} to the URI"
         return OWNERS.fail(
-            "access", f"{store.text}: no data of {store.application}", remedy_text, UNREACHABLE
+            "access", f"{store.text}: contains no data of {store.application}", remedy_text, UNREACHABLE
         )
     return OWNERS.ok("access", f"{store.text}: {tree} can be read")
 

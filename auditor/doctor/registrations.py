@@ -10,8 +10,8 @@ from auditor.tables.registry import registrations, store_cookies
 MAX_BOOKIES_NAMED = 20
 """Largest number of names of bookies that are down. All of these bookies are counted."""
 
-REMEDY_IF_READ = "an audit reports whether the bookie would start, and whether a start is allowed"
-REMEDY_IF_UNREAD = f"pass all its directories with --bookies: {REMEDY_IF_READ}"
+REMEDY_IF_READ = "run an audit to see whether the bookie would start, and whether it may be started"
+REMEDY_IF_UNREAD = f"pass all its directories with --bookies; then {REMEDY_IF_READ}"
 
 _REGISTRATION_PARENTS = ("available", "bookies")
 """Names of the paths below the root that have registrations.
@@ -40,7 +40,7 @@ def registration_lines(
         yield BOOKIES.not_asked("registered", "the store has neither cookies nor registrations")
         return
     if any(_may_have_registrations(path, root) for path, _ in nodes.gaps):
-        text = "registrations could not be read completely: which bookies are down is not known"
+        text = "registrations could not be read completely: it is unknown which bookies are down"
         yield BOOKIES.not_asked("registered", text)
         return
     if not registered_ids:

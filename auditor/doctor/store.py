@@ -79,7 +79,7 @@ def _store_lines(metadata: Metadata, credentials: Credentials, options: AuditOpt
         check_reachable(uri)
         nodes = store.cluster()
     except (StoreError, OSError) as error:
-        remedy_text = None if isinstance(error, StoreError) else "the metadata URI names the file"
+        remedy_text = None if isinstance(error, StoreError) else "check the file in the metadata URI"
         yield STORE.fail("access", str(error), remedy_text, UNREACHABLE)
         return
     metadata.nodes = nodes
@@ -96,7 +96,7 @@ def _store_lines(metadata: Metadata, credentials: Credentials, options: AuditOpt
             NOT_COVERED,
         )
     if nodes.cut is not None:
-        remedy_text = "make the dump with bkaudit dump: the last line shows that the dump is complete"
+        remedy_text = "make the dump with bkaudit dump: its last line shows that the dump is complete"
         yield STORE.warn("end", nodes.cut, remedy_text, NOT_COVERED)
     for note in nodes.notes:
         yield STORE.ok("note", note)
@@ -144,7 +144,7 @@ def _credentials_line(uri: MetadataUri, credentials: Credentials, path: str | No
     if tls is not None and not tls.verify:
         return STORE.warn(
             "credentials",
-            f"{path}: {methods_text}, and the server is not verified",
+            f"{path}: {methods_text}, but the server is not verified",
             "set ca to the certificate authority, and remove verify",
         )
     return STORE.ok("credentials", f"{path}: {methods_text}")
@@ -209,7 +209,7 @@ def _clock_line(store: MetadataStore, nodes: ClusterNodes) -> Line:
     if not store.live:
         text = f"saved metadata; ages are relative to its scan time, {age(nodes.scan_time, current_ms)}"
         if nodes.scan_time - current_ms > MIN_REPORTED_SKEW_MS:
-            remedy_text = "set this machine's clock by NTP, or give --scan-time"
+            remedy_text = "set this machine's clock by NTP, or pass --scan-time"
             return STORE.warn("clock", text, remedy_text)
         return STORE.ok("clock", text)
     if not store.keeps_times:
@@ -251,6 +251,6 @@ def _cost_lines(ledgers: int, is_exact: bool, options: AuditOptions) -> Iterator
     else:
         yield STORE.warn(
             "rates",
-            f"no limit of reads per second, {limits_text}",
-            "give --rate-limit for a store in service",
+            f"no limit on reads per second, {limits_text}",
+            "pass --rate-limit for a store in production",
         )

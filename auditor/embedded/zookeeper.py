@@ -263,7 +263,7 @@ def zookeeper_jars() -> list[Path]:
         jars_by_pattern = [sorted((spark_home / "jars").glob(pattern)) for pattern in _JAR_PATTERNS]
         if all(jars_by_pattern):
             return [jars[-1] for jars in jars_by_pattern]
-    raise StoreError("no ZooKeeper jars beside pyspark; install the full pyspark package or set SPARK_HOME")
+    raise StoreError("no ZooKeeper jars next to pyspark; install the full pyspark package or set SPARK_HOME")
 
 
 def _commit(transaction: Any) -> None:

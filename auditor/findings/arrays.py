@@ -39,7 +39,7 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
     )
     digits = byte_values.reshape(-1, _DIGEST_DIGITS)
     if not np.all(((digits >= 48) & (digits < 58)) | ((digits >= 97) & (digits < 103))):
-        raise RunError("a fingerprint has other digits than 0-9 and a-f")
+        raise RunError("a fingerprint has characters other than 0-9 and a-f")
     digit_values = np.where(digits < 58, digits - 48, digits - 87).astype(np.uint8)
     digest_bytes = np.ascontiguousarray(digit_values[:, 0::2] << 4 | digit_values[:, 1::2])
     return digest_bytes.view(">u8").ravel().astype(np.uint64)
@@ -62,7 +62,7 @@ def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
     dictionary_column = column.dictionary_encode()
     values = dictionary_column.dictionary.to_pylist()
     if dictionary_column.null_count or not codes.keys() >= set(values):
-        raise RunError(f"one of {values} is not among {', '.join(codes)}")
+        raise RunError(f"at least one of {values} is not one of {', '.join(codes)}")
     code_numbers = np.array([codes[value] for value in values], np.int8)
     row_codes: NDArray[np.int8] = code_numbers[dictionary_column.indices.to_numpy(zero_copy_only=False)]
     return row_codes

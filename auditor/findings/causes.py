@@ -174,7 +174,8 @@ def _instance_claims(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Cla
             yield Claim(
                 "foreign-instance",
                 (name,),
-                f"all directories of {name} are of another cluster, instance id {first_names(ids, _SAMPLES)}",
+                f"all directories of {name} are from another cluster, instance id "
+                f"{first_names(ids, _SAMPLES)}",
                 (("instance-mismatch", name),),
                 frozenset(
                     {
@@ -201,9 +202,9 @@ def _older_store_claims(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[
         yield Claim(
             "store-older",
             names,
-            f"the metadata is older than the data of {first_names(names, _SAMPLES)}: they have ledgers from "
-            f"{lowest_undrawn} on, whose ids the store has not given out. The store is a "
-            "restored backup, or another cluster's",
+            f"the metadata is older than the data of {first_names(names, _SAMPLES)}: they have ledgers "
+            f"from id {lowest_undrawn} on, but the store has not given out these ids. The store is a "
+            "restored backup, or belongs to another cluster",
             tuple(("metadata-suspect", name) for name in names),
             frozenset({"metadata-suspect", "orphan-ledger"}),
             from_ledger=lowest_undrawn,
@@ -244,7 +245,7 @@ def _unmounted_disk_claims(proofs: Proofs, bookies: Mapping[str, Row], roster: R
             yield Claim(
                 "disk-not-mounted",
                 (name,),
-                f"{name} has {_disk_text(paths)} not mounted, or new: {first_names(paths, _SAMPLES)} "
+                f"{name} has {_disk_text(paths)} new or not mounted: {first_names(paths, _SAMPLES)} "
                 f"{'is' if len(paths) == 1 else 'are'} empty",
                 (("disk-version-missing", name),),
                 frozenset(explained_checks),
@@ -280,7 +281,7 @@ def _unregistered_claims(proofs: Proofs, bookies: Mapping[str, Row], aliases: Se
         is_unread = row["read"] == BookieRead.UNREAD and not row["found"]
         facts = ["is not registered"]
         facts += [] if row["has_cookie"] else ["has no cookie"]
-        facts += ["has no data that was found"] if is_unread else []
+        facts += ["has no data that the audit found"] if is_unread else []
         yield Claim(
             "not-registered",
             (name,),
@@ -316,7 +317,7 @@ def _unread_claims(proofs: Proofs, bookies: Mapping[str, Row], unread_names: set
             if absent_paths := bookies[name]["absent_directories"]:
                 kind, verb = "disk-not-found", "was" if len(absent_paths) == 1 else "were"
                 sentence = (
-                    f"{name} has {_disk_text(absent_paths)} not mounted, or not given: "
+                    f"{name} has {_disk_text(absent_paths)} not mounted or not given: "
                     f"{first_names(absent_paths, _SAMPLES)} {verb} not found"
                 )
             else:

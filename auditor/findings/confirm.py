@@ -183,9 +183,9 @@ def _add_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column
     )
     confirmed_message = F.concat(
         "message",
-        F.lit("; seen by the run of "),
+        F.lit("; also seen by the run of "),
         utc_text(F.col("first.finished")),
-        F.lit(" at the same version, with an older index"),
+        F.lit(", at the same version and with an older index"),
     )
     is_confirmed = was_seen_earlier & is_newer
     return rows.withColumns(

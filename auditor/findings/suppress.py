@@ -80,7 +80,7 @@ def read_suppressions(path: str | Path) -> tuple[SuppressionEntry, ...]:
     values = read_toml(path)
     for key in values:
         if key not in _KEYS_BY_KIND:
-            raise UsageError(f"{path}: {key}: no such table; there are [[suppress]] and [[baseline]]")
+            raise UsageError(f"{path}: {key}: no such table; valid tables: [[suppress]] and [[baseline]]")
     entries = []
     for kind in _KEYS_BY_KIND:
         tables = values.get(kind, [])
@@ -92,7 +92,8 @@ def read_suppressions(path: str | Path) -> tuple[SuppressionEntry, ...]:
             )
     if len(entries) > MAX_ENTRIES:
         raise UsageError(
-            f"{path}: {len(entries):,} entries, at most {MAX_ENTRIES:,} allowed: use * and ?, or a baseline"
+            f"{path}: {len(entries):,} entries, but at most {MAX_ENTRIES:,} are allowed; use the "
+            "wildcards * and ?, or a baseline"
         )
     return tuple(entries)
 
@@ -180,7 +181,7 @@ def refusal_sentences(
 
     >>> entry = SuppressionEntry("known", date(2026, 12, 31), {"id": "entry-*"})
     >>> refusal_sentences([entry], {1: 2}, {}, date(2026, 12, 1))
-    ['entry 1 (known): 2 findings; a finding of data loss is accepted only by its fingerprint']
+    ['entry 1 (known): 2 findings; a finding of data loss can be accepted only by its fingerprint']
     """
     return [
         f"entry {entry_number} ({entries[entry_number - 1].reason}): {plural(refused_count, 'finding')}; "
@@ -191,16 +192,13 @@ def refusal_sentences(
 
 def _refusal_reason(entry: SuppressionEntry, digests: Mapping[str, str | None], today: date) -> str:
     if "fingerprint" not in entry.names:
-        return "a finding of data loss is accepted only by its fingerprint"
+        return "a finding of data loss can be accepted only by its fingerprint"
     if entry.until > last_acceptance_day(today):
         return f"until {entry.until} is too late: the latest day allowed is {last_acceptance_day(today)}"
     digest = digests.get(str(entry.names["fingerprint"]))
     if entry.missing is None:
-        return f'the key "missing" is absent; for the entries that are missing now its value is "{digest}"'
-    return (
-        f"the missing entries are not those of digest {entry.missing}; the digest of the "
-        f'entries that are missing now is "{digest}"'
-    )
+        return f'the key "missing" is absent; for the entries missing now, its value is "{digest}"'
+    return f'{entry.missing} is not the digest of the entries missing now, which is "{digest}"'
 
 
 def _match_entries(
@@ -241,7 +239,7 @@ def _parse_entry(
     key_rules = _KEYS_BY_KIND[kind]
     for key, value in table.items():
         if key not in key_rules:
-            raise UsageError(f"{entry_location}: {key}: no such key; there are {', '.join(key_rules)}")
+            raise UsageError(f"{entry_location}: {key}: no such key; valid keys: {', '.join(key_rules)}")
         if (fault_text := key_rules[key](value)) is not None:
             raise UsageError(f"{entry_location}: {key}: {value!r} is {fault_text}")
     for key in ("reason", "until", *(("run",) if kind == "baseline" else ())):
@@ -250,7 +248,7 @@ def _parse_entry(
     names = {key: value for key, value in table.items() if key not in ("reason", "until", "run", "missing")}
     if "missing" in table and "fingerprint" not in names:
         raise UsageError(
-            f"{entry_location}: missing: valid only for one finding; name the finding by its fingerprint"
+            f"{entry_location}: missing: valid only for a single finding; add the fingerprint of the finding"
         )
     if "ledger_id" in names:
         names.setdefault("scope_id", 0)  # a ledger id without a scope is in scope 0, as in every option
@@ -264,17 +262,17 @@ def _parse_entry(
 
 
 def _check_text(value: Any) -> str | None:
-    return None if isinstance(value, str) and value.strip() else "not a string, or empty"
+    return None if isinstance(value, str) and value.strip() else "empty, or not a string"
 
 
 def _check_day(value: Any) -> str | None:
     is_valid = isinstance(value, date) and not isinstance(value, datetime)
-    return None if is_valid else "not a day: write it without quotes, as 2026-12-31"
+    return None if is_valid else "not a date; write it without quotes, such as 2026-12-31"
 
 
 def _check_integer(value: Any) -> str | None:
     is_valid = isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
-    return None if is_valid else "not a whole number of 64 bits"
+    return None if is_valid else "not a 64-bit whole number"
 
 
 def _check_check_id(value: Any) -> str | None:
@@ -283,16 +281,20 @@ def _check_check_id(value: Any) -> str | None:
     return (
         None
         if any(_matches_pattern(value, id) for id in BY_ID)
-        else "not the id of a check, and matches no check"
+        else "neither the id of a check nor a pattern that matches one"
     )
 
 
 def _check_fingerprint(value: Any) -> str | None:
-    return None if _is_short_digest(value) else "not a fingerprint: 16 digits of 0-9 and a-f"
+    return None if _is_short_digest(value) else "not a fingerprint, which has 16 digits of 0-9 and a-f"
 
 
 def _check_missing_digest(value: Any) -> str | None:
-    return None if _is_short_digest(value) else "not a digest of missing entries: 16 digits of 0-9 and a-f"
+    return (
+        None
+        if _is_short_digest(value)
+        else "not a digest of missing entries, which has 16 digits of 0-9 and a-f"
+    )
 
 
 def _is_short_digest(value: Any) -> bool:

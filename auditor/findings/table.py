@@ -24,7 +24,7 @@ from auditor.tables import Roster, Tables
 
 FINDINGS = schema_of(
     ("id", pa.string(), "id of the check that made the finding"),
-    ("urgency", pa.string(), "urgency: destroys-data, lost, near-loss ... or rest"),
+    ("urgency", pa.string(), "destroys-data, lost, near-loss, below-ack-quorum, unseen or rest"),
     ("severity", pa.string(), "critical, error, warning or note"),
     ("confidence", pa.string(), "confirmed, suspect or unknown"),
     ("scope_id", pa.int64(), "BP-35 scope; null if the finding is not about a ledger"),
@@ -38,12 +38,16 @@ FINDINGS = schema_of(
     (
         "missing",
         pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())])),
-        "entries that a bookie should have and certainly lacks, as groups of 24 bytes; sorted by bookie",
+        "entries that a bookie should have but certainly lacks, as groups of 24 bytes; sorted by bookie",
     ),
     ("unknown", pa.list_(pa.string()), "bookies whose copies are unknown"),
     ("message", pa.string(), "the finding as a sentence"),
     ("evidence", pa.string(), "facts behind the finding, as a JSON object"),
-    ("fingerprint", pa.string(), "fingerprint of the finding, equal in every run while the fault lasts"),
+    (
+        "fingerprint",
+        pa.string(),
+        "fingerprint of the finding, the same in every run as long as the fault lasts",
+    ),
     (
         "cause",
         pa.int32(),

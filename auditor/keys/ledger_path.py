@@ -71,7 +71,8 @@ class _DigitsLayout:
     def to_path(self, ledger_id: int) -> str:
         if ledger_id > self._max_id:  # the server silently drops the last digits of a longer id
             raise UsageError(
-                f"ledger id {ledger_id} exceeds the largest of the legacy hierarchical layout, {self._max_id}"
+                f"ledger id {ledger_id} exceeds {self._max_id}, the largest id of the legacy hierarchical "
+                "layout"
             )
         digits = f"{ledger_id:0{self._digit_count}d}"
         group_starts = [0, *self._group_ends]

@@ -17,9 +17,9 @@ class Action(TypedDict):
 
     kind: Annotated[str | None, Facet("enum", (*ActionKind, None)), about("null: the action changes nothing")]
     text: Annotated[str, about("the instruction, with its objects")]
-    checks: Annotated[list[CheckId], about("the checks whose findings ask for it")]
+    checks: Annotated[list[CheckId], about("the checks whose findings ask for the action")]
     urgency: UrgencyWord
-    severity: Annotated[SeverityWord, about("the worst of these findings")]
+    severity: Annotated[SeverityWord, about("worst severity of these findings")]
     count: Annotated[Count, about("number of these findings")]
     unsure: Annotated[Count, about("number of these findings that are not confirmed")]
     bookies: Annotated[list[str], about("all bookies that the action concerns; empty if it concerns ledgers")]
@@ -32,10 +32,10 @@ class ForbiddenAction(TypedDict):
     """An action that findings ask for, but that a hold forbids, with the reason for the hold."""
 
     kind: Annotated[str, Facet("enum", (*ActionKind,))]
-    objects: Annotated[str, about("the bookies or ledgers of the action, at most the first two")]
+    objects: Annotated[str, about("the first bookies or ledgers of the action, at most two")]
     why: Annotated[str, about("the holds that forbid the action")]
     way_out: Annotated[
-        str, about("the condition that a later run must find to be met before it allows the action")
+        str, about("the condition that must be met in a later run before the action is allowed")
     ]
     checks: list[CheckId]
 
@@ -50,9 +50,10 @@ class HoldFacts(TypedDict):
 
     total: Count
     urgent: Annotated[
-        Count, about("number of holds of the two highest urgencies that no suppression accepts")
+        Count,
+        about("number of holds that have one of the two highest urgencies and that no suppression accepts"),
     ]
-    carried: Annotated[Count, about("number of holds from an earlier run that are not lifted")]
+    carried: Annotated[Count, about("number of holds from an earlier run that have not been lifted")]
     earlier_run: Annotated[
         str | None, about("the earlier run whose holds still apply; null: no such run was found")
     ]

@@ -174,17 +174,20 @@ class Contents:
         """Return the evidence that the two ids belong to different bookies, or None if there is none.
 
         >>> Contents(expected_ledgers=40, is_fully_read=True).objection
-        "the live bookie's disks have none of the 40 ledgers of the absent id alone"
+        "the live bookie's disks have none of the 40 ledgers that name the absent id, but not the live one"
         >>> Contents(expected_ledgers=40, shared_ledgers=30, same_ensemble_ledgers=30).objection
-        '30 of 40 ledgers have both ids in one ensemble'
+        '30 of 40 ledgers have both ids in the same ensemble'
         """
         unshared_count = self.expected_ledgers - self.shared_ledgers
         if self.is_fully_read and unshared_count and not self.held_ledgers:
-            return f"the live bookie's disks have none of the {unshared_count} ledgers of the absent id alone"
+            return (
+                f"the live bookie's disks have none of the {unshared_count} ledgers that name the absent id, "
+                "but not the live one"
+            )
         # A client only writes to running bookies, so both ran at one time.
         if 2 * self.same_ensemble_ledgers > self.expected_ledgers:
             shared_count = self.same_ensemble_ledgers
-            return f"{shared_count} of {self.expected_ledgers} ledgers have both ids in one ensemble"
+            return f"{shared_count} of {self.expected_ledgers} ledgers have both ids in the same ensemble"
         return None
 
 
@@ -217,7 +220,7 @@ class ContentComparison:
         The order of the two ids does not matter.
 
         >>> ContentComparison({"old": 40}, fully_read_bookies={"new"}).objection("new", "old")
-        "the live bookie's disks have none of the 40 ledgers of the absent id alone"
+        "the live bookie's disks have none of the 40 ledgers that name the absent id, but not the live one"
         """
         for absent_id, live_id in ((first_id, second_id), (second_id, first_id)):
             if absent_id in self.expected_ledgers:
@@ -269,7 +272,7 @@ def _pair_same_address(addresses: Mapping[str, HostPort]) -> AliasClaims:
     for (host, port), same_address_ids in _group_by_address(addresses).items():
         first_id, *duplicates = sorted(same_address_ids)
         for duplicate in duplicates:
-            yield first_id, duplicate, Rule.SAME_ADDRESS, f"both ids are {host}:{port}"
+            yield first_id, duplicate, Rule.SAME_ADDRESS, f"both ids stand for {host}:{port}"
 
 
 def _group_by_address(addresses: Mapping[str, HostPort]) -> dict[HostPort, list[str]]:
@@ -293,7 +296,7 @@ def _pair_by_endpoint(ids: Mapping[str, BookieFacts], addresses: Mapping[str, Ho
                 answering_ids[0],
                 answering_ids[1],
                 Rule.SAME_ENDPOINT,
-                f"both are registered at {host}:{port}",
+                f"both ids are registered at {host}:{port}",
             )
         elif len(answering_ids) == 1:
             for id in ids_by_address.get((host, port), ()):
@@ -330,7 +333,7 @@ def _pair_name_with_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, H
         names_of_ip = dict(sorted(names_by_port.get(ip, ()), reverse=True))
         for port, id in names_by_port.get(name, ()):
             if port in names_of_ip:
-                evidence = f"the registration of {registered_id} shows {name} and {ip}"
+                evidence = f"the registration of {registered_id} contains both {name} and {ip}"
                 yield id, names_of_ip[port], Rule.NAME_AND_IP, evidence
 
 
@@ -357,4 +360,9 @@ def _pair_short_name(ids: Mapping[str, BookieFacts], addresses: Mapping[str, Hos
             (name for name in longer_names.get(host, ()) if (name, port) in ids_by_address), None
         )
         if nearest_name is not None:
-            yield id, ids_by_address[nearest_name, port], Rule.SHORT_NAME, f"{host} may be {nearest_name}"
+            yield (
+                id,
+                ids_by_address[nearest_name, port],
+                Rule.SHORT_NAME,
+                f"{host} may be short for {nearest_name}",
+            )

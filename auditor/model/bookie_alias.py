@@ -222,7 +222,7 @@ def _pair_by_cookie(ids: Mapping[str, BookieFacts]) -> AliasClaims:
     for id, facts in ids.items():
         if facts.cookie is not None and facts.cookie.bookie_id != id and facts.cookie.bookie_id in ids:
             cookie_id = facts.cookie.bookie_id
-            yield id, cookie_id, Rule.COOKIE_NAMES, f"the store's cookie of {id} carries the id {cookie_id}"
+            yield id, cookie_id, Rule.COOKIE_NAMES, f"the store's cookie of {id} contains the id {cookie_id}"
 
 
 def _pair_by_disks(ids: Mapping[str, BookieFacts]) -> AliasClaims:
@@ -235,7 +235,7 @@ def _pair_by_disks(ids: Mapping[str, BookieFacts]) -> AliasClaims:
         if len(ids_of_disk) > 1 or id == name or name not in ids:
             continue
         if set(ids[id].disk_ids) == {name} and not ids[name].disk_ids:
-            yield id, name, Rule.DISKS_NAME, f"every VERSION at the path of {id} has the id {name}"
+            yield id, name, Rule.DISKS_NAME, f"every VERSION file at the path of {id} contains the id {name}"
 
 
 def _pair_by_directories(ids: Mapping[str, BookieFacts]) -> AliasClaims:
@@ -250,7 +250,7 @@ def _pair_by_directories(ids: Mapping[str, BookieFacts]) -> AliasClaims:
         shared_layouts
     ) * _LAYOUTS_PER_PAIR > len(ids_by_layout):
         return
-    evidence = "their cookies contain the same directories, which hardly any other cookie contains"
+    evidence = "their cookies contain the same directories, which is rare in this cluster"
     yield from (
         (first_id, second_id, Rule.SAME_DIRECTORIES, evidence) for first_id, second_id in shared_layouts
     )

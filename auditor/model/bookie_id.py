@@ -160,10 +160,10 @@ def resolve(
             if endpoint.protocol == BOOKIE_RPC:
                 return Address(endpoint.host, endpoint.port, from_id=False)
         protocols = ", ".join(sorted({endpoint.protocol for endpoint in registration.endpoints})) or "none"
-        reason = f"{bookie_id} registered no endpoint of {BOOKIE_RPC} (endpoints: {protocols})"
+        reason = f"{bookie_id} registered no {BOOKIE_RPC} endpoint (endpoints: {protocols})"
         return UnresolvedBookie(NoAddressReason.NO_RPC_ENDPOINT, reason)
     if bookie_id.endswith(":0"):
-        return _address_from_id(bookie_id, "and port 0 means a host, not a bookie")
+        return _address_from_id(bookie_id, "and port 0 stands for a host, not for a bookie")
     if registration is not None:
         reason = f"the registration of {bookie_id} cannot be read: {registration.damage}"
         return UnresolvedBookie(NoAddressReason.UNREADABLE, reason)

@@ -62,12 +62,12 @@ class ChecksChosen(TypedDict):
     """The checks that were left out, those that may overlook a danger, and the constants of all checks."""
 
     not_run: Annotated[
-        list[CheckId], about("checks that were left out, so that nothing is known about their subjects")
+        list[CheckId], about("checks that were left out; nothing is known about their subjects")
     ]
     unheld: Annotated[
         list[CheckId],
         about(
-            "the checks of not_run, and checks with a constant that may hide dangers; actions that these "
+            "the checks in not_run, and checks with a constant that may hide dangers; actions that these "
             "checks could forbid are refused"
         ),
     ]
@@ -83,7 +83,7 @@ class CheckSettings:
 
     >>> CheckSettings(stuck_hours=0)
     Traceback (most recent call last):
-    auditor.errors.UsageError: stuck_hours: 0 is below 1 hours
+    auditor.errors.UsageError: stuck_hours: 0 is below the minimum of 1 (unit: hours)
 
     Raises:
         UsageError: a value has the wrong type or is out of bounds. The message names the constant and the
@@ -103,8 +103,8 @@ class CheckSettings:
         int,
         Constant(
             "minutes",
-            "Garbage collection locks a ledger for a moment. A worker that gives a ledger up keeps its lock "
-            "for 5 minutes.",
+            "Garbage collection locks a ledger only briefly. A worker that gives up on a ledger keeps "
+            "its lock for 5 minutes.",
             10,
             10_080,
         ),
@@ -113,8 +113,8 @@ class CheckSettings:
         int,
         Constant(
             "directories",
-            "A worker that stops half-way leaves a few empty directories. Only many of them make listings "
-            "slow.",
+            "A worker that stops half-way leaves a few empty directories. Only large numbers of them "
+            "slow down listings.",
             1,
             1_000_000,
         ),
@@ -127,7 +127,7 @@ class CheckSettings:
         int,
         Constant(
             "hours",
-            "lostBookieRecoveryDelay covers a restart or a maintenance, which rarely take a day.",
+            "lostBookieRecoveryDelay bridges restarts and maintenance, which rarely take a day.",
             1,
             8_760,
         ),
@@ -146,8 +146,8 @@ class CheckSettings:
         int,
         Constant(
             "percent of a bookie's ledgers",
-            "Retention deletes a few per cent of the ledgers between two collections. More may mean lost "
-            "metadata.",
+            "Retention deletes a few percent of the ledgers between two garbage collections. More may "
+            "mean lost metadata.",
             0,
             100,
             StricterSide.LOWER,
@@ -167,7 +167,7 @@ class CheckSettings:
         int,
         Constant(
             "ids",
-            "A leaf of the ledger tree in ZooKeeper has 10,000 ids, and is lost as a whole.",
+            "A leaf of the ledger tree in ZooKeeper has 10,000 ids. If it is lost, all of them are lost.",
             100,
             100_000_000,
             StricterSide.DEFAULT,
@@ -177,7 +177,7 @@ class CheckSettings:
         int,
         Constant(
             "ledgers",
-            "Fewer ledgers of one block may all have been deleted by their application.",
+            "If a block has fewer ledgers, their application may have deleted all of them.",
             1,
             1_000_000,
             StricterSide.LOWER,
@@ -197,7 +197,7 @@ class CheckSettings:
         int,
         Constant(
             "ledgers",
-            "A new cluster that makes and deletes a few ledgers is healthy.",
+            "A new cluster that creates and deletes a few ledgers is healthy.",
             1,
             1_000_000,
             StricterSide.LOWER,
@@ -207,7 +207,7 @@ class CheckSettings:
         int,
         Constant(
             "ledgers of another bookie for each ledger of the bookie",
-            "Replaced members of ensembles leave a few ledgers that fit another bookie.",
+            "Replacement of ensemble members leaves a few ledgers that match another bookie.",
             1,
             1_000_000,
             StricterSide.LOWER,
@@ -321,10 +321,10 @@ def suggestion(name: str, names: Collection[str]) -> str:
     If no name is similar, the text lists all names.
 
     >>> suggestion("open_day", ["open_days", "stuck_hours"]), suggestion("x", ["open_days", "stuck_hours"])
-    ('did you mean open_days?', 'there are open_days, stuck_hours')
+    ('did you mean open_days?', 'valid names: open_days, stuck_hours')
     """
     close_names = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {close_names[0]}?" if close_names else f"there are {', '.join(names)}"
+    return f"did you mean {close_names[0]}?" if close_names else f"valid names: {', '.join(names)}"
 
 
 def _check_value(name: str, constant: Constant, value: Any) -> None:
@@ -332,6 +332,6 @@ def _check_value(name: str, constant: Constant, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageError(f"{name}: {value!r} is not a whole number")
     if value < constant.low:
-        raise UsageError(f"{name}: {value} is below {constant.low} {constant.unit}")
+        raise UsageError(f"{name}: {value} is below the minimum of {constant.low} (unit: {constant.unit})")
     if value > constant.high:
-        raise UsageError(f"{name}: {value} is above {constant.high} {constant.unit}")
+        raise UsageError(f"{name}: {value} is above the maximum of {constant.high} (unit: {constant.unit})")

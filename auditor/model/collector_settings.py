@@ -145,9 +145,9 @@ def _parse_value(key: str, text: str, value_type: type) -> Any:
     if value_type is bool:
         switch_text = text.strip().lower()
         if switch_text not in _TRUE_WORDS | _FALSE_WORDS:
-            raise ValueError(f"{key} is {text!r}: not true or false")
+            raise ValueError(f"{key}: {text!r} is neither true nor false")
         return switch_text in _TRUE_WORDS
     try:
         return value_type(text.strip())
     except ValueError:
-        raise ValueError(f"{key} is {text!r}: not a number") from None
+        raise ValueError(f"{key}: {text!r} is not a number") from None

@@ -54,7 +54,7 @@ class StoreDifference:
     fields: Annotated[
         tuple[str, ...], about("differing fields of a ledger's metadata, as name: source / copy")
     ] = ()
-    why: Annotated[str | None, about("for undecided: the reason")] = None
+    why: Annotated[str | None, about("reason why the change is undecided; null: it is decided")] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,7 +223,7 @@ class Trial:
                 or not is_decommission
                 or not object_keys.issuperset(self.bookies)
             ):
-                raise ValueError(f"{', '.join(self.bookies)}: the gate did not permit to decommission")
+                raise ValueError(f"{', '.join(self.bookies)}: the gate did not permit the decommissioning")
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,7 +209,7 @@ def finding_from_json(value: Mapping[str, Any]) -> Finding:
 
 def _to_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"a finding's {value!r} is not a text")
+        raise TypeError(f"a finding has {value!r} instead of a string")
     return value
 
 

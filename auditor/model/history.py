@@ -115,23 +115,27 @@ class ChangedFinding:
 
     change: ChangeWord
     id: CheckId
-    severity: Annotated[SeverityWord, about("severity in the newer of the runs that found it")]
+    severity: Annotated[SeverityWord, about("severity in the newer run that has the finding")]
     previous_severity: Annotated[
-        str | None, Facet("enum", (*Severity, None)), about("null: the finding is new")
+        str | None,
+        Facet("enum", (*Severity, None)),
+        about("severity in the older run; null: the finding is new"),
     ]
     confidence: ConfidenceWord
     previous_confidence: Annotated[
-        str | None, Facet("enum", (*Confidence, None)), about("null: the finding is new")
+        str | None,
+        Facet("enum", (*Confidence, None)),
+        about("confidence in the older run; null: the finding is new"),
     ]
     scope_id: DecimalId
     ledger_id: DecimalId
     bookie_id: str | None
-    missing: Annotated[Count, about("number of entries confirmed missing, over all bookies")]
+    missing: Annotated[Count, about("number of entries confirmed missing, summed over all bookies")]
     previous_missing: Count | None
     first_seen: Time
     last_seen: Time
     suppressed: Annotated[
-        str | None, about("reason in the suppression that accepts the finding; null: not suppressed")
+        str | None, about("reason given in the suppression that accepts the finding; null: not suppressed")
     ]
     fingerprint: Annotated[str, Facet("pattern", "^[0-9a-f]{16}$")]
 

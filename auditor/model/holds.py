@@ -115,7 +115,7 @@ class Lift(StoredWord):
 
 _LIFT_CONDITIONS = {
     Lift.FINDING_GONE: "an audit looks for {reasons} again and does not find it",
-    Lift.FACT_GONE: "an audit reads everything that {reasons} depends on, and the reason is gone",
+    Lift.FACT_GONE: "an audit reads everything that {reasons} depends on, and the reason no longer applies",
     Lift.DATA_ELSEWHERE: "an audit reads all directories of the bookie, and every ledger on them has all its "
     "copies elsewhere",
 }

@@ -39,17 +39,18 @@ def unnamed_index_refusal(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
     False
     """
     way_out = (
-        "without indexDirectories the bookie starts: DbLedgerStorage before 4.16 keeps no index there"
+        "without the setting indexDirectories, the bookie starts: DbLedgerStorage before 4.16 keeps "
+        "no index in these directories"
         if in_rocksdb
         else (
-            "write the bookie's index directories as indexDirs, with layout 5, into all its VERSION files "
-            "and the store's cookie; keep indexDirectories, because the index is there"
+            "write the bookie's index directories as indexDirs, with layout 5, into all its VERSION "
+            "files and into the store's cookie; keep the setting indexDirectories, because the index is "
+            "in these directories"
         )
     )
     reason = (
-        f"{', '.join(paths)}: index directories that the bookie's cookies do not contain; "
-        "BookKeeper before 4.16 writes such cookies, and from 4.16 on the bookie refuses to "
-        "start"
+        f"{', '.join(paths)}: the bookie's cookies do not contain these index directories; BookKeeper "
+        "before 4.16 writes such cookies, and from 4.16 on the bookie refuses to start"
     )
     return Refusal(
         INVALID_COOKIE, Fault.INDEX_NOT_IN_COOKIE, reason, tuple(paths), certain=False, way_out=way_out
@@ -64,12 +65,12 @@ def index_count_refusal(expected: Cookie, in_rocksdb: bool) -> Refusal | None:
 
     >>> cookie = Cookie(5, "bk1", "/j", ("/l0", "/l1"), ("/i0",))
     >>> print(index_count_refusal(cookie, True).reason)
-    2 ledger directories and 1 index directories: DbLedgerStorage needs equal numbers
+    ledger directories: 2, index directories: 1; DbLedgerStorage needs equal numbers
     """
     if not in_rocksdb or expected.index_dirs is None or len(expected.index_dirs) == len(expected.ledger_dirs):
         return None
     reason = (
-        f"{len(expected.ledger_dirs)} ledger directories and {len(expected.index_dirs)} index directories: "
-        "DbLedgerStorage needs equal numbers"
+        f"ledger directories: {len(expected.ledger_dirs)}, index directories: "
+        f"{len(expected.index_dirs)}; DbLedgerStorage needs equal numbers"
     )
     return Refusal(IO_EXCEPTION, Fault.INDEX_COUNT, reason, expected.index_dirs)

@@ -56,7 +56,7 @@ DecimalId = Annotated[
     int | None,
     Facet("type", ("string", "null")),
     _DECIMAL_FACET,
-    about("decimal digits; null if there is no ledger"),
+    about("id in decimal digits; null: there is no ledger"),
 ]
 """A scope or ledger id; JSON has it as text, because JSON numbers cannot hold all ids exactly."""
 
@@ -100,7 +100,7 @@ def read_value(value: Any, kind: Any, value_name: str, allows_missing_keys: bool
         return kind(**_read_fields(value, kind, f"{value_name}." if value_name else "", allows_missing_keys))
     if kind is int and isinstance(value, datetime):
         if value.tzinfo is None:
-            raise ValueError(f"{value_name}: the time has no zone, such as Z")
+            raise ValueError(f"{value_name}: the time has no time zone; add one, such as Z")
         return (value - EPOCH) // timedelta(milliseconds=1)
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         if value not in [*kind]:
@@ -125,11 +125,11 @@ def _read_fields(
         elif allows_missing_keys and get_origin(hint) is tuple:
             arguments[name] = ()
         else:
-            raise ValueError(f"{value_name}{name}: is missing")
+            raise ValueError(f"{value_name}{name}: the key is missing")
     return arguments
 
 
-_TYPE_NAMES = {int: "a number", str: "a text", bool: "true or false", list: "a list", dict: "an object"}
+_TYPE_NAMES = {int: "a number", str: "a string", bool: "true or false", list: "a list", dict: "an object"}
 
 
 def _require_type(value: Any, kind: type, value_name: str) -> None:

@@ -73,10 +73,10 @@ class LedgerId:
             digits = qualified_name.lstrip("0")
             if digits.isdecimal() and (len(digits) > _MAX_ID_DIGITS or int(digits) >= 2**63):
                 raise UsageError(
-                    f"{shown_name!r} is larger than any ledger id: the largest is {2**63 - 1}, 2^63 - 1"
+                    f"{shown_name!r} is larger than the largest ledger id, {2**63 - 1} (2^63 - 1)"
                 )
             raise UsageError(
-                f"{shown_name!r} is not a qualified ledger name: 32 hexadecimal digits, scope first"
+                f"{shown_name!r} is not a qualified ledger name, which has 32 hexadecimal digits, scope first"
             )
         scope, id_ = (
             int(hex_half.replace("-", ""), 16) for hex_half in match.groups() if hex_half is not None

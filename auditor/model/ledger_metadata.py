@@ -129,7 +129,7 @@ def _segment_rules(
         reason = f"the segment from entry {first_entry} has {len(ensemble)} bookies, not {ensemble_size}"
         rules.append(BrokenRule("ensemble-size", reason, refused=True))
     if previous_entry is not None and first_entry <= previous_entry:
-        reason = f"the segment from entry {first_entry} comes after the one from entry {previous_entry}"
+        reason = f"the segment from entry {first_entry} comes after the segment from entry {previous_entry}"
         rules.append(BrokenRule("segment-order", reason, refused=True))
     if len(set(ensemble)) != len(ensemble):
         repeated_id = Counter(ensemble).most_common(1)[0][0]

@@ -85,7 +85,7 @@ def _check_choice(name: str, choices: Collection[str], value: Any) -> Any:
 
 def _check_text(name: str, option: Option, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise UsageError(f"{name}: {value!r} is not a string, or empty")
+        raise UsageError(f"{name}: {value!r} is empty or not a string")
     if option.pattern is not None and not re.fullmatch(option.pattern, value):
         raise UsageError(f"{name}: {value!r} is not {option.form}")
     return value
@@ -119,7 +119,9 @@ def _check_moment(name: str, value: Any) -> Any:
         try:
             value = datetime.fromisoformat(value)
         except ValueError as error:
-            raise UsageError(f"{name}: {value!r} is not a time: give milliseconds, or ISO 8601") from error
+            raise UsageError(
+                f"{name}: {value!r} is not a time; use milliseconds since 1970, or ISO 8601"
+            ) from error
     if isinstance(value, datetime):
         zoned_time = value if value.tzinfo else value.replace(tzinfo=UTC)
         return round(zoned_time.timestamp() * 1000)

@@ -45,20 +45,20 @@ class AuditOptions:
     fail_on: Annotated[
         FailOn,
         Option(
-            "The lowest severity of a confirmed finding that makes the exit code 1. new: only errors or "
-            "worse count, if they are new or worse than in the run before. Lost data, and data about to be "
-            "deleted, counts with any value."
+            "The lowest severity of a confirmed finding that sets exit code 1. With new, only errors or "
+            "worse count, and only if they are new or worse than in the previous run. Lost data and data "
+            "about to be deleted always count."
         ),
     ] = Severity.ERROR
     fail_on_suspect: Annotated[
         bool,
-        Option("Unconfirmed findings make the exit code 1 too. Without this option the exit code is then 3."),
+        Option("Unconfirmed findings also set exit code 1. Without this option they set exit code 3."),
     ] = False
     suppressions: Annotated[
         str | None,
         Option(
-            "A file of accepted findings, each with a reason and a last day; they do not change the "
-            "exit code.",
+            "A file of accepted findings, each with a reason and a last day. Accepted findings do not "
+            "change the exit code.",
             value="FILE",
         ),
     ] = None
@@ -71,7 +71,8 @@ class AuditOptions:
     checks: Annotated[
         Texts,
         Option(
-            "Ids of the checks to run, separated by commas. May be repeated. Without it all checks run.",
+            "Ids of the checks to run, separated by commas. May be repeated. Without this option, all "
+            "checks run.",
             value="ID,...",
         ),
     ] = ()
@@ -86,16 +87,16 @@ class AuditOptions:
     check_settings: Annotated[
         str | None,
         Option(
-            "A TOML file with the keys checks and skip_checks, and the constants of checks in "
-            "the table constants.",
+            "A TOML file with the keys checks and skip_checks, and a table named constants with the "
+            "constants of checks.",
             value="FILE",
         ),
     ] = None
     grace: Annotated[
         float,
         Option(
-            "Seconds: if a ledger changed less than this before an index was written, entries missing in the "
-            "index are only suspected.",
+            "Time in seconds. If a ledger changed less than this before an index was written, its "
+            "missing entries are reported as suspect.",
             0,
             1e9,
         ),
@@ -103,7 +104,8 @@ class AuditOptions:
     scan_time: Annotated[
         Moment | None,
         Option(
-            "Time of the scan, from which ages count. It replaces the store's own clock or newest time.",
+            "Time of the scan, from which ages are computed. It replaces the store's own clock, or the "
+            "newest time in the store.",
             0,
             value="TIME",
         ),
@@ -119,17 +121,17 @@ class AuditOptions:
     since: Annotated[
         str | None,
         Option(
-            "An earlier run of this cluster, or the word last: the newest run in the parent directory of "
-            "this run. Data that has not changed since then is taken from that run. The findings are the "
-            "same as without the option.",
+            "An earlier run of this cluster, or the word last (the newest run in this run's parent "
+            "directory). Data that has not changed since then is taken from that run. The findings are "
+            "the same as without this option.",
             value="RUN",
         ),
     ] = None
     resume_within: Annotated[
         float,
         Option(
-            "Seconds: an unfinished run on a running store is resumed if its oldest table is younger. "
-            "Otherwise all its tables are read again.",
+            "Time in seconds. An unfinished run on a running store is resumed if its oldest table is "
+            "younger than this. Otherwise, all its tables are read again.",
             0,
             1e9,
         ),
@@ -137,27 +139,27 @@ class AuditOptions:
     owners: Annotated[
         Texts,
         Option(
-            "A store of owners (such as Pulsar's topics, which refer to ledgers), as pulsar:URI. May be "
-            "repeated. none: read no owners. Without it owners are read from the metadata store, next to "
-            "BookKeeper's root.",
+            "An owner store, as pulsar:URI. Owners are objects that refer to ledgers, such as Pulsar's "
+            "topics. May be repeated. none: read no owners. Without this option, owners are read from "
+            "the metadata store, next to BookKeeper's root.",
             value="URI",
         ),
     ] = ()
     owners_complete: Annotated[
         Texts,
         Option(
-            "A store of owners, in the form of the option owners. May be repeated. With it the operator "
-            "declares that no further store refers to ledgers of this cluster. Without it no ledger is "
-            "confirmed to be unowned.",
+            "An owner store, in the form of the option owners. May be repeated. With this option, the "
+            "operator declares that no other store refers to ledgers of this cluster. Without it, no "
+            "ledger is confirmed to be unowned.",
             value="URI",
         ),
     ] = ()
     owner_grace: Annotated[
         float,
         Option(
-            "Seconds: a younger ledger is never reported as unowned, because its owner may not have recorded "
-            "it yet. Only two runs at least this far apart confirm an unowned ledger. With less than 4 hours "
-            "(a broker's rollover) no ledger is confirmed.",
+            "Time in seconds. A ledger younger than this is never reported as unowned, because its owner "
+            "may not have recorded it yet. Only two runs at least this far apart confirm an unowned "
+            "ledger. With less than 4 hours (a broker's rollover), no ledger is confirmed as unowned.",
             0,
             1e9,
         ),
@@ -165,8 +167,8 @@ class AuditOptions:
     offload_listing: Annotated[
         str | None,
         Option(
-            "An inventory of the bucket of offloaded ledgers: CSV or Parquet with names and sizes of "
-            "objects. Without it the objects are not checked (docs/owners.md).",
+            "An inventory of the bucket with offloaded ledgers: CSV or Parquet with the names and sizes "
+            "of objects. Without it, the objects are not checked (docs/owners.md).",
             value="FILE",
         ),
     ] = None
@@ -177,9 +179,9 @@ class AuditOptions:
         int, Option("Largest number of unanswered requests on one connection to a live store.", 1, 1_000)
     ] = 4
     batch: Annotated[int, Option("Number of znodes in one request (multiRead).", 1, 10_000)] = 200
-    timeout: Annotated[float, Option("Seconds to wait for a connection, and for one answer.", 0.1, 3_600)] = (
-        10.0
-    )
+    timeout: Annotated[
+        float, Option("Seconds to wait for a connection, and for each answer.", 0.1, 3_600)
+    ] = 10.0
     credentials: Annotated[
         str | None,
         Option(
@@ -204,14 +206,15 @@ class AuditOptions:
     witness: Annotated[
         YesNo,
         Option(
-            "Whether registered bookies of a live store are asked, by plain reads, for entries that "
-            "seem missing."
+            "Whether the audit asks registered bookies of a live store, by plain reads, for entries that "
+            "seem to be missing."
         ),
     ] = "yes"
     witness_reads: Annotated[
         int,
         Option(
-            "Largest number of entries that an audit asks bookies for, at most half of them from one bookie.",
+            "Largest number of entries that an audit asks bookies for. At most half of them are read "
+            "from the same bookie.",
             1,
             10**6,
         ),
@@ -228,14 +231,12 @@ class AuditOptions:
     ] = False
     digest_entries: Annotated[
         int,
-        Option(
-            "With deep: number of entries at the start of every ledger that are read completely.", 0, 10**9
-        ),
+        Option("With deep: number of entries to read completely at the start of every ledger.", 0, 10**9),
     ] = 3
     digest_percent: Annotated[
         float,
         Option(
-            "With deep: the percentage of all later entries that is read completely, the same ones on every "
+            "With deep: percentage of all later entries to read completely; the same entries on every "
             "bookie.",
             0,
             100,
@@ -243,25 +244,23 @@ class AuditOptions:
     ] = 0.1
     digest_budget: Annotated[
         int,
-        Option(
-            "With deep: largest number of MB of entries that are read completely from one bookie.", 1, 10**9
-        ),
+        Option("With deep: largest number of MB of entries to read completely from one bookie.", 1, 10**9),
     ] = 1_000
     bookie_conf: Annotated[
         str | None,
         Option(
-            "A bookie's configuration file (bk_server.conf). The audit takes from it the directories and id "
-            "of the next start, and the settings of garbage collection. Without it the audit assumes the "
-            "server's defaults.",
+            "A bookie's configuration file (bk_server.conf). The audit takes from it the bookie's "
+            "directories and id for the next start, and the garbage collection settings. Without it, the "
+            "audit assumes the server's defaults.",
             value="FILE",
         ),
     ] = None
     racks: Annotated[
         str | None,
         Option(
-            "A file of the locations of bookies: TOML, Pulsar's JSON, or two columns, bookie (or host) and "
-            "location. Its ending tells the format. Without it Pulsar's /bookies next to BookKeeper's root "
-            "is read.",
+            "A file with the locations of bookies: TOML, Pulsar's JSON, or two columns, bookie (or host) "
+            "and location. The ending of its name determines the format. Without this option, Pulsar's "
+            "/bookies next to BookKeeper's root is read.",
             value="FILE",
         ),
     ] = None
@@ -276,9 +275,9 @@ class AuditOptions:
     placement: Annotated[
         str | None,
         Option(
-            "The placement policy: rack, region, zone or none, with settings by the server's names "
-            "(rack,minNumRacksPerWriteQuorum=3). Or a configuration file, such as broker.conf or "
-            "bk_server.conf.",
+            "The placement policy: rack, region, zone or none, followed by any settings under the "
+            "server's names (rack,minNumRacksPerWriteQuorum=3). Or a configuration file, such as "
+            "broker.conf or bk_server.conf.",
             value="POLICY",
         ),
     ] = None
@@ -290,16 +289,16 @@ class AuditOptions:
             64,
         ),
     ] = 1
-    parts_per_core: Annotated[int, Option("Number of tasks of a scan for each core of Spark.", 1, 1_000)] = 4
-    master: Annotated[str, Option("Spark's master, if no Spark session is running.", value="MASTER")] = (
-        "local[*]"
-    )
+    parts_per_core: Annotated[int, Option("Number of tasks for each Spark core in a scan.", 1, 1_000)] = 4
+    master: Annotated[
+        str, Option("Spark's master, used only if no Spark session is running.", value="MASTER")
+    ] = "local[*]"
     driver_memory: Annotated[
         str,
         Option(
-            "Memory of Spark's driver, if no Spark session is running.",
+            "Memory of Spark's driver, used only if no Spark session is running.",
             pattern="[1-9][0-9]{0,9}[kKmMgGtT][bB]?",
-            form="a number with k, m, g or t, as 4g",
+            form="a number with k, m, g or t, such as 4g",
             value="SIZE",
         ),
     ] = "2g"
@@ -308,7 +307,7 @@ class AuditOptions:
         for name, (kind, option) in option_types().items():
             object.__setattr__(self, name, check_value(name, kind, option, getattr(self, name)))
         if self.deep and not self.entry_logs:
-            raise UsageError("deep: it reads entry logs, so entry_logs must be true too")
+            raise UsageError("deep: reads entry logs, so entry_logs must be true too")
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], file_name: str | Path) -> AuditOptions:
@@ -327,7 +326,7 @@ class AuditOptions:
         file_values = {key: value for key, value in values.items() if key != CLUSTERS}
         for key in file_values:
             if key not in types:
-                raise UsageError(f"{file_name}: {key}: no such option; there are {', '.join(types)}")
+                raise UsageError(f"{file_name}: {key}: no such option; valid options: {', '.join(types)}")
         try:
             return cls(**file_values)
         except UsageError as error:

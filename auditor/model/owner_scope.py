@@ -115,7 +115,7 @@ def owner_store_rows(
     for source in sources:
         is_read = source in stores
         reasons = [*store_reasons[source], *set_reasons] or (
-            ["another store of owners is not proved complete"] if not is_complete else []
+            ["another owner store is not proved to be complete"] if not is_complete else []
         )
         scope = SourceScope(
             source,
@@ -165,13 +165,13 @@ def _store_reasons(
     elif source not in stores:
         yield "owners_complete contains this store, but it was not read"
     if source in counts.first_names:
-        yield f"it is the store {counts.first_names[source]} under a second name"
+        yield f"it is the same store as {counts.first_names[source]}, under a second name"
     lists = counts.lists.get(source, ListCounts())
     if lists.dropped > MAX_DROPPED_SHARE * lists.listed_before:
-        lost_ledgers = f"{plural(lists.dropped, 'ledger')} of {lists.listed_before:,}"
+        lost_ledgers = f"{lists.dropped:,} of {plural(lists.listed_before, 'ledger')}"
         yield (
-            f"the store's lists lost {lost_ledgers} that an earlier run saw there and that are "
-            "still in BookKeeper"
+            f"the store no longer lists {lost_ledgers} that an earlier run saw there and that BookKeeper "
+            "still has"
         )
     if gaps := counts.facts.get(source, StoreFacts()).gaps:
         yield f"{plural(gaps, 'path')} of the store could not be listed"
@@ -180,8 +180,8 @@ def _store_reasons(
 def _set_reasons(counts: OwnerCounts) -> Iterator[str]:
     if counts.foreign_claims > MAX_FOREIGN_SHARE * counts.claims:
         yield (
-            f"{plural(counts.foreign_claims, 'ledger')} of {counts.claims:,} claim an owner in a namespace "
-            "that no store has"
+            f"of {counts.claims:,} ledgers that name an owner, {counts.foreign_claims:,} name an owner in "
+            "a namespace that no store contains"
         )
 
 
@@ -190,8 +190,12 @@ def _proof_sentence(counts: OwnerCounts, source: str, *, is_read: bool, is_decla
         return NOT_READ
     lists = counts.lists.get(source, ListCounts())
     own_claims = counts.claims - counts.foreign_claims
-    claim_text = f"{own_claims:,} of {counts.claims:,} claims are in namespaces of the stores"
+    claim_text = (
+        f"of {counts.claims:,} ledgers that name an owner, {own_claims:,} name an owner in a "
+        "namespace of the stores"
+    )
     dropped_text = (
-        f"{lists.dropped:,} of {lists.listed_before:,} ledgers that it listed before lost their owner"
+        f"of {lists.listed_before:,} ledgers that this store listed before, {lists.dropped:,} lost "
+        "their owner"
     )
     return f"{'declared complete' if is_declared else 'read'}; {claim_text}; {dropped_text}"

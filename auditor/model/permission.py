@@ -47,16 +47,18 @@ class UnfitRunReason(StrEnum):
 
 
 _UNFIT_RUN_SENTENCES = {
-    UnfitRunReason.NO_HOLDS: "an earlier version of the program made this run, without holds; audit again",
+    UnfitRunReason.NO_HOLDS: "an earlier version of the program, which had no holds, made this run; audit "
+    "again",
     UnfitRunReason.DATA_TOO_OLD: "the data of this run is more than 24 hours old; audit again",
-    UnfitRunReason.DATA_OF_FUTURE: "the data of this run is newer than the current time: a clock was wrong, "
-    "so that its age is not known; set the clocks and audit again",
-    UnfitRunReason.NO_EARLIER_RUN: "no earlier run of this cluster with all checks was found, so that the "
-    "holds of earlier runs are unknown; run a second audit in the parent directory of this run",
+    UnfitRunReason.DATA_OF_FUTURE: "the time of this run's data is in the future: a clock was wrong, so the "
+    "age of the data is unknown; set the clocks and audit again",
+    UnfitRunReason.NO_EARLIER_RUN: "no earlier run of this cluster with all checks was found, so the holds "
+    "of earlier runs are unknown; run a second audit in the parent directory "
+    "of this run",
     UnfitRunReason.LOGS_NOT_READ: "the entry logs were not read, and a new index would lack their lost "
     "entries; audit again with --entry-logs",
-    UnfitRunReason.CHECKS_NOT_RUN: "checks that could forbid the action were left out or are less careful "
-    "than by default; audit again with all checks",
+    UnfitRunReason.CHECKS_NOT_RUN: "checks that could forbid the action were left out, or have less careful "
+    "settings than by default; audit again with all checks",
 }
 
 

@@ -154,7 +154,7 @@ class PlacementSettings:
             if properties.get(key, "").strip()
         }
         if policy not in (None, Policy.RACK) and "isolation_groups" in settings:
-            raise ValueError("isolation groups are a setting of the policy rack")
+            raise ValueError("isolation groups are only possible with the policy rack")
         if policy is None and not _has_isolation(properties):
             settings = {name: value for name, value in settings.items() if name not in _GROUP_SETTINGS}
         elif ISOLATION_KEY in properties:
@@ -244,7 +244,8 @@ def policy_of(properties: Mapping[str, str]) -> Policy:
         name = class_name.rpartition(".")[2]
         if name not in POLICY_BY_CLASS:
             raise ValueError(
-                f"{POLICY_KEYS[0]} is {class_name!r}: known are {', '.join(sorted(POLICY_BY_CLASS))}"
+                f"{POLICY_KEYS[0]}: {class_name!r} is not a known class; known classes: "
+                f"{', '.join(sorted(POLICY_BY_CLASS))}"
             )
         return POLICY_BY_CLASS[name]
     if region and _parse_value(POLICY_KEYS[2], region, bool):
@@ -267,10 +268,10 @@ def _parse_value(key: str, text: str, kind: type) -> Any:
         return tuple(part.strip() for part in text.split(separator) if part.strip())
     if kind is bool:
         if text.lower() not in ("true", "false"):
-            raise ValueError(f"{key} is {text!r}: not true or false")
+            raise ValueError(f"{key}: {text!r} is neither true nor false")
         return text.lower() == "true"
     if not text.lstrip("-").isdecimal():
-        raise ValueError(f"{key} is {text!r}: not a number")
+        raise ValueError(f"{key}: {text!r} is not a number")
     return int(text)
 
 
@@ -346,6 +347,6 @@ class PlacementFacts(TypedDict):
     settings: Annotated[dict[str, Any], about("settings of the server's policy class, by name")]
     policy_origin: Annotated[str, about("source of the policy")]
     mapping_origin: Annotated[str | None, about("source of the locations of bookies")]
-    located: Annotated[Count, about("bookies with a location")]
-    unlocated: Annotated[Count, about("bookies without a location")]
-    own_groups: Annotated[Count, about("ledgers with a placement policy of their own (Pulsar)")]
+    located: Annotated[Count, about("number of bookies with a location")]
+    unlocated: Annotated[Count, about("number of bookies without a location")]
+    own_groups: Annotated[Count, about("number of ledgers with a placement policy of their own (Pulsar)")]

@@ -98,8 +98,10 @@ class RepairFacts(TypedDict):
     disabled: Annotated[bool, about("whether replication is switched off")]
     disabled_since: int | None
     delay_s: Annotated[int | None, about("lostBookieRecoveryDelay, seconds")]
-    last_check: Annotated[int | None, about("end of the newest server-side check")]
-    age_ms: Annotated[int | None, about("age of the cluster")]
+    last_check: Annotated[
+        int | None, about("time when the newest server-side check ended (ms since 1970, UTC)")
+    ]
+    age_ms: Annotated[int | None, about("age of the cluster in ms")]
     registered: Count
     writable: Count
     knows_registrations: Annotated[
@@ -109,7 +111,7 @@ class RepairFacts(TypedDict):
         ),
     ]
     queued: Annotated[Count, about("number of ledgers marked for re-replication")]
-    oldest: Annotated[int | None, about("time of the oldest of these marks")]
+    oldest: Annotated[int | None, about("time of the oldest of these marks (ms since 1970, UTC)")]
     queued_since: Annotated[Count, about("number of ledgers marked since the previous run")]
     locked: Annotated[Count, about("number of ledgers that a worker has locked")]
     depending: Annotated[Count, about("number of ledgers that need a bookie that is down")]
@@ -125,11 +127,11 @@ class RepairFacts(TypedDict):
     single_copy: Annotated[
         Count, about("number of further ledgers with an entry that only one registered bookie can serve")
     ]
-    down: Annotated[list[str], about("bookies that ledgers need and that are not registered")]
+    down: Annotated[list[str], about("unregistered bookies that ledgers need")]
     repaired_per_hour: Annotated[
-        float | None, about("marks that were removed since the previous run, per hour")
+        float | None, about("number of marks per hour that were removed since the previous run")
     ]
-    remaining_ms: Annotated[int | None, about("estimated time to the end of the queue")]
+    remaining_ms: Annotated[int | None, about("estimated time until the queue is empty, in ms")]
 
 
 def waiting_text(state: RepairState) -> str:

@@ -14,7 +14,7 @@ from auditor.model.start_refusal import IO_EXCEPTION, Fault, Refusal
 from auditor.model.states import ReplayError
 
 SKIP_SETTING = "skipReplayJournalInvalidRecord"
-SKIP_RELEASES = "4.14.8, 4.15.5, 4.16.3 and 4.17.0 on"
+SKIP_RELEASES = "from 4.14.8, 4.15.5, 4.16.3 and 4.17.0 on"
 """Releases that have the setting which skips an invalid record (bookkeeper PR 3956)."""
 
 _EXCEPTIONS = {
@@ -56,7 +56,7 @@ def failed_replay_refusal(failures: Sequence[FailedReplay], certain: bool) -> Re
 
     >>> damaged = FailedReplay("/j/1a.txn", 512, "a record of -9 bytes", ReplayError.INVALID_RECORD)
     >>> print(failed_replay_refusal([damaged], certain=True).reason)
-    /j/1a.txn: a record of -9 bytes at byte 512, at which the replay of the journal ends
+    /j/1a.txn: a record of -9 bytes at byte 512; the replay of the journal ends there
     """
     failures_text = "; ".join(
         f"{failure.path}: {failure.reason}" + ("" if failure.offset is None else f" at byte {failure.offset}")
@@ -71,7 +71,7 @@ def failed_replay_refusal(failures: Sequence[FailedReplay], certain: bool) -> Re
     return Refusal(
         _EXCEPTIONS[failures[0].error],
         Fault.JOURNAL_INVALID_RECORD if is_skippable else Fault.JOURNAL_UNREADABLE,
-        f"{failures_text}, at which the replay of the journal ends",
+        f"{failures_text}; the replay of the journal ends there",
         tuple(failure.path for failure in failures),
         certain=certain,
         way_out=way_out if is_skippable else None,

@@ -244,7 +244,7 @@ class Report:
             parsed_values["findings"] = tuple(map(finding_from_json, parsed_values["findings"]))
             return cls(**parsed_values)
         except KeyError as error:
-            raise RunError(f"it has no {error}") from error
+            raise RunError(f"the key {error} is missing") from error
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise RunError(str(error) or type(error).__name__) from error
 

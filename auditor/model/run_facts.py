@@ -136,8 +136,8 @@ class Tally(TypedDict):
     severity: SeverityWord
     confidence: ConfidenceWord
     count: Count
-    new: Annotated[Count, about("unsuppressed findings that the run before did not have")]
-    worse: Annotated[Count, about("unsuppressed findings that are worse than in the run before")]
+    new: Annotated[Count, about("number of unsuppressed findings that the previous run did not have")]
+    worse: Annotated[Count, about("number of unsuppressed findings that are worse than in the previous run")]
     suppressed: Annotated[Count, about("number of findings that a suppression accepts")]
 
 
@@ -157,7 +157,7 @@ class Step(TypedDict):
 
     id: CheckId
     urgency: UrgencyWord
-    severity: Annotated[SeverityWord, about("the worst of these findings")]
+    severity: Annotated[SeverityWord, about("worst severity of these findings")]
     count: Count
     unsure: Annotated[Count, about("number of these findings that are not confirmed")]
     action: Annotated[str | None, about("the instruction, in a few words; null: nothing is urgent")]
@@ -209,7 +209,9 @@ class Impact(TypedDict):
 
     severity: SeverityWord
     ledgers: Count
-    bytes: Annotated[Count, about("bytes of one copy of these ledgers, by the lengths in their metadata")]
+    bytes: Annotated[
+        Count, about("bytes of one copy of these ledgers, according to the lengths in their metadata")
+    ]
 
 
 class Changes(TypedDict):
@@ -219,14 +221,16 @@ class Changes(TypedDict):
     that were not checked again. They do not count as fixed.
     """
 
-    previous: Annotated[str, about("the name of the directory of the run before")]
+    previous: Annotated[str, about("name of the previous run's directory")]
     finished: Time
     new: Count
     fixed: Count
     worse: Count
     better: Count
     same: Count
-    unseen: Annotated[Count, about("findings neither found nor ruled out: their data was not read")]
+    unseen: Annotated[
+        Count, about("number of findings neither found nor ruled out, because their data was not read")
+    ]
 
 
 class Suppression(TypedDict):
@@ -285,9 +289,7 @@ class InDoubt(TypedDict):
     describe the parts of the metadata that could not be read.
     """
 
-    ids: Annotated[
-        str | None, Facet("pattern", "^[1-9][0-9]*$"), about("number of these ids; null: every id")
-    ]
+    ids: Annotated[str | None, Facet("pattern", "^[1-9][0-9]*$"), about("number of these ids; null: all ids")]
     reasons: Annotated[list[str], about("reasons; only a sample if there are many")]
 
 
@@ -300,7 +302,10 @@ class BookiesListed(TypedDict):
 
     hidden: Annotated[
         str | None,
-        about("path that could not be read, and why; it may have the cookie or registration of any bookie"),
+        about(
+            "path that could not be read, and the reason; the path may contain the cookie or "
+            "registration of any bookie"
+        ),
     ]
     unclear: Annotated[list[str], about("bookies whose cookie or registration could not be read")]
 
@@ -331,12 +336,16 @@ class RunFacts:
     offload_listing: Annotated[bool, about("whether a listing of offloaded objects was read")]
     operations: dict[str, Count]
     gaps: list[str]
-    in_doubt: Annotated[InDoubt | None, about("ids of ledgers that may exist unseen; null: no such ids")]
-    resumed: Annotated[int | None, about("time of the oldest table that an interrupted run had left, ms")]
+    in_doubt: Annotated[
+        InDoubt | None, about("ids of ledgers that may exist although no scan saw them; null: no such ids")
+    ]
+    resumed: Annotated[
+        int | None, about("time of the oldest table reused from an interrupted run (ms since 1970, UTC)")
+    ]
     remarks: list[Remark]
     tally: list[Tally]
     impact: Annotated[list[Impact], about("ledgers with findings, by severity")]
-    changes: Annotated[Changes | None, about("changes since the run before; null: there is no such run")]
+    changes: Annotated[Changes | None, about("changes since the previous run; null: there is no such run")]
     suppressions: Annotated[list[Suppression], about("entries of the suppressions file, in order")]
     accepted: Annotated[AcceptedGaps, about("unchecked parts that suppressions accept")]
     reused: Annotated[Reuse | None, about("data taken from an earlier run (--since); null: all was read")]
@@ -352,7 +361,7 @@ class RunFacts:
     ] = None
     witness_asked: Annotated[bool | None, about("whether the run could ask bookies for entries")] = None
     blind: Annotated[
-        list[CheckId] | None, about("checks without any input, whose lack of findings proves nothing")
+        list[CheckId] | None, about("checks without any input, so that a lack of findings proves nothing")
     ] = None
     placement: Annotated[
         PlacementFacts | None,
@@ -360,7 +369,8 @@ class RunFacts:
     ] = None
     steps: Annotated[list[Step] | None, about("instructions, the most urgent first; null: not known")] = None
     causes: Annotated[
-        list[FindingCause] | None, about("causes of several findings, the most urgent first; null: not known")
+        list[FindingCause] | None,
+        about("causes that explain several findings, the most urgent first; null: not known"),
     ] = None
     holds: Annotated[HoldFacts | None, about("number of holds; null: an earlier version made the run")] = None
     actions: Annotated[
@@ -371,11 +381,16 @@ class RunFacts:
     ] = None
     repair: Annotated[
         RepairFacts | None,
-        about("state of AutoRecovery, and ledgers that wait or can be read; null: not known"),
+        about(
+            "state of AutoRecovery, and numbers of ledgers that wait for repair or lack reachable "
+            "copies; null: not known"
+        ),
     ] = None
     checks: Annotated[
         ChecksChosen | None,
-        about("checks left out, and constants; null: all ran, with default constants"),
+        about(
+            "checks that were left out, and constants of checks; null: all checks ran with default constants"
+        ),
     ] = None
 
     @property

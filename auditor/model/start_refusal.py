@@ -344,11 +344,11 @@ def _cookie_refusal(
 
 def _new_bookie_refusal(bookie_id: str, missing_directories: Sequence[BookieDirectory]) -> Refusal | None:
     if not missing_directories:
-        reason = "the bookie's directories have a VERSION, and the store has no cookie of the bookie"
+        reason = "the bookie's directories have a VERSION, but the store has no cookie for the bookie"
         return Refusal(INVALID_COOKIE, Fault.NOT_IN_STORE, reason, stored_id=bookie_id)
     # Like the server, do not look into directories that already have a VERSION.
     if non_empty_paths := _find_non_empty(missing_directories):
-        problem = "no VERSION and is not empty, and the store has no cookie of the bookie"
+        problem = "no VERSION but is not empty, and the store has no cookie for the bookie"
         return directories_refusal(Fault.NOT_EMPTY, non_empty_paths, problem, bookie_id)
     return None
 
@@ -371,7 +371,7 @@ def _expansion_refusal(
             "no VERSION, but the bookie's cookies contain this directory: the directory was wiped",
         )
     if non_empty_paths := _find_non_empty(missing_directories):
-        return directories_refusal(Fault.NOT_EMPTY, non_empty_paths, "no VERSION and is not empty")
+        return directories_refusal(Fault.NOT_EMPTY, non_empty_paths, "no VERSION but is not empty")
     return None
 
 

@@ -78,10 +78,11 @@ class TimeBasis(StoredWord):
 _TIME_BASIS_SENTENCES = {
     TimeBasis.OPTION: "the value of --index-time",
     TimeBasis.JOURNAL_READ: "the time when the journal of the running bookie was read",
-    TimeBasis.LAST_WRITE: "the file time of its journal or lastMark, the later one",
+    TimeBasis.LAST_WRITE: "the file time of its journal or of its lastMark, whichever is later",
     TimeBasis.CLEAN_STOP: "the file time of the lastMark that the bookie wrote when it stopped",
-    TimeBasis.OLDER_JOURNAL: "the file time of the journal before lastMark's; the index may be newer",
-    TimeBasis.FIRST_START: "the bookie's first start, by its journals' ids; the index may be much newer",
+    TimeBasis.OLDER_JOURNAL: "the file time of the journal before the one in lastMark; the index may be "
+    "newer",
+    TimeBasis.FIRST_START: "the bookie's first start, judged by journal ids; the index may be much newer",
     TimeBasis.INDEX_LOG: "the file time of RocksDB's log: the files of the index are older than lastMark",
 }
 
@@ -120,7 +121,7 @@ NOT_WHOLE = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState
 """States of a replica whose index may lack entries that the bookie has."""
 
 
-VANISHED = "it was listed, but it no longer existed when it was read"
+VANISHED = "it was listed, but no longer existed when it was to be read"
 """Reason of an unreadable file: a running bookie deleted it after it was listed (garbage collection)."""
 
 

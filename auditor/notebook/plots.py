@@ -142,7 +142,7 @@ class Plots:
         complete_replicas = (frame["replicas"] - frame["missing"] - frame["unknown"]).clip(lower=0)
         renamed_frame = frame.assign(whole=complete_replicas).rename(columns={"missing": "lack entries"})
         replica_counts = renamed_frame[list(REPLICA_COLOURS)]
-        title, unit_text = "Replicas by bookie, the worst first", "replicas that it should hold"
+        title, unit_text = "Replicas by bookie, the worst first", "replicas that the bookie should hold"
         figure = _plot_by_bookie(replica_counts, REPLICA_COLOURS, title, unit_text)
         frame = frame.head(MAX_BARS)
         missing_labels = (frame["missing"].astype(str) + " of " + frame["replicas"].astype(str)).items()
@@ -179,7 +179,7 @@ class Plots:
         """Draw the ledgers that are not healthy by the day of their creation."""
         frame = self._frames.ledgers_by_day()[list(CLASS_COLOURS)]
         frame = frame[frame.sum(axis=1) > 0]
-        return _plot_over_time(frame, CLASS_COLOURS, "Ledgers that are not healthy, by creation")
+        return _plot_over_time(frame, CLASS_COLOURS, "Ledgers that are not healthy, by creation date")
 
     def since(self) -> Figure:
         """Draw the findings of this run by the day on which a run first saw them."""

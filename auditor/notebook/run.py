@@ -73,7 +73,7 @@ class Run(RunFigures):
         from auditor.reports.forms import FORMS
 
         if form not in FORMS:
-            raise UsageError(f"{form}: no such form. Forms: {', '.join(FORMS)}")
+            raise UsageError(f"{form}: no such format. Valid formats: {', '.join(FORMS)}")
         write_whole(str(file), partial(FORMS[form].write, self))
 
     def tables(self, spark: SparkSession) -> Mapping[str, DataFrame]:

@@ -22,22 +22,29 @@ _CREATION_TIME_SQL = "coalesce(if(l.metadata_ctime > 0, l.metadata_ctime, null),
 
 _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] = {
     "ledger_classes": (
-        "a ledger: class, times, quorums and bookies side by side",
+        "a ledger, with its class, times, quorums and bookies",
         ("ledgers", "verdicts"),
         {
-            "scope_id": ("l.scope_id", "BP-35 scope; 0 for every stock ledger"),
+            "scope_id": ("l.scope_id", "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
             "ledger_id": ("l.ledger_id", "the ledger"),
             "class": ("v.class", "class of the ledger, as in the view verdicts"),
             "potential_class": ("v.potential_class", "the class if all unknown copies were missing"),
             "confidence": ("v.confidence", "confirmed, suspect or unknown"),
             "state": ("l.state", "OPEN, IN_RECOVERY or CLOSED; null if unreadable"),
             "created": (_TIME_SQL.format(_CREATION_TIME_SQL), "time of its creation; null: not known"),
-            "changed": (_TIME_SQL.format("l.mtime"), "when its metadata last changed; null on etcd"),
+            "changed": (_TIME_SQL.format("l.mtime"), "time of the last change to its metadata; null on etcd"),
             "ensemble_size": ("l.ensemble_size", "number of bookies in each ensemble"),
-            "write_quorum": ("l.write_quorum", "copies that a write is sent to"),
-            "ack_quorum": ("l.ack_quorum", "copies needed for an acknowledgement to the writer"),
+            "write_quorum": (
+                "l.write_quorum",
+                "write quorum: number of bookies to which the writer sends each entry",
+            ),
+            "ack_quorum": (
+                "l.ack_quorum",
+                "ack quorum: number of bookies that must confirm an entry before it is acknowledged to the "
+                "writer",
+            ),
             "last_entry_id": ("l.last_entry_id", "last entry of a closed ledger, else -1"),
-            "length": ("l.length", "payload bytes of a closed ledger"),
+            "length": ("l.length", "length of a closed ledger in payload bytes"),
             "bookies": ("l.replicas.bookie_id", "all bookies of the ledger's ensembles"),
         },
         "{p}ledgers l JOIN {p}verdicts v ON l.scope_id = v.scope_id AND l.ledger_id = v.ledger_id "
@@ -47,13 +54,20 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
         "a ledger on a bookie that certainly lacks some of its entries",
         ("judged",),
         {
-            "scope_id": ("j.scope_id", "BP-35 scope; 0 for every stock ledger"),
+            "scope_id": ("j.scope_id", "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
             "ledger_id": ("j.ledger_id", "the ledger"),
             "bookie_id": ("part.bookie_id", "a bookie that was read and lacks entries that it should hold"),
-            "entries": ("part.count", "number of entries that it lacks"),
-            "copies": ("j.m", "largest number of missing copies of one entry of the ledger"),
-            "write_quorum": ("j.write_quorum", "copies that a write is sent to"),
-            "ack_quorum": ("j.ack_quorum", "copies needed for an acknowledgement to the writer"),
+            "entries": ("part.count", "number of entries that the bookie lacks"),
+            "copies": ("j.m", "largest number of missing copies of any single entry of the ledger"),
+            "write_quorum": (
+                "j.write_quorum",
+                "write quorum: number of bookies to which the writer sends each entry",
+            ),
+            "ack_quorum": (
+                "j.ack_quorum",
+                "ack quorum: number of bookies that must confirm an entry before it is acknowledged to the "
+                "writer",
+            ),
         },
         "{p}judged j LATERAL VIEW explode(j.missing) exploded AS part",
     ),
@@ -61,7 +75,7 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
         "a finding, with the end of the first run that has it, and its suppression",
         ("findings", "changes"),
         {
-            "id": ("f.id", "the check with the finding"),
+            "id": ("f.id", "id of the check that made the finding"),
             "severity": ("f.severity", "critical, error, warning or note"),
             "confidence": ("f.confidence", "confirmed, suspect or unknown"),
             "scope_id": ("f.scope_id", "BP-35 scope; null if the finding is not about a ledger"),
@@ -69,18 +83,18 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
             "bookie_id": ("f.bookie_id", "the bookie; null if the finding is not about one bookie"),
             "entries": (
                 "aggregate(f.missing, 0L, (total, each) -> total + each.count)",
-                "number of entries confirmed missing, over all bookies",
+                "number of entries confirmed missing, summed over all bookies",
             ),
-            "change": ("c.change", "new, same, worse or better than in the run before"),
+            "change": ("c.change", "new, same, worse or better than in the previous run"),
             "first_seen": (_TIME_SQL.format("c.first_seen"), "end of the first run that has the finding"),
             "suppressed": (
                 "c.suppressed",
-                "reason in the suppression that accepts the finding; null: not suppressed",
+                "reason given in the suppression that accepts the finding; null: not suppressed",
             ),
             "message": ("f.message", "the finding as a sentence"),
             "fingerprint": (
                 "f.fingerprint",
-                "fingerprint of the finding, equal in every run while the fault lasts",
+                "fingerprint of the finding, the same in every run as long as the fault lasts",
             ),
         },
         "{p}findings f LEFT JOIN {p}changes c ON f.fingerprint = c.fingerprint "
@@ -113,7 +127,7 @@ def register(run: RunReader, spark: SparkSession, prefix: str = "") -> Mapping[s
         RunError: the run's directory cannot be listed.
     """
     if not re.fullmatch("([A-Za-z_][A-Za-z0-9_]*)?", prefix):
-        raise UsageError(f"prefix {prefix!r}: letters, digits and _ only, no digit first")
+        raise UsageError(f"prefix {prefix!r}: use only letters, digits and _, and do not begin with a digit")
     from auditor.tables.run_tables import TABLES
 
     tables = [*(name for name in run.table_names() if name in TABLES), "findings"]

@@ -100,7 +100,7 @@ def ask_run(path: str, ledgers: Collection[int], plan_time: int) -> Answers:
     run = RunReader(path)
     facts = run.report.run
     if facts.scan_time < plan_time:
-        raise RunUsageError(f"{path}: this run is older than the run of the plan")
+        raise RunUsageError(f"{path}: this run is older than the run that the plan is based on")
     bookies = run.table("bookies", ["bookie_id", "named", "registered", "read"]).to_pylist()
     bookie_listing = facts.bookies_listed
     are_bookies_listed = bookie_listing is not None and bookie_listing["hidden"] is None

@@ -50,7 +50,7 @@ def stop_bookies(plan_facts: PlanFacts) -> Steps:
         title = (
             f"keep {bookie} {'from collecting garbage' if is_running else 'stopped'}: its next collection "
         )
-        title += "deletes needed data"
+        title += "deletes live data"
         if not groups.are_confirmed:
             yield refuse_unconfirmed(ActionKind.STOP, title, "audit again", groups)
         elif bookie in plan_facts.bookies_with_unstored_copies:
@@ -92,8 +92,8 @@ def _refuse_until_copied(
         and plan_facts.bookies[bookie]["foreign_instance"]
     ):
         way_out = (
-            "find the disks of this cluster's bookie first, then stop it: with these disks it does not "
-            "start again"
+            "first find the disks of this cluster's bookie, then stop it; with its present disks, it cannot "
+            "restart"
         )
         return replace(refused_step, way_out=way_out)
     if not refused_step.holds or not {*refused_step.holds} <= {*REASONS_TO_COPY_FIRST}:
@@ -102,8 +102,8 @@ def _refuse_until_copied(
         return replace(refused_step, way_out=ALL_STOP_REFUSAL_TEXT)
     plan_facts.copy_before_stop[bookie] = groups
     way_out = (
-        "copy first, then stop. This plan has the steps that copy the ledgers of the bookie, or the "
-        "reason why it has none. After these steps, audit and plan again"
+        "copy first, then stop. This plan has steps that copy the bookie's ledgers, or gives the "
+        "reason why there are none. After these steps, audit and plan again"
     )
     return replace(refused_step, way_out=way_out)
 
@@ -124,22 +124,24 @@ def _stop_step(
     manual_commands = (
         [procedures.stop_bookie(step_permission, bookie, "ends its garbage collection")] if is_running else []
     )
-    effect_text = f"no needed data is deleted on {bookie}"
+    effect_text = f"{bookie} deletes no live data"
     if settings:
         manual_commands.append(procedures.set_settings(step_permission, bookie, sorted(settings)))
-        effect_text += "; afterwards audit with --bookie-conf FILE, or the finding appears again"
+        effect_text += "; afterwards, audit with --bookie-conf FILE, or the finding will reappear"
     start_gate_answer = permit(plan_facts.run, ActionKind.START, [bookie_object(bookie)])
     if settings and not must_stay_stopped and isinstance(start_gate_answer, Allowed):
         manual_commands.append(procedures.start_bookie(start_gate_answer, bookie))
     elif settings and not must_stay_stopped:
-        effect_text += "; the bookie stays stopped until an audit with this option no longer has this finding"
+        effect_text += (
+            "; the bookie stays stopped until an audit with this option no longer reports this finding"
+        )
     else:
-        effect_text += "; the bookie stays stopped until the metadata, or its index, is repaired"
+        effect_text += "; the bookie stays stopped until the metadata or the bookie's index is repaired"
     undo_text = "remove the settings, and restart it" if settings else "start it"
     return make_step(
         step_permission, title, groups.plan_findings(), manual_commands, urgency=groups.urgency,
         bookie_id=bookie, effect_text=effect_text, risk_text=f"load; {_STOP_RISK}",
-        undo_text=f"once an audit no longer has this finding: {undo_text}",
+        undo_text=f"once an audit no longer reports this finding: {undo_text}",
         expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=groups.conditions("there"), done_conditions=groups.conditions("gone"),
     )  # fmt: skip
@@ -148,7 +150,7 @@ def _stop_step(
 def make_cookies(plan_facts: PlanFacts) -> Steps:
     """Yield a step that makes a cookie, for each registered bookie that has no cookie in the store."""
     for bookie, groups in plan_facts.group_by_bookie("cookie-missing").items():
-        title = f"make the cookie of {bookie} again: the bookie cannot restart without it"
+        title = f"recreate the cookie of {bookie}; the bookie cannot restart without it"
         bookie_row = plan_facts.bookies[bookie]
         directory_rows = _read_directories(plan_facts, bookie)
         instance_id = plan_facts.run.report.cluster.instance_id
@@ -183,12 +185,12 @@ def make_cookies(plan_facts: PlanFacts) -> Steps:
             way_out = "find the disks of this cluster's bookie, and audit again"
         elif not (bookie_row["named"] or bookie_row["found"]):
             reason_text, way_out = (
-                "the bookie is in no ensemble, and no directory of it was found",
-                "find out who registers it",
+                "the bookie is in no ensemble, and none of its directories was found",
+                "find out who registers the bookie",
             )
         elif len(distinct_path_lists) != 1:
             reason_text = (
-                "the bookie's directories are not known: "
+                "the bookie's directories are unknown: "
                 f"{len(distinct_path_lists)} different VERSION files name the bookie"
             )
         if reason_text:
@@ -227,7 +229,7 @@ def _cookie_step(
         step_permission, title, findings, procedure.filled(step_permission, placeholder_values),
         urgency=groups.urgency, bookie_id=bookie,
         effect_text="the store has its cookie, and the bookie can restart",
-        risk_text="writes; with a wrong cookie the bookie does not start",
+        risk_text="writes; the bookie cannot start with a wrong cookie",
         undo_text="replace it with a correct cookie",
         preconditions=[f"the file has the content of a VERSION file of {bookie}"],
         expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
@@ -285,7 +287,8 @@ def retire_bookies(plan_facts: PlanFacts) -> Steps:
         title = f"delete the cookie of {bookie}, which is not registered"
         reason_text = f"{plural(plan_facts.bookies[bookie]['ledgers'], 'ledger names', 'ledgers name')} it"
         way_out = (
-            f"bkaudit decommission {shlex.quote(plan_facts.run.path)} {bookie} shows the work of its removal"
+            f"bkaudit decommission {shlex.quote(plan_facts.run.path)} {bookie} shows what its removal "
+            "involves"
         )
         yield refuse(
             ActionKind.DELETE_COOKIE, RefusalReason.NAMED, title, reason_text, way_out, groups.plan_findings()
@@ -306,9 +309,9 @@ def _retire_step(
         step_permission, title, findings,
         procedures.DELETE_COOKIE.filled(step_permission, placeholder_values),
         urgency=groups.urgency, bookie_id=bookie,
-        effect_text="the auditor no longer counts the bookie as lost, and its id can be used again",
+        effect_text="the auditor no longer considers the bookie lost, and its id can be reused",
         risk_text="writes; the bookie cannot start again without a new cookie",
-        undo_text="to make the cookie again, save the output of cookie_get between the lines --- as "
+        undo_text="to be able to recreate the cookie, save the cookie_get output between the --- lines as "
             f"{placeholder_values['FILE']}",
         preconditions=[f"{bookie} will not return"],
         expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
@@ -327,10 +330,10 @@ def _find_last_copies(plan_facts: PlanFacts, bookie: str) -> str:
     if plan_facts.bookies[bookie]["read"] != BookieRead.READ:
         damaged_count = finding_counts.get("entry-lost", 0) + finding_counts.get("owner-dangling", 0)
         damage_text = plural(
-            damaged_count, "ledger lacks entries or metadata", "ledgers lack entries or metadata"
+            damaged_count, "ledger is missing entries or metadata", "ledgers are missing entries or metadata"
         )
         return (
-            f"{damage_text}; the bookie's disks may have the missing data, and were not read completely"
+            f"{damage_text}; the bookie's disks may have this data, but were not read completely"
             if damaged_count
             else ""
         )
@@ -341,7 +344,7 @@ def _find_last_copies(plan_facts: PlanFacts, bookie: str) -> str:
         & (ds.field("reason") == GcReason.LAST_COPY.value),
     )  # fmt: skip
     return (
-        f"the bookie's disks have the last copy of entries of {plural(len(rows), 'ledger')}"
+        f"the bookie's disks have the last copy of some entries of {plural(len(rows), 'ledger')}"
         if len(rows)
         else ""
     )
@@ -349,17 +352,17 @@ def _find_last_copies(plan_facts: PlanFacts, bookie: str) -> str:
 
 def refuse_unconfirmed(kind: ActionKind, title: str, way_out: str, groups: FindingGroups) -> RefusedStep:
     """Return the refusal of a step whose findings are not all confirmed."""
-    reason_text = "the finding is only suspected, not confirmed"
+    reason_text = "the finding is not confirmed"
     return refuse(kind, RefusalReason.UNSURE, title, reason_text, way_out, groups.plan_findings())
 
 
 def refuse_unstored_copies(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
     """Return the refusal to stop a bookie that serves entries which its disks lack."""
     reason_text = (
-        "the bookie serves entries that its disk lacks (index-incomplete): these are lost "
+        "the bookie serves entries that are not on its disk (index-incomplete); these are lost "
         "when the bookie stops"
     )
-    way_out = "copy these ledgers while the bookie still runs: bkaudit explain check index-incomplete"
+    way_out = "copy these ledgers while the bookie still runs (see bkaudit explain check index-incomplete)"
     return refuse(kind, RefusalReason.LAST_COPY, title, reason_text, way_out, groups.plan_findings())
 
 
@@ -378,19 +381,17 @@ def refuse_last_of_set(
     """
     start_gate_answer = permit(plan_facts.run, ActionKind.START, [bookie_object(name) for name in bookies])
     way_out = (
-        "stop this bookie only when the entries have other copies, or when another of the named bookies "
+        "stop this bookie only once the entries have other copies, or another of the named bookies "
         "runs again; then audit and plan again"
     )
     if not isinstance(start_gate_answer, Refused):
-        way_out = (
-            f"restart one at a time with {NO_COLLECTION}, so that nothing is deleted meanwhile; {way_out}"
-        )
+        way_out = f"restart one bookie at a time with {NO_COLLECTION}, so that nothing is deleted; {way_out}"
     return refuse(
         kind, RefusalReason.LAST_COPY, title, last_holders_text(last_holders), way_out, groups.plan_findings()
     )
 
 
 def _refuse_unsupported_id(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
-    reason_text = "the shell's cookie commands refuse an id that is not a host:port"
+    reason_text = "the shell's cookie commands accept only bookie ids of the form host:port"
     way_out = "change the cookie with the metadata store's own client"
     return refuse(kind, RefusalReason.NOT_BY_SHELL, title, reason_text, way_out, groups.plan_findings())

@@ -11,23 +11,22 @@ from auditor.plan.plan_facts import PlanFacts
 
 REFUSAL_TEXTS = {
     RefusalReason.NO_COPY: (
-        "no copy of some entry could be read",
+        "for some entry, no copy could be read",
         "read or start the bookies that should have the entry, or find others that have it (bkaudit "
         "explain ledger ID)",
     ),
     RefusalReason.LOCKED: (
-        "a replication worker has locked the ledger, and recover takes no lock",
+        "a replication worker has locked the ledger, and recover does not take the lock",
         "wait for the worker, and audit again",
     ),
-    RefusalReason.UNSURE: ("the finding is only suspected", "audit again with --since last"),
+    RefusalReason.UNSURE: ("the finding is not confirmed", "audit again with --since last"),
     RefusalReason.DISKS_EXCHANGED: (
-        "a bookie that should have the entries has another bookie's disks, or its own disks in exchanged "
-        "places",
-        "put the disks back by the step in this plan, and audit again: perhaps no copy is needed",
+        "a bookie that should have the entries has another bookie's disks, or its own disks are swapped",
+        "put the disks back with the step in this plan, then audit again; copying may be unnecessary",
     ),
     RefusalReason.NOT_BY_SHELL: (
         "no released bookkeeper shell accepts a ledger id below 0, or a ledger in an id scope other than 0",
-        "wait for a release of bookkeeper shell that can copy it",
+        "wait for a bookkeeper shell release that can copy such a ledger",
     ),
 }
 
@@ -40,23 +39,23 @@ def find_copy_refusal(
     The result has the code of the reason, the reason in words, and the way out.
     """
     if ledger_row is None or bookie not in ledger_row.members:
-        return RefusalReason.UNSURE, f"no segment names {bookie} any more", "audit again"
+        return RefusalReason.UNSURE, f"no segment of the ledger names {bookie} any more", "audit again"
     if ledger_row.state != LedgerState.CLOSED:
         return (
             RefusalReason.LIVE_WRITER,
             f"the ledger is not closed ({ledger_row.state}): recover would close it while its writer uses it",
-            "let its application close it, and plan again",
+            "let the application close the ledger, and plan again",
         )
     if ledger_row.digest_type is None:
         return (
             RefusalReason.NOT_BY_SHELL,
-            "its metadata has neither digest type nor password, so recover would use those of the "
+            "its metadata has no digest type and no password, so recover would use those in the "
             "shell's configuration",
-            "have its application read it and write it to a new ledger; or set digestType and passwd in the "
-            "shell's configuration to those of the application, for this ledger alone",
+            "have the application read the ledger and write it to a new one; or, for this ledger only, set "
+            "digestType and passwd in the shell's configuration to those of the application",
         )
     ensembles = [ensemble for ensemble in ledger_row.ensembles if bookie in ensemble]
     if not all(plan_facts.writable_bookies - {*ensemble} for ensemble in ensembles):
-        way_out = "add a bookie, or let a read-only one write again"
-        return RefusalReason.NO_SPARE, "no writable bookie is outside its ensemble", way_out
+        way_out = "add a bookie, or make a read-only bookie writable again"
+        return RefusalReason.NO_SPARE, "there is no writable bookie outside the ledger's ensemble", way_out
     return None

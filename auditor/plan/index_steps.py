@@ -22,11 +22,11 @@ from auditor.plan.plan_facts import INDEX_FAULTS, MAX_LEDGERS, FindingGroups, Pl
 from auditor.sources.bookies.parts import ROCKSDB
 
 _DATABASE_PATH_PATTERN = re.compile(r"/current/(ledgers|locations)(/|$)")
-_FENCE_RISK = "after the rebuild all ledgers of the bookie are fenced and have no master key"
-_REBUILD_RISK = "the rebuild takes long, and entries that are in no entry log stay lost"
+_FENCE_RISK = "after the rebuild, all of the bookie's ledgers are fenced and have no master key"
+_REBUILD_RISK = "the rebuild takes a long time, and entries that are in no entry log stay lost"
 _REBUILD_NEEDS: tuple[str, ...] = (
-    "a copy of the bookie's index directories exists",
-    "the commands are typed on the bookie's own host",
+    "the bookie's index directories have been backed up",
+    "the commands are run on the bookie's own host",
 )
 _BOTH_DATABASES = "ledgers and locations"
 
@@ -166,15 +166,13 @@ def _rebuild_step(
         undo_text = "put the old index file back"
     elif index_kind in ("ledgers", _BOTH_DATABASES):
         manual_commands += procedures.REBUILD_LEDGERS_INDEX.filled(step_permission, placeholder_values)
-        undo_text = "with the bookie stopped, move ledgers.PREV-TIME back in the place of current/ledgers"
+        undo_text = "with the bookie stopped, replace current/ledgers with ledgers.PREV-TIME"
         if index_kind == _BOTH_DATABASES:
             manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(step_permission, placeholder_values)
-            undo_text += ", and locations.BACKUP-TIME in the place of current/locations"
+            undo_text += ", and current/locations with locations.BACKUP-TIME"
     else:
         manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(step_permission, placeholder_values)
-        undo_text = (
-            "with the bookie stopped, move locations.BACKUP-TIME back in the place of current/locations"
-        )
+        undo_text = "with the bookie stopped, replace current/locations with locations.BACKUP-TIME"
     start_gate_answer, preconditions = (
         permit(plan_facts.run, ActionKind.START, action_objects[:1], previous_action=step_permission),
         _REBUILD_NEEDS,
@@ -186,7 +184,7 @@ def _rebuild_step(
         plan_facts.stop_set.add(bookie)
     return make_step(
         step_permission, title, groups.plan_findings(), manual_commands, urgency=groups.urgency,
-        bookie_id=bookie, effect_text="the bookie lists and serves the entries of its entry logs",
+        bookie_id=bookie, effect_text="the bookie lists and serves the entries in its entry logs",
         risk_text=f"danger; {_FENCE_RISK if index_kind in ('ledgers', _BOTH_DATABASES) else _REBUILD_RISK}",
         undo_text=undo_text, preconditions=preconditions,
         ledgers=planned_ledgers(plan_facts.run, ledgers),

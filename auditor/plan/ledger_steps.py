@@ -66,7 +66,7 @@ def restore_metadata(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
             groups_without_copy.add(row)
         else:
             (confirmed_groups if row["confidence"] == Confidence.CONFIRMED else unconfirmed_groups).add(row)
-    template = "put back the metadata of {}, which an owner names"
+    template = "restore the metadata of {}, which an owner names"
     if confirmed_groups:
         bookies = sorted(
             {bookie for ledger in confirmed_groups.ledgers for bookie in holders_by_ledger[ledger]}
@@ -74,11 +74,11 @@ def restore_metadata(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
         yield from _restore_steps(plan_facts, template, confirmed_groups, bookies)
     yield from _refuse_cases(
         ActionKind.RESTORE_METADATA, template,
-        (unconfirmed_groups, RefusalReason.UNSURE, "it is only suspected that the store lacks these ledgers",
-         "audit again, with owners and bookies"),
+        (unconfirmed_groups, RefusalReason.UNSURE, "it is not confirmed that the store lacks these ledgers",
+         "audit again with owners and bookies"),
         (groups_without_copy, RefusalReason.NO_COPY,
          "no bookie that was read has entries of these ledgers",
-         "read the other bookies too; if none has entries, the ledgers are lost"),
+         "also read the other bookies; if none of them has entries, the ledgers are lost"),
     )  # fmt: skip
 
 
@@ -128,12 +128,12 @@ def _restore_steps(
         groups.plan_findings(), procedures.RESTORE_METADATA.filled(step_permission, placeholder_values),
         urgency=groups.urgency,
         effect_text=f"the store lists the ledger again, and its entries stay on {bookies_text}",
-        risk_text="writes; the record may be older than the ledger's last ensemble change, so "
+        risk_text="writes; the record may predate the ledger's last ensemble change, so "
         "audit afterwards",
         undo_text="replace it with a correct record",
         preconditions=[
             f"{placeholder_values['FILE']}: the output of ledgermetadata -dumptofile from before the ledger "
-            "was deleted, or from a ZooKeeper started from a backup",
+            "was deleted, or from a ZooKeeper server started from a backup",
             f"prevent garbage collection on {bookies_text} until the metadata is restored: it runs every "
             "gcWaitTime (10 minutes by default)",
         ],
@@ -172,14 +172,15 @@ def delete_ledgers(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
     yield from _refuse_cases(
         ActionKind.DELETE_LEDGER, "delete {} that no owner names",
         (unproved_groups, RefusalReason.UNSURE,
-         "not every owner was read: another application may use these ledgers",
-         "audit with every store of owners (--owners), declare the stores complete (--owners-complete), "
+         "not every owner was read, so another application may use these ledgers",
+         "audit with every owner store (--owners), declare the stores complete (--owners-complete), "
          "and plan again"),
         (unconfirmed_groups, RefusalReason.UNSURE,
          "two runs at least 4 hours (a rollover) apart must find no owner; before that, a broker may add the "
          "ledger to a topic",
          "audit again at least --owner-grace and at least 4 hours later, and plan again"),
-        (open_groups, RefusalReason.LIVE_WRITER, "these ledgers are not closed: a writer may have them open",
+        (open_groups, RefusalReason.LIVE_WRITER,
+         "these ledgers are not closed, so a writer may have them open",
          "let the application close the ledgers first"),
     )  # fmt: skip
 
@@ -204,12 +205,12 @@ def _delete_steps(plan_facts: PlanFacts, groups: FindingGroups) -> Iterator[Plan
     yield make_step(
         step_permission, template.format(plural(ledger_count, "ledger")), groups.plan_findings(),
         procedures.DELETE_LEDGER.filled(step_permission, placeholder_values), urgency=groups.urgency,
-        effect_text="bookies free their entries at the next collection and compaction",
+        effect_text="bookies free the ledgers' entries at the next garbage collection and compaction",
         bytes=sum(rows[ledger_id].bytes for ledger_id in ledger_ids),
-        risk_text="danger; once bookies have collected a ledger it cannot be restored",
-        undo_text="restore the metadata from its dump; this works until a bookie has collected the ledger",
+        risk_text="danger; once bookies have garbage-collected a ledger, it cannot be restored",
+        undo_text="restore the metadata from its dump; this works until a bookie garbage-collects the ledger",
         preconditions=[
-            "the owner of the topics confirms that they were deleted on purpose, and plans no restore",
+            "the topics' owner confirms that they were deleted on purpose and will not be restored",
             "run plan check right before, and delete ledgers one by one: the command asks for confirmation "
             "of each",
         ],

@@ -46,13 +46,13 @@ _REASON_BY_CAUSE = {
     Cause.NO_ADMISSIBLE: RefusalReason.NO_SPARE,
     Cause.NO_COVERAGE: RefusalReason.LIVE_WRITER,
 }
-_START_REMEDY_TEXT = "start the bookie again, or find its disks; nothing else has these entries"
+_START_REMEDY_TEXT = "restart the bookie, or find its disks; these entries exist nowhere else"
 _WAY_OUT_BY_CAUSE = {
     Cause.ONLY_COPY: _START_REMEDY_TEXT,
     Cause.UNREADABLE: _START_REMEDY_TEXT,
-    Cause.NO_SPARE: "add a bookie, or let a read-only one write again",
-    Cause.NO_ADMISSIBLE: "add a bookie in another rack, or loosen the placement policy",
-    Cause.NO_COVERAGE: "start the bookie again, and let the writers close the ledgers",
+    Cause.NO_SPARE: "add a bookie, or make a read-only bookie writable again",
+    Cause.NO_ADMISSIBLE: "add a bookie in another rack, or relax the placement policy",
+    Cause.NO_COVERAGE: "restart the bookie, and let the writers close the ledgers",
     Cause.NO_AUDITOR: "start AutoRecovery on a bookie",
     Cause.IDLE_WORKERS: "start replication workers, or find out why they stopped",
 }
@@ -60,9 +60,11 @@ _WAY_OUT_BY_CAUSE = {
 _CAUSES_WITH_CLUSTER_WIDE_REMEDY = (Cause.NO_AUDITOR, Cause.IDLE_WORKERS)
 """Causes with a remedy that makes AutoRecovery copy all marked ledgers of the cluster."""
 _REMEDY_BY_CAUSE_WITHOUT_START = {
-    Cause.ONLY_COPY: "keep the bookie's disks; nothing else has these entries",
-    Cause.UNREADABLE: "keep the bookie's disks; nothing else has these entries",
-    Cause.NO_COVERAGE: "repair the fault that prevents its start, and let the writers close the ledgers",
+    Cause.ONLY_COPY: "keep the bookie's disks; these entries exist nowhere else",
+    Cause.UNREADABLE: "keep the bookie's disks; these entries exist nowhere else",
+    Cause.NO_COVERAGE: (
+        "fix the fault that prevents the bookie's start, and let the writers close the ledgers"
+    ),
 }
 """Advice if a hold forbids the start of the bookies, for each cause that a start would end."""
 
@@ -88,11 +90,11 @@ def _lost_bookie_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction)
     title = f"copy the ledgers of {first_names(lost_bookies, _MAX_NAMES_SHOWN)}"
     if Cause.REPLICATION_OFF in blocking_causes:
         problem_text = CAUSE_TEXTS[Cause.REPLICATION_OFF][0]
-        way_out = "find out who switched AutoRecovery off, and why"
+        way_out = "find out who disabled AutoRecovery, and why"
         if (refusal := _find_cluster_refusal(plan_facts)) is None:
-            way_out += ", then switch it on again, and plan again"
+            way_out += ", then enable it and plan again"
         else:
-            way_out += f"; leave it off, because it would copy every marked ledger: {refusal.sentence}"
+            way_out += f"; leave it disabled, because it would copy every marked ledger: {refusal.sentence}"
         yield refuse(
             ActionKind.RECOVER, RefusalReason.SWITCHED_OFF, title, problem_text, way_out, plan_findings
         )
@@ -105,7 +107,7 @@ def _lost_bookie_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction)
             _highest_urgency(groups, unmarked_groups),
         )
     elif plan_facts.auto_recovery.doubts:
-        problem_text = "marks of under-replication were not read: the state of AutoRecovery is unknown"
+        problem_text = "under-replication marks were not read, so the state of AutoRecovery is unknown"
         yield refuse(
             ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, title, problem_text, "audit again", plan_findings
         )
@@ -226,7 +228,7 @@ def _mark_ledgers_again(plan_facts: PlanFacts, unmarked_groups: Mapping[str, Fin
     ledger_ids = [row.ledger_id for row in rows]
     ledger_count = sum(unmarked_groups[bookie]["mark-missing"].evidence["unmarked"] for bookie in bookies)
     bookies_text = first_names(bookies, _MAX_NAMES_SHOWN)
-    title = f"mark {{}} of {bookies_text}, which the auditor did not mark"
+    title = f"mark {{}} on {bookies_text} that the auditor did not mark"
     step_permission, refused_steps = permit_each_ledger(
         plan_facts.run, ActionKind.RECOVER, title, findings, bookies, ledger_ids
     )
@@ -275,7 +277,7 @@ def _recover_all_ledgers(
         yield refuse(
             ActionKind.RECOVER, RefusalReason.LIVE_WRITER,
             f"copy {plural(work.open_ends, 'ledger')} from {bookies_text} that are not closed",
-            "recover closes these ledgers while their writers use them; -sk skips open ledgers, but not "
+            "recover closes these ledgers even while writers use them; -sk skips open ledgers, but not "
             "ledgers in recovery",
             "let the applications close the ledgers, and plan again", findings, (), work.open_ends,
         )  # fmt: skip
@@ -350,8 +352,8 @@ def _start_alternative_text(plan_facts: PlanFacts, lost_bookies: Sequence[str]) 
     The text continues a precondition that says that the bookies will not be back.
     """
     if (refusal := _find_start_refusal(plan_facts, lost_bookies)) is None:
-        return ": otherwise start it, and copy nothing"
-    return f"; do not start it as it is: {refusal.sentence}"
+        return "; otherwise, start it and copy nothing"
+    return f"; do not start it in its present state: {refusal.sentence}"
 
 
 def _find_way_out(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocking_cause: Cause) -> str:
@@ -361,13 +363,14 @@ def _find_way_out(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocking_c
         and (refusal := _find_start_refusal(plan_facts, lost_bookies)) is not None
     ):
         return (
-            f"{_REMEDY_BY_CAUSE_WITHOUT_START[blocking_cause]}; do not start it as it is: {refusal.sentence}"
+            f"{_REMEDY_BY_CAUSE_WITHOUT_START[blocking_cause]}; do not start it in its present state: "
+            f"{refusal.sentence}"
         )
     if (
         blocking_cause in _CAUSES_WITH_CLUSTER_WIDE_REMEDY
         and (refusal := _find_cluster_refusal(plan_facts)) is not None
     ):
-        return f"do not turn AutoRecovery on, because it would copy every marked ledger: {refusal.sentence}"
+        return f"do not enable AutoRecovery, because it would copy every marked ledger: {refusal.sentence}"
     return _WAY_OUT_BY_CAUSE[blocking_cause]
 
 

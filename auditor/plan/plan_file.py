@@ -95,7 +95,7 @@ def _toml_sections(plan: RepairPlan, ledger_file_by_step: Mapping[int, str]) -> 
         if field_name not in ("steps", "refused")
     }
     yield "# A repair plan: review it, and run bkaudit plan check before each step."
-    yield "# No step was carried out. Only you carry out steps: bkaudit changes nothing."
+    yield "# No step has been carried out. bkaudit changes nothing; you carry out the steps."
     yield _format_comment(f"Made from {plan.run}, as of {format_time(plan.scan_time)}")
     yield _format_toml(plan_value)
     for step in plan.steps:
@@ -218,7 +218,7 @@ def _read_ledger_list(path: str, file_name: Any, key: str) -> tuple[PlannedLedge
     except OSError as error:
         raise path_error(error, f"{file}: {error.strerror or error}") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{file}: not a list of ledgers: {error}") from error
+        raise UsageError(f"{file}: not a valid list of ledgers: {error}") from error
     if not csv_rows or tuple(csv_rows[0]) != _LEDGER_LIST_COLUMNS:
         raise UsageError(f"{file}: line 1: the columns are not {','.join(_LEDGER_LIST_COLUMNS)}")
     ledgers = []

@@ -39,7 +39,7 @@ Steps = Iterator[PlanStep | RefusedStep]
 _MAX_BATCH_LEDGERS = 100_000
 _MAX_NAMES_SHOWN = 5
 _WORKER_EFFECT_TEXT = (
-    "workers copy the ledgers one by one and delete their marks. On a registered bookie they check only "
+    "workers copy the ledgers one by one and delete their marks. On a registered bookie, they check only "
     "the first and last entry of a segment, so audit again"
 )
 AUTORECOVERY_CONDITIONS = (Condition(Fact.REPLICATION, "", "on"), Condition(Fact.AUDITOR, "", "elected"))
@@ -109,11 +109,11 @@ def _refuse_copies_outside(groups: FindingGroups, outside_copies: Mapping[int, S
     )
     first_ledger = min(outside_copies)
     reason_text = (
-        "every bookie of their ensembles lacks entries; the last copy is on a bookie outside these ensembles "
+        "every bookie in their ensembles lacks entries; the last copy is on a bookie outside these ensembles "
         f"({bookies_text})"
     )
     way_out = (
-        f"keep {bookies_text} with disks and cookie, and prevent garbage collection there; put back "
+        f"keep {bookies_text} with disks and cookie, and prevent garbage collection there; restore "
         f"metadata that names the bookie (bkaudit explain ledger {first_ledger}), audit, and plan again"
     )
     title = f"copy {plural(len(outside_copies), 'ledger')} with too few copies"
@@ -253,7 +253,7 @@ def wait_step(
         ledgers: The first of the ledgers.
         ledger_count: Total number of ledgers.
     """
-    title = f"leave {{}} with a mark for {bookie} to AutoRecovery"
+    title = f"let AutoRecovery repair {{}} with a mark for {bookie}"
     step_permission, refused_steps = permit_each_ledger(
         plan_facts.run, ActionKind.WAIT, title, findings, [bookie], ledgers
     )
@@ -269,7 +269,7 @@ def wait_step(
         urgency=_copy_urgency(plan_facts, groups.urgency, marked_ledgers),
         fewest_copies=groups.fewest_copies(marked_ledgers),
         bookie_id=bookie, effect_text=_WORKER_EFFECT_TEXT,
-        risk_text="none; recover takes no lock: if a worker also copies the ledger, it is copied twice",
+        risk_text="none; recover takes no lock, so a ledger that a worker also copies is copied twice",
         undo_text="no undo is needed: the step changes nothing",
         ledgers=[PlannedLedger(str(ledger), None, None) for ledger in marked_ledgers],
         ledger_count=ledger_count,
@@ -368,7 +368,7 @@ def copy_each_ledger(
         procedures.COPY_LEDGER.filled(step_permission, placeholder_values),
         urgency=_copy_urgency(plan_facts, urgency, permitted_ledger_ids),
         fewest_copies=groups.fewest_copies(permitted_ledger_ids) if groups else None,
-        bookie_id=bookie, effect_text=f"other bookies have the copies, and replace {bookie} in the metadata",
+        bookie_id=bookie, effect_text=f"other bookies have the copies and replace {bookie} in the metadata",
         bytes=sum(row.bytes for row in permitted_rows),
         risk_text=f"load; copies are made, the metadata is rewritten, and {bookie} deletes its own copies",
         undo_text="no undo is needed: an entry is deleted only if it has another copy",

@@ -74,7 +74,7 @@ def _put_back_steps(
                     else directory["path"]
                 ] = None
     names = first_names(bookies, _MAX_NAMES_SHOWN)
-    title = f"put the disks of {names} back in their places"
+    title = f"move the disks of {names} back to their places"
     running_bookies = [name for name in bookies if plan_facts.bookies.get(name, {}).get("registered")]
     action_objects = [bookie_object(name) for name in running_bookies]
     step_permission = permit_or_refuse(
@@ -92,10 +92,10 @@ def _put_back_steps(
         step_permission, title, groups.plan_findings(),
         [*stop_commands, procedures.exchange_disks(step_permission, running_bookies, [*directory_texts])],
         urgency=groups.urgency,
-        effect_text=f"each of {names} has its own data again; nothing is copied. Audit before they start",
+        effect_text=f"each of {names} has its own data again; nothing is copied. Audit before you start them",
         risk_text="load; none of their copies can be read while they are stopped",
-        undo_text="exchange the disks again",
-        preconditions=["VERSION in each directory names the bookie of the directory; never copy VERSION"],
+        undo_text="swap the disks again",
+        preconditions=["VERSION in each directory names the directory's bookie; never copy VERSION files"],
         expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[Condition(Fact.FINDING, subject, "there") for subject in finding_subjects],
         done_conditions=[Condition(Fact.FINDING, subject, "gone") for subject in finding_subjects],
@@ -158,7 +158,7 @@ def _start_step(
         step_permission, title, groups.plan_findings(), [procedures.start_bookie(step_permission, bookie)],
         urgency=Urgency.LOST,
         bookie_id=bookie,
-        effect_text=f"clients and workers can read {ledger_count_text} again; then audit again",
+        effect_text=f"clients and workers can read {ledger_count_text} again; audit afterwards",
         risk_text="none; its garbage collector runs again", undo_text="no undo is needed",
         preconditions=[
             "it starts with its own disks, which should have entries of ledger "

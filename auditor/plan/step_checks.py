@@ -36,7 +36,7 @@ _MAX_IDS_SHOWN = 5
 _AUDIT_TEXT_BY_FACT = {
     Fact.NAMED: "an audit of the metadata",
     Fact.FINDING: "an audit with the bookie's directories",
-    Fact.UNOWNED: "an audit whose stores of owners are proved complete",
+    Fact.UNOWNED: "an audit with owner stores that are proved complete",
 }
 """Facts that a store does not show, each with the kind of audit that shows it."""
 
@@ -62,7 +62,7 @@ def check_plan(plan: RepairPlan, cluster_state: Answers, time_ms: int | None = N
         and plan.instance_id != cluster_state.instance_id
     ):
         raise UsageError(
-            f"{cluster_state.source_text}: cluster instance {cluster_state.instance_id}; "
+            f"{cluster_state.source_text}: belongs to cluster instance {cluster_state.instance_id}, but "
             f"the plan is for {plan.instance_id}"
         )
     time = cluster_state.time if time_ms is None else max(time_ms, cluster_state.time)
@@ -103,7 +103,7 @@ def _check_step(step: PlanStep, cluster_state: Answers, time: int, is_from_futur
     if is_done and len(ledger_states) < step.ledger_count and has_ledger_conditions:
         state = StepState.UNKNOWN
         reasons.append(
-            f"{len(ledger_states):,} of {step.ledger_count:,} ledgers are listed, and these are done: "
+            f"only {len(ledger_states):,} of {step.ledger_count:,} ledgers are listed, and these are done; "
             "plan again"
         )
     elif is_done:
@@ -143,7 +143,7 @@ def _state_of_unfinished_step(
         if is_true is False
     ]
     unknown_condition_texts = [
-        f"not known: {condition_text(condition)}"
+        f"unknown: {condition_text(condition)}"
         for condition, is_true in truth_by_condition.items()
         if is_true is None
     ]
@@ -167,12 +167,12 @@ def _state_of_unfinished_step(
         for required_fact, audit_text in _AUDIT_TEXT_BY_FACT.items():
             if required_fact in required_facts:
                 unknown_condition_texts.append(
-                    f"a store cannot show this, but {audit_text} can: use plan check --run"
+                    f"a store cannot show this, but {audit_text} can; use plan check --run"
                 )
     if step.kind is ActionKind.WAIT and cluster_state.time > step.expires:
         false_condition_texts.append("AutoRecovery should have copied the ledgers by now")
     elif time > step.expires:
-        unknown_condition_texts.append("the step has expired: plan again")
+        unknown_condition_texts.append("the step has expired; plan again")
     if false_condition_texts:
         return StepState.CHANGED, false_condition_texts
     return (StepState.UNKNOWN, unknown_condition_texts) if unknown_condition_texts else (StepState.TRUE, [])

@@ -32,7 +32,7 @@ StorageByBookie = Mapping[str, str]
 # Doubts for which a table has a single word.
 _DOUBT_TEXTS = {
     **DOUBT_TEXTS,
-    "attribution-suspect": "the cookie and the path of a directory belong to different bookies",
+    "attribution-suspect": "a directory's cookie and its path belong to different bookies",
 }
 _LABEL_COLUMNS = 7
 MAX_ENTRY_RUNS = 3
@@ -41,7 +41,9 @@ _SENTENCE_BREAK = re.compile(r"(?<=\.) (?=[A-Z])")
 _UNCONFIRMED_SECTIONS = ("Suspect", "Always")
 HOST_PORT_PATTERN = re.compile(r"[^:]+:\d+(:.*)?")
 """Pattern of the bookie ids that the commands of `bookkeeper shell` for cookies accept."""
-_UNKNOWN_STORAGE_TEXT = "How to rebuild an index depends on the bookie's storage, which this run did not see."
+_UNKNOWN_STORAGE_TEXT = (
+    "How to rebuild an index depends on the bookie's ledger storage. This run could not determine it."
+)
 _COOKIE_COMMAND = re.compile(r"bookkeeper shell cookie_")
 _DECIMAL_ID = re.compile(r"-?\d+")
 _LEDGER_PLACEHOLDER = re.compile(r"\bID\b")
@@ -216,7 +218,7 @@ def _command_lines(
         )
     if total > len(runs):
         lines += fold_text(
-            f"and the same for {total - len(runs):,} more ranges of entries",
+            f"repeat the command for {total - len(runs):,} more ranges of entries",
             width,
             command_indent,
             command_indent,
@@ -226,7 +228,10 @@ def _command_lines(
         placeholders.get("BOOKIE", "host:1")
     ):
         lines += fold_text(
-            "The shell refuses an id that is not a host:port.", width, command_indent, command_indent
+            "The shell refuses a bookie id that does not have the form host:port.",
+            width,
+            command_indent,
+            command_indent,
         )
     return lines
 
@@ -353,7 +358,7 @@ def describe_confidence(check: Check, finding: Finding) -> str:
     earlier_run = finding.evidence.get("earlier_run")
     if finding.confidence == Confidence.CONFIRMED and earlier_run:
         end_time = format_time(earlier_run["finished"])
-        return f"Confirmed by two runs; the first was {earlier_run['name']}, of {end_time}."
+        return f"Confirmed by two runs. The first run was {earlier_run['name']}, which ended at {end_time}."
     if finding.confidence == Confidence.CONFIRMED:
         return _check_sentences(check)[0]
     return f"{finding.confidence}: {'; '.join(doubt_sentences(check, finding))}"
@@ -392,8 +397,8 @@ def first_seen_text(change_status: ChangeStatus | None) -> str | None:
         return None if change_status.suppressed is None else f"suppressed: {change_status.suppressed}"
     text_by_change: dict[str, str] = {
         Change.NEW: "new in this run",
-        Change.WORSE: f"{format_time(change_status.first_seen)}; worse than in the run before",
-        Change.BETTER: f"{format_time(change_status.first_seen)}; better than in the run before",
+        Change.WORSE: f"{format_time(change_status.first_seen)}; worse than in the previous run",
+        Change.BETTER: f"{format_time(change_status.first_seen)}; better than in the previous run",
     }
     since_text = text_by_change.get(change_status.change, format_time(change_status.first_seen))
     return (

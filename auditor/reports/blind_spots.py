@@ -11,7 +11,7 @@ from auditor.checks import ALL, Need
 from auditor.checks.needs import AvailableInputs, MissingInput, unmet_needs
 from auditor.model.report import Report
 
-EXCLUDED_CHECKS_REASON = "left out by --checks, --skip-checks or the file of --check-settings"
+EXCLUDED_CHECKS_REASON = "excluded by --checks, --skip-checks or the --check-settings file"
 """Reason why checks did not run that an option excludes."""
 
 
@@ -117,5 +117,5 @@ def blind_sentence(report: Report) -> str | None:
     unknown_count = sum(not blind_spot.is_known for blind_spot in blind_checks(report).values())
     count = len({*checks_without_input(report)} - {*report.run.checks_not_run})
     parts = [f"{count:,} of {len(ALL):,} checks had no input"] if count else []
-    parts += [f"whether {unknown_count:,} checks had input is unknown"] if unknown_count else []
+    parts += [f"it is unknown whether {unknown_count:,} checks had input"] if unknown_count else []
     return "; ".join(parts) or None

@@ -23,8 +23,8 @@ from auditor.reports.plain_text import fold_text
 
 _LABEL_COLUMNS = 12
 _TAIL_TEXTS: dict[str, str] = {
-    TailRead.READ: "complete: the bookie counts as having the entries in them",
-    TailRead.STOPPED: "not needed: the bookie shut down cleanly, and its index is complete",
+    TailRead.READ: "read completely: entries in them count as present on the bookie",
+    TailRead.STOPPED: "not read: the bookie shut down cleanly, so its index is complete",
     TailRead.UNREAD: "incomplete",
 }
 _STORAGE_TEXTS = {
@@ -94,7 +94,7 @@ def _alias_lines(alias: AliasView, width: int) -> list[str]:
 
 
 def _registration_lines(registration: RegistrationView, width: int) -> list[str]:
-    not_ephemeral_clause = ", not ephemeral: it does not prove that the bookie is alive"
+    not_ephemeral_clause = "; the node is not ephemeral, so it does not prove that the bookie is alive"
     lines = _labelled_lines(
         "registered",
         registration.mode + (not_ephemeral_clause if registration.ephemeral is False else ""),
@@ -111,8 +111,8 @@ def _registration_lines(registration: RegistrationView, width: int) -> list[str]
 
 def _cookie_lines(cookie: CookieView, width: int) -> list[str]:
     if cookie.damage is not None:
-        return _labelled_lines("cookie", f"in the store, cannot be read: {cookie.damage}", width)
-    lines = _labelled_lines("cookie", f"of {cookie.bookie_host}, layout {cookie.layout}", width)
+        return _labelled_lines("cookie", f"is in the store, but cannot be read: {cookie.damage}", width)
+    lines = _labelled_lines("cookie", f"belongs to {cookie.bookie_host}, layout {cookie.layout}", width)
     lines += _labelled_lines("", f"instance {cookie.instance_id or 'none'}", width)
     for label, paths in (
         ("journal", (cookie.journal_dirs,)),
@@ -140,25 +140,25 @@ def _reading_lines(bookie: BookieView, width: int) -> list[str]:
 def _ledger_lines(bookie: BookieView, width: int) -> list[str]:
     lines = _labelled_lines(
         "ledgers",
-        f"{bookie.ledgers:,} name it; {bookie.depending:,} depend on it",
+        f"{bookie.ledgers:,} name this bookie; {bookie.depending:,} depend on it",
         width,
     )
-    lines += _labelled_lines("", f"{bookie.replicas:,} checked on this bookie", width)
+    lines += _labelled_lines("", f"{bookie.replicas:,} were checked on this bookie", width)
     if bookie.held_ledgers is None:
         lines += _labelled_lines("held", "unknown" if bookie.read != BookieRead.READ else "none", width)
     else:
         ledgers_text = (
-            f"{plural(bookie.held_ledgers, 'ledger')}; {bookie.orphan_ledgers:,} not in the metadata"
+            f"{plural(bookie.held_ledgers, 'ledger')}; {bookie.orphan_ledgers:,} of them not in the metadata"
         )
         lines += _labelled_lines("held", ledgers_text, width)
     if bookie.marked:
-        lines += _labelled_lines("marked", "under-replication marks name it", width)
+        lines += _labelled_lines("marked", "under-replication marks name this bookie", width)
     return lines
 
 
 def _disk_lines(bookie: BookieView, width: int) -> list[str]:
     if not bookie.directories:
-        return ["disks", "  none was found"]
+        return ["disks", "  no disk was found"]
     lines = ["disks"]
     for directory in bookie.directories:
         lines += _directory_lines(bookie.bookie_id, directory, width)
@@ -167,15 +167,15 @@ def _disk_lines(bookie: BookieView, width: int) -> list[str]:
 
 def _directory_lines(bookie_id: str, directory: DirectoryView, width: int) -> list[str]:
     lines = _indented_lines(directory.path, "  ", width)
-    version_text = f"VERSION of {directory.cookie_bookie_id}, layout {directory.layout}"
+    version_text = f"VERSION names {directory.cookie_bookie_id}, layout version {directory.layout}"
     if directory.cookie_bookie_id is None:
-        version_text = f"no VERSION: {directory.damage}" if directory.damage else "no VERSION"
+        version_text = f"no usable VERSION: {directory.damage}" if directory.damage else "no VERSION"
     lines += _indented_lines(f"{directory.role}; {version_text}", "    ", width)
     if directory.cookie_bookie_id is not None:
         lines += _indented_lines(f"instance {directory.instance_id or 'none'}", "    ", width)
     if directory.index_time is not None:
         lines += _indented_lines(
-            f"last mark not older than {_time_text(directory.index_time)}", "    ", width
+            f"last mark was written at {_time_text(directory.index_time)} or later", "    ", width
         )
     if directory.place != bookie_id:
         lines += _indented_lines(f"its path belongs to {directory.place or 'no bookie'}", "    ", width)
@@ -184,7 +184,9 @@ def _directory_lines(bookie_id: str, directory: DirectoryView, width: int) -> li
     if directory.owner_candidates:
         lines += _indented_lines(f"ledgers in this directory: {directory.ledgers:,}", "    ", width)
         for match in directory.owner_candidates:
-            match_text = f"{match.naming_ledgers:,} name it, {match.matching_ledgers:,} match entry for entry"
+            match_text = (
+                f"{match.naming_ledgers:,} name it; {match.matching_ledgers:,} match it entry for entry"
+            )
             lines += _indented_lines(f"{match.bookie_id}: {match_text}", "      ", width)
     return lines
 
@@ -196,13 +198,13 @@ DEFAULT_MAX_BACKUPS = 5
 def _old_journals_text(file_count: int) -> str:
     """Return a sentence on the journal files before the last mark. A bookie does not read them again."""
     retention_text = (
-        f"journalMaxBackups keeps {DEFAULT_MAX_BACKUPS} of them by default"
+        f"by default, journalMaxBackups keeps {DEFAULT_MAX_BACKUPS}"
         if file_count <= DEFAULT_MAX_BACKUPS
         else f"more than the {DEFAULT_MAX_BACKUPS} that journalMaxBackups keeps by default"
     )
     return (
-        f"{plural(file_count, 'old file')} below the mark ({retention_text}); these files may have "
-        "entries that are lost elsewhere: bkaudit decode journal FILE --entries lists them"
+        f"{plural(file_count, 'old file')} before the mark ({retention_text}). These files may contain "
+        "entries that are lost elsewhere. To list them, run: bkaudit decode journal FILE --entries"
     )
 
 
@@ -216,7 +218,7 @@ def _journal_lines(bookie: BookieView, width: int) -> list[str]:
         if journal.mark_file is not None:
             lines += _indented_lines(f"mark {journal.mark_file}, byte {journal.mark_offset:,}", "    ", width)
             lines += _indented_lines(
-                f"{plural(journal.entries, 'entry')} after it, in {plural(journal.files, 'file')}",
+                f"{plural(journal.entries, 'entry')} after the mark, in {plural(journal.files, 'file')}",
                 "    ",
                 width,
             )
@@ -237,7 +239,7 @@ def _problem_lines(bookie: BookieView, width: int, run: HeldRun | None) -> list[
     for number, problem in enumerate(bookie.problems):
         lines += [""] if number else []
         unconfirmed_clause = (
-            f", {problem.unconfirmed_count:,} not confirmed" if problem.unconfirmed_count else ""
+            f", {problem.unconfirmed_count:,} unconfirmed" if problem.unconfirmed_count else ""
         )
         lines += _indented_lines(
             f"{problem.id} ({problem.severity}; {problem.count:,}{unconfirmed_clause})", "  ", width

@@ -84,7 +84,7 @@ def findings_cell(report: Report) -> str:
         for finding in shown_findings
     ]
     remainder_note = (
-        f"the first {len(shown_findings)}; iterate over the findings to read all"
+        f"the first {len(shown_findings)} are shown; iterate over the findings to read all"
         if total > len(shown_findings)
         else ""
     )
@@ -144,7 +144,7 @@ def bookie_cell(bookie: BookieView) -> str:
         ("ledgers with entries on it", bookie.depending),
         ("ledgers checked on it", bookie.replicas),
         *([("ledgers on its disks", bookie.held_ledgers)] if bookie.held_ledgers is not None else []),
-        ("ledgers on its disks, not in the metadata", bookie.orphan_ledgers),
+        ("ledgers on its disks that are not in the metadata", bookie.orphan_ledgers),
     ]
     disk_rows = [
         (
@@ -181,8 +181,9 @@ def bookie_cell(bookie: BookieView) -> str:
         else "no directory was found",
         _table_html(("severity", "check", "findings", "not confirmed", "the first"), problem_rows)
         if problem_rows
-        else "no problem is known",
-        f"<details><summary>all, and what to do</summary>{_pre_html(bookie_text.render(bookie))}</details>",
+        else "no problem was found",
+        "<details><summary>all problems, and what to "
+        f"do</summary>{_pre_html(bookie_text.render(bookie))}</details>",
     )
 
 

@@ -17,10 +17,10 @@ MAX_DIFFERENCES_SHOWN = 10
 """Largest number of differences shown for each kind and change. Counts include those that are not shown."""
 
 CHANGE_TITLES = {
-    CopyState.MISSING: "missing: in the source, not in the copy",
+    CopyState.MISSING: "missing: in the source, but not in the copy",
     CopyState.DIFFERENT: "different: in both, with different contents",
     CopyState.EXTRA: "extra: only in the copy",
-    CopyState.UNDECIDED: "undecided: not read, or changed meanwhile",
+    CopyState.UNDECIDED: "undecided: not read, or changed during the comparison",
 }
 WIDTH = 100
 
@@ -50,7 +50,7 @@ def comparison_text(
         differences = [difference for difference in shown_differences if difference.change is change]
         for shown_difference in differences:
             lines += fold_text(_difference_line(shown_difference), width, "  ", "      ")
-        lines += and_more(comparison.count(change) - len(differences), "; --format jsonl has all", "  ")
+        lines += and_more(comparison.count(change) - len(differences), "; --format jsonl lists all", "  ")
     lines += [""] if comparison.gaps or comparison.notes else []
     for label, texts in (("not read", comparison.gaps), ("note", comparison.notes)):
         for text in texts:
@@ -88,7 +88,7 @@ def comparison_verdict(comparison: Comparison) -> str:
     return (
         f"{verdict_text}: {summary_text}"
         if summary_text
-        else f"{verdict_text}: the copy has all that the source has, and no more"
+        else f"{verdict_text}: the copy has exactly the same contents as the source"
     )
 
 

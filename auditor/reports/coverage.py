@@ -194,7 +194,7 @@ def verdict_clauses(report: Report) -> list[str]:
     if not report.complete:
         is_rest_accepted = report.complete_but_accepted
         clauses.append(
-            "everything unchecked is accepted" if is_rest_accepted else "not everything could be checked"
+            "all unchecked objects are accepted" if is_rest_accepted else "not everything could be checked"
         )
     if hold_count := unaccepted_holds(report):
         holds_text = plural(hold_count, "hold", "holds")
@@ -226,10 +226,10 @@ def _acceptance_clause(report: Report) -> str:
     if not accepted_text:
         return ""
     if accepted_text == severity_counts_text(report):
-        return "all of them accepted"
+        return "all accepted"
     if len(accepted_text) > MAX_ACCEPTED_COLUMNS:
         accepted_text = f"{sum(count['suppressed'] for count in counts_by_severity.values()):,} of them"
-    return f"{accepted_text} accepted, the rest not"
+    return f"{accepted_text} accepted; the rest are not"
 
 
 def accepted_gaps(report: Report) -> str | None:

@@ -20,19 +20,19 @@ MAX_HOLDS_SHOWN = 3
 """Largest number of holds in the text. JSON has all holds."""
 
 ANSWER_TEXTS = {
-    Answer.NOW: "may go now",
+    Answer.NOW: "can be removed now",
     Answer.AFTER: "not yet",
     Answer.NEVER: "refused",
-    Answer.UNKNOWN: "not known",
+    Answer.UNKNOWN: "unknown",
 }
 
 CAUSE_TEXTS = {
     Cause.HELD: (
-        "holds of the run forbid it",
-        "remove the reason of each hold, and audit again",
+        "holds of this run forbid the removal",
+        "fix the cause of each hold, and audit again",
     ),
     Cause.LAST_SERVED: (
-        "entries whose other copies are on bookies that are down",
+        "all other copies of some entries are on bookies that are down",
         "start these bookies again first, and audit again",
     ),
     Cause.OPEN_LEDGERS: (
@@ -40,11 +40,11 @@ CAUSE_TEXTS = {
         "make the bookie read-only, and audit again once these ledgers are closed or written elsewhere",
     ),
     Cause.DOUBT: (
-        "unconfirmed holds of the run forbid it",
-        "audit again with the missing sources, such as the directories of unread bookies",
+        "unconfirmed holds of this run forbid the removal",
+        "audit again and add the missing sources, such as directories of bookies that were not read",
     ),
     Cause.NO_HOLDS: (
-        "an earlier version of the program made this run, without holds",
+        "an earlier version of bkaudit made this run, and it did not record holds",
         "audit again",
     ),
     Cause.DATA_TOO_OLD: (
@@ -52,59 +52,58 @@ CAUSE_TEXTS = {
         "audit again",
     ),
     Cause.DATA_OF_FUTURE: (
-        "the data of this run is newer than the current time, so that its age is not known",
-        "set the clocks right, and audit again",
+        "the data of this run is newer than the current time, so its age is unknown",
+        "correct the clocks, and audit again",
     ),
     Cause.NO_EARLIER_RUN: (
-        "no earlier run of this cluster with all checks was found, so that the holds of "
-        "earlier runs are unknown",
+        "no earlier run of this cluster with all checks was found, so the holds of earlier runs are unknown",
         "run a second audit in the parent directory of this run",
     ),
     Cause.CHECKS_NOT_RUN: (
-        "checks that could forbid the removal were left out or are less careful than by " "default",
+        "checks that could forbid the removal were excluded or are less careful than by default",
         "audit again with all checks",
     ),
     Cause.ONLY_COPY: (
-        "entries that no other bookie of the ensemble has, so the command would wait for ever",
+        "no other bookie of the ensemble has some of the entries, so the command would wait forever",
         "while the bookie runs, copy each ledger with `bookkeeper shell recover -l LEDGER BOOKIE`, or "
-        "let its application delete it",
+        "let the application delete it",
     ),
     Cause.UNREADABLE: (
-        "an entry that no remaining bookie has keeps its whole segment in place",
+        "no remaining bookie has some entry of a segment, so the whole segment cannot move",
         "while the bookie runs, copy each ledger with `bookkeeper shell recover -l LEDGER BOOKIE`, or "
-        "give the ledger up",
+        "abandon the ledger",
     ),
     Cause.NO_SPARE: (
-        "more members leave an ensemble than writable bookies exist outside it",
-        "add a bookie, or let a read-only one write again",
+        "more members leave an ensemble than there are writable bookies outside it",
+        "add a bookie, or make a read-only bookie writable again",
     ),
     Cause.NO_ADMISSIBLE: (
         "the placement policy rejects every spare bookie",
-        "add a bookie in another rack, or to the ledgers' groups; or loosen the policy of AutoRecovery",
+        "add a bookie in another rack or in the ledgers' groups, or relax AutoRecovery's placement policy",
     ),
     Cause.NO_COVERAGE: (
-        "recovery cannot close these ledgers: too few bookies of their last ensembles would answer",
-        "while the bookie runs, let the writer of each ledger close it, or read it to its end",
+        "recovery cannot close these ledgers: too few bookies of each last ensemble would respond",
+        "while the bookie runs, let the writer close each ledger, or read each ledger to its end",
     ),
     Cause.ABSENT: (
-        "ledgers that can move only after unregistered bookies are back",
+        "these ledgers can move only after unregistered bookies are back",
         "start these bookies again first",
     ),
     Cause.REPLICATION_OFF: (
-        "AutoRecovery is switched off: the command fails immediately",
-        "find out who switched it off and why: `bkaudit explain check replication-disabled`",
+        "AutoRecovery is disabled, so the command fails immediately",
+        "find out who disabled it and why (`bkaudit explain check replication-disabled`)",
     ),
     Cause.NO_AUDITOR: (
-        "AutoRecovery runs on no bookie that stays: the command fails immediately",
-        "find out why it runs nowhere else (`bkaudit explain check no-auditor`)",
+        "AutoRecovery does not run on any remaining bookie, so the command fails immediately",
+        "find out why it does not run elsewhere (`bkaudit explain check no-auditor`)",
     ),
     Cause.IDLE_WORKERS: (
-        "the queue does not move: marks are old, and no worker has locked a ledger",
-        "find out why the workers stopped: `bkaudit explain check no-replication-workers`",
+        "re-replication makes no progress: the marks are old, and no worker has locked a ledger",
+        "find out why the workers stopped (`bkaudit explain check no-replication-workers`)",
     ),
     Cause.NO_MARKS: (
-        "this store keeps no under-replication marks, so that no Auditor works with it",
-        "copy its ledgers with `bookkeeper shell recover BOOKIE`",
+        "this store does not support under-replication marks, so the Auditor cannot work with it",
+        "copy the bookie's ledgers with `bookkeeper shell recover BOOKIE`",
     ),
 }  # fmt: skip
 """Explanation of each cause why a bookie must stay, and the way to remove the cause."""
@@ -206,7 +205,7 @@ def _blocker_lines(blocker: Blocker, command: str, width: int) -> Iterator[str]:
         ledger_list = first_names(names, len(names), blocker.ledgers)
         yield from labelled_lines("ledgers", ledger_list, width, indent="  ", columns=9)
         if blocker.ledgers > len(names):
-            yield from labelled_lines("", "this command prints all:", width, indent="  ", columns=9)
+            yield from labelled_lines("", "to print all of them, run:", width, indent="  ", columns=9)
             yield f"  {'':<9}{printable(command)} --format csv"
     yield from labelled_lines("way out", remedy, width, indent="  ", columns=9)
 
@@ -222,11 +221,11 @@ def _single_trial_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     if not rehearsal.alone:
         return
     if rehearsal.together.answer is Answer.NOW:
-        yield "they may go together"
+        yield "these bookies can be removed together"
     elif rehearsal.order:
-        yield from fold_text(f"one by one they may go, in this order: {', '.join(rehearsal.order)}", width)
+        yield from fold_text(f"remove them one by one, in this order: {', '.join(rehearsal.order)}", width)
         yield from fold_text(
-            "meanwhile make the other leaving bookies read-only, or ledgers are copied to them", width
+            "meanwhile, make the other bookies read-only; otherwise ledgers are copied to them", width
         )
     else:
         answer_texts = (
@@ -246,8 +245,8 @@ def _work_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         yield from labelled_lines("copies", _copies_text(copy_work), width)
     if copy_work.open_ends:
         ledgers_text = (
-            f"{plural(copy_work.open_ends, 'ledger')} not closed: a worker waits 30 s, fences and "
-            "closes each ledger despite its writer, and copies the last entries too"
+            f"{plural(copy_work.open_ends, 'ledger')} not closed: a worker waits 30 s, then fences and "
+            "closes each ledger despite its writer, and copies its last entries too"
         )
         yield from labelled_lines("open", ledgers_text, width)
     if spare_counts.least is not None:
@@ -258,15 +257,13 @@ def _work_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         )
         spare_noun = "spare" if spare_counts.most == 1 else "spares"
         ledgers_with_fewest_text = plural(spare_counts.ledgers_with_least, "ledger has", "ledgers have")
-        spares_text = f"{spares_text} {spare_noun} of a ledger"
+        spares_text = f"{spares_text} {spare_noun} for each ledger"
         yield from labelled_lines(
             "targets", f"{spares_text}; {ledgers_with_fewest_text} only {spare_counts.least:,}", width
         )
     if joint_trial.along:
         absent_names = _name_list(rehearsal.absent)
-        ledgers_text = (
-            f"{plural(joint_trial.along, 'ledger')} of {absent_names} (not registered) move with them"
-        )
+        ledgers_text = f"{plural(joint_trial.along, 'ledger')} on {absent_names} (not registered) also move"
         yield from labelled_lines("along", ledgers_text, width)
     yield from labelled_lines("time", _time_text(rehearsal), width)
 
@@ -274,11 +271,14 @@ def _work_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
 def _copies_text(copy_work: Work) -> str:
     copied_bytes_text = size(copy_work.copied_bytes)
     copies_text = (
-        f"striping needs {copy_work.needed:,}, the server makes {copy_work.copied:,} ({copied_bytes_text}"
+        f"striping needs {copy_work.needed:,} copies; the server makes {copy_work.copied:,} "
+        f"({copied_bytes_text}"
     )
     copies_text += f", and {copy_work.unsized:,} of unknown size)" if copy_work.unsized else ")"
     if copy_work.copied > copy_work.needed:
-        copies_text += ": if E > Qw, it also copies the entries in between to each new bookie"
+        copies_text += (
+            ": if E > Qw, each new bookie also gets the entries that striping assigns to other bookies"
+        )
     return copies_text
 
 
@@ -288,10 +288,10 @@ def _time_text(rehearsal: Rehearsal) -> str:
         return (
             f"unknown: pass --rate, the copy rate of one of {workers}"
             if rehearsal.workers
-            else "no worker stays"
+            else "no worker remains"
         )
     return (
-        f"about {duration(rehearsal.seconds)} with {workers}; then up to 5 min until the command looks again"
+        f"about {duration(rehearsal.seconds)} with {workers}, then up to 5 min until the command checks again"
     )
 
 
@@ -311,7 +311,7 @@ def _copy_load_lines(copy_loads: Sequence[CopyLoad]) -> Iterator[str]:
     ]  # fmt: skip
     yield ""
     yield from text_table(("bookie", "reads", "bytes", "writes", "bytes"), rows)
-    yield from and_more(len(largest_loads) - _MAX_LOADS_SHOWN, "; --format json has all")
+    yield from and_more(len(largest_loads) - _MAX_LOADS_SHOWN, "; --format json lists all")
 
 
 def _remaining_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
@@ -319,22 +319,21 @@ def _remaining_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     copy_work = rehearsal.together.work
     if copy_work.renamed:
         remaining_text = (
-            f"{plural(copy_work.renamed, 'ledger')} without an entry there: the command does not wait for "
-            "these, and workers replace the bookie in their ensembles later"
+            f"{plural(copy_work.renamed, 'ledger')} without an entry on it: the command does not wait for "
+            "these; workers replace the bookie in their ensembles later"
         )
         if copy_work.renamed_stuck:
             stuck_text = plural(
-                copy_work.renamed_stuck, "has no spare and keeps it", "have no spare and keep it"
+                copy_work.renamed_stuck, "has no spare and still names it", "have no spare and still name it"
             )
             remaining_text += f"; {stuck_text}"
         yield from labelled_lines("named by", remaining_text, width)
     if rehearsal.mapping_origin:
-        remaining_text = (
-            f"the mapping of racks ({rehearsal.mapping_origin}), until somebody edits the mapping"
-        )
+        remaining_text = f"the rack mapping ({rehearsal.mapping_origin}), until somebody edits it"
         yield from labelled_lines("named by", remaining_text, width)
     remaining_text = (
-        "its disks; copies from failed attempts on bookies that no ensemble names; readers with open ledgers"
+        "its disks; copies that failed attempts left on bookies outside the ensembles; readers with open "
+        "ledgers"
     )
     yield from labelled_lines("remain", remaining_text, width)
 
@@ -343,7 +342,7 @@ def _basis_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     policy_text = f"policy {rehearsal.policy}" + (
         f" ({rehearsal.policy_origin})"
         if rehearsal.policy_origin
-        else ", because none was given: any spare is accepted"
+        else ", because none was given; any spare is accepted"
     )
     basis_text = f"{rehearsal.run}, as of {format_time(rehearsal.scan_time)}; {policy_text}; "
     basis_text += plural(rehearsal.spares, "spare")
@@ -354,7 +353,7 @@ def _command_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     commands = rehearsal.commands
     if rehearsal.answer in (Answer.NEVER, Answer.UNKNOWN) or not commands:
         yield from fold_text(
-            "no command yet: solve the problems above, audit, and run this command again", width
+            "no command yet: solve the problems above, audit again, and repeat this command", width
         )
         return
     if rehearsal.answer is Answer.AFTER:
@@ -364,13 +363,13 @@ def _command_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     ]
     if rehearsal.order and rehearsal.together.answer is Answer.NEVER:
         yield from fold_text(
-            "for one bookie after the other: stop it, run its command, and wait until the command has ended:",
+            "for each bookie in turn, stop it, run its command, and wait until the command ends:",
             width,
         )
     elif registered_bookies:
         yield from fold_text(
-            f"stop all of these bookies: {_name_list(registered_bookies)}. Then run one command after the "
-            "other:",
+            f"stop all of these bookies: {_name_list(registered_bookies)}. Then run the commands one after "
+            "another:",
             width,
         )
     for command in commands[:_MAX_NAMES_SHOWN]:

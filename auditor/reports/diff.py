@@ -25,7 +25,7 @@ CHANGE_TITLES: dict[str, str] = {
     Change.WORSE: "worse",
     Change.BETTER: "better",
     Change.FIXED: "fixed",
-    Change.UNSEEN: "not checked again: neither found nor ruled out",
+    Change.UNSEEN: "not checked again, so neither found nor ruled out",
     Change.SAME: "the same",
 }
 
@@ -66,7 +66,7 @@ def text(
         ]
         for finding in samples_by_change.get(change, ()):
             lines += fold_text(_finding_sentence(finding), width, "  ", "      ")
-        lines += and_more(count - len(samples_by_change.get(change, ())), "; --format jsonl has all", "  ")
+        lines += and_more(count - len(samples_by_change.get(change, ())), "; --format jsonl lists all", "  ")
     lines += ["", *fold_text(_verdict_sentence(difference), width)]
     return "\n".join(lines)
 
@@ -154,7 +154,7 @@ def _finding_sentence(finding: ChangedFinding) -> str:
 
 def _verdict_sentence(difference: Difference) -> str:
     change_counts = [f"{count:,} {change}" for change, count in difference.counts.items() if count]
-    changes_text = ", ".join(change_counts) or "neither run found anything"
+    changes_text = ", ".join(change_counts) or "neither run has findings"
     return f"{verdict_word(difference.old.verdict)} to {verdict_word(difference.new.verdict)}: {changes_text}"
 
 

@@ -116,7 +116,7 @@ def render(diagnosis: Diagnosis, width: int = WIDTH) -> str:
             parts.append("\n".join([title, *(_line_text(line, width) for line in lines)]))
     if diagnosis.unseen:
         sentences = [_wrap_text(sentence, width, "  - ", "    ") for sentence in diagnosis.unseen]
-        parts.append("\n".join(["What such an audit does not see", *sentences]))
+        parts.append("\n".join(["What such an audit cannot see", *sentences]))
     return "\n\n".join([*parts, _verdict_line(diagnosis, width)])
 
 
@@ -139,8 +139,8 @@ def _verdict_line(diagnosis: Diagnosis, width: int) -> str:
     counts_text = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
     ending_by_exit_code = {
         0: "An audit can read every source that was checked.",
-        2: "An audit would be refused as wrong usage.",
+        2: "An audit with these options would be refused as wrong usage.",
         3: "An audit can run, but would be incomplete.",
-        4: "An audit would end without a result.",
+        4: "An audit with these options would end without a result.",
     }
     return _wrap_text(f"{counts_text}. {ending_by_exit_code[diagnosis.exit_code]}", width, "", "")

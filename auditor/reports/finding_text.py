@@ -369,7 +369,7 @@ def suppression_entry(finding: Finding, today: date) -> str:
         "[[suppress]]",
         f'fingerprint = "{finding.fingerprint}"',
         *(
-            [f'missing = "{digest}"  # exactly these missing entries; further ones are a new loss']
+            [f'missing = "{digest}"  # exactly these missing entries; any others are a new loss']
             if digest
             else []
         ),

@@ -52,7 +52,7 @@ _MAX_NAMES = 5
 _MAX_ROWS = 3
 """Largest number of causes, and of notices, on the screen."""
 _MAX_REASONS = 2
-_NO_BOOKIES_TEXT = "{:,}, none read: no --bookies was given; only metadata was checked"
+_NO_BOOKIES_TEXT = "{:,}, none read: --bookies is missing; only metadata was checked"
 
 
 class _Turn(IntEnum):
@@ -249,7 +249,7 @@ def _coverage_parts(report: Report, columns: int) -> Iterator[_Part]:
     if (accepted_text := accepted_gaps(report)) is not None:
         yield _Part("accepted", _row_forms(accepted_text, columns), _Turn.CONTEXT_FACTS)
     if run.resumed is not None:
-        since_text = f"reuses tables of an interrupted run, the oldest of {format_time(run.resumed)}"
+        since_text = f"reuses an interrupted run; oldest table: {format_time(run.resumed)}"
         yield _Part("resumed", [(since_text,)], _Turn.CONTEXT_FACTS)
     if run.reused:
         yield _Part("reused", _row_forms(reuse_sentence(run.reused), columns), _Turn.RUN_FACTS)
@@ -374,17 +374,17 @@ def _history_parts(report: Report, columns: int) -> Iterator[_Part]:
     if changes is not None:
         since_text = f"since {format_time(changes['finished'])}"
         counts = f"{changes['new']:,} new, {changes['worse']:,} worse, {changes['fixed']:,} fixed"
-        full_text = f"{counts}, {changes['better']:,} better, {changes['same']:,} as before, {since_text}"
+        full_text = f"{counts}, {changes['better']:,} better, {changes['same']:,} unchanged, {since_text}"
         summary = f"{counts}, {since_text}"
         if changes["unseen"]:
-            full_text += f"; {changes['unseen']:,} could not be checked again"
+            full_text += f"; {changes['unseen']:,} not checked again"
             summary = f"{counts}, {changes['unseen']:,} not checked, {since_text}"
         forms = [(full_text, *reasons), (full_text, *short_reasons), (summary, *short_reasons), (summary,)]
         yield _Part("changed", forms, _Turn.REQUIRED_ROWS, _Turn.CHANGES)
     elif reasons:
         yield _Part("changed", [tuple(reasons), tuple(short_reasons)], _Turn.REQUIRED_ROWS, _Turn.CHANGES)
     else:
-        yield _Part("changed", [("there is no earlier run to compare with",)], _Turn.RUN_FACTS)
+        yield _Part("changed", [("no earlier run to compare with",)], _Turn.RUN_FACTS)
     total = sum(entry["count"] for entry in entries)
     expired_texts = [f"{entry['reason']} ({entry['until']})" for entry in entries if entry["expired"]]
     acceptance_texts = [f"{entry['reason']} (until {entry['until']})" for entry in entries if entry["count"]]

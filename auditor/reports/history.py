@@ -40,14 +40,14 @@ def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
             its numbers. None: rows may have any width.
     """
     if not runs:
-        return "no finished run is here"
+        return "this directory has no finished run"
     lines = _table_lines(runs, fits_one_row=True)
     if width is not None and max(map(columns_of, lines)) > width:
         lines = _table_lines(runs, fits_one_row=False)
     cluster_keys = {cluster_key(run) for run in runs}
     if len(cluster_keys) > 1:
         clusters_warning = (
-            f"these are runs of {len(cluster_keys)} clusters; only runs of the same cluster are compared"
+            f"the runs belong to {len(cluster_keys)} clusters; only runs of the same cluster are compared"
         )
         lines += [clusters_warning] if width is None else fold_text(clusters_warning, width)
     return "\n".join(lines)
@@ -138,7 +138,7 @@ def status_line(report: Report, run: str, now_ms: int, data_ms: int | None = Non
         *([f"{plural(ledgers.open_count, 'ledger')} still open"] if ledgers.open_count else []),
         f"{bookies.covered_count:,} of {bookies.total:,} bookies read",
         *([f"{plural(len(run_facts.blind), 'check')} skipped"] if run_facts.blind else []),
-        *(["which checks were skipped is unknown"] if run_facts.blind is None else []),
+        *(["it is unknown which checks were skipped"] if run_facts.blind is None else []),
         f"{duration(max(0, now_ms - run_facts.finished) / 1000)} old ({format_time(run_facts.finished)})",
         *_data_age_texts(run_facts.finished, data_ms, now_ms),
         printable(run),
@@ -152,7 +152,7 @@ def _data_age_texts(finished_ms: int, data_ms: int | None, now_ms: int) -> list[
     There is a text if the data is over an hour older than the end of the run, or has a time in the future.
     """
     if data_ms is not None and data_ms - now_ms > MAX_CLOCK_AHEAD_MS:
-        return [f"its data has a future time ({format_time(data_ms)}): a clock is wrong"]
+        return [f"its data is dated in the future ({format_time(data_ms)}): a clock is wrong"]
     if data_ms is None or finished_ms - data_ms <= _DATA_AGE_SHOWN_MS:
         return []
     return [f"its oldest data is {duration(max(0, now_ms - data_ms) / 1000)} old ({format_time(data_ms)})"]

@@ -14,8 +14,8 @@ from auditor.reports.plain_text import fold_text
 _ACTION_TEXTS = {
     ActionKind.RECOVER: "recover",
     ActionKind.STOP: "stop",
-    ActionKind.RESTORE_METADATA: "restore metadata of",
-    ActionKind.MAKE_COOKIE: "make a cookie for",
+    ActionKind.RESTORE_METADATA: "restore the metadata of",
+    ActionKind.MAKE_COOKIE: "create a cookie for",
     ActionKind.REBUILD_INDEX: "rebuild the index of",
     ActionKind.START: "start",
     ActionKind.WAIT: "wait for the repair of",

@@ -178,7 +178,7 @@ def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True, widt
 def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
     name = LedgerId(ledger.ledger_id, ledger.scope_id)
     if ledger.status == "gone":
-        return _wrap_text(f"{name.display_name}: not in the metadata; bookies hold it", width, "  ")
+        return _wrap_text(f"{name.display_name}: not in the metadata, but bookies have it", width, "  ")
     verdict = _ledger_class_text(ledger)
     if ledger.potential_class not in (None, ledger.judged_class):
         verdict += f" (could be {ledger.potential_class})"
@@ -201,7 +201,7 @@ def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
         names = first_names([*map(printable, ledger.down_members)], MAX_DOWN_BOOKIES)
         fact_rows.append(("down", f"{names}: not registered"))
     elif ledger.availability_unknown:
-        fact_rows.append(("down", "not known: the saved metadata has no registrations"))
+        fact_rows.append(("down", "unknown: the saved metadata has no registrations"))
     fact_rows.append(("written", f"created {_time_text(ledger.ctime)}, changed {_time_text(ledger.mtime)}"))
     items = [cut_middle(f"{key} = {value}", width - 12) for key, value in ledger.custom_metadata[:MAX_ITEMS]]
     items += and_more(len(ledger.custom_metadata) - MAX_ITEMS)
@@ -234,16 +234,16 @@ def _ledger_class_text(ledger: LedgerView) -> str:
     copies_text = class_text
     if class_text == LedgerClass.HEALTHY:
         has_all_copies = ledger.potential_class == LedgerClass.HEALTHY
-        copies_text = "all copies on disk" if has_all_copies else "no missing copy known"
+        copies_text = "all copies on disk" if has_all_copies else "no copy known to be missing"
     match ledger.reachability:
         case Reach.UNAVAILABLE:
             unreachable_text = plural(ledger.unreached, "entry", "entries")
-            return f"unavailable, no registered bookie can serve {unreachable_text}; {copies_text}"
+            return f"unavailable: no registered bookie can serve {unreachable_text}; {copies_text}"
         case Reach.UNRECOVERABLE:
-            return f"cannot be closed, too few members are registered; {copies_text}"
+            return f"cannot be closed: too few ensemble members are registered; {copies_text}"
         case Reach.SINGLE_COPY:
             return f"one reachable copy; {copies_text}"
-    return f"{plural(len(ledger.down_members), 'member')} down; {copies_text}"
+    return f"{plural(len(ledger.down_members), 'ensemble member')} down; {copies_text}"
 
 
 def _segment_lines(ledger: LedgerView, width: int) -> list[str]:
@@ -270,7 +270,7 @@ def _stripe_drawing(
     stripes = stripes_of(ledger, rows, width - label, MAX_ROWS)
     edges, columns = stripes.edges, len(stripes.edges) - 1
     if columns < 1:
-        return ["no entry: no bookie should hold one"]
+        return ["the ledger has no entries, so no bookie should hold any"]
     last_entry = edges[-1] - 1
     end = str(last_entry).rjust(max(columns - 1, len(str(last_entry)) + 1)) if last_entry else ""
     lines = [f"{'':<{label}}0{end}"]
@@ -285,7 +285,7 @@ def _stripe_drawing(
         lines.append(pad_text(_short_name(bookie_id), label) + "".join(signs[cell] for cell in cells))
     lines += and_more(len(rows) - MAX_ROWS, " bookies")
     if columns <= last_entry:
-        lines.append(f"a column is about {column_width(last_entry, columns)} entries")
+        lines.append(f"each column stands for about {column_width(last_entry, columns)} entries")
     # A NUL keeps a sign and its word in one line. Two blanks separate the pairs.
     legend = "\0 ".join(f"{sign} {cell}".replace(" ", "\0") for cell, sign in signs.items())
     return [*lines, *fold_text(legend, width)]
@@ -318,12 +318,12 @@ def replica_texts(
     view, fact_texts = replica.view, []
     if len(replica.missing):
         # The writer of a ledger that is not closed may still be sending them.
-        lacks_label = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "so far lacks"
+        lacks_label = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "does not yet have"
         fact_texts.append(
             f"{lacks_label if view.known else 'unknown:'} {shorten_text(_entries_text(replica.missing), 240)}"
         )
     if len(replica.surplus):
-        fact_texts.append(f"holds unexpected entries: {shorten_text(_entries_text(replica.surplus), 240)}")
+        fact_texts.append(f"has unexpected entries: {shorten_text(_entries_text(replica.surplus), 240)}")
     if not view.known or view.state not in (IndexState.OK, IndexState.ABSENT):
         fact_texts.append(
             f"{index_prefix}is {view.state}{f': {shorten_text(view.reason, 120)}' if view.reason else ''}"
@@ -338,7 +338,7 @@ MAX_LOGS = 20
 
 def _log_lines(ledger: LedgerView, width: int) -> list[str]:
     """Return the lines on the ledger's entries that are in entry logs but not in the bookie's index."""
-    lines = ["entries in entry logs that the bookie's index lacks"] if ledger.in_logs else []
+    lines = ["entries that are in entry logs, but not in the bookie's index"] if ledger.in_logs else []
     for entry_log in ledger.in_logs[:MAX_LOGS]:
         lines += _wrap_text(f"  {log_entries_text(entry_log)}", width, "    ")
     return lines + and_more(len(ledger.in_logs) - MAX_LOGS, " entry logs", "  ")
@@ -365,15 +365,15 @@ def log_entries_text(log: LogEntriesView) -> str:
 _ANSWER_TEXTS = {
     WitnessAnswer.SERVED: "serves",
     WitnessAnswer.NO_SUCH_ENTRY: "does not have",
-    WitnessAnswer.NO_SUCH_LEDGER: "does not have the ledger; asked for",
-    WitnessAnswer.REFUSED: "refuses reads of this client; asked for",
-    WitnessAnswer.UNKNOWN: "did not say whether it has",
+    WitnessAnswer.NO_SUCH_LEDGER: "does not have the ledger; requested:",
+    WitnessAnswer.REFUSED: "refuses reads by this client; requested:",
+    WitnessAnswer.UNKNOWN: "gave no clear answer about",
 }
 
 
 def _answer_lines(ledger: LedgerView, width: int) -> list[str]:
     """Return the lines on bookies' answers to reads of single entries."""
-    lines = ["answers of bookies to reads of entries"] if ledger.answers else []
+    lines = ["bookies' answers to reads of single entries"] if ledger.answers else []
     for answer in ledger.answers[:MAX_ROWS]:
         reason = f": {answer.reason}" if answer.reason else ""
         entry_text = _entries_text(np.frombuffer(answer.entries, GROUP))

@@ -55,7 +55,7 @@ def render(report: Report, change_statuses: StatusLookup = no_change_status) -> 
     return text
 
 
-_CUT_NOTE = "\n\nMore was found: `bkaudit report RUN` shows it.\n"
+_CUT_NOTE = "\n\nThere is more: `bkaudit report RUN` shows everything.\n"
 
 
 def escape_markdown(text: str) -> str:
@@ -83,7 +83,7 @@ def _head_section(report: Report) -> str:
         unchecked_clause = f"; {changes['unseen']:,} not checked again" if changes["unseen"] else ""
         lines.append(
             f"Since {format_time(changes['finished'])}: {changes['new']:,} new, {changes['worse']:,} worse, "
-            f"{changes['better']:,} better, {changes['fixed']:,} fixed, {changes['same']:,} as before"
+            f"{changes['better']:,} better, {changes['fixed']:,} fixed, {changes['same']:,} unchanged"
             f"{unchecked_clause}."
         )
     if expired_rules := [suppression for suppression in report.run.suppressions if suppression["expired"]]:
@@ -103,7 +103,7 @@ def _coverage_section(report: Report) -> str:
         [escape_markdown(name) for name in report.coverage.bookies.unread], MAX_SAMPLES_SHOWN
     )
     if report.metadata_only:
-        unread_text = "all of them, for no --bookies was given: only metadata was checked"
+        unread_text = "all of them, because --bookies is missing; only metadata was checked"
     rows = [
         ("cluster", escape_markdown(cluster.instance_id or "no instance id")),
         ("metadata", escape_markdown(cluster.metadata_uri)),
@@ -132,7 +132,7 @@ def _count_lines(report: Report) -> list[str]:
     if not report.run.tally:
         return []
     count_rows = [
-        "| severity | check | findings | not confirmed | new | worse | suppressed |",
+        "| severity | check | findings | unconfirmed | new | worse | suppressed |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for check_count in count_by_check(report):

@@ -36,7 +36,7 @@ Namespaces with findings come first, the worst first. Namespaces without finding
 """
 
 METRICS = {
-    "bkaudit_run_info": "The last run: program version and layout of the metadata; always 1.",
+    "bkaudit_run_info": "Program version and metadata layout of the last run; always 1.",
     "bkaudit_run_started_timestamp_seconds": "Start of the last run.",
     "bkaudit_run_finished_timestamp_seconds": "End of the last run.",
     "bkaudit_run_duration_seconds": "Duration of the last run.",
@@ -44,47 +44,50 @@ METRICS = {
     "bkaudit_last_complete_run_timestamp_seconds": "End of the newest complete run; absent if there is none.",
     "bkaudit_verdict": "1 for the verdict of the last run, 0 for the others.",
     "bkaudit_ledgers": "Ledgers by state: decided, undecided, or open (cannot be checked yet).",
-    "bkaudit_replicas": "Replicas (a ledger on a bookie) by state: decided or undecided.",
+    "bkaudit_replicas": "Replicas (one ledger's entries on one bookie) by state: decided or undecided.",
     "bkaudit_bookies": "Bookies of the cluster by state: read or unread.",
-    "bkaudit_gaps": "Paths in the metadata that could not be listed or read; there may be more.",
+    "bkaudit_gaps": "Metadata paths that could not be listed or read; there may be more.",
     "bkaudit_check_blind": "1 for a check that lacked input; absent for a check with complete input.",
     "bkaudit_findings": "Findings, including suppressed ones; absent for a check that was skipped.",
     "bkaudit_findings_suppressed": "Findings that a suppression accepts.",
-    "bkaudit_findings_new": "Unsuppressed findings that the run before did not have.",
-    "bkaudit_findings_worse": "Unsuppressed findings that are worse than in the run before.",
-    "bkaudit_findings_fixed": "Findings of the run before that are gone; absent without an earlier run.",
-    "bkaudit_findings_unseen": "Findings of the run before that could not be checked again; "
+    "bkaudit_findings_new": "Unsuppressed findings that the previous run did not have.",
+    "bkaudit_findings_worse": "Unsuppressed findings that are worse than in the previous run.",
+    "bkaudit_findings_fixed": "Findings of the previous run that are gone; absent without an earlier run.",
+    "bkaudit_findings_unseen": "Findings of the previous run that could not be checked again; "
     "absent without an earlier run.",
     "bkaudit_at_risk_ledgers": "Ledgers with findings, by severity.",
-    "bkaudit_at_risk_bytes": "Length of the ledgers with findings, by severity, one copy of each.",
-    "bkaudit_near_loss_ledgers": "Ledgers with an entry that the loss of one bookie, or rack, would lose.",
-    "bkaudit_near_loss_bytes": "Bytes that the loss of one bookie, or rack, would lose, counted once.",
-    "bkaudit_near_loss_possible_ledgers": "Further ledgers that the loss of one bookie, or rack, "
-    "would damage if every unknown copy is "
-    "missing.",
+    "bkaudit_at_risk_bytes": "Total length of ledgers with findings, by severity; each ledger counts once.",
+    "bkaudit_near_loss_ledgers": "Ledgers that would lose an entry if one bookie (or rack) is lost.",
+    "bkaudit_near_loss_bytes": "Bytes that would be lost with one bookie (or rack), counted once.",
+    "bkaudit_near_loss_possible_ledgers": "Further ledgers that would lose an entry with one bookie "
+    "(or rack) if every unknown copy is missing.",
     "bkaudit_unavailable_ledgers": "Ledgers that no registered bookie can serve or close; absent if unknown.",
     "bkaudit_single_copy_ledgers": "Ledgers with an entry that only one registered bookie can "
     "serve; absent if unknown.",
     "bkaudit_repair_waiting_ledgers": "Ledgers that wait for re-replication, marked or not.",
-    "bkaudit_repair_queued_ledgers": "Ledgers marked for re-replication; absent if marks are not read.",
+    "bkaudit_repair_queued_ledgers": (
+        "Ledgers marked for re-replication; absent if the run did not read the marks."
+    ),
     "bkaudit_suppressions_expired": "Entries of the suppressions file whose date has passed.",
-    "bkaudit_space_bytes": "Bytes of a bookie's entry logs by class; absent without --entry-logs.",
+    "bkaudit_space_bytes": "Bytes in a bookie's entry logs, by class; absent without --entry-logs.",
     "bkaudit_space_reclaimable_bytes": "Bytes that a bookie's next garbage collection or compaction frees.",
     "bkaudit_space_beside_bytes": "Bytes on a bookie's disks outside its entry logs, by kind.",
     "bkaudit_disk_capacity_bytes": "Size of a bookie's fullest file system; absent if the run "
     "could not see its disks.",
     "bkaudit_disk_free_bytes": "Bytes that a bookie may still write to its fullest file system.",
-    "bkaudit_disk_full_days": "Days until 95 % of a bookie's disk is in use; only if three runs agree.",
+    "bkaudit_disk_full_days": "Days until a bookie's disk is 95 % full; present only if three runs agree.",
     "bkaudit_namespaces": "Namespaces that own a ledger or have a finding; absent if no owners were read.",
-    "bkaudit_namespace_ledgers": "Ledgers to which owners in the namespace refer; 100 namespaces, "
-    "all others as one.",
-    "bkaudit_namespace_bytes": "Length of ledgers to which owners in the namespace refer, one copy of each.",
-    "bkaudit_namespace_entries": "Entries of ledgers to which owners in the namespace refer, one "
-    "copy of each.",
-    "bkaudit_namespace_dangling": "References of the namespace to ledgers that are gone.",
-    "bkaudit_namespace_leaked_ledgers": "Leaked ledgers that the namespace owned before.",
-    "bkaudit_namespace_leaked_bytes": "Length of leaked ledgers that the namespace owned before, "
-    "one copy of each.",
+    "bkaudit_namespace_ledgers": "Ledgers that owners in the namespace refer to; beyond 100 namespaces, "
+    "all others count as one.",
+    "bkaudit_namespace_bytes": (
+        "Total length of ledgers that owners in the namespace refer to; each ledger counts once."
+    ),
+    "bkaudit_namespace_entries": "Entries of ledgers that owners in the namespace refer to; each "
+    "entry counts once.",
+    "bkaudit_namespace_dangling": "References from the namespace to ledgers that no longer exist.",
+    "bkaudit_namespace_leaked_ledgers": "Leaked ledgers that the namespace once owned.",
+    "bkaudit_namespace_leaked_bytes": "Total length of leaked ledgers that the namespace once owned; "
+    "each ledger counts once.",
     "bkaudit_namespace_findings": "Findings about ledgers of the namespace, including suppressed ones.",
 }
 """Help text of each metric, by the metric's name. The output has the metrics in the same order."""

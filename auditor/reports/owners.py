@@ -81,15 +81,15 @@ def topic_text(view: TopicView, width: int | None = None) -> str:
     """Return the page of a topic in lines of at most ``width`` columns. None: lines may have any width."""
     lines = [*_folded_lines(f"topic {view.name}", width, ""), *_folded_lines(view.path, width)]
     if view.unread_reason is not None:
-        lines += _folded_lines(f"its list could not be read: {view.unread_reason}", width)
+        lines += _folded_lines(f"the topic's list of ledgers could not be read: {view.unread_reason}", width)
     else:
         lines += ["", *_table_lines(_LEDGER_TITLES, map(_ledger_row, view.ledgers), width)]
         if not view.ledgers:
-            lines.append("  no ledger is listed")
+            lines.append("  the list has no ledgers")
         lines += _unavailable_lines(view, width)
     lines += ["", *_table_lines(_CURSOR_TITLES, map(_cursor_row, view.cursors), width)]
     if view.unlisted_reason is not None:
-        lines += _folded_lines(f"its subscriptions could not be listed: {view.unlisted_reason}", width)
+        lines += _folded_lines(f"the subscriptions could not be listed: {view.unlisted_reason}", width)
     elif not view.cursors:
         lines.append("  no subscription")
     if view.other_references:
@@ -103,7 +103,7 @@ def _unavailable_lines(view: TopicView, width: int | None) -> list[str]:
     if not count:
         return []
     ledgers_text = plural(count, "ledger has", "ledgers have")
-    return _folded_lines(f"{ledgers_text} too few registered members to be read or closed", width)
+    return _folded_lines(f"{ledgers_text} too few registered ensemble members to be read or closed", width)
 
 
 def _class_and_reach_text(ledger: TopicLedger) -> str:
@@ -140,9 +140,11 @@ def _cursor_row(cursor: TopicCursor) -> tuple[str, ...]:
         return printable(cursor.name), "not known", _EMPTY_CELL, printable(cursor.unread_reason)
     position_text = "nothing" if cursor.position is None else f"{cursor.position[0]}:{cursor.position[1]}"
     cursor_ledger_text = _EMPTY_CELL if cursor.ledger_id is None else str(cursor.ledger_id)
-    position_clause = "" if cursor.ledger_id is None else "or a later one, stored in its own ledger"
+    position_clause = (
+        "" if cursor.ledger_id is None else ("or a later position, stored in the subscription's own ledger")
+    )
     cursor_note = (
-        "its own ledger is not in the store" if cursor.ownership_status == "dangling" else position_clause
+        "this ledger is not in the store" if cursor.ownership_status == "dangling" else position_clause
     )
     return printable(cursor.name), position_text, cursor_ledger_text, cursor_note
 
@@ -172,8 +174,8 @@ MAX_TEXT_LEAKS = 200
 """Largest number of leaks in text and Markdown. CSV, JSON and jsonl have all leaks."""
 
 LEAK_ORDER_TEXT = (
-    "Check confirmed ledgers first, from the top: these are the largest. A run at least --owner-grace "
-    "later confirms a suspect ledger. Before you delete a ledger, make sure that its last owner "
+    "Check confirmed ledgers first; the largest are at the top. To confirm a suspect ledger, run another "
+    "audit at least --owner-grace later. Before you delete a ledger, make sure that its last owner "
     "is gone for good."
 )
 _LEAK_TITLES = ("ledger", "confidence", "age", "bytes", "entries", "last known owner", "why")
@@ -190,7 +192,7 @@ def leaks_text(
     if shown_leaks:
         table = NameTable(_LEAK_TITLES, [_leak_cells(leak, now_ms) for leak in shown_leaks])
         yield "\n".join(name_table_lines(table, width)) + "\n"
-    yield from and_more(leak_totals.ledgers - len(shown_leaks), "; --format csv or jsonl has all\n")
+    yield from and_more(leak_totals.ledgers - len(shown_leaks), "; --format csv or jsonl lists all\n")
     for sentence in ("", _totals_sentence(leak_totals), *([LEAK_ORDER_TEXT] if leak_totals.ledgers else [])):
         yield "\n".join(_folded_lines(sentence, width, "")) + "\n"
 
@@ -247,7 +249,7 @@ def _totals_sentence(totals: LeakTotals) -> str:
         return "No leaked ledger is known."
     return (
         f"{plural(totals.ledgers, 'ledger has', 'ledgers have')} no owner: {size(totals.bytes)} in "
-        f"{totals.entries:,} entries, one copy of each; {totals.confirmed:,} confirmed, "
+        f"{totals.entries:,} entries, each counted once; {totals.confirmed:,} confirmed, "
         f"{size(totals.confirmed_bytes)}."
     )
 

@@ -29,7 +29,7 @@ MAX_SLACK_CHARACTERS = 4_000
 """Largest number of characters that Slack recommends for a text. Slack cuts a text at 40,000."""
 _LABEL_COLUMNS = 11
 _CHANGE_TEXTS = {Change.NEW: "new", Change.WORSE: "worse", Change.BETTER: "better", Change.FIXED: "fixed"}
-_UNCHECKED_TEXT = "could not be checked again"
+_UNCHECKED_TEXT = "not checked again"
 _SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'"})
 
 
@@ -88,7 +88,7 @@ def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterat
     Lines with warnings follow.
     """
     if earlier_changes.run is None:
-        yield "since", "; ".join(earlier_changes.warnings) or "there is no run before this one"
+        yield "since", "; ".join(earlier_changes.warnings) or "there is no earlier run"
         return
     counts = [
         f"{count:,} {change_word}"
@@ -127,7 +127,7 @@ def _finding_lines(report: Report) -> Iterator[tuple[str, str]]:
     for check_count in count_by_check(report):
         if count := check_count.sums["count"] - check_count.sums["suppressed"]:
             unconfirmed_clause = (
-                f" ({check_count.sums['unsure']:,} not confirmed)" if check_count.sums["unsure"] else ""
+                f" ({check_count.sums['unsure']:,} unconfirmed)" if check_count.sums["unsure"] else ""
             )
             yield "", f"{check_count.severity} {check_count.id} {count:,}{unconfirmed_clause}"
 

@@ -51,7 +51,7 @@ def plan_text(plan: RepairPlan, now_ms: int | None = None, width: int = WIDTH) -
     if plan.accepted:
         lines += [
             "",
-            *labelled_lines("accepted", f"{_unplanned_counts_text(plan.accepted)}, by suppressions", width),
+            *labelled_lines("accepted", f"by suppressions: {_unplanned_counts_text(plan.accepted)}", width),
         ]
     return "\n".join(lines)
 
@@ -116,7 +116,7 @@ _CONDITION_SENTENCES = {
     Fact.REPLICATION: ("replication is switched {value}", "replication is switched off"),
     Fact.AUDITOR: ("an auditor is {value}", "no auditor is elected"),
     Fact.NAMED: ("a ledger names {of}", "no ledger names {of}"),
-    Fact.FINDING: ("{of} is found", "{of} is no longer found"),
+    Fact.FINDING: ("the finding {of} is present", "the finding {of} is no longer present"),
     Fact.VERSION: ("each ledger has the version and state {value}", "the ledgers changed"),
     Fact.LISTED: ("the store has the ledger", "the store has no such ledger"),
     Fact.NAMES: ("the ledger's ensembles contain {of}", "the ledger's ensembles do not contain {of}"),
@@ -146,9 +146,7 @@ def _headline(plan: RepairPlan, now_ms: int | None) -> str:
     step_count = sum(step.kind is not ActionKind.WAIT for step in plan.steps)
     wait_count = len(plan.steps) - step_count
     headline = f"{plural(step_count, 'step')} to do, {wait_count} to wait, {len(plan.refused)} refused"
-    return (
-        headline if plan.complete else f"{headline}; the run was incomplete, so that more steps may be needed"
-    )
+    return headline if plan.complete else f"{headline}; the run was incomplete, so more steps may be needed"
 
 
 def _step_lines(step: PlanStep, width: int) -> Iterator[str]:
@@ -245,7 +243,7 @@ def _step_counts_text(step: StepCheck) -> str:
 def _markdown_lines(plan: RepairPlan, now_ms: int | None) -> Iterator[str]:
     yield f"**{_headline(plan, now_ms)}**"
     yield ""
-    yield f"Of {_code_span(plan.run)}, as of {format_time(plan.scan_time)}."
+    yield f"Based on {_code_span(plan.run)}, as of {format_time(plan.scan_time)}."
     for step in plan.steps:
         yield ""
         yield f"- [ ] **{step.number}. {step.kind}**: {_escape(step.about)}"

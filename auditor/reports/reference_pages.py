@@ -33,7 +33,7 @@ _TABLES_PREFACE = """\
 # Tables of a run
 
 `python -m auditor.reports.reference_pages` writes this page. `RUN/tables/NAME` has the table NAME as Parquet.
-Each line below names a table and says what a row of it is. [schemas/tables.json](../schemas/tables.json)
+Each line below names a table and what one row is. [schemas/tables.json](../schemas/tables.json)
 explains the columns. In SQL, `DESCRIBE NAME` explains them too, after `run.views(spark)`.
 """
 

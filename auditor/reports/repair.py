@@ -27,7 +27,7 @@ def _auditor_text(repair_facts: RepairFacts) -> str:
         return "no auditor and no worker"
     processes_text = plural(repair_facts["votes"], "AutoRecovery process", "AutoRecovery processes")
     if repair_facts["auditor"] is None:
-        return f"the auditor's vote cannot be read, {processes_text}"
+        return f"the auditor's election vote is unreadable; {processes_text}"
     down_clause = " (not registered)" if repair_facts["auditor_down"] else ""
     return f"auditor on {repair_facts['auditor']}{down_clause}, {processes_text}"
 
@@ -39,12 +39,12 @@ def _queue_text(repair_facts: RepairFacts, scan_time: int) -> str:
             "ledger needs repair, but has no under-replication mark",
             "ledgers need repair, but have no under-replication mark",
         )
-        return f"no ledger queued{f', {unmarked_text}' if repair_facts['waiting'] else ''}"
+        return f"no ledgers queued{f', {unmarked_text}' if repair_facts['waiting'] else ''}"
     parts = [f"{plural(repair_facts['queued'], 'ledger')} queued"]
     if repair_facts["oldest"] is not None:
         parts.append(f"oldest {duration(max(scan_time - repair_facts['oldest'], 0) / 1000)}")
     if repair_facts["repaired_per_hour"] is not None:
-        parts.append(f"{repair_facts['repaired_per_hour']:,} an hour since the previous run")
+        parts.append(f"{repair_facts['repaired_per_hour']:,} repaired per hour since the previous run")
     if repair_facts["remaining_ms"] is not None:
         parts.append(f"about {duration(repair_facts['remaining_ms'] / 1000)} left")
     return ", ".join(parts)

@@ -35,7 +35,7 @@ def replica_text(ledger: LedgerView, bookie_id: str, listed_groups: Groups | Non
         )
     ]
     if not is_member:
-        lines.append(("note", f"no ensemble of the ledger names {printable(bookie_id)}"))
+        lines.append(("note", f"{printable(bookie_id)} is in no ensemble of the ledger"))
     if replica_view is not None:
         lines.append(("in this run", _entries_in_run_text(replica_view)))
     held_groups = (
@@ -58,9 +58,7 @@ def replica_text(ledger: LedgerView, bookie_id: str, listed_groups: Groups | Non
         )
         lines.append(("not expected", _entries_text(missing_entries(expected_groups, held_groups))))
     if ledger.state is not None and ledger.state != "CLOSED":
-        lines.append(
-            ("note", "the ledger is not closed: entries after the newest one that was seen may exist")
-        )
+        lines.append(("note", "the ledger is not closed, so newer entries may exist"))
     replica_head = f"{name} on {printable(bookie_id)}"
     body_lines = [
         line

@@ -80,17 +80,20 @@ def _verdict_lines(run: RunView, width: int) -> list[str]:
 
 
 _CODE_REASONS = {
-    0: "no finding at or above that level, and everything was checked or is accepted",
-    1: "a finding at or above that level, or data is lost or about to be deleted; accepted findings do not "
-    "count",
-    3: "no confirmed finding at or above that level, but unconfirmed findings or unchecked objects",
-    5: "too many ledger records cannot be decoded for a verdict",
+    0: "no findings at or above that level; everything was checked, or the gaps are accepted",
+    1: "there is a finding at or above that level, or data is lost or about to be deleted; accepted "
+    "findings do not count",
+    3: (
+        "no confirmed findings at or above that level, but there are unconfirmed findings or unchecked "
+        "objects"
+    ),
+    5: "too many ledger records cannot be decoded to give a verdict",
 }
 
 
 _UNACCEPTED_HOLD = (
-    "no confirmed finding at or above that level; a hold on data that is lost or about to be deleted is "
-    "not accepted (tables/holds)"
+    "no confirmed findings at or above that level; a hold on data that is lost or about to be "
+    "deleted is not accepted (tables/holds)"
 )
 
 
@@ -113,12 +116,13 @@ def _finding_reason(report: Report) -> str:
             and Severity(tally["severity"]).at_least(Severity.WARNING)
         )
         return (
-            f"findings of warning or worse, {confirmed_sum:,} of them confirmed; unconfirmed and suppressed "
-            "findings count for the verdict too"
+            f"there are findings of severity warning or higher, {confirmed_sum:,} of them confirmed; "
+            "unconfirmed "
+            "and suppressed findings also count"
         )
     if report.verdict == Verdict.HEALTHY:
-        return "everything was checked, and no finding is worse than a note"
-    return "no finding is worse than a note, but not everything was checked"
+        return "everything was checked, and no finding is more severe than a note"
+    return "no finding is more severe than a note, but not everything was checked"
 
 
 def _checked_lines(run: RunView, width: int) -> list[str]:
@@ -133,11 +137,12 @@ def _checked_lines(run: RunView, width: int) -> list[str]:
     lines += labelled_lines("  metadata", store_text, width)
     lines += labelled_lines("  ledgers", str(ledgers), width)
     lines += labelled_lines("  copies", str(replicas), width)
-    lines += labelled_lines("  bookies", f"{bookies} completely, in {directories}", width)
+    lines += labelled_lines("  bookies", f"{bookies} read completely, in {directories}", width)
     if (oldest_ms := oldest_as_of(run.sources)) is not None:
         proved_count = sum(data_source.is_proved for data_source in run.sources)
         text = (
-            f"{proved_count:,} of {len(run.sources):,} proved complete; oldest data {format_time(oldest_ms)}"
+            f"{proved_count:,} of {len(run.sources):,} proved complete; the oldest data is from "
+            f"{format_time(oldest_ms)}"
         )
         lines += labelled_lines("  sources", text, width)
     repair_text = None if run_facts.repair is None else repair_line(run_facts.repair, run_facts.scan_time)
@@ -159,14 +164,17 @@ def _position_clause(report: Report) -> str:
 
 
 def _unread_lines(run: RunView, width: int) -> list[str]:
-    no_bookies_lines = ["  any bookie: no --bookies was given"]
+    no_bookies_lines = ["  all bookies, because --bookies is missing"]
     lines = no_bookies_lines if run.report.metadata_only else _unread_bookie_lines(run, width)
     if doubtful_ids := run.report.run.in_doubt:
         lines += fold_text(f"unknown: {doubtful_ids_line(doubtful_ids)}", width, "  ", "    ", max_lines=2)
     for data_source in run.sources:
         # `_unread_bookie_lines` has the bookies that were not read.
         if data_source.reason is not None and data_source.kind != SourceKind.BOOKIE:
-            text = f"{data_source.source}: complete only for {data_source.scope_proved}: {data_source.reason}"
+            text = (
+                f"{data_source.source}: proved complete only for {data_source.scope_proved}: "
+                f"{data_source.reason}"
+            )
             lines += fold_text(text, width, "  ", "    ")
     for metadata_gap in run.report.run.gaps:
         lines += fold_text(metadata_gap, width, "  ", "    ", max_lines=2)
@@ -182,7 +190,7 @@ def _unread_lines(run: RunView, width: int) -> list[str]:
 def _unread_bookie_lines(run: RunView, width: int) -> list[str]:
     lines = []
     for bookie in run.unread_bookies:
-        reading_text = "read in part" if bookie.read == BookieRead.PARTIAL else "not read"
+        reading_text = "partially read" if bookie.read == BookieRead.PARTIAL else "not read"
         reason_clause = f": {bookie.reason}" if bookie.reason else ""
         unknown_clause = f"; at most {plural(bookie.replicas, 'replica')} unknown" if bookie.replicas else ""
         lines += fold_text(
@@ -234,7 +242,7 @@ def _doubt_lines(report: Report, width: int) -> list[str]:
             dict.fromkeys(doubt for finding in sample_findings for doubt in doubt_sentences(check, finding))
         )
         further_doubts_clause = (
-            f" (and {len(doubts) - MAX_DOUBTS_SHOWN:,} other doubts)"
+            f" (and {len(doubts) - MAX_DOUBTS_SHOWN:,} other reasons)"
             if len(doubts) > MAX_DOUBTS_SHOWN
             else ""
         )
@@ -264,7 +272,7 @@ def _action_lines(run: RunView, width: int) -> list[str]:
     """Return the lines on actions, forbidden actions, other findings, and suppressed findings."""
     report = run.report
     if report.run.actions is None:
-        return ["actions", "  an earlier version of the program made this run; audit again for its actions"]
+        return ["actions", "  an earlier version of bkaudit made this run; audit again to get actions"]
     lines = []
     for number, action in enumerate(report.run.actions, 1):
         lines += action_lines(number, action, run.path, width)

@@ -56,7 +56,7 @@ def report_schema() -> dict[str, Any]:
     counts = {
         "type": "object",
         "additionalProperties": _COUNT_SCHEMA,
-        "description": "number of all findings, by check id",
+        "description": "counts of all findings, by check id",
     }
     body_schema = {
         "schema": {"const": SCHEMA},
@@ -67,7 +67,7 @@ def report_schema() -> dict[str, Any]:
         "counts": counts,
         "findings": {
             **_list_schema(_finding_object()),
-            "description": "samples of the findings: a limited number of each check",
+            "description": "samples of the findings; the number per check is limited",
         },
     }
     return _document_schema(SCHEMA, "The report of an audit", json_object(body_schema))
@@ -85,11 +85,11 @@ def diff_schema() -> dict[str, Any]:
         "old": {"$ref": "#/$defs/run"},
         "new": {"$ref": "#/$defs/run"},
         "warnings": _list_schema(_TEXT_SCHEMA),
-        "counts": {**counts, "description": "numbers of all findings, not only of the samples"},
-        "tally": {**_list_schema(json_schema(ChangeTally)), "description": "numbers of all changed findings"},
+        "counts": {**counts, "description": "counts of all findings, not only of the samples"},
+        "tally": {**_list_schema(json_schema(ChangeTally)), "description": "counts of all changed findings"},
         "samples": {
             **_list_schema(changed_reference),
-            "description": "samples of the changed findings: a limited number of each change",
+            "description": "samples of the changed findings; the number per kind of change is limited",
         },
     }
     definitions = {"changed": json_schema(ChangedFinding), "run": _summary_schema()}
@@ -112,7 +112,7 @@ def comparison_schema() -> dict[str, Any]:
         "verdict": {"enum": ["same", "different", "incomplete"]},
         "tallies": {
             **_list_schema(tally_schema),
-            "description": "numbers of all records, not only of the samples",
+            "description": "counts of all records, not only of the samples",
         },
         "gaps": {**_list_schema(_TEXT_SCHEMA), "description": "reasons why some data was not read"},
         "notes": _list_schema(_TEXT_SCHEMA),
@@ -200,9 +200,14 @@ def _finding_object() -> dict[str, Any]:
             "bookie_id": {"type": ["string", "null"]},
             "missing": {
                 **_list_schema(missing_schema),
-                "description": "entries that a bookie should have and certainly lacks, by bookie",
+                "description": (
+                    "entries that are missing with certainty, for each bookie that should have them"
+                ),
             },
-            "unknown": {**_list_schema(_TEXT_SCHEMA), "description": "bookies whose copies are unknown"},
+            "unknown": {
+                **_list_schema(_TEXT_SCHEMA),
+                "description": "bookies for which it is unknown whether their copies exist",
+            },
             "message": _TEXT_SCHEMA,
             "evidence": {
                 "type": "object",
@@ -213,8 +218,8 @@ def _finding_object() -> dict[str, Any]:
                         "description": "for entry-lost, below-ack-quorum and below-write-quorum: "
                         "all entries with no copy left, with "
                         "fewer copies than the ack quorum, or with fewer than the write quorum; "
-                        "null: too irregular to "
-                        "list",
+                        "null if they are too irregular "
+                        "to list",
                     }
                 },
             },
@@ -223,7 +228,7 @@ def _finding_object() -> dict[str, Any]:
                 "type": ["integer", "null"],
                 "minimum": 1,
                 "description": "number of the cause in report.json that explains the finding; "
-                "null if no cause does",
+                "null if there is none",
             },
         }
     )

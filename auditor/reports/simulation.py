@@ -39,10 +39,10 @@ _MAX_NAMES_SHOWN = 3
 _MAX_NAME_CHARACTERS = 60
 
 _LEGEND = (
-    "lost: ledgers that lose an entry, by the indexes of today; bytes: size of these entries; "
+    "lost: ledgers that lose an entry, based on the current indexes; bytes: size of these entries; "
     "all copies: ledgers that lose an entry even if no copy is missing now; <Qa, <Qw: ledgers "
     "below ack quorum, below write quorum; open: ledgers that recovery could not close. "
-    "3-5: from 3 to 5, because copies are unknown."
+    "3-5: between 3 and 5, because some copies are unknown."
 )
 
 
@@ -131,17 +131,19 @@ def _inputs_parts(simulation: Simulation) -> Iterator[PagePart]:
     mapping_text = (
         f"locations from {simulation.mapping}"
         if simulation.mapping
-        else "no location is known (--racks FILE)"
+        else "no locations are known; pass --racks FILE"
     )
     yield LabelledText("placement", f"{policy_text}; {mapping_text}")
     yield LabelledText("ledgers", f"{doubts.ledgers:,}, {doubts.not_closed:,} of them not closed")
     doubt_texts = []
     if doubts.undecided:
-        doubt_texts.append(f"{plural(doubts.undecided, 'ledger')} that cannot be judged are not counted")
+        doubt_texts.append(
+            f"{plural(doubts.undecided, 'ledger')} not counted, because they could not be judged"
+        )
     if doubts.gaps:
-        doubt_texts.append(f"at least {plural(doubts.gaps, 'place')} of the metadata could not be read")
+        doubt_texts.append(f"at least {plural(doubts.gaps, 'metadata path')} could not be read")
     if doubts.in_doubt:
-        doubt_texts.append(f"ledgers may be there unseen: {doubtful_ids_line(doubts.in_doubt)}")
+        doubt_texts.append(f"ledgers may exist that could not be read: {doubtful_ids_line(doubts.in_doubt)}")
     if doubts.unread:
         doubt_texts.append(f"{plural(len(doubts.unread), 'bookie')} not read: {_names_text(doubts.unread)}")
     if simulation.mapping and doubts.unplaced:
@@ -149,7 +151,9 @@ def _inputs_parts(simulation: Simulation) -> Iterator[PagePart]:
             f"{plural(len(doubts.unplaced), 'bookie')} without a location: {_names_text(doubts.unplaced)}"
         )
     if not doubts.registered:
-        doubt_texts.append("which bookies answer, and whether writes go on: no bookie is registered")
+        doubt_texts.append(
+            "which bookies respond and whether writes continue, because no bookie is registered"
+        )
     if doubts.not_closed:
         doubt_texts.append("entries and bytes at the end of ledgers that are not closed")
     for number, sentence in enumerate(doubt_texts):
@@ -158,7 +162,7 @@ def _inputs_parts(simulation: Simulation) -> Iterator[PagePart]:
 
 def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
     near_loss_text = near_loss_sentences(level.near for level in levels)
-    yield LabelledText("one failure from loss", "; ".join(near_loss_text) or "no ledger, as far as is known")
+    yield LabelledText("one failure from loss", "; ".join(near_loss_text) or "no known ledgers")
     for level in levels:
         if level.near.perhaps:
             ledgers = plural(level.near.perhaps, "more ledger")
@@ -185,7 +189,7 @@ def _single_failure_parts(level: LevelLoss, command: str) -> Iterator[PagePart]:
     yield NameTable(titles, [_failure_row(failure) for failure in costly_failures[:MAX_ROWS]])
     yield from _more_rows(len(costly_failures) - MAX_ROWS, f"more {level.level}", f"{command} --format csv")
     if (harmless_count := len(level.singles) - len(costly_failures)) > 0:
-        yield f"and {plural(harmless_count, f'{level.level}')} that no entry depends on"
+        yield f"no entry depends on the other {plural(harmless_count, f'{level.level}')}"
 
 
 def _failure_row(failure: Failure) -> tuple[str, ...]:
@@ -216,7 +220,7 @@ def _failure_set_parts(level: LevelLoss) -> Iterator[PagePart]:
         return
     sets_noun = "pairs" if level.together == 2 else f"sets of {level.together}"
     losing_clause = "" if level.losing is None else f"; {level.losing:,} of {level.of:,} lose an entry"
-    worst_sets_label = "worst" if level.proved else "worst found, not proved:"
+    worst_sets_label = "worst" if level.proved else "worst found (there may be worse):"
     yield ""
     if not level.sets:
         yield f"no {level.level} {sets_noun} is known to lose an entry"
@@ -242,7 +246,7 @@ def _failure_parts(failure: Failure) -> Iterator[PagePart]:
         ("below ack quorum", lambda outcome: outcome.below_ack),
         ("below write quorum", lambda outcome: outcome.below_write),
     ):
-        yield LabelledText(label, f"{_amounts_text(failure.today, amount_of)}, by the indexes")
+        yield LabelledText(label, f"{_amounts_text(failure.today, amount_of)}, based on the current indexes")
         yield LabelledText("", f"{_amounts_text(failure.promise, amount_of)}, with all copies present")
     for label, outcome_bounds in (("not recoverable", failure.today), ("", failure.promise)):
         low, high = outcome_bounds.sure.unrecoverable, outcome_bounds.possible.unrecoverable
@@ -294,7 +298,7 @@ def _shape_text(answer: WriteAnswer) -> str:
 def _more_rows(hidden_count: int, object_noun: str, command: str) -> Iterator[PagePart]:
     """Yield the number of rows left out, if there are any, and the command that prints all rows."""
     if hidden_count > 0:
-        yield f"and {plural(hidden_count, object_noun)}; this command prints all:"
+        yield f"and {plural(hidden_count, object_noun)}; to print all, run:"
         yield UnfoldedCommand(command)
 
 
@@ -311,7 +315,7 @@ def _affected_parts(simulation: Simulation, command: str) -> Iterator[PagePart]:
     hidden_count = simulation.ledgers_concerned - len(simulation.ledgers)
     yield from _more_rows(hidden_count, "more ledger", f"{command} --format csv")
     if simulation.namespaces is None or simulation.topics is None:
-        yield "owners: this run read none (audit with --owners)"
+        yield "owners: this run did not read any; audit with --owners"
         return
     for name, totals, total_count in (
         ("namespace", simulation.namespaces, simulation.namespaces_concerned),
@@ -350,13 +354,17 @@ def _copyset_parts(copysets: Copysets) -> Iterator[PagePart]:
     yield LabelledText("scatter width", f"a bookie has {width}")
     for bookies, chance in copysets.chance.items():
         if bookies <= copysets.bookies:
-            yield LabelledText("", f"{bookies} random bookies lose an entry with probability {chance:.2g}")
+            yield LabelledText(
+                "", f"losing {bookies} random bookies loses an entry with probability {chance:.2g}"
+            )
     if copysets.mttdl_years is not None:
         assumption = (
             f"a bookie fails every {copysets.mttf_days:g} days and is replaced in {copysets.mttr_hours:g} h"
         )
         years = f"{copysets.mttdl_years:,.3g} years"
-        yield LabelledText("time to data loss", f"{years} on average, if {assumption}; only for comparisons")
+        yield LabelledText(
+            "time to data loss", f"{years} on average, if {assumption}; use it only for comparisons"
+        )
 
 
 def _balance_parts(balance: Balance, command: str) -> Iterator[PagePart]:
@@ -386,7 +394,7 @@ def _load_parts(level: str, loads: Sequence[BookieLoad], command: str) -> Iterat
     yield NameTable(titles, rows)
     if (hidden_count := len(loads) - MAX_ROWS) > 0:
         lightest_load = loads[-1]
-        yield f"the least: {size(lightest_load.bytes)} on {printable(lightest_load.name)}"
+        yield f"the smallest: {size(lightest_load.bytes)} on {printable(lightest_load.name)}"
         yield from _more_rows(hidden_count, f"more {level}", f"{command} --format json")
 
 

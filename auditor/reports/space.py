@@ -52,10 +52,10 @@ def text(space_view: SpaceView, width: int | None = None) -> str:
 def _totals_sentence(space_view: SpaceView) -> str:
     files_text = f"{plural(space_view.files, 'file')} of {space_view.file_bytes:,} bytes"
     if space_view.bytes == space_view.file_bytes:
-        return f"{files_text}: every byte is in one class"
+        return f"{files_text}: every byte belongs to one class"
     byte_difference = abs(space_view.file_bytes - space_view.bytes)
     classes_text = f"{space_view.bytes:,} bytes in classes"
-    return f"{files_text}, and {classes_text}: the sums differ by {byte_difference:,} bytes"
+    return f"{files_text}, and {classes_text}; the sums differ by {byte_difference:,} bytes"
 
 
 def _table_rows(space_view: SpaceView, classes: list[str]) -> Iterator[tuple[str, ...]]:
@@ -119,10 +119,10 @@ def free_space_text(disk: DiskTotal) -> str:
 def _step_lines(space_view: SpaceView, width: int | None) -> Iterator[str]:
     steps_by_bookie = _group_by_bookie(space_view.steps)
     if not steps_by_bookie:
-        yield "\nnothing to free was found" if not space_view.refused else "\nnothing may be freed"
+        yield "\nno space to free was found" if not space_view.refused else "\nno space may be freed"
     for bookie, steps in list(steps_by_bookie.items())[:MAX_BOOKIES_SHOWN]:
         yield ""
-        yield from _folded_lines(f"{bookie}: steps that free most", width)
+        yield from _folded_lines(f"{bookie}: steps that free the most space", width)
         for number, step in enumerate(steps, 1):
             yield from _folded_lines(
                 f"{number}. {size(step.bytes)} ({step.bytes:,} bytes): {step.what}", width, "  "
@@ -130,7 +130,7 @@ def _step_lines(space_view: SpaceView, width: int | None) -> Iterator[str]:
             if step.command is not None:
                 yield f"     {printable(step.command)}"
             yield from _folded_lines(f"risk: {step.risk}", width, "     ")
-    yield from and_more(len(steps_by_bookie) - MAX_BOOKIES_SHOWN, " bookies: --format json has all", "\n")
+    yield from and_more(len(steps_by_bookie) - MAX_BOOKIES_SHOWN, " bookies; --format json lists all", "\n")
     refused_by_bookie = _group_by_bookie(space_view.refused)
     for bookie, refused_steps in list(refused_by_bookie.items())[:MAX_BOOKIES_SHOWN]:
         yield ""
@@ -141,7 +141,7 @@ def _step_lines(space_view: SpaceView, width: int | None) -> Iterator[str]:
             )
             yield from _folded_lines(f"why not: {refused_step.why}", width, "     ")
             yield from _folded_lines(f"until: {refused_step.way_out}", width, "     ")
-    yield from and_more(len(refused_by_bookie) - MAX_BOOKIES_SHOWN, " bookies: --format json has all", "\n")
+    yield from and_more(len(refused_by_bookie) - MAX_BOOKIES_SHOWN, " bookies; --format json lists all", "\n")
 
 
 def _folded_lines(text: str, width: int | None, indent: str = "") -> list[str]:

@@ -35,7 +35,7 @@ _MAX_BATCH_ROWS = 8_192
 _JSON_OBJECT_KEYS = ("identity", "reusable")
 """Keys of the manifest whose values are JSON objects."""
 
-DAMAGE_REMEDY = "put a whole copy of it back, or audit again"
+DAMAGE_REMEDY = "restore a complete copy of it, or audit again"
 
 
 def damage_error(path: str, cause: object) -> RunError:
@@ -44,7 +44,7 @@ def damage_error(path: str, cause: object) -> RunError:
     An OSError without an error number counts as damage, because Arrow raises it for damaged files.
 
     >>> print(damage_error("runs/1/report.json", "report has no verdict"))
-    runs/1/report.json is damaged (report has no verdict): put a whole copy of it back, or audit again
+    runs/1/report.json is damaged (report has no verdict): restore a complete copy of it, or audit again
     >>> print(damage_error("runs/1/report.json", PermissionError(13, "Permission denied")))
     runs/1/report.json cannot be read: Permission denied
     """
@@ -264,7 +264,7 @@ class RunDirectory:
             for fragment in self.dataset(table_path).get_fragments():
                 if missing := [name for name in column_names if name not in fragment.physical_schema.names]:
                     file_name = fragment.path.rpartition("/")[2]
-                    reason = f"column {missing[0]} is missing: the file is of another table or version"
+                    reason = f"column {missing[0]} is missing: the file belongs to another table or version"
                     raise damage_error(f"{self.path}/{table_path}/{file_name}", reason)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise damage_error(f"{self.path}/{table_path}", error) from error
@@ -388,7 +388,7 @@ class RunDirectory:
         if not self.exists(MANIFEST):
             if self.exists("tables"):
                 raise RunUsageError(
-                    f"--out {self.path}: has tables and no manifest; choose another directory"
+                    f"--out {self.path}: contains tables but no manifest; choose another directory"
                 )
             self.write_json(MANIFEST, {"identity": identity})
             return False
@@ -398,7 +398,7 @@ class RunDirectory:
             return False
         if manifest.get("identity") != identity:
             raise RunUsageError(
-                f"--out {self.path}: contains an unfinished run of other sources or options; choose "
+                f"--out {self.path}: contains an unfinished run with different sources or options; choose "
                 "another directory"
             )
         return True

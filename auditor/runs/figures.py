@@ -239,7 +239,7 @@ def _availability_histogram(bookies: Iterable[BookieFigure]) -> Histogram:
             if availability is None
             else next(label for label, min_share in _SHARE_LABELS if availability >= min_share)
         ] += 1
-    note = "Share of a bookie's replicas that are certainly complete. Unread replicas do not count."
+    note = "Share of a bookie's replicas that are certainly complete. Unread replicas count as not complete."
     labels = [label for label, _ in _SHARE_LABELS]
     return _range_bars(
         "Bookies by availability", counts_by_label, labels, (no_entries_label,), note, "bookies"

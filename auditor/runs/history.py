@@ -82,7 +82,7 @@ def comparable_run(path: str | Path) -> RunReader:
     run = RunReader(path)
     file_system, base_path = run_files(str(path))
     if not is_file(file_system, f"{base_path}/{_CHANGES_MARKER}"):
-        raise RunUsageError(f"{path}: it has no {CHANGED}, so it cannot be compared; audit again")
+        raise RunUsageError(f"{path}: has no {CHANGED}, so the run cannot be compared; audit again")
     return run
 
 
@@ -140,7 +140,7 @@ def find_sibling_runs(run_path: str, cluster: Cluster, renew_index: bool = False
     """
     if parent_of(run_path) is None:
         return SiblingRuns(
-            (), (f"{NOT_COMPARED}: the run is at the top of a file system, beside no other run",)
+            (), (f"{NOT_COMPARED}: the run is the root of a file system, so no other run is next to it",)
         )
     notes = []
     summaries = []
@@ -294,7 +294,7 @@ class RunDifference:
                 "and are not repaired"
             )
         elif old.run.finished > new.run.finished:
-            yield "the first run is the newer one: findings shown as fixed are new, and the reverse"
+            yield "the first run is the newer one: findings shown as fixed are new, and vice versa"
         unread_bookies = [set(report.coverage.bookies.unread) for report in (old, new)]
         if unread_only_in_new := sorted(unread_bookies[1] - unread_bookies[0]):
             yield (

@@ -124,7 +124,7 @@ def whole_bookie_id(run: RunReader, id_or_prefix: str) -> str:
     if ids_with_prefix:
         id_list = first_names(ids_with_prefix, MAX_LISTED_BOOKIES)
         raise RunUsageError(
-            f"{run.path}: {len(ids_with_prefix):,} bookies begin with {id_or_prefix!r}: {id_list}"
+            f"{run.path}: {len(ids_with_prefix):,} bookie ids begin with {id_or_prefix!r}: {id_list}"
         )
     raise RunUsageError(
         f"{run.path}: no bookie {id_or_prefix!r} is known{bookie_hint(id_or_prefix, known_ids)}"
@@ -140,7 +140,7 @@ def bookie_hint(unknown_id: str, bookies: Sequence[str]) -> str:
     """Return the end of a message on an unknown bookie id: similar ids, or the first of all ids."""
     if similar_ids := difflib.get_close_matches(unknown_id, bookies, n=_MAX_SIMILAR_IDS, cutoff=0.5):
         return f"; did you mean {' or '.join(similar_ids)}?"
-    return f"; the run has {first_names(bookies, MAX_LISTED_BOOKIES)}"
+    return f"; the bookies of this run are {first_names(bookies, MAX_LISTED_BOOKIES)}"
 
 
 def _cookie_view(row: dict[str, Any]) -> CookieView:
@@ -205,7 +205,7 @@ def _alias_views(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
         alias_rows_by_id.setdefault(alias, []).append((row["rule"], row["evidence"], row["against"]))
     identity_rows = run.table("identities", filter=ds.field("bookie_id") == bookie_id).to_pylist()
     if not identity_rows:
-        raise RunError(f"{run.path}/tables/identities: no row of {bookie_id}, which the table bookies has")
+        raise RunError(f"{run.path}/tables/identities: no row for {bookie_id}, which is in the table bookies")
     shared_columns = identity_rows[0]["aliases"]
     is_alias = ds.field("bookie_id").isin(pa.array([*shared_columns, *alias_rows_by_id], pa.string()))
     registered_by_id = {
@@ -214,7 +214,7 @@ def _alias_views(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
     if unknown_id := next(
         (name for name in (*shared_columns, *alias_rows_by_id) if name not in registered_by_id), None
     ):
-        raise RunError(f"{run.path}/tables/identities: no row of {unknown_id}, an alias in another row")
+        raise RunError(f"{run.path}/tables/identities: no row for {unknown_id}, an alias in another row")
     return tuple(
         AliasView(name, name in shared_columns, registered_by_id[name], tuple(alias_rows_by_id.get(name, ())))
         for name in [*shared_columns, *sorted(alias_rows_by_id.keys() - set(shared_columns))]

@@ -32,7 +32,7 @@ from auditor.runs.reader import RunReader, finding_of
 from auditor.tables.judge_replicas import LedgerFacts, entries_striped_to, groups_of
 
 NO_QUEUE_TEXT = "this store keeps no replication queue"
-NO_ANSWER_TEXT = "not known: this run does not say whether its store keeps a replication queue; audit again"
+NO_ANSWER_TEXT = "unknown: this run does not record whether its store keeps a replication queue; audit again"
 
 
 def _queue_sentences(rows: Iterable[dict[str, Any]], has_gaps: bool) -> tuple[str, ...]:
@@ -48,10 +48,11 @@ def _queue_sentences(rows: Iterable[dict[str, Any]], has_gaps: bool) -> tuple[st
         if row["kind"] == "lock":
             locks.append(f"locked by {row['owner'] or 'a worker'} since {_opening_sentence(row)}")
         else:
-            names = ", ".join(row["replicas"] or ()) or "a better placement"
-            marks.append(f"marked for replication since {_opening_sentence(row)}, for {names}")
+            names = ", ".join(row["replicas"] or ())
+            purpose = f"missing copies on {names}" if names else "a better placement"
+            marks.append(f"marked for replication since {_opening_sentence(row)}, for {purpose}")
     if not marks:
-        marks = ["not known: not all marks could be listed" if has_gaps else "not marked for replication"]
+        marks = ["unknown: not all marks could be listed" if has_gaps else "not marked for replication"]
         return (*marks, *locks)
     return (*marks, *(locks or ["no worker has locked the ledger"]))
 
@@ -123,7 +124,7 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
     [view] = ledger_views(run, [(ledger_id, scope_id)])
     if view is None:
         name = LedgerId(ledger_id, scope_id).display_name
-        raise RunUsageError(f"{run.path}: neither the metadata nor a bookie knows {name}")
+        raise RunUsageError(f"{run.path}: neither the metadata nor a bookie of this run has {name}")
     return view
 
 
@@ -313,7 +314,7 @@ def _ledger_key(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
     """
     if isinstance(ledger_id, LedgerId):
         if scope_id not in (0, ledger_id.scope):
-            raise UsageError(f"scope_id={scope_id}: {ledger_id} has another scope")
+            raise UsageError(f"scope_id={scope_id}: {ledger_id} has a different scope")
         scope_id, ledger_id = ledger_id.scope, ledger_id.id
     for number in (ledger_id, scope_id):
         if not isinstance(number, int) or not -(2**63) <= number < 2**63:

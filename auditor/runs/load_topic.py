@@ -39,7 +39,7 @@ def topic_view(run: RunReader, name: str) -> TopicView:
     rows = run.table("ownership", _COLUMNS, is_of_topic).to_pylist()
     unread_rows = _unread_rows(run, (tenant, namespace, topic))
     if not rows and not unread_rows:
-        raise UsageError(f"{name}: the run knows no topic of this name{topic_hint(run, name)}")
+        raise UsageError(f"{name}: the run has no topic with this name{topic_hint(run, name)}")
     topics = [row for row in rows if row["kind"] == "data"]
     owner_rows = [*rows, *unread_rows]
     topic_paths = [row["path"] for row in owner_rows if row["kind"] == "data"]
@@ -83,7 +83,7 @@ def topic_view(run: RunReader, name: str) -> TopicView:
 def _name_parts(name: str) -> tuple[str, str, str]:
     name_parts = name.partition("://")[2].split("/", 2) if "://" in name else name.split("/", 2)
     if len(name_parts) != 3 or not all(name_parts):
-        raise UsageError(f"{name}: a topic is named as tenant/namespace/topic")
+        raise UsageError(f"{name}: a topic name must have the form tenant/namespace/topic")
     return name_parts[0], name_parts[1], name_parts[2]
 
 
@@ -116,7 +116,7 @@ def topic_hint(run: RunReader, unknown_name: str) -> str:
     except UsageError:
         return ""
     if "ownership" not in run.table_names():
-        return ": it read no application's owners"
+        return ": it did not read the owners of any application"
     is_in_namespace = (ds.field("tenant") == tenant) & (ds.field("namespace") == namespace)
     names = {name for name in run.table("ownership", ["topic"], is_in_namespace)["topic"].to_pylist() if name}
     name_parts = sorted(name for name in names if name.startswith(f"{topic}-partition-"))

@@ -13,7 +13,7 @@ def check_runs_directory(directory: Path) -> None:
         UsageError: there is no such directory. The message says that an audit makes it.
     """
     if not directory.is_dir():
-        raise UsageError(f"{directory}: no such directory; bkaudit audit makes it with the first run")
+        raise UsageError(f"{directory}: no such directory; bkaudit audit creates it with the first run")
 
 
 def newest_report(runs: str | Path) -> Path:
@@ -33,5 +33,5 @@ def newest_report(runs: str | Path) -> Path:
     check_runs_directory(directory)
     reports = [(report.stat().st_mtime_ns, report) for report in directory.glob(f"*/{REPORT}")]
     if not reports:
-        raise UsageError(f"no finished run is in {runs}; bkaudit audit --out {runs}/NAME makes one")
+        raise UsageError(f"no finished run in {runs}; make one with bkaudit audit --out {runs}/NAME")
     return max(reports)[1]

@@ -247,7 +247,9 @@ class RunReader:
             report_bytes = self.directory.read_file(REPORT)
         except FileNotFoundError as error:
             newest_path = _newest_run_below(self.path)
-            raise RunUsageError(f"{self.path}: no finished run is here (no {REPORT}){newest_path}") from error
+            raise RunUsageError(
+                f"{self.path}: contains no finished run (no {REPORT}){newest_path}"
+            ) from error
         except (OSError, pa.ArrowException) as error:
             raise damage_error(f"{self.path}/{REPORT}", error) from error
         try:
@@ -264,7 +266,7 @@ def _newest_run_below(path: str) -> str:
     Empty if there is none.
     """
     try:
-        return f"; the newest below it is {newest_report(path).parent}"
+        return f"; the newest run below it is {newest_report(path).parent}"
     except UsageError:
         return ""
 
@@ -305,5 +307,5 @@ def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:
         (row["location"] for row in rows if not (row["location"] or "/").startswith("/")), None
     )
     if unknown_location is not None:
-        raise damage_error(f"{run.path}/tables/bookie_locations", f"{unknown_location!r} is no location")
+        raise damage_error(f"{run.path}/tables/bookie_locations", f"{unknown_location!r} is not a location")
     return settings, locations_of(rows, placement_facts["mapping_origin"])

@@ -81,7 +81,7 @@ def finding_by_fingerprint(run: RunReader, fingerprint: str) -> Finding:
         for row in batch.to_pylist():
             return finding_of(row)
     raise UsageError(
-        f"--accept {fingerprint}: the run has no finding with this fingerprint; --format jsonl lists them"
+        f"--accept {fingerprint}: the run has no finding with this fingerprint; list all with --format jsonl"
     )
 
 
@@ -102,14 +102,12 @@ def require_known(run: RunReader, selection: Selection) -> None:
         if not _matches_any([pattern], bookies) and not _is_selected_from_findings(
             run, Selection(bookies=(pattern,))
         ):
-            raise UsageError(
-                f"--bookie {pattern}: the run knows no such bookie{bookie_hint(pattern, bookies)}"
-            )
+            raise UsageError(f"--bookie {pattern}: the run has no such bookie{bookie_hint(pattern, bookies)}")
     for pattern in selection.topics:
         if not _is_selected_from_findings(run, Selection(topics=(pattern,))) and not any(
             _matches_any([pattern], names) for names in topic_names(run)
         ):
-            raise UsageError(f"--topic {pattern}: the run knows no such topic{topic_hint(run, pattern)}")
+            raise UsageError(f"--topic {pattern}: the run has no such topic{topic_hint(run, pattern)}")
 
 
 def _is_selected_from_findings(run: RunReader, selection: Selection) -> bool:

@@ -145,7 +145,7 @@ _REWRITE_RISK = (
     "logs, and needs free space for their remaining entries"
 )
 _THRESHOLD_RISK = (
-    "danger; before compaction, garbage is collected; a higher threshold rewrites more bytes per byte freed"
+    "danger; garbage collection runs before compaction; a higher threshold rewrites more bytes per freed byte"
 )
 _UNCONFIRMED_NOTE = "the finding is unconfirmed, and a deletion needs proof"
 
@@ -236,7 +236,7 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
     if isinstance(permission, Allowed) and finding["confidence"] != Confidence.CONFIRMED:
         permission = Refused(kind, permission.objects, why=_UNCONFIRMED_NOTE)
     if kind is ActionKind.COLLECT:
-        description = f"garbage collection deletes {evidence['logs']:,} entry logs without any ledger left"
+        description = f"garbage collection deletes {evidence['logs']:,} entry logs in which no ledger is left"
         yield _make_step(
             permission,
             bookie_id,
@@ -248,20 +248,20 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
         return
     minor_percent, major_percent = (round(100 * evidence[f"{name}_threshold"]) for name in ("minor", "major"))
     unowned_clause = (
-        f"no compaction rewrites entry logs with {major_percent} % or more needed bytes; a higher "
-        "majorCompactionThreshold in the bookie's configuration changes that from its next start on"
+        f"compaction never rewrites entry logs in which {major_percent} % or more of the bytes are needed; "
+        "a higher majorCompactionThreshold in the bookie's configuration changes that after its next start"
     )
-    compaction_clause = "compaction rewrites entry logs of which"
+    compaction_clause = "compaction rewrites entry logs in which"
     for name, description, make_command, risk in (
         (
             "minor",
-            f"minor {compaction_clause} less than {minor_percent} % is needed",
+            f"minor {compaction_clause} less than {minor_percent} % of the bytes are needed",
             lambda step_permission: compact_command(step_permission, url, is_major=False),
             _REWRITE_RISK,
         ),
         (
             "major",
-            f"major {compaction_clause} {minor_percent} to {major_percent} % is needed",
+            f"major {compaction_clause} {minor_percent} to {major_percent} % of the bytes are needed",
             lambda step_permission: compact_command(step_permission, url, is_major=True),
             _REWRITE_RISK,
         ),
@@ -273,8 +273,8 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
 
 def _over_replicated_bytes(run: RunReader, bytes_by_bookie: Mapping[str, Mapping[str, int]]) -> Steps:
     description = (
-        "after a day of uptime, the bookie's garbage collection removes ledgers that have it in no ensemble "
-        "(gcOverreplicatedLedgerWaitTime); compaction then frees their bytes"
+        "after a day of uptime, the bookie's garbage collection removes ledgers whose ensembles do not "
+        "include the bookie (gcOverreplicatedLedgerWaitTime); compaction then frees their bytes"
     )
     for name, bytes_by_class in bytes_by_bookie.items():
         if (freed_bytes := bytes_by_class.get(SpaceClass.OVER_REPLICATED, 0)) and name != NO_BOOKIE_NAME:
@@ -311,7 +311,7 @@ def _steps_of_leaks(run: RunReader) -> Steps:
             step_permission = Refused(ActionKind.DELETE_LEDGER, (), why=row["why"])
         description = (
             f"{plural(row['bytes_count'], 'ledger has', 'ledgers have')} no owner (ledger-unowned): see the "
-            "list; once ledgers are deleted, garbage collection and compaction free their bytes"
+            "list; once they are deleted, garbage collection and compaction free their bytes"
         )
         yield _make_step(
             step_permission,

@@ -119,8 +119,8 @@ def _idle_reason(
         bookie_counts_by_depth, key=lambda depth: bookie_counts_by_depth[depth]
     ):
         return (
-            f"its location {location_path} has another depth than most: "
-            "the server leaves it out of its topology"
+            f"its location {location_path} has a different depth from most locations, so the server "
+            "leaves it out of its topology"
         )
     if locations.groups(name):
         return f"it is in group {', '.join(locations.groups(name))}: open ledgers may use other groups"

@@ -83,7 +83,7 @@ class Domains:
         full_names = []
         for requested_name in names:
             if requested_name not in self.names and requested_name.strip("/") not in names_without_slashes:
-                unknown_text = f"there is no such {self.level}; known: {first_names(self.names, 5)}"
+                unknown_text = f"no such {self.level}; known: {first_names(self.names, 5)}"
                 problem_text = (
                     unknown_text if self.names else "the run has no locations of bookies; pass --racks FILE"
                 )

@@ -98,7 +98,7 @@ def _not_found_reason(path: str, error: Exception) -> str:
     """
     if path.startswith("hdfs://"):
         return (
-            "hdfs:// needs Java and the libhdfs.so of a Hadoop: set JAVA_HOME, HADOOP_HOME, and "
+            "hdfs:// needs Java and libhdfs.so of a Hadoop installation: set JAVA_HOME, HADOOP_HOME, and "
             'CLASSPATH="$(hadoop classpath --glob)" (docs/operate.md, Object stores)'
         )
     return (str(error).splitlines() or [type(error).__name__])[0]
@@ -154,4 +154,4 @@ def check_columns(actual_schema: pa.Schema, expected_schema: pa.Schema) -> None:
     if [(schema_field.name, schema_field.type) for schema_field in actual_schema] != [
         (schema_field.name, schema_field.type) for schema_field in expected_schema
     ]:
-        raise RunError("its columns differ from this version's table")
+        raise RunError("its columns differ from the columns of this version")

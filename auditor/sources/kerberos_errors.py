@@ -14,7 +14,7 @@ _HELP_OF_MESSAGES = (
     (("expired",), "the ticket is expired; run kinit again, or set KRB5_CLIENT_KTNAME to a keytab"),
     (
         ("not found in Kerberos database",),
-        "the KDC has no principal {principal}; write the host as in the server's own principal "
+        "the KDC has no principal {principal}; use the host name in the server's own principal "
         "(rdns and dns_canonicalize_hostname in krb5.conf can change the requested name)",
     ),
     (("Clock skew",), "set the clocks of this machine, the KDC and the server by NTP"),
@@ -24,7 +24,7 @@ _HELP_OF_MESSAGES = (
     ),
     (
         ("Can't find client principal", "Matching credential not found", "principal in cache"),
-        "there is no ticket of that principal; run kinit for it, or check principal in the credentials file",
+        "there is no ticket for that principal; run kinit for it, or check principal in the credentials file",
     ),
 )
 

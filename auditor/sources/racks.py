@@ -56,14 +56,14 @@ def read_racks(path: str) -> RackMapping:
     except DecodeError as error:
         raise UsageError(f"--racks {path}: {error}") from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"--racks {path}: is not text in UTF-8 (at byte {error.start})") from None
+        raise UsageError(f"--racks {path}: is not UTF-8 text (at byte {error.start})") from None
     locations: dict[str, Location] = {}
     for line_number, line in enumerate(mapping_text.splitlines(), 1):
         line_columns = line.partition("#")[0].split()
         if line_columns and len(line_columns) != 2:
             raise UsageError(
-                f"--racks {path}: line {line_number} has {len(line_columns)} columns, not a bookie "
-                "and a location"
+                f"--racks {path}: line {line_number} has {len(line_columns)} columns; it must have two, a "
+                "bookie and a location"
             )
         if line_columns:
             _add_location(
@@ -147,7 +147,7 @@ def _toml_mapping(path: str, values: Mapping[str, Any]) -> RackMapping:
     for bookie, value in bookies.items():
         rack_entry = {"rack": value} if isinstance(value, str) else value
         if not isinstance(rack_entry, dict) or not {"rack"} <= set(rack_entry) <= {"rack", "group"}:
-            raise UsageError(f"--racks {path}: {bookie}: has no location; give one, or a rack and a group")
+            raise UsageError(f"--racks {path}: {bookie}: has no location; set one, or a rack and a group")
         if not all(isinstance(mapping_text, str) for mapping_text in rack_entry.values()):
             raise UsageError(f"--racks {path}: {bookie}: rack and group must be strings")
         groups = (rack_entry["group"],) if "group" in rack_entry else ()
@@ -197,6 +197,6 @@ def _run_script(script: str, addresses: list[str]) -> list[str]:
     if len(locations) != len(addresses):
         raise UsageError(
             f"--rack-script {script}: printed {len(locations)} locations for {len(addresses)} addresses; "
-            "servers then ignore all of them"
+            "servers ignore all locations in this case"
         )
     return locations

@@ -108,8 +108,8 @@ def look_for_java() -> Java:
     """
     if not _user_has_name():
         raise JavaMissingError(
-            f"user {os.geteuid()} has no name, so that Java does not start Spark. Run as a user of "
-            "/etc/passwd (runAsUser in Kubernetes), or add this user to it"
+            f"user {os.geteuid()} has no name, so Java cannot start Spark. Run as a user in /etc/passwd "
+            "(runAsUser in Kubernetes), or add this user to /etc/passwd"
         )
     attempts = []
     for origin, executable in _java_candidates():
@@ -206,7 +206,7 @@ def _wrap_java(java: Java, cache_dir: Path) -> Java:
             Path(wrapper_file.name).replace(wrapper)  # atomically, because another process may be starting it
     except OSError as error:
         raise JavaMissingError(
-            f"{executable} needs a wrapper to start Spark, which cannot be written to {wrapper.parent} "
+            f"{executable} can start Spark only with a wrapper, which cannot be written to {wrapper.parent} "
             f"({error.strerror}); set XDG_CACHE_HOME to a writable directory, or install a full JDK"
         ) from error
     return replace(java, executable=wrapper, needs_wrapper=False)

@@ -152,5 +152,5 @@ def describe_log() -> str:
     last_line = next(reversed(memory_lines or [line for line in lines if line]), None)
     if last_line is None:
         return f" {log_path} is empty."
-    memory_advice = " Pass more with --driver-memory." if memory_lines else ""
+    memory_advice = " Give Java more memory with --driver-memory." if memory_lines else ""
     return f" {log_path}: {last_line[:_MAX_LINE_CHARACTERS]}.{memory_advice}"

@@ -99,7 +99,7 @@ def translate_file_system_errors(path: str) -> Iterator[None]:
             ) from error
         if (denied_access := _ACCESS_DENIED.search(error_text)) is not None:
             raise FileSystemError(
-                f"{path}: access denied to Spark: {denied_access[1]}; Spark needs credentials of its own "
+                f"{path}: access denied to Spark: {denied_access[1]}; Spark needs its own credentials "
                 "(docs/operate.md, Object stores)"
             ) from error
         raise
@@ -107,13 +107,13 @@ def translate_file_system_errors(path: str) -> Iterator[None]:
 
 def _class_advice(missing_class: str) -> str:
     if missing_class == "s3":
-        return "Spark uses the scheme s3a://; write the URI with it"
+        return "Spark uses the scheme s3a://; use it in the URI"
     if ".s3a." in missing_class or missing_class.startswith("software"):
         return (
             f"S3 needs the package {HADOOP_AWS} and its dependencies (docs/operate.md, Object "
             "stores); run the same command again with spark.jars.packages set to this package"
         )
-    return f"Spark has no class {missing_class}; set spark.jars.packages to a package that has it"
+    return f"Spark has no class {missing_class}; set spark.jars.packages to a package that contains it"
 
 
 @contextmanager
@@ -153,8 +153,8 @@ def translate_run_errors(run: str) -> Iterator[None]:
             raise SparkError(_java_failure(loss_match[0])) from error
         if _KILLED_TEXT.search(error_text):
             raise SparkError(
-                f"Spark: a Python process of its tasks ended without an error.{describe_log()} The kernel's "
-                f"log says whether it was killed for lack of memory. {_RETRY_TEXT}"
+                f"Spark: a Python process of its tasks ended without an error.{describe_log()} Check in the "
+                f"kernel's log whether it was killed for lack of memory. {_RETRY_TEXT}"
             ) from error
         raise
 
@@ -167,7 +167,8 @@ def _java_failure(error_sentence: str) -> str:
         return _java_ended_error(java_end_text)
     failure_text = f"{error_sentence[:1].lower()}{error_sentence[1:]}"
     return (
-        f"Spark: {failure_text}, although its Java process was not seen to end.{describe_log()} {_RETRY_TEXT}"
+        f"Spark: {failure_text}, although its Java process does not seem to have ended."
+        f"{describe_log()} {_RETRY_TEXT}"
     )
 
 
@@ -202,8 +203,8 @@ def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
         is_shared = _probe_from_tasks(spark, probe_file.name)
     if not is_shared:
         raise UsageError(
-            f"{path}: executors of {master} do not see this directory; name one that all of them share, or "
-            "a URI, s3a:// or hdfs:// (docs/operate.md, Under spark-submit)"
+            f"{path}: executors of {master} do not see this directory; pass one that all of them share, or "
+            "an s3a:// or hdfs:// URI (docs/operate.md, Under spark-submit)"
         )
 
 

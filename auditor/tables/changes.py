@@ -5,26 +5,44 @@ import pyarrow as pa
 from auditor.model.columns import schema_of
 
 CHANGES = schema_of(
-    ("fingerprint", pa.string(), "fingerprint of the finding, as in the table of findings"),
+    ("fingerprint", pa.string(), "fingerprint of the finding, as in the findings table"),
     (
         "trouble",
         pa.string(),
-        "key that joins findings of different runs: the fingerprint, or the fingerprint of the "
-        "mildest stage of the same fault",
+        "key that matches findings across runs. It is the finding's fingerprint, except for checks "
+        "that report successive stages of the same fault; these share the fingerprint of the mildest "
+        "stage",
     ),
     ("id", pa.string(), "id of the check that made the finding"),
     (
         "urgency",
         pa.string(),
-        "urgency, as in the table of findings; the last known one if the finding is gone",
+        "urgency, as in the findings table; the last known urgency if the finding is gone",
     ),
-    ("severity", pa.string(), "critical, error, warning or note; the last known one if the finding is gone"),
-    ("confidence", pa.string(), "confirmed, suspect or unknown; the last known one if the finding is gone"),
+    (
+        "severity",
+        pa.string(),
+        "critical, error, warning or note; the last known severity if the finding is gone",
+    ),
+    (
+        "confidence",
+        pa.string(),
+        "confirmed, suspect or unknown; the last known confidence if the finding is gone",
+    ),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null if the finding is not about a ledger"),
     ("ledger_id", pa.int64(), "the ledger; null if the finding is not about a ledger"),
     ("bookie_id", pa.string(), "the bookie; null if the finding is not about one bookie"),
-    ("missing", pa.int64(), "number of entries confirmed missing, over all bookies; the last known number"),
-    ("previous_severity", pa.string(), "severity in the run before; null: that run did not have the finding"),
+    (
+        "missing",
+        pa.int64(),
+        "number of entries confirmed missing, summed over all bookies; the last known number if the "
+        "finding is gone",
+    ),
+    (
+        "previous_severity",
+        pa.string(),
+        "severity in the previous run; null: that run did not have the finding",
+    ),
     (
         "change",
         pa.string(),
@@ -34,30 +52,34 @@ CHANGES = schema_of(
     (
         "known_severity",
         pa.string(),
-        "severity that the next run compares with: the present one, or an earlier, worse one "
-        "that was not ruled out since",
+        "severity that the next run compares with: the severity in this run, or an earlier, worse "
+        "severity that no run has ruled out since",
     ),
     (
         "known_missing",
         pa.int64(),
-        "number of missing entries that the next run compares with: "
-        "the present one, or an earlier, larger one that was not ruled "
-        "out since",
+        "number of missing entries that the next run compares with: the number in this run, or an "
+        "earlier, larger number that no run has ruled out since",
     ),
     (
         "known_confidence",
         pa.string(),
         "confidence that the next run compares with: confirmed if an earlier run confirmed the "
-        "finding and no later run ruled it out",
+        "finding and no later run has ruled it out",
     ),
-    ("first_seen", pa.int64(), "end of the first of the consecutive runs that have the finding, ms, UTC"),
-    ("last_seen", pa.int64(), "end of the last run that found it, ms, UTC"),
+    (
+        "first_seen",
+        pa.int64(),
+        "end of the first run in the unbroken series of runs with the finding (ms since 1970, UTC)",
+    ),
+    ("last_seen", pa.int64(), "end of the last run that found the finding (ms since 1970, UTC)"),
     (
         "suppression",
         pa.int32(),
-        "number, from 1, of the suppressions entry that accepts the finding; null: no entry accepts it",
+        "number (from 1) of the entry in the suppressions file that accepts the finding; null: no "
+        "entry accepts it",
     ),
-    ("suppressed", pa.string(), "reason in that suppressions entry"),
+    ("suppressed", pa.string(), "reason given in that entry; null: no entry accepts the finding"),
 )
 CHANGED = "tables/changes"
 """Path of the table ``changes`` in a run directory."""

@@ -32,10 +32,14 @@ from auditor.spark.types import DataFrame
 
 CLUSTER = schema_of(
     ("fact", pa.string(), "name of the fact"),
-    ("value", pa.string(), "value in the store; null: unreadable"),
+    ("value", pa.string(), "value in the store; null: it could not be read"),
     ("path", pa.string(), "path of the znode with the value"),
-    ("mtime", pa.int64(), "when the znode last changed, ms; null if the store keeps no times"),
-    ("damage", pa.string(), "why the value could not be read"),
+    (
+        "mtime",
+        pa.int64(),
+        "time of the znode's last change (ms since 1970, UTC); null: the store keeps no times",
+    ),
+    ("damage", pa.string(), "reason why the value could not be read; null: it was read"),
 )
 
 
@@ -326,9 +330,10 @@ UNDRAWN = schema_of(
     (
         "bookie_id",
         pa.string(),
-        "a bookie with ledgers that the metadata does not list, and whose ids were never given out",
+        "a bookie with ledgers that the metadata does not list and whose ids the id generator has "
+        "not given out",
     ),
-    ("undrawn", pa.int64(), "number of these ledgers: the store's id generator has not given out their ids"),
-    ("lowest", pa.int64(), "least id of these ledgers"),
-    ("highest", pa.int64(), "greatest id of these ledgers"),
+    ("undrawn", pa.int64(), "number of these ledgers"),
+    ("lowest", pa.int64(), "lowest id of these ledgers"),
+    ("highest", pa.int64(), "highest id of these ledgers"),
 )

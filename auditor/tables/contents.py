@@ -37,12 +37,12 @@ from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
 CONTENTS = schema_of(
-    ("directory", pa.string(), "a directory with an index, as in the table directories"),
-    ("place", pa.string(), "the bookie that should use the directory, by its path"),
+    ("directory", pa.string(), "path of a directory with an index, as in the table directories"),
+    ("place", pa.string(), "the bookie that should use the directory, according to the directory's path"),
     ("owner", pa.string(), "the bookie to which the audit attributes the directory's data"),
-    ("ledgers", pa.int64(), "number of ledgers in the directory that are in the metadata"),
-    ("candidate", pa.string(), "a bookie id in the ensembles of these ledgers"),
-    ("named", pa.int64(), "number of ledgers in the directory with the candidate in an ensemble"),
+    ("ledgers", pa.int64(), "number of ledgers in the directory that are also in the metadata"),
+    ("candidate", pa.string(), "a bookie id that is in an ensemble of these ledgers"),
+    ("named", pa.int64(), "number of these ledgers that have the candidate in an ensemble"),
     (
         "exact",
         pa.int64(),
@@ -52,15 +52,16 @@ CONTENTS = schema_of(
     (
         "better",
         pa.int64(),
-        "number of ledgers counted in exact that do not match the owner exactly, and that "
-        "the candidate's own directories lack",
+        "number of ledgers that match the candidate exactly, but not the owner; the candidate's own "
+        "directories lack entries of these ledgers",
     ),
     ("worse", pa.int64(), "number of ledgers that match the owner exactly, but not the candidate"),
     (
         "rank",
         pa.int32(),
-        "rank of the candidate: 1 fits the directory best. The table has the best three and the "
-        "owner; only the owner if the directory has no entries that another id lacks",
+        "rank of the candidate: 1 is the best match for the directory. The table has the three best "
+        "candidates and the owner. It has only the owner if the directory has no entries that "
+        "another id lacks",
     ),
 )
 

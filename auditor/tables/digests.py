@@ -23,55 +23,62 @@ from auditor.spark.types import Column, DataFrame
 
 DIGESTS = schema_of(
     ("bookie_id", pa.string(), "the bookie that holds the copy"),
-    ("logger", pa.int32(), "number of the entry logger that wrote the log, as in entry_logs"),
-    ("log_id", pa.int64(), "the log with the entry"),
-    ("entry_offset", pa.int64(), "byte at which the entry begins in the log"),
+    ("logger", pa.int32(), "number of the entry logger that wrote the log, as in the table entry_logs"),
+    ("log_id", pa.int64(), "id of the entry log that contains the entry"),
+    ("entry_offset", pa.int64(), "byte offset at which the entry begins in the log"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     (
         "ledger_id",
         pa.int64(),
-        "the ledger; null: the row counts entries of a bookie that were in the sample but not read",
+        "the ledger; null: the row only counts sampled entries of a bookie that were not read",
     ),
     ("entry_id", pa.int64(), "the entry"),
-    ("entry_bytes", pa.int64(), "length of the entry, including header and digest"),
+    ("entry_bytes", pa.int64(), "length of the entry in bytes, including header and digest"),
     ("digest_type", pa.string(), "CRC32, CRC32C, MAC or DUMMY; null: not known"),
     ("state", pa.string(), "right, wrong or not-checked"),
     (
         "reason",
         pa.string(),
-        "reason why the entry was not checked: budget (--digest-budget); log (unreadable); "
-        "other-entry (the log has another entry at this byte); metadata (no such ledger, or "
-        "unreadable); type (unknown digest type); dummy (no digest); no-password; other-password",
+        "reason why the digest was not checked: budget (--digest-budget was used up); log (the log "
+        "is unreadable); other-entry (the log has a different entry at this offset); metadata (no "
+        "such ledger, or its metadata is unreadable); type (the digest type is unknown); dummy (the "
+        "entry has no digest); no-password; other-password (the password may belong to another "
+        "ledger)",
     ),
     (
         "there_ledger_id",
         pa.int64(),
-        "if the reason is other-entry: the ledger of the entry that the log has instead; null: no entry",
+        "for the reason other-entry: the ledger of the entry that is at this offset; null: no entry is there",
     ),
     (
         "there_entry_id",
         pa.int64(),
-        "if the reason is other-entry: the id of the entry that the log has instead",
+        "for the reason other-entry: the id of the entry that is at this offset",
     ),
-    ("payload_bytes", pa.int64(), "length of the payload; null if the digest type is not known"),
+    ("payload_bytes", pa.int64(), "length of the payload in bytes; null: the digest type is not known"),
     (
         "payload_crc32c",
         pa.int64(),
-        "CRC-32C of the payload without header and digest; equal for all intact copies of an entry",
+        "CRC-32C of the payload, without header and digest; the same for all intact copies of an entry",
     ),
     (
         "comparable",
         pa.bool_(),
-        "whether this copy can be compared with others: an ensemble contains the bookie, and the "
-        "entry is not past the ledger's end",
+        "whether this copy can be compared with other copies: the bookie is in an ensemble of the "
+        "ledger, and the entry is not beyond the ledger's end",
     ),
-    ("entries", pa.int64(), "1; in a row for entries that were not read: the number of these entries"),
+    (
+        "entries",
+        pa.int64(),
+        "number of entries that the row stands for: 1, or the number of unread entries if ledger_id is null",
+    ),
     (
         "master_key",
         pa.string(),
-        "the ledger's master key in the bookie's index, judged by the password or by most of the "
-        "ledger's bookies: right, wrong, or differs (it is unknown which bookie is right); null: "
-        "no key is known, or there is nothing to compare it with",
+        "verdict on the ledger's master key in the bookie's index: right, wrong, or differs (it is "
+        "unknown which bookie is right). The key is compared with the password, or else with the key "
+        "on most of the ledger's bookies. null: no key is known, or there is nothing to compare it "
+        "with",
     ),
 )
 """The table ``digests``."""

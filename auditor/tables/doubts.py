@@ -33,7 +33,7 @@ def ledger_not_closed() -> Doubt:
 def only_in_listing(bookie_id: str) -> Doubt:
     """Return the doubt that a bookie's own listing may leave out entries that are only in its memory."""
     return Doubt(
-        f"a listing of {bookie_id} proves that its entries exist, not that others are missing",
+        f"a listing from {bookie_id} proves which entries exist, but not that other entries are missing",
         is_transient=False,
     )
 
@@ -43,13 +43,15 @@ def index_without_time(bookie_id: str) -> Doubt:
 
     A second read would not find a lastMark either.
     """
-    return Doubt(f"no lastMark shows the age of the index of {bookie_id}", is_transient=False)
+    return Doubt(f"the age of the index of {bookie_id} is unknown: no lastMark shows it", is_transient=False)
 
 
 def index_too_old(bookie_id: str) -> Doubt:
     """Return the doubt that the index may not contain the ledger's last entries yet."""
     return Doubt(
-        f"the ledger changed too shortly before the index of {bookie_id} was written", is_transient=True
+        f"the index of {bookie_id} was written shortly after the ledger changed, so it may lack the "
+        "last entries",
+        is_transient=True,
     )
 
 
@@ -60,7 +62,7 @@ def reads_unanswered(bookie_id: str, reason: str) -> Doubt:
 
 def bookie_not_asked(reason: str) -> Doubt:
     """Return the doubt that no bookie of the ledger was asked, although some could have been."""
-    return Doubt(f"bookies of the ledger were not asked: {reason}", is_transient=True)
+    return Doubt(f"the ledger's bookies were not asked for entries: {reason}", is_transient=True)
 
 
 def sets_too_irregular(reason: str) -> Doubt:

@@ -153,21 +153,21 @@ def _is_last_copy(row: dict[str, Any]) -> bool | None:
 
 GC_FORESIGHT = schema_of(
     ("bookie_id", pa.string(), "the bookie whose garbage collection is forecast"),
-    ("scope_id", pa.int64(), "BP-35 scope; always 0, because no server collects other scopes"),
+    ("scope_id", pa.int64(), "BP-35 scope; always 0, because servers collect garbage only in scope 0"),
     ("ledger_id", pa.int64(), "a ledger on the bookie"),
     (
         "pass",
         pa.string(),
-        "part of garbage collection: listing (of ledgers that the store does not list), or "
-        "over-replicated (of ledgers without the bookie in an ensemble)",
+        "pass of garbage collection: listing (deletes ledgers that the store does not list) or "
+        "over-replicated (deletes ledgers without the bookie in any ensemble)",
     ),
     ("action", pa.string(), "forecast for the ledger: delete or keep"),
     (
         "cause",
         pa.string(),
-        "why the server deletes the ledger (not-listed, listed-out-of-order, listing-overflows, "
-        "in-no-ensemble) or keeps it (listing-breaks-off, listed-by-another-name, "
-        "metadata-read, not-closed, locked, switched-off, no-locks)",
+        "reason why the server deletes the ledger: not-listed, listed-out-of-order, "
+        "listing-overflows or in-no-ensemble; or why it keeps the ledger: listing-breaks-off, "
+        "listed-by-another-name, metadata-read, not-closed, locked, switched-off or no-locks",
     ),
     ("verdict", pa.string(), "whether the forecast action is right: right, wrong or unknown"),
     (
@@ -175,9 +175,14 @@ GC_FORESIGHT = schema_of(
         pa.string(),
         "reason for the verdict: no-metadata, copies-elsewhere, not-collected, kept, "
         "in-its-ensembles, last-copy, under-another-id, metadata-unreadable, members-unknown, "
-        "behind-end, copy-in-flight, moved, or a doubt of the check orphan-ledger",
+        "behind-end, copy-in-flight or moved. If it is unknown whether the ledger is an orphan: the "
+        "doubts of the check orphan-ledger",
     ),
-    ("since", pa.int64(), "scan time of the first of consecutive runs with the same forecast, ms"),
+    (
+        "since",
+        pa.int64(),
+        "scan time (ms since 1970, UTC) of the first run in the unbroken series of runs with this forecast",
+    ),
 )
 """The table ``gc_foresight``."""
 

@@ -34,14 +34,15 @@ GONE_ENTRIES = schema_of(
     (
         "groups",
         pa.binary(),
-        "entries whose location in the index is in a missing log, or past the end of a log",
+        "entries that the index locates in a missing log, or beyond the end of a log",
     ),
     ("entries", pa.int64(), "number of these entries"),
     ("logs", pa.list_(pa.int64()), "ids of these logs, at most 10"),
     (
         "state",
         pa.string(),
-        "agreed: index and list of logs were read twice, with the same result; once: they were read once",
+        "agreed: two reads of the index and of the list of logs gave the same result; once: they "
+        "were read only once",
     ),
 )
 """The table ``gone_entries``."""

@@ -9,30 +9,34 @@ HOLDS = schema_of(
     (
         "key",
         pa.string(),
-        "id of the object: bookie id; scope/ledger id; bookie id and entry log; or, for a source, "
-        "metadata, owners, or bookie and its id",
+        "id of the object. bookie: its id; ledger: scope/ledger id; entry-log: bookie id and log id; "
+        "source: metadata, owners, or the word bookie and the bookie's id",
     ),
-    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null if the object is no ledger"),
-    ("ledger_id", pa.int64(), "the ledger; null if the object is no ledger"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null: the object is not a ledger"),
+    ("ledger_id", pa.int64(), "the ledger; null: the object is not a ledger"),
     ("forbids", pa.list_(pa.string()), "kinds of action that are forbidden on the object (docs/safety.md)"),
     (
         "reason",
         pa.string(),
         "the check whose findings forbid these actions, or the name of a fact (docs/safety.md)",
     ),
-    ("certain", pa.bool_(), "true: a certain fact forbids these actions; false: only a doubt"),
+    ("certain", pa.bool_(), "true: a proven fact forbids these actions; false: only a doubt forbids them"),
     (
         "urgency",
         pa.string(),
-        "highest urgency of the findings that are the reason; rest if the reason is a fact",
+        "highest urgency of the findings behind the hold; rest if a fact is behind it",
     ),
-    ("count", pa.int64(), "number of findings, ledgers or directories that are the reason"),
+    ("count", pa.int64(), "number of objects behind the hold, such as findings, ledgers or directories"),
     (
         "accepted",
         pa.bool_(),
-        "whether suppressions accept all findings that are the reason; they do not lift the hold",
+        "whether suppressions accept all findings behind the hold; this does not lift the hold",
     ),
-    ("first_seen", pa.int64(), "end of the first of the consecutive runs that have the hold, ms, UTC"),
+    (
+        "first_seen",
+        pa.int64(),
+        "end of the first run in the unbroken series of runs with the hold (ms since 1970, UTC)",
+    ),
     (
         "lift",
         pa.string(),
@@ -41,7 +45,7 @@ HOLDS = schema_of(
     (
         "carried",
         pa.bool_(),
-        "true: an earlier run made the hold, and this run did not see the facts that would lift it",
+        "true: an earlier run placed the hold, and this run did not see the facts that would lift it",
     ),
     ("message", pa.string(), "the reason as a sentence"),
 )

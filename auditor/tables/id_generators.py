@@ -24,23 +24,27 @@ from auditor.tables.claims import application_of
 from auditor.tables.cluster_state import IdRange
 
 ID_GENERATORS = schema_of(
-    ("low", pa.int64(), "least id that the generator gives out"),
-    ("high", pa.int64(), "greatest id that the generator gives out in its present form"),
-    ("next", pa.int64(), "id that the generator gives out next"),
+    ("low", pa.int64(), "lowest id that the generator can give out"),
+    ("high", pa.int64(), "highest id that the generator can give out in its current form"),
+    ("next", pa.int64(), "next id that the generator will give out"),
     (
         "listed",
         pa.int64(),
-        "number of listed ledgers with ids from next to high, without ledgers created during the scan",
+        "number of listed ledgers with ids from next to high; ledgers created during the scan do not count",
     ),
-    ("listed_highest", pa.int64(), "greatest id of these ledgers; null: there are none"),
-    ("drawn", pa.int64(), "number of these ledgers whose application never chooses ids itself"),
+    ("listed_highest", pa.int64(), "highest id of these ledgers; null: there are none"),
+    (
+        "drawn",
+        pa.int64(),
+        "number of these ledgers that belong to applications that never choose ids themselves",
+    ),
     ("chosen", pa.int64(), "number of listed ledgers with ids above high, which an application chose itself"),
     (
         "held",
         pa.int64(),
-        "number of ledgers without metadata, with ids from next on, on the bookie that has most of them",
+        "largest number of ledgers on any one bookie that have no metadata and have ids from next on",
     ),
-    ("held_highest", pa.int64(), "greatest id of these ledgers; null: there are none"),
+    ("held_highest", pa.int64(), "highest id of these ledgers; null: there are none"),
 )
 
 GENERATED_ID_APPLICATIONS = ("pulsar",)

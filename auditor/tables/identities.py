@@ -24,37 +24,42 @@ from auditor.spark.types import DataFrame
 
 EDGES = schema_of(
     ("one", pa.string(), "a bookie id"),
-    ("other", pa.string(), "the other bookie id, the greater of the two"),
-    ("rule", pa.string(), "rule by which the two look like one bookie"),
+    ("other", pa.string(), "another bookie id, which sorts after the first"),
+    ("rule", pa.string(), "rule that suggests that both ids belong to the same bookie"),
     (
         "joins",
         pa.bool_(),
-        "whether the rule alone proves that the two ids are one bookie; false: it needs a second rule",
+        "whether the rule alone proves that both ids belong to the same bookie; false: a second rule "
+        "is needed",
     ),
-    ("evidence", pa.string(), "observation behind the rule"),
+    ("evidence", pa.string(), "observation that the rule is based on"),
     ("against", pa.string(), "evidence against the rule; null: there is none"),
-    ("apart", pa.bool_(), "whether their ledgers show that the ids are two bookies, whatever the rules say"),
+    (
+        "apart",
+        pa.bool_(),
+        "whether the ledgers show that the ids belong to two different bookies, regardless of all rules",
+    ),
 )
 IDENTITIES = schema_of(
     ("bookie_id", pa.string(), "a bookie id of the table bookies"),
-    ("identity", pa.string(), "first id of the same bookie; the id itself if it has no other"),
+    ("identity", pa.string(), "first of all ids of this bookie; the id itself if the bookie has no other id"),
     ("aliases", pa.list_(pa.string()), "other ids of the same bookie"),
     (
         "stranded",
         pa.bool_(),
-        "whether an ensemble contains an id of this bookie that is not registered, while the "
-        "bookie uses another id",
+        "whether an ensemble contains an unregistered id of this bookie, while the bookie uses another id",
     ),
     ("named", pa.bool_(), "whether an ensemble contains the id"),
     ("marked", pa.bool_(), "whether an under-replication mark mentions the id"),
     ("registered", pa.bool_(), "whether the id is registered"),
-    ("host", pa.string(), "host at which clients look for the bookie; null: no such host"),
-    ("port", pa.int32(), "port at which clients look for the bookie; null: no such port"),
-    ("hosts", pa.list_(pa.string()), "hosts of all endpoints in its registration"),
+    ("host", pa.string(), "host that clients connect to; null: clients have no address for the bookie"),
+    ("port", pa.int32(), "port that clients connect to; null: clients have no address for the bookie"),
+    ("hosts", pa.list_(pa.string()), "hosts of all endpoints in the bookie's registration"),
     (
         "cookie_names",
         pa.string(),
-        "bookie id inside the cookie that the store keeps under this id; null: no cookie, or damaged",
+        "bookie id inside the cookie that the store keeps under this id; null: the cookie is absent "
+        "or damaged",
     ),
     (
         "disks",

@@ -84,87 +84,99 @@ _ENTRIES_TYPE = pa.list_(
     pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())])
 )
 JUDGED = schema_of(
-    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("version", pa.int64(), "version of the ledger's metadata in the first scan"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
-    ("mtime", pa.int64(), "time when the ledger's metadata last changed, ms; null: the store keeps no times"),
-    ("write_quorum", pa.int32(), "copies that a write is sent to"),
-    ("ack_quorum", pa.int32(), "copies needed for an acknowledgement to the writer"),
-    ("last_entry_id", pa.int64(), "last entry of the ledger; -1: the ledger is empty or not closed"),
+    (
+        "mtime",
+        pa.int64(),
+        "time of the last change to the ledger's metadata (ms since 1970, UTC); null: the store "
+        "keeps no times",
+    ),
+    ("write_quorum", pa.int32(), "write quorum: number of bookies to which the writer sends each entry"),
+    (
+        "ack_quorum",
+        pa.int32(),
+        "ack quorum: number of bookies that must confirm an entry before it is acknowledged to the writer",
+    ),
+    ("last_entry_id", pa.int64(), "id of the ledger's last entry; -1: the ledger is empty or not closed"),
     ("length", pa.int64(), "bytes of the ledger's entries; null: the ledger is not closed"),
-    ("m", pa.int32(), "largest number of confirmed missing copies of one entry"),
-    ("mu", pa.int32(), "largest number of missing or unknown copies of one entry"),
+    ("m", pa.int32(), "largest number of confirmed missing copies of any single entry"),
+    ("mu", pa.int32(), "largest number of missing or unknown copies of any single entry"),
     (
         "class_entries",
         pa.struct([("groups", pa.binary()), ("count", pa.int64())]),
-        "the entries that decide the ledger's class: entries with no copy left, fewer than "
-        "the ack quorum, or fewer than the write quorum; null: too many groups to list",
+        "entries that determine the ledger's class: entries with no copy left, with fewer copies "
+        "than the ack quorum, or with fewer copies than the write quorum; null: too many groups to "
+        "list",
     ),
-    ("missing", _ENTRIES_TYPE, "entries that a bookie should have and lacks, although it was read"),
+    ("missing", _ENTRIES_TYPE, "entries that a bookie should have but lacks, for bookies that were read"),
     (
         "unknown",
         pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("why", pa.string())])),
-        "bookies whose copies are unknown; why: unread, unreadable, limbo, not-indexed, "
-        "misplaced, wrong-directory, entry-log-gone; for bookies that were asked also: "
-        "denied, index-incomplete, not-asked",
+        "bookies whose copies are unknown. why is the reason: unread, unreadable, limbo, "
+        "not-indexed, misplaced, wrong-directory or entry-log-gone. For bookies that were asked for "
+        "entries, it can also be denied, index-incomplete or not-asked",
     ),
     (
         "lagging",
         _ENTRIES_TYPE,
-        "entries of the open last segment that an ack quorum has. Another bookie of the ensemble "
-        "was read and lacks them",
+        "entries of the open last segment that an ack quorum of bookies has, but that this bookie "
+        "lacks. The bookie is in the ensemble and was read",
     ),
     (
         "stale",
         _ENTRIES_TYPE,
-        "entries that a bookie has of segments whose ensembles do not contain the bookie",
+        "entries that a bookie has from segments whose ensembles do not contain the bookie",
     ),
     (
         "surplus",
         _ENTRIES_TYPE,
-        "entries that a bookie has beyond the last entry, or outside of the bookie's stripe",
+        "entries that a bookie has beyond the ledger's last entry, or outside its own stripe",
     ),
     (
         "past_end",
         _ENTRIES_TYPE,
-        "consecutive entries beyond the last entry that an ack quorum of bookies has; not in surplus",
+        "consecutive entries beyond the ledger's last entry that an ack quorum of bookies has; "
+        "surplus leaves them out",
     ),
     ("past_end_last", pa.int64(), "the last entry of past_end; null: past_end is empty"),
     (
         "past_end_by_takeover",
         pa.bool_(),
-        "whether a takeover explains all changes of the ledger's metadata; null: past_end is empty",
+        "whether a takeover by another client explains all changes to the ledger's metadata; null: "
+        "past_end is empty",
     ),
     (
         "foreign",
         pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("behind_end", pa.int64())])),
-        "bookies that have entries of the ledger and are in none of its ensembles; "
-        "behind_end: entries beyond the end of a closed ledger that no takeover explains",
+        "bookies that have entries of the ledger, but are in none of its ensembles. behind_end is "
+        "the number of entries beyond the end of a closed ledger that no takeover explains",
     ),
     (
         "unindexed",
         _ENTRIES_TYPE,
-        "entries that a bookie returned although its index lacks them, if clocks do not explain that",
+        "entries that a bookie returned although its index lacks them, unless clock differences explain that",
     ),
     (
         "listed",
         _ENTRIES_TYPE,
-        "entries that a bookie listed although its index lacks them; without entries that "
-        "were asked for, or that clocks explain",
+        "entries that a bookie listed although its index lacks them. Entries that it was asked for, "
+        "or that clock differences explain, are left out",
     ),
-    ("doubts", pa.list_(pa.string()), "reasons why the result is only suspect"),
+    ("doubts", pa.list_(pa.string()), "reasons why the result is unconfirmed (suspect)"),
     (
         "lasting_doubts",
         pa.list_(pa.string()),
-        "the doubts that a newer read of the same version of the ledger cannot settle",
+        "those of the doubts that a newer read of the same version of the ledger cannot settle",
     ),
     (
         "witness",
         pa.list_(
             pa.struct([(column_name, WITNESS.field(column_name).type) for column_name in ANSWER_COLUMNS])
         ),
-        "first answers of the bookies that were asked for entries",
+        "first answers from the bookies that were asked for entries (see table witness)",
     ),
 )
 LEDGER_COLUMNS = (

@@ -46,22 +46,23 @@ LOG_ENTRIES = schema_of(
     ("log_id", pa.int64(), "its id"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
-    ("bytes", pa.int64(), "bytes of the ledger in the log"),
+    ("bytes", pa.int64(), "number of the ledger's bytes in the log"),
     (
         "groups",
         pa.binary(),
-        "entries in this log that the bookie should have in its index and "
-        "lacks there, as groups; null: not known",
+        "entries in this log that the bookie's index should have but lacks, as groups of 24 bytes; "
+        "null: not known",
     ),
     ("entries", pa.int64(), "number of these entries"),
     ("needed_bytes", pa.int64(), "bytes of these entries in the log"),
     (
         "lost",
         pa.binary(),
-        "those of these entries that no bookie's index has any more, as groups; null: not known",
+        "those of these entries that are no longer in the index of any bookie, as groups of 24 "
+        "bytes; null: not known",
     ),
     ("lost_entries", pa.int64(), "number of these entries"),
-    ("reason", pa.string(), "why the log was not read, or was not read to its end"),
+    ("reason", pa.string(), "reason why the log was not read, or was not read to its end"),
 )
 """The table ``log_entries``."""
 

@@ -58,14 +58,22 @@ LOG_FORESIGHT = schema_of(
     ("log_id", pa.int64(), "id of the log"),
     ("bytes", pa.int64(), "length of the log"),
     ("entries", pa.int64(), "bytes of entries in the log"),
-    ("remain", pa.int64(), "bytes of entries whose ledgers the bookie still has after its next collection"),
-    ("usage", pa.float64(), "share of the entries' bytes that is still needed, as the server counts it"),
-    ("action", pa.string(), "next action on the log: delete, minor or major (compaction), or keep"),
+    (
+        "remain",
+        pa.int64(),
+        "bytes of entries whose ledgers the bookie still has after its next garbage collection",
+    ),
+    (
+        "usage",
+        pa.float64(),
+        "share (0 to 1) of the entries' bytes that is still needed, computed as the server does",
+    ),
+    ("action", pa.string(), "next action on the log: delete, minor (compaction), major (compaction) or keep"),
     (
         "needed",
         pa.int64(),
-        "bytes of entries in the classes not-indexed and owner-named: data that must be kept, "
-        "even if the server would delete it",
+        "bytes of entries in the classes not-indexed and owner-named (see table space). They must be "
+        "kept, even if the server would delete them",
     ),
     (
         "frees",
@@ -84,17 +92,20 @@ LOG_FORESIGHT = schema_of(
     (
         "minor_since",
         pa.int64(),
-        "scan time of the first of consecutive runs with usage below the minor threshold, ms",
+        "scan time (ms since 1970, UTC) of the first run in the unbroken series with usage below the "
+        "minor threshold",
     ),
     (
         "major_since",
         pa.int64(),
-        "scan time of the first of consecutive runs with usage below the major threshold, ms",
+        "scan time (ms since 1970, UTC) of the first run in the unbroken series with usage below the "
+        "major threshold",
     ),
     (
         "delete_since",
         pa.int64(),
-        "scan time of the first of consecutive runs that forecast deletion, ms; null: not forecast",
+        "scan time (ms since 1970, UTC) of the first run in the unbroken series that forecasts "
+        "deletion; null: not forecast",
     ),
     (
         "overdue",
@@ -105,7 +116,7 @@ LOG_FORESIGHT = schema_of(
     (
         "current",
         pa.bool_(),
-        "whether the log is the newest of its directory and has no ledgers map (see table space)",
+        "whether garbage collection skips the log, as in the column current of the table space",
     ),
     (
         "after_restart",
@@ -307,17 +318,17 @@ DELETION_CANDIDATES = schema_of(
     (
         "path",
         pa.string(),
-        "a log that garbage collection will delete next, or compaction will rewrite, according "
-        "to its ledgers map",
+        "a log that, according to its ledgers map, garbage collection will delete next or compaction "
+        "will rewrite next",
     ),
     ("bytes", pa.int64(), "length of the log"),
     (
         "state",
         pa.string(),
         "ok; map-wrong: the entries contradict the ledgers map; damaged: a damaged record hides "
-        "others; unreadable: not read",
+        "other records; unreadable: the log was not read",
     ),
-    ("reason", pa.string(), "why the state is not ok"),
+    ("reason", pa.string(), "reason why the state is not ok; null: it is ok"),
 )
 """The table ``deletion_candidates``."""
 
@@ -378,7 +389,9 @@ def compare_map(path: str) -> dict[str, str | None]:
         return {"state": EntryLogState.MAP_WRONG.value, "reason": log_contents.map_damage.reason}
     if log_contents.collector_scan is not None:
         reason = (
-            str(log_contents.damage) if log_contents.damage else "records that are not entries, or are cut"
+            str(log_contents.damage)
+            if log_contents.damage
+            else "some records are not entries, or are cut off"
         )
         return {"state": EntryLogState.DAMAGED.value, "reason": reason}
     if log_contents.damage is not None:

@@ -19,15 +19,15 @@ from auditor.tables.scans import new_ids
 
 STALE_MARKS = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; always 0"),
-    ("ledger_id", pa.int64(), "a marked ledger that has all its copies, none of them unknown"),
+    ("ledger_id", pa.int64(), "a marked ledger that has all its copies; no copy is unknown"),
     ("path", pa.string(), "the mark's znode"),
     ("replicas", pa.list_(pa.string()), "bookies that lack copies according to the mark"),
-    ("since", pa.int64(), "time when the ledger was last marked, ms"),
+    ("since", pa.int64(), "time when the ledger was last marked (ms since 1970, UTC)"),
     (
         "why",
         pa.string(),
-        "why the mark is stale: returned: all these bookies are registered again; repaired: none "
-        "of them is in an ensemble any more",
+        "reason why the mark is stale. returned: all these bookies are registered again; repaired: "
+        "none of them is in an ensemble of the ledger any more",
     ),
 )
 

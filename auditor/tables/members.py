@@ -13,16 +13,17 @@ from auditor.tables.replica_blocks import CodedColumn
 
 MEMBERS = schema_of(
     ("bookie_id", pa.string(), "a bookie id in an ensemble"),
-    ("ledgers", pa.int64(), "number of ledgers with the bookie in an ensemble"),
+    ("ledgers", pa.int64(), "number of ledgers that have the bookie in an ensemble"),
     (
         "depending",
         pa.int64(),
-        "number of these ledgers whose entries, or whose open last segment, need the bookie",
+        "number of these ledgers that need the bookie for their entries or for their open last segment",
     ),
     (
         "replicas",
         pa.int64(),
-        "number of these ledgers with entries that the bookie should hold and the audit compares",
+        "number of these ledgers for which the audit compares the entries that the bookie should "
+        "hold with those it has",
     ),
 )
 

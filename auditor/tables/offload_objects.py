@@ -14,15 +14,15 @@ from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
 OFFLOAD_OBJECTS = schema_of(
-    ("uid", pa.string(), "the UUID in the names of the objects, and in the offload context"),
-    ("scope_id", pa.int64(), "0: applications know no scopes"),
-    ("ledger_id", pa.int64(), "the ledger that was copied"),
+    ("uid", pa.string(), "UUID in the names of the objects and in the offload context"),
+    ("scope_id", pa.int64(), "always 0, because applications use no scopes"),
+    ("ledger_id", pa.int64(), "the offloaded ledger"),
     ("objects", pa.int64(), "number of objects of this copy in the listing"),
-    ("bytes", pa.int64(), "bytes of these objects"),
-    ("has_data", pa.bool_(), "whether the listing has the data object of the copy"),
-    ("has_index", pa.bool_(), "whether the listing has the index object of the copy"),
+    ("bytes", pa.int64(), "total size of these objects in bytes"),
+    ("has_data", pa.bool_(), "whether the listing contains the data object of the copy"),
+    ("has_index", pa.bool_(), "whether the listing contains the index object of the copy"),
     ("fault", pa.string(), "fault of the copy: object-orphan or offload-object-missing; null: no fault"),
-    ("why", pa.string(), "reason why the fault is unconfirmed"),
+    ("why", pa.string(), "reason why the fault is unconfirmed; null: no reason"),
     (
         "application",
         pa.string(),
@@ -32,7 +32,11 @@ OFFLOAD_OBJECTS = schema_of(
     ("tenant", pa.string(), "tenant"),
     ("namespace", pa.string(), "namespace"),
     ("topic", pa.string(), "local name of the topic"),
-    ("cursor", pa.string(), "cursor whose ledger was offloaded; null: the ledger has a topic's data"),
+    (
+        "cursor",
+        pa.string(),
+        "cursor to which the offloaded ledger belongs; null: the ledger has a topic's data",
+    ),
     ("detail", pa.string(), "null"),
     ("path", pa.string(), "the topic's znode"),
     (
@@ -40,7 +44,7 @@ OFFLOAD_OBJECTS = schema_of(
         pa.string(),
         "state of the offload: incomplete, complete, or deleted (the ledger was deleted from BookKeeper)",
     ),
-    ("offload_time", pa.int64(), "time when the offload was begun, or was completed, ms"),
+    ("offload_time", pa.int64(), "time when the offload began or was completed (ms since 1970, UTC)"),
 )
 
 _COPY_KEY = ("uid", *LEDGER)

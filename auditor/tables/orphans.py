@@ -42,7 +42,7 @@ class RecentIds(NamedTuple):
 
 ORPHANS = schema_of(
     ("bookie_id", pa.string(), "the bookie that has the ledger"),
-    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "a ledger that the last scan of the metadata does not list"),
     ("groups", pa.binary(), "entries of the ledger on the bookie, as groups of 24 bytes"),
     ("in_m0", pa.bool_(), "whether the first scan of the metadata listed the ledger"),
@@ -50,13 +50,13 @@ ORPHANS = schema_of(
     (
         "newer_than_scan",
         pa.bool_(),
-        "whether the ledger may be newer than saved metadata: its index file is newer, or, on "
+        "whether the ledger may be newer than the saved metadata: its index file is newer, or, on "
         "RocksDB, its id is above all listed ids",
     ),
     (
         "doubt",
         pa.string(),
-        "why the store may have the ledger although no scan saw it; null: no doubt",
+        "reason why the ledger may be in the store although no scan saw it; null: no doubt",
     ),
 )
 
@@ -68,29 +68,29 @@ HOLDINGS = schema_of(
     (
         "lasting",
         pa.int64(),
-        "number of orphans without a doubt that a run at least an hour earlier also found; 0 if "
+        "number of orphans without a doubt that a run at least an hour earlier had also found; 0 if "
         "there is no such run",
     ),
     (
         "recent",
         pa.int64(),
-        "number of orphans without a doubt whose metadata was deleted less than one interval of garbage "
-        "collection before the scan",
+        "number of orphans without a doubt whose metadata was deleted less than one garbage "
+        "collection interval before the scan",
     ),
     (
         "unexplained",
         pa.int64(),
-        "number of orphans that both scans lack; not counted: recent ones, ones newer than the scan, and "
-        "ones that their owner dropped",
+        "number of orphans that neither scan lists. Recent orphans, orphans newer than the scan, and "
+        "orphans that their owner dropped do not count",
     ),
 )
 
 VANISHED_RANGES = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
-    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("low", pa.int64(), "first id of a range of 10,000 ids in which all ledgers of the bookie are orphans"),
     ("high", pa.int64(), "last id of the range"),
-    ("ledgers", pa.int64(), "number of ledgers of the bookie in the range"),
+    ("ledgers", pa.int64(), "number of the bookie's ledgers in the range"),
     ("in_doubt", pa.int64(), "number of these ledgers with a doubt (see table orphans)"),
 )
 

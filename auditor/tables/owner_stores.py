@@ -19,39 +19,40 @@ from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
 OWNER_STORES = schema_of(
-    ("source", pa.string(), "the store of owners, as --owners takes it"),
+    ("source", pa.string(), "the owner store, in the form of the option --owners"),
     ("kind", pa.string(), "owners"),
     (
         "scope_claimed",
         pa.string(),
-        "proof that is needed before a ledger without a reference in the store may be deleted",
+        "owners that the stores must be proved to contain before a ledger without a reference may be deleted",
     ),
     (
         "scope_proved",
         pa.string(),
-        "the part of scope_claimed that is proved; equal to it if the set of stores is complete",
+        "proved part of scope_claimed; the same as scope_claimed if the set of stores is complete",
     ),
     ("proof", pa.string(), "proof of scope_proved"),
-    ("as_of", pa.int64(), "time of the store's data, ms; null: not known"),
-    ("reason", pa.string(), "why scope_claimed is not proved; null: it is proved"),
-    ("declared", pa.bool_(), "whether the option owners_complete contains the store"),
-    ("listed_before", pa.int64(), "number of existing ledgers to which the store referred in an earlier run"),
+    ("as_of", pa.int64(), "time of the store's data (ms since 1970, UTC); null: not known"),
+    ("reason", pa.string(), "reason why scope_claimed is not proved; null: it is proved"),
+    ("declared", pa.bool_(), "whether the option owners_complete names the store"),
+    ("listed_before", pa.int64(), "number of existing ledgers that the store referred to in an earlier run"),
     (
         "dropped",
         pa.int64(),
-        "number of these ledgers to which no owner refers now; the last owner dropped them within a week",
+        "number of these ledgers that no owner refers to now, and that lost their last owner within "
+        "the past week",
     ),
     (
         "identity",
         pa.string(),
-        "name of the store, the same in every run; null: the store was not read, or another row "
-        "is the same store",
+        "name that identifies the store in every run; null: the store was not read, or another row "
+        "is for the same store",
     ),
     ("gaps", pa.int64(), "number of paths of the store that could not be listed"),
     (
         "claims",
         pa.int64(),
-        "for all stores together: number of ledgers whose custom metadata contain an owner",
+        "for all stores together: number of ledgers whose custom metadata names an owner",
     ),
     (
         "foreign_claims",
@@ -61,8 +62,8 @@ OWNER_STORES = schema_of(
     (
         "unowned",
         pa.int64(),
-        "for all stores together: number of ledgers to which no owner "
-        "refers, without those in foreign namespaces",
+        "for all stores together: number of ledgers that no owner refers to, not counting those in "
+        "foreign namespaces",
     ),
 )
 

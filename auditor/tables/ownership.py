@@ -36,38 +36,39 @@ from auditor.tables.claims import application_of, claim_of, namespace_of, path_b
 from auditor.tables.scans import add_both_doubt_columns, deleted_ids, new_ids
 
 OWNERSHIP = schema_of(
-    ("scope_id", pa.int64(), "0: applications know no scopes"),
+    ("scope_id", pa.int64(), "always 0, because applications use no scopes"),
     ("ledger_id", pa.int64(), "the ledger; null: the owner refers to no ledger, or could not be read"),
     (
         "standing",
         pa.string(),
         "owned, offloaded, dangling, unowned, young, unknown, foreign or unnamed; null: no ledger",
     ),
-    ("fault", pa.string(), "the check that reports the fault of the row; null: no fault"),
-    ("why", pa.string(), "reason for the standing unknown or foreign, or for a doubt, such as unread data"),
+    ("fault", pa.string(), "id of the check that reports the fault of the row; null: no fault"),
+    ("why", pa.string(), "reason for a standing of unknown or foreign, or for a doubt, such as unread data"),
     (
         "seen_before",
         pa.bool_(),
-        "for an unowned ledger: whether an earlier run also found it unowned, at least "
-        "--owner-grace, and at least 4 hours (a rollover), before",
+        "for an unowned ledger: whether an earlier run also found it unowned. That run must be older "
+        "by at least --owner-grace, and by at least 4 hours (a rollover)",
     ),
-    ("store", pa.string(), "the store of owners that refers to the ledger, or did so last; null: no store"),
+    ("store", pa.string(), "owner store that refers to the ledger, or was the last to do so; null: no store"),
     (
         "namespace_read",
         pa.bool_(),
-        "whether a store of owners has the namespace in the ledger's custom metadata; null: no namespace",
+        "whether an owner store contains the namespace in the ledger's custom metadata; null: no namespace",
     ),
     ("listed_before", pa.bool_(), "whether an earlier run saw an owner that refers to the ledger"),
     (
         "dropped_since",
         pa.int64(),
-        "scan time of the first run that saw no owner after a run that saw one, ms; null: no such run",
+        "scan time (ms since 1970, UTC) of the first run without an owner that an earlier run saw; "
+        "null: no such run",
     ),
     (
         "application",
         pa.string(),
-        "application according to the owner's reference, or to the custom metadata if no "
-        "owner refers to the ledger",
+        "application named by the owner's reference, or by the custom metadata if no owner refers to "
+        "the ledger",
     ),
     ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
     ("tenant", pa.string(), "tenant"),
@@ -76,22 +77,26 @@ OWNERSHIP = schema_of(
     ("cursor", pa.string(), "the subscription"),
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("path", pa.string(), "the owner's znode"),
-    ("claim", pa.string(), "owner's znode in the custom metadata, without the chroot if one is known"),
-    ("place", pa.int64(), "position of the ledger in the topic's list, from 0"),
+    (
+        "claim",
+        pa.string(),
+        "owner's znode in the ledger's custom metadata, without the chroot if it is known",
+    ),
+    ("place", pa.int64(), "position of the ledger in the topic's list, counted from 0"),
     ("list_size", pa.int64(), "number of ledgers in that list"),
-    ("entries", pa.int64(), "number of entries in the owner's record"),
-    ("size", pa.int64(), "number of bytes in the owner's record"),
+    ("entries", pa.int64(), "number of entries according to the owner's record"),
+    ("size", pa.int64(), "number of bytes according to the owner's record"),
     ("offload", pa.string(), "incomplete, complete or deleted (from BookKeeper); null: never offloaded"),
     ("offload_uid", pa.string(), "UUID in the names of the offloaded objects"),
-    ("borrowed", pa.bool_(), "whether a shadow topic refers to the ledger, which another topic owns"),
+    ("borrowed", pa.bool_(), "whether a shadow topic makes the reference; another topic owns the ledger"),
     ("mark_delete_ledger_id", pa.int64(), "for a cursor: ledger of the acknowledged position"),
     ("mark_delete_entry_id", pa.int64(), "for a cursor: entry of the acknowledged position"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED; null: not listed, or unreadable"),
     ("last_entry_id", pa.int64(), "last entry of the closed ledger"),
-    ("length", pa.int64(), "bytes of the closed ledger"),
-    ("ctime", pa.int64(), "when the ledger was created, ms; null: not known"),
-    ("damage", pa.string(), "why the owner could not be read"),
-    ("damage_offset", pa.int64(), "byte of the value at which decoding failed"),
+    ("length", pa.int64(), "length of the closed ledger in bytes"),
+    ("ctime", pa.int64(), "time when the ledger was created (ms since 1970, UTC); null: not known"),
+    ("damage", pa.string(), "reason why the owner could not be read"),
+    ("damage_offset", pa.int64(), "byte offset in the value at which decoding failed"),
 )
 
 MAX_UNLISTED_PATHS, MAX_UNREAD_PATHS = 1000, 200_000
@@ -101,7 +106,7 @@ NO_AGE_REASON = "the ledger's creation time is not known"
 """Reason for the standing unknown of a ledger without an owner if the store keeps no times (etcd)."""
 
 SHORT_GRACE_REASON = (
-    "--owner-grace is shorter than 4 hours, a broker's usual ledger rollover: a broker "
+    "--owner-grace is shorter than 4 hours, the usual ledger rollover time of brokers: a broker "
     "may still add this ledger to its topic"
 )
 """Reason why a ledger without an owner is not confirmed as unowned: the grace is short."""
@@ -239,7 +244,9 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
     It is null if the owner was read or does not exist.
     """
     unread_reason = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
-    stale_reason = F.when(F.col("stale"), F.lit("only the last entry of the cursor's ledger mentions it"))
+    stale_reason = F.when(
+        F.col("stale"), F.lit("a newer reference may be in the last entry of the cursor's ledger")
+    )
     # An unreadable value may name the ledger. A stale value may have changed since.
     unread_paths = owners.where((F.col("status") != "ok") & (F.col("status") != "gap") | F.col("stale"))
     path_reason = F.concat("path", F.lit(": "), F.coalesce(unread_reason, stale_reason))
@@ -263,7 +270,7 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
         F.broadcast(unread_paths.limit(MAX_UNREAD_PATHS)), "claim", "left"
     )
     too_many_gaps_reason = F.when(
-        F.col("many") | F.col("more"), F.lit("too many paths of the owners' trees were not read")
+        F.col("many") | F.col("more"), F.lit("too many paths in the owner stores were not read")
     )
     block_reason = F.coalesce("unlisted", "unread", too_many_gaps_reason)
     return blocked_rows.crossJoin(F.broadcast(gap_counts)).withColumn("blocked", block_reason)
@@ -379,9 +386,9 @@ def _reason_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
         F.lit(SHORT_GRACE_REASON if times.grace_ms < ROLLOVER_MS else None),
     )
     unknown_reason = F.coalesce(
-        F.when(F.col("borrowed"), "a shadow topic may list ledgers that its source has given up"),
-        F.when(~F.col("settled"), "the ledger was made or deleted while the metadata was read"),
-        F.when(F.col("claim").isNull(), "the ledger's custom metadata does not mention its owner"),
+        F.when(F.col("borrowed"), "a shadow topic may list ledgers that its source topic no longer has"),
+        F.when(~F.col("settled"), "the ledger was created or deleted while the metadata was read"),
+        F.when(F.col("claim").isNull(), "the ledger's custom metadata does not name its owner"),
         F.col("blocked"),
         F.when(F.col("ctime").isNull(), NO_AGE_REASON),
     )
@@ -391,7 +398,7 @@ def _reason_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
         .when(F.col("standing") == "unowned", F.coalesce(identity_reason, grace_reason))
         .when(
             (F.col("standing") == "foreign") & ~F.col("namespace_read") & F.col("said").isin(*applications),
-            F.concat(F.lit("no store of owners that was read has the namespace "), "claimed_namespace"),
+            F.concat(F.lit("no owner store that was read contains the namespace "), "claimed_namespace"),
         )
     )
 

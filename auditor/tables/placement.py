@@ -45,27 +45,35 @@ _ROWS_PER_BATCH = 1 << 15
 _OPEN_SEGMENT_END = 1 << 62
 
 PLACEMENT = schema_of(
-    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
-    ("write_quorum", pa.int32(), "copies that a write is sent to"),
-    ("ack_quorum", pa.int32(), "copies needed for an acknowledgement to the writer"),
+    ("write_quorum", pa.int32(), "write quorum: number of bookies to which the writer sends each entry"),
+    (
+        "ack_quorum",
+        pa.int32(),
+        "ack quorum: number of bookies that must confirm an entry before it is acknowledged to the writer",
+    ),
     ("first_entry_id", pa.int64(), "the first entry of the segment"),
     (
         "violated",
         pa.bool_(),
-        "whether the server's policy class returns FAIL for the segment; false: it does not, but "
-        "the segment is at risk",
+        "whether the server's placement policy class returns FAIL for the segment; false: it does "
+        "not, but the segment is at risk",
     ),
-    ("excused", pa.bool_(), "whether the segment would pass if every bookie with a location were writable"),
+    (
+        "excused",
+        pa.bool_(),
+        "whether the segment would pass the policy if every bookie with a location were writable",
+    ),
     ("windows", pa.int32(), "number of write sets of the segment with this result"),
     ("bookies", _NAMES_TYPE, "bookies of the first write set with this result"),
     ("locations", _NAMES_TYPE, "locations of these bookies in the mapping; null: not known"),
-    ("unwritable", _NAMES_TYPE, "those of these bookies that are not writable"),
+    ("unwritable", _NAMES_TYPE, "bookies of that write set that are not writable"),
     (
         "domain",
         pa.string(),
-        "the rack, zone or region that has all copies of that write set; null: there are several",
+        "the rack, zone or region that has all copies of that write set; null: several have copies",
     ),
 )
 
@@ -322,12 +330,12 @@ BOOKIE_LOCATIONS = schema_of(
     (
         "location",
         pa.string(),
-        "location of the bookie as a server keeps it, such as /region/rack; null: not known, or "
-        "the id is of no bookie",
+        "location of the bookie in the server's form, such as /region/rack; null: not known, or the "
+        "id belongs to no bookie",
     ),
-    ("given", pa.string(), "the location as the mapping has it; null: the mapping has none"),
+    ("given", pa.string(), "location as written in the mapping; null: the mapping has no location"),
     ("groups", pa.list_(pa.string()), "Pulsar's isolation groups of the bookie"),
-    ("origin", pa.string(), "file, script or key with the location; null: no location"),
+    ("origin", pa.string(), "file, script or key that gives the location; null: no location"),
 )
 
 

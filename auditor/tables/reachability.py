@@ -9,16 +9,15 @@ import pyarrow as pa
 from auditor.model.columns import schema_of
 
 REACHABILITY = schema_of(
-    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "the ledger"),
     (
         "reach",
         pa.string(),
-        "unavailable: some entry can be served by no registered bookie of its ensemble; "
-        "unrecoverable: the ledger is not closed, and too few of its bookies are registered for "
-        "recovery to close it; single-copy: some entry can be served by only one registered "
-        "bookie",
+        "unavailable: no registered bookie of the ensemble can serve some entry; unrecoverable: the "
+        "ledger is not closed, and too few of its bookies are registered for recovery to close it; "
+        "single-copy: only one registered bookie can serve some entry",
     ),
     ("entries", pa.int64(), "number of these entries; 0 for the open end of a ledger"),
-    ("bookies", pa.list_(pa.string()), "unregistered bookies in the ensembles of these entries, ascending"),
+    ("bookies", pa.list_(pa.string()), "unregistered bookies in the ensembles of these entries, sorted"),
 )

@@ -19,18 +19,18 @@ from auditor.model.cookie import Cookie
 from auditor.sources.metadata.store import NO_TIME, OWNER_UNKNOWN, ClusterNodes, Znode
 
 COOKIES = schema_of(
-    ("bookie_id", pa.string(), "bookie id: the name of the znode"),
+    ("bookie_id", pa.string(), "bookie id, which is the name of the znode"),
     ("layout", pa.int32(), "layout version, 3 to 5"),
     ("bookie_host", pa.string(), "bookie id in the cookie"),
     ("journal_dirs", pa.string(), "journal directories, joined by commas"),
     ("ledger_dirs", pa.list_(pa.string()), "ledger directories, in order"),
-    ("index_dirs", pa.list_(pa.string()), "index directories; null: the ledger directories"),
+    ("index_dirs", pa.list_(pa.string()), "index directories; null: same as the ledger directories"),
     ("instance_id", pa.string(), "instance id of the cluster in the cookie"),
-    ("damage", pa.string(), "why the cookie could not be read"),
-    ("version", pa.int64(), "version of the cookie's znode; on etcd the modification revision of its key"),
+    ("damage", pa.string(), "reason why the cookie could not be read; null: it was read"),
+    ("version", pa.int64(), "version of the cookie's znode; on etcd: the modification revision of its key"),
 )
 REGISTRATIONS = schema_of(
-    ("bookie_id", pa.string(), "bookie id: the name of the znode"),
+    ("bookie_id", pa.string(), "bookie id, which is the name of the znode"),
     ("mode", pa.string(), "writable or readonly"),
     (
         "endpoints",
@@ -41,24 +41,24 @@ REGISTRATIONS = schema_of(
         ),
         "endpoints in the service info; empty if the bookie registered without service info",
     ),
-    ("ctime", pa.int64(), "time of the registration, ms; null if the store keeps no times"),
-    ("damage", pa.string(), "why the service info could not be read"),
+    ("ctime", pa.int64(), "time of the registration (ms since 1970, UTC); null: the store keeps no times"),
+    ("damage", pa.string(), "reason why the service info could not be read"),
     ("empty", pa.bool_(), "whether the registration has no data"),
     (
         "ephemeral",
         pa.bool_(),
-        "whether the registration ends with its session or lease; false: it does not prove that "
-        "the bookie lives; null: not known (a dump)",
+        "whether the registration ends with the bookie's session or lease; false: it does not prove "
+        "that the bookie is running; null: not known (a dump)",
     ),
     (
         "used",
         pa.bool_(),
-        "whether clients use this registration; false: the bookie is also "
-        "registered as writable, and this one is read-only",
+        "whether clients use this registration; false: it is read-only, and the bookie is also "
+        "registered as writable",
     ),
-    ("host", pa.string(), "host at which clients look for the bookie; null: no such host"),
-    ("port", pa.int32(), "port at which clients look for the bookie; null: no such port"),
-    ("unresolved", pa.string(), "why clients have no address of the bookie"),
+    ("host", pa.string(), "host that clients connect to; null: clients have no address for the bookie"),
+    ("port", pa.int32(), "port that clients connect to; null: clients have no address for the bookie"),
+    ("unresolved", pa.string(), "reason why clients have no address for the bookie"),
 )
 
 
@@ -189,19 +189,20 @@ BOOKIES = schema_of(
     (
         "bookie_id",
         pa.string(),
-        "every bookie id in an ensemble, cookie, registration, under-replication mark or directory",
+        "a bookie id that an ensemble, cookie, registration, under-replication mark or directory contains",
     ),
     ("named", pa.bool_(), "whether an ensemble contains the bookie"),
-    ("ledgers", pa.int64(), "number of ledgers with the bookie in an ensemble"),
+    ("ledgers", pa.int64(), "number of ledgers that have the bookie in an ensemble"),
     (
         "depending",
         pa.int64(),
-        "number of these ledgers whose entries, or whose open last segment, need the bookie",
+        "number of these ledgers that need the bookie for their entries or for their open last segment",
     ),
     (
         "replicas",
         pa.int64(),
-        "number of these ledgers with entries that the bookie should hold and the audit compares",
+        "number of these ledgers for which the audit compares the entries that the bookie should "
+        "hold with those it has",
     ),
     ("registered", pa.string(), "writable, readonly or both; null: not registered"),
     (
@@ -215,20 +216,21 @@ BOOKIES = schema_of(
     (
         "read",
         pa.string(),
-        "read: the whole index was read; partial: a part was read, and entries of other parts are "
-        "unknown; unread",
+        "read: the whole index was read; partial: a part was read, and the entries of other parts "
+        "are unknown; unread: nothing was read",
     ),
-    ("reason", pa.string(), "why the bookie's index was not read completely"),
+    ("reason", pa.string(), "reason why the bookie's index was not read completely"),
     (
         "absent_directories",
         pa.list_(pa.string()),
-        "configured index directories that are empty or were not found, if nothing else prevents "
-        "reading the bookie",
+        "configured index directories that are empty or were not found; listed only if nothing else "
+        "prevents reading the bookie",
     ),
     (
         "index_time",
         pa.int64(),
-        "the index has all entries of the bookie up to this time at least, ms; null: not known",
+        "time (ms since 1970, UTC) up to which the index certainly has all entries of the bookie; "
+        "null: not known",
     ),
     (
         "index_time_basis",
@@ -260,14 +262,14 @@ BOOKIES = schema_of(
     (
         "tail",
         pa.string(),
-        "the bookie's journal after lastMark: read (completely), stopped (the bookie shut down "
-        "cleanly, so all entries are in its index) or unread; null: no index of the bookie was "
+        "state of the bookie's journal after lastMark: read (completely), stopped (the bookie shut "
+        "down cleanly, so all entries are in its index) or unread; null: no index of the bookie was "
         "read",
     ),
-    ("tail_reason", pa.string(), "why the bookie's journal was not read completely"),
+    ("tail_reason", pa.string(), "reason why the bookie's journal was not read completely"),
 )
 DIRECTORIES = schema_of(
-    ("place", pa.string(), "the bookie that should use the directory, by its path"),
+    ("place", pa.string(), "the bookie that should use the directory, according to the directory's path"),
     ("path", pa.string(), "path at which the directory was found"),
     ("role", pa.string(), "journal, ledger, index or unknown"),
     ("owner", pa.string(), "the bookie to which the audit attributes the directory's data"),
@@ -276,26 +278,27 @@ DIRECTORIES = schema_of(
     (
         "index_time",
         pa.int64(),
-        "the greatest lastMark in the directory is of this time or later, ms; null: not known",
+        "earliest possible time of the newest lastMark in the directory (ms since 1970, UTC); null: "
+        "not known",
     ),
-    ("damage", pa.string(), "why the directory's VERSION could not be read"),
+    ("damage", pa.string(), "reason why the directory's VERSION could not be read"),
     ("layout", pa.int32(), "layout version in the directory's VERSION"),
     ("journal_dirs", pa.string(), "journal directories in the directory's VERSION, joined by commas"),
     ("ledger_dirs", pa.list_(pa.string()), "ledger directories in the directory's VERSION, in order"),
     (
         "index_dirs",
         pa.list_(pa.string()),
-        "index directories in the directory's VERSION; null: the ledger directories",
+        "index directories in the directory's VERSION; null: same as the ledger directories",
     ),
-    ("version_absent", pa.bool_(), "whether the directory certainly has no VERSION"),
+    ("version_absent", pa.bool_(), "whether it is certain that the directory has no VERSION file"),
     (
         "empty",
         pa.bool_(),
-        "for a directory without VERSION: whether its subdirectory current is empty; null: not known",
+        "for a directory without a VERSION file: whether its subdirectory current is empty; null: not known",
     ),
     (
         "configured",
         pa.string(),
-        "the configured path, from the directory's VERSION, that this directory is; null: not clear",
+        "configured path of this directory, according to its VERSION file; null: not clear",
     ),
 )

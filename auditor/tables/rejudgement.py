@@ -91,7 +91,7 @@ from auditor.tables.verdicts import class_of
 
 MAX_SAMPLED_ENTRIES = 64
 """Largest number of entries of one ledger that a bookie is asked for in the sample of entries it lacks."""
-READ_LIMIT_REASON = "the bound on reads was reached (--witness-reads)"
+READ_LIMIT_REASON = "the limit on entry reads was reached (--witness-reads)"
 
 
 def choose_reads(

@@ -81,11 +81,22 @@ OFFLOAD_LISTING_RUNS = "runs with `--offload-listing`"
 PLACEMENT_RUNS = "runs that judge placement"
 
 _ALL_TABLES = (
-    Table("ledgers", "a ledger's metadata in the first scan; or a znode that is not a ledger's", LEDGERS),
     Table(
-        "ledgers_again", "a ledger's metadata in the last scan, with fewer columns", LEDGERS_AGAIN, LIVE_RUNS
+        "ledgers",
+        "the metadata of a ledger in the first scan, or a znode that does not belong to a ledger",
+        LEDGERS,
     ),
-    Table("doubtful_ids", "ids that a scan of the metadata may have missed, and why", DOUBTFUL_IDS),
+    Table(
+        "ledgers_again",
+        "the metadata of a ledger in the last scan, with fewer columns",
+        LEDGERS_AGAIN,
+        LIVE_RUNS,
+    ),
+    Table(
+        "doubtful_ids",
+        "a range of ids that a scan of the metadata may have missed, and the reason",
+        DOUBTFUL_IDS,
+    ),
     Table("moved", "a ledger that changed, appeared or vanished between the scans", MOVED, LIVE_RUNS),
     Table("marks", "an under-replication mark, a lock, or a directory without marks", MARKS),
     Table("cookies", "a cookie in the store", COOKIES),
@@ -94,10 +105,10 @@ _ALL_TABLES = (
     Table("members", "a bookie in an ensemble", MEMBERS),
     Table("directories", "a bookie's directory", DIRECTORIES),
     Table("contents", "a directory, and a bookie whose ledgers the directory seems to have", CONTENTS),
-    Table("starts", "whether the next start of a bookie succeeds", STARTS),
-    Table("identity_edges", "two bookie ids that may be one bookie, and why", EDGES),
+    Table("starts", "a bookie, and whether its next start will succeed", STARTS),
+    Table("identity_edges", "two ids that may belong to the same bookie, and the reason", EDGES),
     Table("identities", "a bookie id, and the other ids of the same bookie", IDENTITIES),
-    Table("bookies", "a bookie, how far it was read, and how many ledgers depend on it", BOOKIES),
+    Table("bookies", "a bookie, how completely it was read, and how many ledgers depend on it", BOOKIES),
     Table("sources", "a source of the audit, and its coverage, proof and age", SOURCES),
     Table("bookie_locations", "a bookie, and its location", BOOKIE_LOCATIONS),
     Table("availability", "a ledger on a bookie, and its entries in the bookie's index", AVAILABILITY),
@@ -108,50 +119,56 @@ _ALL_TABLES = (
     ),
     Table(
         "answers",
-        "a ledger on a bookie whose answer differs from its index, with columns as in `availability`",
+        "a ledger on a bookie whose answer differs from its index; the columns are those of `availability`",
         AVAILABILITY,
         LISTING_RUNS,
     ),
     Table(
         "entry_logs",
-        "an entry log, or a ledger in an entry log, with the number of bytes and its source",
+        "an entry log, or a ledger in an entry log, with the byte count and its source",
         ENTRY_LOGS,
         ENTRY_LOG_RUNS,
     ),
-    Table("locations", "a ledger in an entry log according to the bookie's index", LOCATIONS, ENTRY_LOG_RUNS),
+    Table(
+        "locations", "a ledger in an entry log, according to the bookie's index", LOCATIONS, ENTRY_LOG_RUNS
+    ),
     Table(
         "disks",
-        "a bookie's directory, with the bytes outside entry logs, and free bytes",
+        "a bookie's directory, with its bytes outside entry logs and its free bytes",
         DISKS,
         ENTRY_LOG_RUNS,
     ),
     Table(
         "log_entries",
-        "a ledger in an entry log with needed entries that the index lacks",
+        "a ledger in an entry log, if the index lacks needed entries of this ledger",
         LOG_ENTRIES,
         ENTRY_LOG_RUNS,
     ),
     Table(
         "gone_entries",
-        "a ledger on a bookie whose index has entries in a missing entry log",
+        "a ledger on a bookie, if the index locates some of its entries in a missing entry log",
         GONE_ENTRIES,
         ENTRY_LOG_RUNS,
     ),
-    Table("space", "bytes of one class and ledger in an entry log", SPACE, ENTRY_LOG_RUNS),
+    Table("space", "the bytes of one ledger and class in an entry log", SPACE, ENTRY_LOG_RUNS),
     Table(
         "misplaced",
-        "a ledger on a bookie whose index has entries that the entry log lacks",
+        "a ledger on a bookie, if the index locates entries in an entry log that lacks them",
         MISPLACED,
         ENTRY_LOG_RUNS,
     ),
     Table("digests", "a sampled entry on a bookie, and whether its digest is right", DIGESTS, DEEP_RUNS),
-    Table("unequal", "a ledger on a bookie whose expected and actual entries differ", UNEQUAL),
-    Table("judged", "a ledger of `unequal`, with its missing, unknown and surplus entries", JUDGED),
+    Table(
+        "unequal",
+        "a ledger on a bookie that does not have exactly the expected entries of the ledger",
+        UNEQUAL,
+    ),
+    Table("judged", "a ledger from `unequal`, with its missing, unknown and surplus entries", JUDGED),
     Table("witness", "an entry that a bookie was asked for, and the bookie's answer", WITNESS, WITNESS_RUNS),
     Table("verdicts", "a ledger, and its class", VERDICTS),
     Table(
         "reachability",
-        "a ledger with an entry that at most one registered member can serve",
+        "a ledger with an entry that at most one registered bookie of its ensemble can serve",
         REACHABILITY,
     ),
     Table("orphans", "a ledger on a bookie, if the metadata does not list the ledger", ORPHANS),
@@ -161,19 +178,19 @@ _ALL_TABLES = (
         PLACEMENT,
         PLACEMENT_RUNS,
     ),
-    Table("holdings", "a bookie, with its numbers of ledgers and orphans", HOLDINGS),
+    Table("holdings", "a bookie, with the numbers of its ledgers and orphans", HOLDINGS),
     Table(
         "vanished_ranges", "a range of 10,000 ledger ids in which a bookie has only orphans", VANISHED_RANGES
     ),
     Table(
         "id_generators",
-        "an id generator of the store, with its next id, and larger ids in use",
+        "an id generator of the store, its next id, and ids in use that are not below it",
         ID_GENERATORS,
     ),
     Table("undrawn", "a bookie with orphans whose ids the generator has not given out", UNDRAWN),
     Table(
         "gc_foresight",
-        "a ledger in a bookie's next garbage collection, and whether and why it is deleted",
+        "a ledger on a bookie, and whether and why the next garbage collection will delete it",
         GC_FORESIGHT,
     ),
     Table(
@@ -184,7 +201,7 @@ _ALL_TABLES = (
     ),
     Table(
         "deletion_candidates",
-        "an entry log that is deleted or rewritten next, compared with its map",
+        "an entry log that will be deleted or rewritten next, compared with its ledgers map",
         DELETION_CANDIDATES,
         ENTRY_LOG_RUNS,
         make_rows=deletion_candidates,
@@ -206,21 +223,21 @@ _ALL_TABLES = (
     ),
     Table(
         "ownership",
-        "an application's reference with its ledger, or a ledger without a reference",
+        "an application's reference together with its ledger, or a ledger without a reference",
         OWNERSHIP,
         OWNER_RUNS,
     ),
-    Table("owner_stores", "a store of owners, and the proof that it is complete", OWNER_STORES),
+    Table("owner_stores", "an owner store, and the proof that it is complete", OWNER_STORES),
     Table(
         "offload_objects",
-        "an offload context or a copy in the bucket",
+        "an offload context, or a copy of a ledger in the bucket",
         OFFLOAD_OBJECTS,
         OFFLOAD_LISTING_RUNS,
     ),
     Table("stale_marks", "an under-replication mark of a ledger that has all its copies", STALE_MARKS),
     Table(
         "changes",
-        "a finding compared with the run before, and the time of the first run that had it",
+        "a finding compared with the previous run, and the time of the first run that had it",
         CHANGES,
     ),
     Table(

@@ -24,16 +24,20 @@ from auditor.spark.types import Column, DataFrame
 
 DOUBTFUL_IDS = schema_of(
     ("scan", pa.int32(), "1: the scan before the bookies were read; 2: the scan of a live store after that"),
-    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger; null: every scope"),
-    ("low", pa.int64(), "least id of a range of ledger ids; ranges of one scan and scope do not overlap"),
-    ("high", pa.int64(), "greatest id of the range"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ids; 0 in an unmodified BookKeeper; null: every scope"),
+    (
+        "low",
+        pa.int64(),
+        "lowest id of a range of ledger ids; ranges of the same scan and scope do not overlap",
+    ),
+    ("high", pa.int64(), "highest id of the range"),
     (
         "unseen",
         pa.bool_(),
-        "whether an unseen ledger may exist in the range; false: the server derives these ids "
-        "from a name that is not that of a ledger",
+        "whether the range may contain a ledger that no scan saw; false: the server derives these "
+        "ids from a name that does not belong to a ledger",
     ),
-    ("why", pa.string(), "path that could not be read, or that is in the wrong place, and why"),
+    ("why", pa.string(), "path that could not be read or is in the wrong place, and the reason"),
 )
 
 STATUSES_WITH_OPEN_IDS = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
@@ -159,20 +163,29 @@ def _without_overlaps(id_ranges: DataFrame, partition_columns: Sequence[str]) ->
 
 
 MOVED = schema_of(
-    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "the ledger"),
     (
         "listed",
         pa.bool_(),
-        "whether the ledger's znode is at the path of its id; false: the server takes a "
-        "znode at another path for this ledger",
+        "whether the ledger's znode is at the path of its id; false: the server mistakes a znode at "
+        "another path for this ledger",
     ),
-    ("version", pa.int64(), "version of the ledger in the first scan; null: absent"),
-    ("version_again", pa.int64(), "version of the ledger in the second scan; null: absent"),
+    (
+        "version",
+        pa.int64(),
+        "version of the ledger's metadata in the first scan; null: the ledger was absent",
+    ),
+    (
+        "version_again",
+        pa.int64(),
+        "version of the ledger's metadata in the second scan; null: the ledger was absent",
+    ),
     (
         "doubt",
         pa.string(),
-        "if only one scan lists the ledger: why the other scan may have missed it; null: no reason is known",
+        "if only one scan lists the ledger: reason why the other scan may have missed it; null: no "
+        "reason is known",
     ),
 )
 

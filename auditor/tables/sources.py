@@ -16,11 +16,20 @@ from auditor.model.source_scope import SourceScope
 SOURCES = schema_of(
     ("source", pa.string(), "URI of the source without credentials, or its name; for a bookie, its id"),
     ("kind", pa.string(), "metadata, bookies (a list), bookie (the entries of one bookie) or owners"),
-    ("scope_claimed", pa.string(), "objects that the audit assumes to be complete in the source"),
-    ("scope_proved", pa.string(), "proved part of scope_claimed; equal to it if all is proved"),
+    ("scope_claimed", pa.string(), "objects that the audit assumes the source to list completely"),
+    (
+        "scope_proved",
+        pa.string(),
+        "proved part of scope_claimed; the same as scope_claimed if all of it is proved",
+    ),
     ("proof", pa.string(), "proof of scope_proved"),
-    ("as_of", pa.int64(), "time of the source's data, ms; null: it was not read, or the time is not known"),
-    ("reason", pa.string(), "why scope_claimed is not completely proved; null: all of it is proved"),
+    (
+        "as_of",
+        pa.int64(),
+        "time of the source's data (ms since 1970, UTC); null: the source was not read, or the time "
+        "is not known",
+    ),
+    ("reason", pa.string(), "reason why scope_claimed is not completely proved; null: all of it is proved"),
 )
 
 

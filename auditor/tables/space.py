@@ -37,22 +37,23 @@ SPACE = schema_of(
     ("log_id", pa.int64(), "id of the log"),
     ("kind", pa.string(), "log, compacting or compacted (see table entry_logs)"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null if ledger_id is null"),
-    ("ledger_id", pa.int64(), "the ledger; null: bytes of no ledger"),
+    ("ledger_id", pa.int64(), "the ledger; null: the bytes belong to no ledger"),
     (
         "class",
         pa.string(),
-        "live; over-replicated: no ensemble contains the bookie; orphan: the metadata has no such ledger; "
-        "surplus: entries that striping does not put here; not-indexed: entries that the bookie needs and "
-        "its index lacks; owner-named: the metadata has no such ledger, but an owner has it; superseded: "
-        "the index needs nothing of the ledger in this log; owner-unknown: none of these is certain; "
-        "headers-and-maps: of no ledger, with padding; not-yet-mapped: newer than the index, or an open end",
+        "live; over-replicated: no ensemble contains the bookie; orphan: the metadata has no such "
+        "ledger; surplus: entries that striping does not assign to this bookie; not-indexed: entries "
+        "that the bookie needs but its index lacks; owner-named: the metadata has no such ledger, "
+        "but an owner refers to it; superseded: the index needs nothing of the ledger in this log; "
+        "owner-unknown: none of these is certain; headers-and-maps: bytes of no ledger, including "
+        "padding; not-yet-mapped: bytes that are newer than the index, or at an open end",
     ),
     ("bytes", pa.int64(), "number of bytes"),
     (
         "estimated",
         pa.bool_(),
-        "whether bytes are divided into live and surplus by the number of "
-        "entries, because their exact bytes are not known",
+        "whether the division into live and surplus bytes is estimated from the numbers of entries; "
+        "the exact bytes are not known",
     ),
     (
         "remains",
@@ -63,14 +64,14 @@ SPACE = schema_of(
     (
         "current",
         pa.bool_(),
-        "true: garbage collection skips the log. It has no ledgers map, and either it is its "
-        "directory's newest or each ledger has its own log",
+        "true: garbage collection skips the log. It has no ledgers map; it is the newest log of its "
+        "directory, or each ledger has its own log",
     ),
     (
         "unflushed",
         pa.bool_(),
         "true: the bookie may not have flushed the log since its last write, so garbage collection "
-        "skips it: the newest logs of a directory; all logs if each ledger has its own "
+        "skips it. These are the newest logs of a directory; all logs if each ledger has its own "
         "log; all logs without a map if it is unknown whether each ledger has its own log",
     ),
 )
@@ -329,27 +330,31 @@ def _rows_of_files(files: DataFrame) -> DataFrame:
 
 MISPLACED = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
-    ("logger", pa.int32(), "number of the entry logger that wrote the log, as in entry_logs"),
-    ("log_id", pa.int64(), "the log in the index's locations"),
+    ("logger", pa.int32(), "number of the entry logger that wrote the log, as in the table entry_logs"),
+    ("log_id", pa.int64(), "id of the log that the index refers to"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("entries", pa.int64(), "number of entries that the index locates in the log"),
     (
         "probe",
         pa.string(),
-        "result of the lookup of one entry. missing: no such log; misnamed: the log's file is "
-        "named by its id in decimal, so the bookie does not find it; past-end: the log ends before "
-        "the entry; other: another entry is there, or none",
+        "result of the lookup of one entry. missing: no such log; misnamed: the log's file is named "
+        "by its id in decimal, so the bookie does not find it; past-end: the log ends before the "
+        "entry; other: another entry or no entry is there",
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
-    ("probe_offset", pa.int64(), "byte at which the index locates that entry"),
+    ("probe_offset", pa.int64(), "byte offset at which the index locates that entry"),
     (
         "there_ledger_id",
         pa.int64(),
-        "if the result is other: the ledger of the entry that is there; null: no entry is there",
+        "for the result other: the ledger of the entry that is there; null: no entry is there",
     ),
-    ("there_entry_id", pa.int64(), "if the result is other: the id of the entry that is there"),
-    ("since", pa.int64(), "scan time of the first of consecutive runs with the same result, ms"),
+    ("there_entry_id", pa.int64(), "for the result other: the id of the entry that is there"),
+    (
+        "since",
+        pa.int64(),
+        "scan time (ms since 1970, UTC) of the first run in the unbroken series of runs with this result",
+    ),
 )
 """The table ``misplaced``."""
 

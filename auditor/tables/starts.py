@@ -41,7 +41,11 @@ STARTS = schema_of(
     ("agreed", pa.bool_(), "whether all cookies of the bookie have its id and the same directories"),
     ("journal_dirs", pa.string(), "journal directories of the bookie, joined by commas"),
     ("ledger_dirs", pa.list_(pa.string()), "ledger directories of the bookie, in order"),
-    ("index_dirs", pa.list_(pa.string()), "index directories of the bookie; null: the ledger directories"),
+    (
+        "index_dirs",
+        pa.list_(pa.string()),
+        "index directories of the bookie; null: same as the ledger directories",
+    ),
     (
         "error",
         pa.string(),
@@ -65,7 +69,11 @@ STARTS = schema_of(
         pa.bool_(),
         "whether the fault is certain; false: another explanation is possible",
     ),
-    ("way_out", pa.string(), "setting with which the bookie would start, and what it costs; null: unknown"),
+    (
+        "way_out",
+        pa.string(),
+        "setting with which the bookie would start, and the cost of the setting; null: unknown",
+    ),
     (
         "store_grows",
         pa.bool_(),
@@ -277,7 +285,7 @@ def _row_without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
         directory.version_absent for directory in directories if directory.has_current
     ):
         return None
-    fault_text = "no VERSION and is not empty, and the store has no cookie of the bookie"
+    fault_text = "no VERSION but is not empty, and the store has no cookie for the bookie"
     refusal = directories_refusal(Fault.NOT_EMPTY, filled_directories, fault_text, bookie.name)
     return dict.fromkeys(STARTS.names) | {
         "bookie_id": bookie.name,

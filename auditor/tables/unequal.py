@@ -49,27 +49,27 @@ from auditor.tables.replica_blocks import (
 )
 
 UNEQUAL = schema_of(
-    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("bookie_id", pa.string(), "the bookie"),
     (
         "expected",
         pa.binary(),
-        "entries that the bookie should have, as groups of 24 bytes; null: the audit "
-        "compares no entries of the ledger there",
+        "entries that the bookie should have, as groups of 24 bytes; null: the audit compares no "
+        "entries of the ledger on this bookie",
     ),
-    ("held", pa.binary(), "entries in the bookie's index, as groups; null: no index"),
+    ("held", pa.binary(), "entries in the bookie's index, as groups of 24 bytes; null: there is no index"),
     (
         "index_state",
         pa.string(),
         "ok, cut, unreadable, limbo, not-indexed, misplaced, wrong-directory or absent",
     ),
-    ("answered", pa.int64(), "time when the bookie listed its entries (rpc:), ms"),
+    ("answered", pa.int64(), "time (ms since 1970, UTC) when the bookie listed its entries (rpc:)"),
     (
         "listed",
         pa.binary(),
-        "those entries of held that the bookie listed (rpc:), although its completely read "
-        "disk lacks them; null: no such entries",
+        "entries of held that the bookie listed (rpc:), although its disks were read completely and "
+        "lack them; null: no such entries",
     ),
     ("gone", pa.binary(), "entries that the index locates in a missing entry log; they are not in held"),
     (

@@ -39,15 +39,19 @@ UNSEEN_ENTRIES = schema_of(
     ("log_id", pa.int64(), "id of the log"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
-    ("entries", pa.int64(), "number of the ledger's entries that the index has in this log"),
-    ("unseen", pa.int64(), "least number of these entries that a damaged record hides; null: not known"),
-    ("offset", pa.int64(), "offset of one of the hidden entries, according to the index"),
+    ("entries", pa.int64(), "number of the ledger's entries that the index locates in this log"),
+    (
+        "unseen",
+        pa.int64(),
+        "smallest possible number of these entries that a damaged record hides; null: not known",
+    ),
+    ("offset", pa.int64(), "byte offset of one of the hidden entries, according to the index"),
     (
         "may_fail",
         pa.bool_(),
-        "whether garbage collection may skip the log, because its scan may fail for lack of memory",
+        "whether garbage collection may skip the log, because its scan may run out of memory",
     ),
-    ("reason", pa.string(), "why the number of hidden entries is not known"),
+    ("reason", pa.string(), "reason why the number of hidden entries is not known"),
 )
 """The table ``unseen_entries``."""
 

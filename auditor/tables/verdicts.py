@@ -27,7 +27,7 @@ _CONFIDENCES = [Confidence.CONFIRMED, Confidence.UNKNOWN]
 _ROWS_PER_BATCH = 1 << 17
 
 VERDICTS = schema_of(
-    ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; 0 in an unmodified BookKeeper"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED; null if unreadable"),
     (
@@ -37,10 +37,10 @@ VERDICTS = schema_of(
         "without a missing copy; undecided: the metadata cannot be judged",
     ),
     ("potential_class", pa.string(), "the class if all unknown copies were missing"),
-    ("m", pa.int32(), "largest number of confirmed missing copies of one entry"),
-    ("mu", pa.int32(), "largest number of missing or unknown copies of one entry"),
+    ("m", pa.int32(), "largest number of confirmed missing copies of any single entry"),
+    ("mu", pa.int32(), "largest number of missing or unknown copies of any single entry"),
     ("unread_bookies", pa.list_(pa.string()), "bookies with unknown copies"),
-    ("confidence", pa.string(), "confirmed, suspect or unknown, from this run alone"),
+    ("confidence", pa.string(), "confirmed, suspect or unknown, based on this run alone"),
 )
 
 

@@ -189,7 +189,7 @@ CLIENT_TIMEOUT_S = 10.0
 
 METRICS = {
     "bkaudit_watch_rounds": "Rounds of this process, including failed ones.",
-    "bkaudit_watch_rounds_failed": "Number of newest rounds that failed in a row; 0 if the newest succeeded.",
+    "bkaudit_watch_rounds_failed": "Consecutive failed rounds up to the newest; 0 if the newest succeeded.",
     "bkaudit_watch_round_finished_timestamp_seconds": "End of the newest round; absent before the first.",
     "bkaudit_watch_round_duration_seconds": "Duration of the newest round; absent before the first.",
 }

@@ -237,7 +237,7 @@ def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _PartC
     """Return every repetition of every run within its interval. ``high`` is the end of the run's interval."""
     repeat_counts = (high - 1 - start) // window + 1
     if float(repeat_counts.sum(dtype=np.float64)) > MAX_RUNS:
-        raise CoverageLimitError(f"a result of more than {MAX_RUNS} runs that no groups can express")
+        raise CoverageLimitError(f"a result of more than {MAX_RUNS} runs that cannot be written as groups")
     row = np.repeat(np.arange(len(repeat_counts)), repeat_counts)
     repeat_number = np.arange(len(row)) - np.repeat(np.cumsum(repeat_counts) - repeat_counts, repeat_counts)
     id_shift = repeat_number * window[row]

@@ -84,7 +84,7 @@ class JavaAvailability:
             raise DecodeError(_FORMAT_NAME, 0, f"version {version} is newer than 0")
         count = max(count, 0)
         if HEADER.size + count * GROUP.itemsize > len(data):
-            raise DecodeError(_FORMAT_NAME, len(data), f"{count} groups declared, the data ends before them")
+            raise DecodeError(_FORMAT_NAME, len(data), f"{count} groups declared, but the data ends earlier")
         declared_groups: list[Group] = np.frombuffer(data, GROUP, count, HEADER.size).tolist()
         for group_number, (first, last, _, period) in enumerate(declared_groups):
             if first != last and not period:

@@ -76,12 +76,12 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
     fault_masks = {
         "ends before it starts": last < first,
         "holds nothing": size < 1,
-        "passes the largest entry id": last > _MAX_LONG - (np.maximum(size, 1) - 1),
+        "ends beyond the largest entry id": last > _MAX_LONG - (np.maximum(size, 1) - 1),
         "spans more ids than there are": is_repeated & (span < 0),
         "has a period without a second run": ~is_repeated & (period != 0),
-        "repeats sooner than its runs end": is_repeated & (period < size),
+        "repeats before its run ends": is_repeated & (period < size),
         "does not end on a run": is_repeated & (span % np.maximum(period, 1) != 0),
-        "begins before the group before it ends": is_out_of_order,
+        "begins before the previous group ends": is_out_of_order,
         "begins below entry 0": first < 0,
     }
     is_broken = np.logical_or.reduce(list(fault_masks.values()))
@@ -217,5 +217,5 @@ def _run_starts(batch: GroupBatch) -> tuple[Longs, Longs]:
 def _check_count(count: float, counted_noun: str) -> None:
     if count > MAX_EXPANDED_RUNS:
         raise CoverageLimitError(
-            f"{count:.0f} {counted_noun} to write out one by one, more than {MAX_EXPANDED_RUNS}"
+            f"{count:.0f} {counted_noun} to list one by one; the limit is {MAX_EXPANDED_RUNS}"
         )

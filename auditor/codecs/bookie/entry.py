@@ -76,7 +76,7 @@ def decode_header(data: bytes) -> EntryHeader:
     (1, LedgerId(id=7, scope=0), 1)
     """
     if not data:
-        raise DecodeError(FORMAT_NAME, 0, "an entry without any byte")
+        raise DecodeError(FORMAT_NAME, 0, "an entry of 0 bytes")
     if data[0] < _V2_FLAG:
         ledger_id, entry_id, last_add_confirmed, length = _V1_HEADER.unpack(
             _require_bytes(data, _V1_HEADER.size)
@@ -89,7 +89,7 @@ def decode_header(data: bytes) -> EntryHeader:
     )
     version, digest = flags >> 4 & 0b111, flags & 0b1111
     if version not in (0, _VERSION_2):
-        raise DecodeError(FORMAT_NAME, 0, f"a header of the unknown version {version}")
+        raise DecodeError(FORMAT_NAME, 0, f"a header with the unknown version {version}")
     if digest not in DIGESTS:
         raise DecodeError(FORMAT_NAME, 0, f"a header with the unknown digest type {digest}")
     ledger = LedgerId(ledger_id, scope=scope)
@@ -100,7 +100,9 @@ def decode_header(data: bytes) -> EntryHeader:
 
 def _require_bytes(data: bytes, size: int) -> bytes:
     if len(data) < size:
-        raise DecodeError(FORMAT_NAME, len(data), f"a header of {size} bytes ends after {len(data)}")
+        raise DecodeError(
+            FORMAT_NAME, len(data), f"a header of {size} bytes that is cut off after {len(data)} bytes"
+        )
     return data[:size]
 
 

@@ -154,7 +154,7 @@ def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
         )
     ledgers_map = np.concatenate(records) if records else np.empty(0, LEDGER)
     if len(np.unique(ledgers_map["ledger_id"])) != total:
-        raise DecodeError(_FORMAT_NAME, header.map_offset, "a ledger that is twice in the map")
+        raise DecodeError(_FORMAT_NAME, header.map_offset, "a ledger that appears twice in the map")
     return ledgers_map
 
 
@@ -171,7 +171,9 @@ def _map_record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
             _FORMAT_NAME, start + offset + 4, f"entry {entry} of ledger {ledger} instead of a ledgers map"
         )
     if count < 0 or size != _RECORD_STRUCT.size - _SIZE_STRUCT.size + LEDGER.itemsize * count:
-        raise DecodeError(_FORMAT_NAME, start + offset, f"{size} bytes for a ledgers map of {count} ledgers")
+        raise DecodeError(
+            _FORMAT_NAME, start + offset, f"a ledgers map of {count} ledgers with a size of {size} bytes"
+        )
     if len(data) - offset < _SIZE_STRUCT.size + size:
         raise DecodeError(_FORMAT_NAME, start + len(data), "the file ends inside a record of the ledgers map")
     ledgers: NDArray[np.void] = np.frombuffer(data, LEDGER, count, offset + _RECORD_STRUCT.size)
@@ -180,7 +182,7 @@ def _map_record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
         ledger, size = ledgers[negative_rows[0]].tolist()
         if ledger < 0:
             raise DecodeError(_FORMAT_NAME, fault_offset, f"a negative ledger id in the map: {ledger}")
-        raise DecodeError(_FORMAT_NAME, fault_offset + 8, f"a negative number of bytes of a ledger: {size}")
+        raise DecodeError(_FORMAT_NAME, fault_offset + 8, f"a negative number of bytes for a ledger: {size}")
     return ledgers
 
 
@@ -215,19 +217,23 @@ def decode_metadata(data: bytes) -> EntryLogMetadata:
         raise DecodeError(
             _METADATA_FORMAT_NAME,
             len(data),
-            f"{len(data)} of {_METADATA_STRUCT.size} bytes before the ledgers",
+            f"{len(data)} of the {_METADATA_STRUCT.size} bytes before the list of ledgers",
         )
     version, log_id, total, remaining, count = _METADATA_STRUCT.unpack_from(data)
     if version != 0:
         raise DecodeError(_METADATA_FORMAT_NAME, 0, f"version {version} is not 0")
     if total < 0 or not 0 <= remaining <= total:
         raise DecodeError(
-            _METADATA_FORMAT_NAME, 10 if total < 0 else 18, f"{remaining} of {total} bytes remain"
+            _METADATA_FORMAT_NAME,
+            10 if total < 0 else 18,
+            f"impossible sizes: {remaining} of {total} bytes remain",
         )
     if count < 0 or len(data) - _METADATA_STRUCT.size != count * LEDGER.itemsize:
         ledger_bytes = len(data) - _METADATA_STRUCT.size
         raise DecodeError(
-            _METADATA_FORMAT_NAME, 26, f"{ledger_bytes} bytes for {count} ledgers of {LEDGER.itemsize} bytes"
+            _METADATA_FORMAT_NAME,
+            26,
+            f"{ledger_bytes} bytes for {count} ledgers of {LEDGER.itemsize} bytes each",
         )
     return EntryLogMetadata(
         log_id, total, remaining, np.frombuffer(data, LEDGER, count, _METADATA_STRUCT.size)

@@ -252,7 +252,7 @@ def _classify_records(
     if is_v2[first_row]:
         return is_no_entry, (
             first_row,
-            f"an entry with flags {int(flags[first_row]):#04x}, which no format has",
+            f"an entry with flags {int(flags[first_row]):#04x}, which no known format uses",
         )
     return is_no_entry, (first_row, "an entry with a negative id")
 

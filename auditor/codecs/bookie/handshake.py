@@ -126,7 +126,7 @@ def is_late_start_tls(head: bytes) -> bool:
 def _read_answer_v2(message: bytes) -> HandshakeAnswer:
     if len(message) < _AUTH_HEADER_V2.size:
         raise DecodeError(
-            _FORMAT_NAME, len(message), f"{len(message)} bytes, not {_AUTH_HEADER_V2.size} or more"
+            _FORMAT_NAME, len(message), f"{len(message)} bytes, fewer than {_AUTH_HEADER_V2.size}"
         )
     version, operation, _ = _AUTH_HEADER_V2.unpack_from(message)
     if (version, operation) != (VERSION_2, _AUTH_OPERATION_V2):

@@ -127,7 +127,7 @@ def _header_error(header: bytes, length: int, lac_offset: int) -> DecodeError:
         return DecodeError(_FORMAT_NAME, 4, f"version {version} is newer than {NEWEST_VERSION}")
     if not lac_offset:
         return DecodeError(
-            _FORMAT_NAME, 8, f"a master key of {key_length} bytes in a header of {HEADER_BYTES}"
+            _FORMAT_NAME, 8, f"a master key of {key_length} bytes in a header of {HEADER_BYTES} bytes"
         )
     [lac_length] = _INT_STRUCT.unpack_from(header, lac_offset)
     return DecodeError(_FORMAT_NAME, lac_offset, f"an explicit LAC of {lac_length} bytes")

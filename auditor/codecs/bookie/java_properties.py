@@ -33,11 +33,11 @@ def decode(data: bytes) -> dict[str, str]:
     Raises `DecodeError` if the file is not text, or is longer than `MAX_BYTES`.
     """
     if len(data) > MAX_BYTES:
-        raise DecodeError("properties", MAX_BYTES, f"{len(data):,} bytes; a configuration is shorter")
+        raise DecodeError("properties", MAX_BYTES, f"{len(data):,} bytes; too large for a configuration file")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise DecodeError("properties", error.start, "is not text in UTF-8") from None
+        raise DecodeError("properties", error.start, "is not UTF-8 text") from None
     properties: dict[str, str] = {}
     for line in _lines(text):
         match = _KEY_PATTERN.match(line)

@@ -153,12 +153,16 @@ class Journal(LengthPrefixed):
                 self.end, self.cut = block_offset + position, 0 < self.size - block_offset - position < 4
                 break
             elif length != _PADDING_LENGTH or self.version < _FIRST_ALIGNED_VERSION:
-                fault = _RecordFault(len(starts), f"a record of {length} bytes", ReplayError.INVALID_RECORD)
+                fault = _RecordFault(
+                    len(starts),
+                    f"a record with an invalid length: {length} bytes",
+                    ReplayError.INVALID_RECORD,
+                )
                 return starts, position, fault
             else:
                 (length,) = unpack_length(block, position + 4)
                 if length < 0:
-                    reason = f"padding of {length} bytes"
+                    reason = f"padding with an invalid length: {length} bytes"
                     return starts, position, _RecordFault(len(starts), reason, ReplayError.INVALID_PADDING)
                 if block_offset + position + 8 + length > self.size:
                     self.end, self.cut = block_offset + position, True
@@ -192,7 +196,7 @@ def _block_records(
         # A server takes it for an entry of a ledger below 0, which its storage does not have, and skips it.
         fault = _RecordFault(
             int(v2_rows[faulty_v2[0]]),
-            f"a record of {length} bytes that begins with {flags:#04x}: no entry of a known format",
+            f"a record of {length} bytes that begins with {flags:#04x}: not an entry in a known format",
             None,
         )
     return records, fault
@@ -221,7 +225,7 @@ def _first_fault(records: Records, lengths: Longs, version: int) -> _RecordFault
         return None
     first_row = int(faulty_rows[0])
     if is_short[first_row]:
-        reason = f"a record of {lengths[first_row]} bytes, shorter than its ids"
+        reason = f"a record of {lengths[first_row]} bytes, too short for a ledger id and an entry id"
         return _RecordFault(first_row, reason, ReplayError.SHORT_RECORD)
-    reason = f"a record of kind {records.entry_ids[first_row]}, which version {version} does not have"
+    reason = f"a record of kind {records.entry_ids[first_row]}, which journal version {version} does not have"
     return _RecordFault(first_row, reason, ReplayError.INVALID_RECORD)

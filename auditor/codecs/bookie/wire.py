@@ -137,8 +137,8 @@ def unaskable_scope_reason(scope_id: int) -> str | None:
     if not scope_id:
         return None
     return (
-        f"{ILLEGAL_OP}: scope {scope_id}: protocol version {VERSION_2} has no scope, and BP-35 gives the "
-        f"field of version {VERSION} no number"
+        f"{ILLEGAL_OP}: scope {scope_id}: protocol version {VERSION_2} has no scope, and BP-35 assigns no "
+        f"field number to the scope in version {VERSION}"
     )
 
 
@@ -158,7 +158,7 @@ def frame_length(length_prefix: bytes) -> int:
         )
     (length,) = LENGTH.unpack(length_prefix)
     if not 0 < length <= MAX_FRAME_BYTES:
-        raise DecodeError(_FORMAT_NAME, 0, f"a frame of {length} bytes, not 1 to {MAX_FRAME_BYTES}")
+        raise DecodeError(_FORMAT_NAME, 0, f"a frame of {length} bytes; 1 to {MAX_FRAME_BYTES} expected")
     return int(length)
 
 
@@ -182,7 +182,9 @@ def answer(message: bytes) -> BookieAnswer:
     body = response.getListOfEntriesOfLedgerResponse
     offset = proto_wire.value_start(message, _LISTING_FIELD)
     if body.status != response.status:
-        raise DecodeError(_FORMAT_NAME, offset, f"status {response.status} outside and {body.status} inside")
+        raise DecodeError(
+            _FORMAT_NAME, offset, f"status {response.status} in the response, but {body.status} in its body"
+        )
     has_listing = body.HasField("availabilityOfEntriesOfLedger")
     if has_listing != (response.status == Status.EOK):
         presence_word = "with" if has_listing else "without"
@@ -274,7 +276,7 @@ def read_request(txn_id: int, ledger_id: int, entry_id: int, version: int = VERS
     Raises `UsageError` for an entry below 0, which would request the last add confirmed instead.
     """
     if entry_id < 0:
-        raise UsageError(f"entry {entry_id}: entries count from 0")
+        raise UsageError(f"entry {entry_id}: entry ids start at 0")
     if version == VERSION_2:
         message = _REQUEST_STRUCT_2.pack(VERSION_2, _READ_OPERATION_2, ledger_id, entry_id)
     else:
@@ -320,7 +322,9 @@ def _answer_3(head: bytes, length: int) -> ReadAnswer:
     )
     if inner_response.status != response.status:
         raise DecodeError(
-            _FORMAT_NAME, field_tag, f"status {response.status} outside and {inner_response.status} inside"
+            _FORMAT_NAME,
+            field_tag,
+            f"status {response.status} in the response, but {inner_response.status} in its body",
         )
     is_extra_entry = entry_field is not None and response.status == Status.EUNKNOWNLEDGERSTATE
     if not is_extra_entry and (entry_field is not None) != (response.status == Status.EOK):
@@ -335,7 +339,7 @@ def _answer_3(head: bytes, length: int) -> ReadAnswer:
 
 def _answer_2(head: bytes, length: int) -> ReadAnswer:
     if length < _RESPONSE_STRUCT_2.size:
-        raise DecodeError(_FORMAT_NAME, length, f"{length} bytes, not {_RESPONSE_STRUCT_2.size} or more")
+        raise DecodeError(_FORMAT_NAME, length, f"{length} bytes, fewer than {_RESPONSE_STRUCT_2.size}")
     version, operation, code, ledger_id, entry_id = _RESPONSE_STRUCT_2.unpack_from(head)
     if version > VERSION_2:
         raise DecodeError(_FORMAT_NAME, 0, f"version {version}, not {VERSION_2}")
@@ -356,12 +360,16 @@ def _require_same_ids(head: bytes, start: int, end: int, ledger_id: int, entry_i
     """Raise `DecodeError` if the ids at the start of the entry differ from the ids of the answer."""
     if end - start < _ENTRY_IDS.size:
         raise DecodeError(
-            _FORMAT_NAME, start, f"an entry of {end - start} bytes: it begins with {_ENTRY_IDS.size} of ids"
+            _FORMAT_NAME,
+            start,
+            f"an entry of {end - start} bytes, shorter than its {_ENTRY_IDS.size} bytes of ids",
         )
     if start + _ENTRY_IDS.size > len(head):
         raise DecodeError(_FORMAT_NAME, start, f"an entry that begins after the first {HEAD_BYTES} bytes")
     ids = _ENTRY_IDS.unpack_from(head, start)
     if ids != (ledger_id, entry_id):
         raise DecodeError(
-            _FORMAT_NAME, start, f"entry {ids[1]} of ledger {ids[0]}, announced as {entry_id} of {ledger_id}"
+            _FORMAT_NAME,
+            start,
+            f"entry {ids[1]} of ledger {ids[0]}, announced as entry {entry_id} of ledger {ledger_id}",
         )

@@ -178,7 +178,9 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
             if PAGE_HEADER.unpack_from(data, span.start)[1] == BRANCH_PAGE:
                 if len(child_iterators) == MAX_DEPTH:
                     raise DecodeError(
-                        FORMAT_NAME, span.start, f"more than {MAX_DEPTH} branch pages above one another"
+                        FORMAT_NAME,
+                        span.start,
+                        f"branch pages that are nested more than {MAX_DEPTH} levels deep",
                     )
                 child_iterators.append(iter(_children(data, span)))
             else:
@@ -215,7 +217,7 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
         (key_at != expected_starts) | (value_end > end[leaf]) | (fields["flags"] > _BUCKET_FLAG)
     )
     for row in faulty_rows.tolist():
-        reason = "an element's key and value do not begin where the element before it ends"
+        reason = "an element's key and value do not begin where the previous element ends"
         damaged.setdefault(int(leaf[row]), DecodeError(FORMAT_NAME, int(element_offsets[row]), reason))
     # One element in the wrong place puts its whole leaf in doubt.
     is_sound = np.ones(len(leaf), bool)
@@ -275,7 +277,7 @@ def _bucket_root(data: memoryview, meta: Meta, span: PageSpan) -> PageSpan:
             FORMAT_NAME, inline_page.start, "a bucket within a value is shorter than a page's header"
         )
     if PAGE_HEADER.unpack_from(data, inline_page.start)[1] != LEAF_PAGE:
-        raise DecodeError(FORMAT_NAME, inline_page.start + 8, "a bucket within a value is no leaf")
+        raise DecodeError(FORMAT_NAME, inline_page.start + 8, "a bucket within a value is not a leaf page")
     return inline_page
 
 

@@ -70,7 +70,7 @@ def message_span(data: bytes, start: int) -> tuple[int, int]:
     """
     length_and_start = proto_wire.varint(data, start, len(data))
     if length_and_start is None:
-        raise DecodeError(FORMAT_NAME, start, "the message's length is cut or too long")
+        raise DecodeError(FORMAT_NAME, start, "the length of the message is cut off or too long")
     length, message_start = length_and_start
     if message_start + length > len(data):
         raise DecodeError(

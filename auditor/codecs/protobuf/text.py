@@ -160,7 +160,7 @@ class _Parser:
             self.parse_value(message, field)
             while not self.take_if(b"]"):
                 if not self.take_if(b","):
-                    self.fail(f"the list of {field.name} has neither a comma nor its end")
+                    self.fail(f"the list {field.name} has neither a comma nor a closing bracket")
                 self.parse_value(message, field)
 
     def parse_value(self, message: Message, field: FieldDescriptor) -> None:
@@ -208,7 +208,7 @@ class _Parser:
         value = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else int(octal or b"0", 8)
         value = -value if sign else value
         if not -(1 << number_bits) <= value < 1 << number_bits:
-            self.fail(f"{field.name} does not fit {number_bits + 1} bits")
+            self.fail(f"{field.name} does not fit in {number_bits + 1} bits")
         self.take_token()
         return value
 
@@ -220,5 +220,5 @@ class _Parser:
         else:
             enum_value = values.values_by_name.get(self.take_token().decode("latin-1"))
         if enum_value is None:
-            self.fail(f"{field.name} has no such value", offset)
+            self.fail(f"{field.name} has an unknown value", offset)
         return enum_value.number

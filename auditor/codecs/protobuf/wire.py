@@ -122,14 +122,14 @@ def find_bytes_field(
         if tag[0] == number << 3 | _BYTES:
             length = varint(data, tag[1], len(data))
             if length is None or length[1] + length[0] > end:
-                raise DecodeError(format_name, offset, "a field that is cut, or longer than its message")
+                raise DecodeError(format_name, offset, "a field that is cut off, or longer than its message")
             return offset, length[1], length[1] + length[0]
         value_end = _end_of_value(data, tag[1], min(end, len(data)), tag[0] & 7)
         if value_end is None:
             raise DecodeError(format_name, offset, _BROKEN_FIELD_REASON)
         offset = value_end
     if offset < end:
-        raise DecodeError(format_name, offset, f"cut: {end - offset} more bytes were announced")
+        raise DecodeError(format_name, offset, f"cut off: {end - offset} more bytes were announced")
     return None
 
 

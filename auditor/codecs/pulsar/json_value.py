@@ -21,7 +21,7 @@ def read_json(data: bytes, format_name: str) -> Any:
         text = data.decode()
         return json.loads(text)
     except UnicodeDecodeError as error:
-        raise DecodeError(format_name, error.start, "is not text in UTF-8") from None
+        raise DecodeError(format_name, error.start, "is not UTF-8 text") from None
     except json.JSONDecodeError as error:
         raise DecodeError(format_name, len(text[: error.pos].encode()), f"is not JSON: {error.msg}") from None
     except (RecursionError, ValueError) as error:  # deeply nested; a number of thousands of digits

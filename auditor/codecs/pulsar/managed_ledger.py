@@ -61,7 +61,7 @@ def unpack(data: bytes, format_name: str) -> UnpackedMessage:
     'none'
     >>> unpack(b"GxGx", "cursor")
     Traceback (most recent call last):
-    auditor.errors.DecodeError: cursor: the head of a compressed value is cut (at byte 4)
+    auditor.errors.DecodeError: cursor: the header of a compressed value is cut off (at byte 4)
 
     Raises:
         DecodeError: A compressed value is cut, or its unpacked size differs from the size that it states.
@@ -69,13 +69,13 @@ def unpack(data: bytes, format_name: str) -> UnpackedMessage:
     if not data.startswith(MAGIC):
         return UnpackedMessage(data, UNCOMPRESSED, 0)
     if len(data) < _HEAD_BYTES:
-        raise DecodeError(format_name, len(data), "the head of a compressed value is cut")
+        raise DecodeError(format_name, len(data), "the header of a compressed value is cut off")
     message_start = _HEAD_BYTES + int.from_bytes(data[len(MAGIC) : _HEAD_BYTES], "big", signed=True)
     if not _HEAD_BYTES <= message_start <= len(data):
         raise DecodeError(
             format_name,
             len(MAGIC),
-            f"{message_start - _HEAD_BYTES} bytes of metadata, {len(data) - _HEAD_BYTES} present",
+            f"{message_start - _HEAD_BYTES} bytes of metadata declared, {len(data) - _HEAD_BYTES} present",
         )
     metadata = proto_wire.parse(PulsarCompressedMetadata, data, format_name, _HEAD_BYTES, message_start)
     compression = COMPRESSIONS.get(metadata.compressionType)

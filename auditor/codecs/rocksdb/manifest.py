@@ -118,7 +118,7 @@ def records(data: bytes, format_name: str, log_number: int | None = None) -> Ite
             yield Record(record_start, fragments[0] if kind == _FULL_RECORD else b"".join(fragments))
             record_start = None
     if record_start is not None and any(fragments):
-        raise DecodeError(format_name, record_start, "cut: a record without an end")
+        raise DecodeError(format_name, record_start, "cut off: a record without an end")
 
 
 def batches(data: bytes, format_name: str, log_number: int) -> RecordSpan | None:
@@ -136,14 +136,14 @@ def batches(data: bytes, format_name: str, log_number: int) -> RecordSpan | None
     for offset, payload in records(data, format_name, log_number):
         if len(payload) < _BATCH_HEADER.size:
             raise DecodeError(
-                format_name, offset, f"a write batch of {len(payload)} bytes, less than its header"
+                format_name, offset, f"a write batch of {len(payload)} bytes, shorter than its header"
             )
         sequence, count = _BATCH_HEADER.unpack_from(payload)
         if end_sequence is not None and sequence != end_sequence:
             raise DecodeError(
                 format_name,
                 offset,
-                f"writes are missing: sequence number {end_sequence} is followed by {sequence}",
+                f"writes are missing: sequence number {end_sequence} expected, {sequence} found",
             )
         first_sequence = sequence if first_sequence is None else first_sequence
         end_sequence = sequence + count
@@ -226,7 +226,7 @@ def _physical_record(data: bytes, offset: int, block_end: int, format_name: str)
     The payload includes the log number, if the record has one.
     """
     if block_end - offset < _RECORD_HEADER.size:
-        raise DecodeError(format_name, offset, "cut inside a record's header")
+        raise DecodeError(format_name, offset, "cut off inside a record's header")
     masked_crc, length, kind = _RECORD_HEADER.unpack_from(data, offset)
     if kind == _ZERO_RECORD and length == 0:
         raise DecodeError(format_name, offset, "zeros where a record should be")
@@ -234,7 +234,11 @@ def _physical_record(data: bytes, offset: int, block_end: int, format_name: str)
         length += _RECORD_LOG_NUMBER.size
     next_offset = offset + _RECORD_HEADER.size + length
     if next_offset > block_end:
-        raise DecodeError(format_name, offset, f"cut: a record of {length} bytes, {block_end - offset} left")
+        raise DecodeError(
+            format_name,
+            offset,
+            f"cut off: a record of {length} bytes, but only {block_end - offset} bytes left",
+        )
     checked_bytes = data[offset + _RECORD_HEADER.size - 1 : next_offset]
     crc: int = google_crc32c.value(checked_bytes)
     if ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF != masked_crc:
@@ -396,14 +400,14 @@ class _Edit:
     def _read_varint(self) -> int:
         number_and_end = varint(self._data, self._position, len(self._data))
         if number_and_end is None:
-            raise self._error("a number that is cut")
+            raise self._error("a number that is cut off")
         value, self._position = number_and_end
         return value
 
     def _read_string(self) -> bytes:
         length = self._read_varint()
         if length > len(self._data) - self._position:
-            raise self._error("a string that is cut")
+            raise self._error("a string that is cut off")
         self._position += length
         return self._data[self._position - length : self._position]
 
@@ -412,4 +416,4 @@ class _Edit:
 
         The exact offset is not known, because an edit may be split into fragments.
         """
-        return DecodeError(self._what, self._offset, f"{reason}, {self._position} bytes into an edit")
+        return DecodeError(self._what, self._offset, f"{reason}, at byte {self._position} of a version edit")

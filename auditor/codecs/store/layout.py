@@ -51,11 +51,13 @@ class Layout:
         kind = _KIND_BY_TYPE_NAME.get(self.manager) if self.format_version == 1 else _kind_of(self.manager)
         if kind is None:
             raise RuleError(
-                FORMAT_NAME, "layout-unknown", f"no known ledger manager: {self.manager[:120]!r}", self
+                FORMAT_NAME, "layout-unknown", f"unknown ledger manager: {self.manager[:120]!r}", self
             )
         expected_version = 0 if kind is LayoutKind.ETCD else 1
         if self.manager_version != expected_version:
-            reason = f"version {self.manager_version} of the {kind} ledger manager, not {expected_version}"
+            reason = (
+                f"version {self.manager_version} of the {kind} ledger manager; {expected_version} expected"
+            )
             raise RuleError(FORMAT_NAME, "layout-unknown", reason, self)
         return kind
 
@@ -75,7 +77,7 @@ def decode(data: bytes) -> Layout:
         raise DecodeError(FORMAT_NAME, offset, "no ledger manager")
     parts = second_line.split(b":")
     if len(parts) != 2 or not parts[1]:
-        raise DecodeError(FORMAT_NAME, offset, "the ledger manager is not a name and version")
+        raise DecodeError(FORMAT_NAME, offset, "the ledger manager is not a name and a version")
     manager_version = _parse_number(parts[1], offset + len(parts[0]) + 1, "version of the ledger manager")
     return Layout(format_version, parts[0].decode("utf-8", "replace"), manager_version)
 

@@ -50,7 +50,7 @@ def decode(data: bytes, bookie_id: str) -> ServiceInfo:
     if not data:
         address = legacy_address(bookie_id)
         if address is None:
-            reason = f"{bookie_id[:120]!r} registered no endpoint and is not an address itself"
+            reason = f"{bookie_id[:120]!r} registered no endpoint, and its id is not an address"
             raise RuleError(FORMAT_NAME, "endpoint-missing", reason, ServiceInfo(()))
         return ServiceInfo((Endpoint(bookie_id, *address, BOOKIE_RPC),))
     message = proto_wire.parse(BookieServiceInfoFormat, data, FORMAT_NAME)

@@ -153,7 +153,7 @@ def decompress(source: BinaryIO) -> Iterator[bytes]:
             continue
         length = int.from_bytes(length_bytes, "big")
         if not has_header:
-            raise DecodeError("snappy stream", offset, "it does not begin as snappy-java's streams do")
+            raise DecodeError("snappy stream", offset, "it does not begin like a stream of snappy-java")
         if len(length_bytes) < 4 or length > MAX_BLOCK_BYTES:
             raise DecodeError("snappy stream", offset, f"an invalid block length: {length_bytes.hex()}")
         compressed_bytes = source.read(length)

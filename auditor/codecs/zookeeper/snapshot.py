@@ -97,7 +97,7 @@ def nodes_begin(data: memoryview) -> int:
     if (magic := reader.int32()) != MAGIC:
         raise DecodeError(FORMAT_NAME, 0, f"it begins with {magic & 0xFFFFFFFF:08x}, not with ZKSN")
     if (version := reader.int32()) != VERSION:
-        raise DecodeError(FORMAT_NAME, 4, f"version {version}, {VERSION} is the only one known")
+        raise DecodeError(FORMAT_NAME, 4, f"version {version}; only version {VERSION} is known")
     reader.int64()
     reader.skip(reader.count(12) * 12)
     for _ in range(reader.count(12)):
@@ -146,14 +146,14 @@ def _read_record(data: memoryview, offset: int) -> tuple[int, int | None]:
             return length, None
         (data_length,) = _INT_STRUCT.unpack_from(data, offset + 4 + length)
     except (struct.error, IndexError) as error:
-        raise DecodeError(FORMAT_NAME, min(offset, len(data)), "cut before its end mark") from error
+        raise DecodeError(FORMAT_NAME, min(offset, len(data)), "cut off before its end mark") from error
     end = offset + 4 + length + 4 + max(data_length, 0) + TAIL.itemsize
     if length < 0 or data_length < -1 or end > len(data):
         present_bytes = len(data) - offset
         raise DecodeError(
             FORMAT_NAME,
             offset,
-            f"a path of {length} bytes and data of {data_length} bytes, {present_bytes} bytes are present",
+            f"a path of {length} bytes and data of {data_length} bytes; {present_bytes} bytes are present",
         )
     return length, end
 
@@ -219,7 +219,9 @@ def check_seals(data: memoryview, end: int) -> None:
     sections += [_ZXID_BYTES] * (remaining_bytes in (_ZXID_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
     if sum(sections) != remaining_bytes:
         raise DecodeError(
-            FORMAT_NAME, offset + _SEAL_BYTES, f"{remaining_bytes} bytes after the seal are no known section"
+            FORMAT_NAME,
+            offset + _SEAL_BYTES,
+            f"{remaining_bytes} bytes after the seal are not a known section",
         )
     begin = offset
     for section in sections:

@@ -107,7 +107,7 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
     if (magic := reader.int32()) != MAGIC:
         raise DecodeError(FORMAT_NAME, 0, f"it begins with {magic & 0xFFFFFFFF:08x}, not with ZKLG")
     if (version := reader.int32()) != VERSION:
-        raise DecodeError(FORMAT_NAME, 4, f"version {version}, {VERSION} is the only one known")
+        raise DecodeError(FORMAT_NAME, 4, f"version {version}; only version {VERSION} is known")
     offset = HEADER_BYTES
     while len(data) - offset >= _FRAME_BYTES:
         frame = JuteReader(data, FORMAT_NAME, offset)
@@ -208,5 +208,5 @@ def _read_closed_paths(reader: JuteReader) -> tuple[str, ...]:
         return paths
     reader.offset = paths_start
     if reader.remaining_bytes not in (0, _DIGEST_BYTES):
-        raise DecodeError(FORMAT_NAME, paths_start, "a closeSession in neither of its two forms")
+        raise DecodeError(FORMAT_NAME, paths_start, "a closeSession record in neither of its two known forms")
     return ()

@@ -43,17 +43,21 @@ SCHEMA = schema_of(
     (
         "state",
         pa.string(),
-        "state of the index, by this file alone. ok; cut: the file ends inside a slot, or inside a page of "
-        "the bookie's page_size; unreadable; limbo: the bookie does not know which entries it should have; "
-        "not-indexed: the bookie's index of ledgers lacks the ledger; misplaced: the file is at a wrong "
-        "path; wrong-directory: the ledger belongs in another index directory (RocksDB); stray: the file is "
-        "not one of the bookie's; gap: the path was not read; damaged: a fault of the index outside its "
-        "ledgers",
+        "state of the index, judged from this file alone. ok; cut: the file ends inside a slot, or inside a "
+        "page of the bookie's page_size; unreadable; limbo: the bookie does not know which entries it should "
+        "have; not-indexed: the bookie's index of ledgers does not list the ledger; misplaced: the file is "
+        "at the wrong path; wrong-directory: the ledger belongs in another index directory (RocksDB); stray: "
+        "the file is not one of the bookie's files; gap: the path was not read; damaged: a fault in the "
+        "index that belongs to no ledger",
     ),
     ("reason", pa.string(), "reason for a state other than ok"),
-    ("offset", pa.int64(), "byte of the file at fault; null if not known"),
+    ("offset", pa.int64(), "byte offset of the fault in the file; null if unknown"),
     ("path", pa.string(), "the file or directory that was read"),
-    ("page_bytes", pa.int64(), "bytes of the file after its header; a whole number of pages, unless cut"),
+    (
+        "page_bytes",
+        pa.int64(),
+        "bytes of the file after its header; a whole number of pages, unless the file is cut",
+    ),
     ("mtime", pa.int64(), "time of the file's last change, in ms; null if its status could not be read"),
     ("storage", pa.string(), "source of the row: idx (index files), rocksdb, or rpc (the running bookie)"),
     ("answered", pa.int64(), "for rpc: the time of the bookie's answer, in ms"),

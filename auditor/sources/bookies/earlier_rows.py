@@ -139,7 +139,10 @@ class EarlierRows:
                         yield first_row, batch
                         first_row += batch.num_rows
                 if first_row != end_row:
-                    raise RunError(f"{abs(end_row - first_row)} rows more or fewer than its footer says")
+                    raise RunError(
+                        f"{self._earlier.table}/{name}: the number of rows differs from the footer by "
+                        f"{abs(end_row - first_row)}"
+                    )
 
 
 QUIET_MS = 3_600_000

@@ -280,9 +280,9 @@ def _bookie_from_directories(
 ) -> AttributedBookie:
     readable_directories, faults, absent_paths = _index_directories(paths)
     if not directories:
-        faults.append("no directory with current/ was found at the path of this bookie")
+        faults.append("no directory with a subdirectory current/ was found at the path of this bookie")
     elif not paths.index:
-        faults.append("none of the bookie's directories has a VERSION that can be read")
+        faults.append("none of the bookie's directories has a readable VERSION file")
     journals = journals_of(bookie_id, paths, instance_id)
     return AttributedBookie(
         bookie_id=bookie_id,
@@ -345,9 +345,9 @@ def _is_foreign(directories: Sequence[OwnedDirectory], instance_id: str | None) 
 def _directory_fault(directory: OwnedDirectory, has_rocksdb: bool) -> str | None:
     if has_rocksdb and not directory.found_directory.has_rocksdb:
         path = directory.found_directory.path
-        return f"{path} has no DbLedgerStorage index, but others of this bookie have one"
+        return f"{path} has no DbLedgerStorage index, but other directories of this bookie have one"
     if directory.cookie is None:
-        return f"{directory.found_directory.path} has no VERSION that can be read: {directory.damage}"
+        return f"{directory.found_directory.path} has no readable VERSION file: {directory.damage}"
     return None
 
 

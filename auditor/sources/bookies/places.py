@@ -278,8 +278,8 @@ def _list_bookies_directory(source: Path) -> Iterator[PlaceFound]:
         raise path_error(error, f"--bookies {source}: {error.strerror}") from error
     if not names:
         raise UsageError(
-            f"--bookies {source}: it contains no directory of a bookie. Check whether a disk is not mounted: "
-            "a directory of bookies has one sub-directory per bookie. To audit only metadata, omit --bookies"
+            f"--bookies {source}: contains no directory of a bookie. It must have one sub-directory per "
+            "bookie; check whether a disk is not mounted. To audit only the metadata, omit --bookies"
         )
     for name in names:
         if (printable_name := visible_path(name)) != name:

@@ -70,7 +70,7 @@ def split_sources(sources: Sequence[str]) -> BookieSources:
         if source.startswith(RPC_PREFIX):
             if source != RPC_PREFIX:
                 raise UsageError(
-                    f"--bookies {source}: nothing may follow rpc: (it asks all registered bookies)"
+                    f"--bookies {source}: nothing may follow rpc:, which asks all registered bookies"
                 )
             continue
         try:
@@ -96,7 +96,7 @@ def _find_collections(source: str) -> list[str] | None:
     if source_type == fs.FileType.NotFound and _GLOB_CHARACTERS & set(location):
         collection_paths = [path for path in _expand_glob(location) if _select_collections([path])]
         if not collection_paths:
-            raise UsageError(f"--bookies {source}: no collection matches")
+            raise UsageError(f"--bookies {source}: no collection matches this pattern")
         return collection_paths
     if source_type == fs.FileType.NotFound:
         raise UsageError(f"--bookies {source}: no such directory or file")

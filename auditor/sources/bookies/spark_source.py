@@ -73,7 +73,7 @@ def find_indexes(options: Mapping[str, str]) -> FoundIndexes:
         if option not in OPTIONS:
             raise UsageError(f"{FORMAT}: {option}: no such option. Valid options: {', '.join(OPTIONS)}")
     if not options.get("bookies"):
-        raise UsageError(f"{FORMAT}: give the option bookies: a directory with one sub-directory per bookie")
+        raise UsageError(f"{FORMAT}: set the option bookies to a directory with one sub-directory per bookie")
     bookie_places = find_places(_parse_directories(options["bookies"]))
     # A cookie that cannot be read names no bookie; its directory's row has the reason.
     cookies = [
@@ -139,7 +139,7 @@ def _find_unread_paths(bookie_places: Sequence[PlaceFound], attribution: Attribu
         if bookie.read != BookieRead.READ
     ]
     unread_paths += [
-        UnreadPath(None, row.path, row.damage or "the bookie of this directory is not known")
+        UnreadPath(None, row.path, row.damage or "cannot determine which bookie this directory belongs to")
         for row in attribution.directories
         if row.owner is None
     ]

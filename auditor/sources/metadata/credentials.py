@@ -252,7 +252,7 @@ def _oxia_credentials(section: Section) -> OxiaCredentials:
     # gRPC refuses an invalid header with an error that repeats its value: the token.
     if token is not None and not (token.isascii() and token.isprintable()):
         section.raise_wrong_value(
-            "token", "must not contain characters that a header cannot have, such as a line break"
+            "token", "must not contain characters that a header does not allow, such as a line break"
         )
     return OxiaCredentials(token, _read_tls(tls, has_verification_keys=False) if tls else None)
 
@@ -277,7 +277,7 @@ def _read_sasl(section: Section, default_service: str) -> Sasl:
 def _read_tls(section: Section, has_verification_keys: bool, check_hostname: bool = True) -> Tls:
     ca, certificate, key = section.file("ca"), section.file("certificate"), section.file("key")
     if key and not certificate:
-        section.raise_wrong_value("key", "has no certificate; add certificate")
+        section.raise_wrong_value("key", "is set without a certificate; add certificate")
     if not has_verification_keys:
         return Tls(ca, certificate, key)
     verify = section.boolean("verify")

@@ -110,7 +110,7 @@ LEDGERS = schema_of(
     (
         "scope_id",
         pa.int64(),
-        "BP-35 scope; 0 for every stock ledger; null: any scope is possible, or the row is not of a ledger",
+        "BP-35 scope; 0 for every stock ledger; null: any scope is possible, or the row has no ledger",
     ),
     ("ledger_id", pa.int64(), "the ledger; for a misplaced znode, the id that the server would list"),
     ("path", pa.string(), "path of the ledger's znode, or its key in etcd"),
@@ -135,7 +135,7 @@ LEDGERS = schema_of(
     (
         "damage",
         pa.string(),
-        "why the metadata could not be read; for misplaced: the other layout that has a ledger at this "
+        "why the metadata could not be read; for misplaced: the other layout in which a ledger has this "
         "path, if any",
     ),
     ("damage_offset", pa.int64(), "byte of the metadata at which decoding failed"),
@@ -143,13 +143,17 @@ LEDGERS = schema_of(
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
     ("ensemble_size", pa.int32(), "number of bookies in each ensemble"),
     ("write_quorum", pa.int32(), "copies that a write is sent to"),
-    ("ack_quorum", pa.int32(), "copies needed for an acknowledgement to the writer"),
+    (
+        "ack_quorum",
+        pa.int32(),
+        "copies needed for an acknowledgement to the writer",
+    ),
     ("last_entry_id", pa.int64(), "last entry of a closed ledger; -1: it has no entry, or is not closed"),
     ("length", pa.int64(), "payload bytes of a closed ledger"),
     (
         "digest_type",
         pa.string(),
-        "digest type of entries; null: the metadata keeps no password and digest type",
+        "digest type of entries; null: the metadata does not contain the password and digest type",
     ),
     ("metadata_ctime", pa.int64(), "creation time in the metadata, ms"),
     ("custom_metadata", pa.map_(pa.string(), pa.binary()), "custom metadata of the application"),
@@ -163,8 +167,8 @@ LEDGERS = schema_of(
     (
         "reused",
         pa.bool_(),
-        "true: the row is copied from an earlier scan that read the same version: from the run of "
-        "--since, or in a second scan from the first scan",
+        "true: the row is copied from an earlier scan that read the same version. That is the scan of the "
+        "run in --since; in a second scan it is the first scan",
     ),
 )
 _SECOND_SCAN_COLUMNS = (

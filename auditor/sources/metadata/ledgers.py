@@ -74,7 +74,8 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
                 for other_path in sorted(layout_of_other_path.keys() & set(batch.paths)):
                     layout_name = layout_of_other_path[other_path].value
                     misplaced_note += (
-                        f"; {other_path} exists, its path in layout {layout_name} (see metadata-misplaced)"
+                        f"; {other_path} exists, which is its path in layout {layout_name} "
+                        "(see metadata-misplaced)"
                     )
                 if path in batch.paths:
                     return _stored_ledger(store, batch, batch.paths.index(path), ledger)

@@ -24,7 +24,7 @@ MARKS = schema_of(
     (
         "ctime",
         pa.int64(),
-        "time when the ledger was last marked, the lock was taken, or the directory was made, ms",
+        "time when the ledger was last marked, the lock was taken, or the directory was created, ms",
     ),
     ("version", pa.int64(), "version of the znode"),
     ("mtime", pa.int64(), "time when the znode last changed, ms"),

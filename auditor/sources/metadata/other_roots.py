@@ -46,14 +46,13 @@ def other_roots_sentence(store_uri: str, roots: Iterable[str], uri_parameter: st
         uri_parameter: query parameter that names the root in a URI.
 
     >>> other_roots_sentence("dump:///a.jsonl", ["/bk/one"], "scope")
-    'it has a cluster at dump:///a.jsonl?scope=/bk/one'
+    'a cluster is at dump:///a.jsonl?scope=/bk/one'
     """
     uris = list(_uris(store_uri, roots, uri_parameter))
     if not uris:
         return None
-    return (
-        f"it has {'a cluster' if len(uris) == 1 else 'clusters'} at {first_names(uris, MAX_ROOTS_IN_MESSAGE)}"
-    )
+    subject = "a cluster is" if len(uris) == 1 else "clusters are"
+    return f"{subject} at {first_names(uris, MAX_ROOTS_IN_MESSAGE)}"
 
 
 def _uris(store_uri: str, roots: Iterable[str], uri_parameter: str) -> Iterator[str]:

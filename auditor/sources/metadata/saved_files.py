@@ -139,9 +139,9 @@ class UnpackedFile(io.RawIOBase):
                 self._pending_bytes = self._stream.read(UNPACK_STEP_BYTES)
                 self._pieces += 1
                 if self._pieces * UNPACK_STEP_BYTES > self._most:
-                    self.damage = f"the {self.kind} stream holds more than {self._most:,} bytes"
+                    self.damage = f"the {self.kind} stream contains more than {self._most:,} bytes"
             except OSError as error:
-                self.damage = f"the {self.kind} stream is cut or damaged ({error})"
+                self.damage = f"the {self.kind} stream is cut off or damaged ({error})"
                 self._pending_bytes = self._read_bytewise()
         next_bytes = self._pending_bytes[: len(target_view)]
         self._pending_bytes = self._pending_bytes[len(next_bytes) :]
@@ -223,9 +223,9 @@ class FileKind(NamedTuple):
     advice: str | None = None
 
 
-_DIRECTORY_ADVICE = "zk-snapshot:///DIRECTORY?root=/ledgers reads its directory"
+_DIRECTORY_ADVICE = "pass its directory as zk-snapshot:///DIRECTORY?root=/ledgers"
 _UNPACK_ADVICE = "unpack it first"
-BBOLT = FileKind("a bbolt database, the format of etcd", "etcd-snapshot:///FILE?scope=/ledgers reads it")
+BBOLT = FileKind("a bbolt database, the format of etcd", "pass it as etcd-snapshot:///FILE?scope=/ledgers")
 _KINDS_BY_MAGIC: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, b"ZKSN", FileKind("a ZooKeeper snapshot", _DIRECTORY_ADVICE)),
     (0, b"ZKLG", FileKind("a ZooKeeper transaction log", _DIRECTORY_ADVICE)),
@@ -239,7 +239,7 @@ _KINDS_BY_MAGIC: tuple[tuple[int, bytes, FileKind], ...] = (
     (257, b"ustar", FileKind("a tar archive", _UNPACK_ADVICE)),
 )
 _BINARY_KINDS = frozenset(kind for _, _, kind in _KINDS_BY_MAGIC)
-_DUMP_KIND = FileKind("a dump", "dump:///FILE?root=/ledgers reads it")
+_DUMP_KIND = FileKind("a dump", "pass it as dump:///FILE?root=/ledgers")
 
 
 def kind_of_bytes(first_bytes: bytes) -> FileKind:
@@ -261,7 +261,7 @@ def kind_of_bytes(first_bytes: bytes) -> FileKind:
         ord(character) < 32 and character not in "\t\n\r\f" for character in first_text
     ):
         return FileKind("binary data of a kind that this program does not know")
-    return FileKind("text, but no dump")
+    return FileKind("text, but not a dump")
 
 
 def is_binary(kind: FileKind) -> bool:
@@ -278,7 +278,7 @@ def file_kind(path: Path) -> FileKind:
         version_directory = path / "version-2"
         if any((version_directory if version_directory.is_dir() else path).glob("snapshot.*")):
             return FileKind(
-                "a directory of ZooKeeper snapshots", "zk-snapshot:///DIRECTORY?root=/ledgers reads it"
+                "a directory of ZooKeeper snapshots", "pass it as zk-snapshot:///DIRECTORY?root=/ledgers"
             )
         return FileKind("a directory")
     try:
@@ -289,8 +289,8 @@ def file_kind(path: Path) -> FileKind:
     if unpacked_file is None:
         return kind
     if unpacked_file.damage and kind.kind_text == "empty":
-        return FileKind(f"packed with {unpacked_file.kind}, and cut or damaged before its first byte")
-    return kind._replace(kind_text=f"{kind.kind_text}, packed with {unpacked_file.kind}")
+        return FileKind(f"compressed with {unpacked_file.kind}, and cut off or damaged before its first byte")
+    return kind._replace(kind_text=f"{kind.kind_text}, compressed with {unpacked_file.kind}")
 
 
 def wrong_kind_text(expected_kind: str, path: Path, default_advice: str) -> str:

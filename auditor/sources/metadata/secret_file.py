@@ -142,7 +142,7 @@ class Section:
         for key in self._values:
             if key not in self._known_keys:
                 valid_keys = [name for name in self._known_keys if not name.endswith("_env")]
-                self.raise_wrong_value(key, f"no such key; there are {', '.join(valid_keys)}")
+                self.raise_wrong_value(key, f"unknown key; the valid keys are {', '.join(valid_keys)}")
 
     def raise_wrong_value(self, key: str, problem: str) -> NoReturn:
         """Raise UsageError for a key with an invalid value. The message does not contain the value."""

@@ -67,7 +67,9 @@ def reading_options(source: str, settings: Mapping[str, str], names: Sequence[st
     option_names = (*names, *_READING_OPTIONS)
     for option in settings:
         if option not in option_names:
-            raise UsageError(f"{source}: {option}: no such option; there are {', '.join(option_names)}")
+            raise UsageError(
+                f"{source}: {option}: unknown option; valid options are {', '.join(option_names)}"
+            )
     number_options = {
         option: _parse_number(source, option, settings[option])
         for option in _NUMBER_OPTIONS
@@ -124,10 +126,10 @@ class StoreSource(TableSource):
         store_reading_options = reading_options(name, settings, ("metadata", "layout", "earlier"))
         uri = settings.get("metadata")
         if not uri:
-            raise UsageError(f"{name}: give the option metadata, such as zk://host:2181/ledgers")
+            raise UsageError(f"{name}: set the option metadata, for example to zk://host:2181/ledgers")
         layout = settings.get("layout")
         if layout is not None and layout not in list(LayoutKind):
-            raise UsageError(f"{name}: layout: {layout!r} is not one of {', '.join(LayoutKind)}")
+            raise UsageError(f"{name}: layout: {layout!r} must be one of {', '.join(LayoutKind)}")
         chosen_layout = LayoutKind(layout) if layout is not None else None
         earlier_ledgers = EarlierLedgers.from_json(settings["earlier"]) if "earlier" in settings else None
         return StoreReader(

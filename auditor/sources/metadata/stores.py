@@ -302,7 +302,7 @@ def _layout_of_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[Layou
         )
     if uri_layout is not None and uri_layout is not kind:
         raise UsageError(
-            f"--metadata {uri}: the URI says {uri_layout.value}, the LAYOUT znode says {kind.value}"
+            f"--metadata {uri}: the URI says {uri_layout.value}, but the LAYOUT znode says {kind.value}"
         )
     return kind, f"LAYOUT says {kind.value}"
 
@@ -310,7 +310,7 @@ def _layout_of_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[Layou
 def _layout_in_etcd(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
     layout_node = cluster.nodes.get("LAYOUT")
     if layout_node is None:
-        return LayoutKind.ETCD, "no layout key: etcd has one layout"
+        return LayoutKind.ETCD, "no layout key: etcd has only one layout"
     try:
         layout = layout_codec.decode(layout_node.data)
         kind = layout.kind
@@ -323,7 +323,7 @@ def _layout_in_etcd(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind
         raise StoreError(f"--metadata {uri}: {layout_node.path} cannot be understood: {error}") from error
     if kind is not LayoutKind.ETCD:
         raise StoreError(
-            f"--metadata {uri}: {layout_node.path} names {layout.manager}. It keeps ledgers in ZooKeeper, "
+            f"--metadata {uri}: {layout_node.path} names {layout.manager}, which keeps ledgers in ZooKeeper, "
             "or at ZooKeeper's paths in etcd (metadata-store:etcd://host:2379/ledgers)"
         )
     return kind, "the layout key says etcd"

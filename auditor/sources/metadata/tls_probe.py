@@ -39,7 +39,7 @@ def tls_problem(address: str, tls: Tls | None, section: str) -> str | None:
     except ssl.SSLCertVerificationError as error:
         return (
             f"the certificate of the server is not accepted ({error.verify_message}); "
-            f"set ca in {section_text} to the authority of the certificate"
+            f"set ca in {section_text} to the authority that issued the certificate"
         )
     except ssl.SSLError as error:
         return _alert_problem(error.reason or "", tls, section_text)

@@ -154,7 +154,7 @@ def require_utf8(uri: str) -> None:
     Python represents such bytes as lone surrogates.
     """
     if re.search("[\ud800-\udfff]", uri):
-        raise UsageError(f"{redact(uri)!r} is not text in UTF-8")
+        raise UsageError(f"{redact(uri)!r} is not UTF-8 text")
 
 
 def redact(uri: str) -> str:
@@ -244,7 +244,7 @@ def _parse_live(
 ) -> MetadataUri:
     port, root_hint = _LIVE_SCHEMES[scheme]
     if query:
-        raise UsageError(f"{redact(uri)!r}: a live store takes no query; {root_hint}")
+        raise UsageError(f"{redact(uri)!r}: the URI of a running store takes no query; {root_hint}")
     hosts = tuple(_checked_host(uri, host, port) for host in re.split("[;,]", authority))
     root = _checked_etcd_scope(uri, path) if scheme == "etcd" else _checked_root(uri, path)
     return MetadataUri(scheme, hosts, "", root, layout, uri)
@@ -253,7 +253,7 @@ def _parse_live(
 def _checked_host(uri: str, host_text: str, default_port: int) -> str:
     host_match = _HOST_PATTERN.fullmatch(host_text)
     if not host_match or (host_match[2] and not 0 < int(host_match[2]) < 65536):
-        raise UsageError(f"{redact(uri)!r}: {host_text.rpartition('@')[2]!r} is not a host:port")
+        raise UsageError(f"{redact(uri)!r}: {host_text.rpartition('@')[2]!r} is not of the form HOST:PORT")
     return f"{host_match[1]}:{host_match[2] or default_port}"
 
 

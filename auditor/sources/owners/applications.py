@@ -229,7 +229,9 @@ def parse_owners_uri(text: str) -> OwnersUri:
         chroot, store = "", uri.rstrip("/")  # the path is the namespace, and its root is fixed
     else:
         if query:
-            raise UsageError(f"{redact(text)!r}: a live store takes no query; write the chroot as the path")
+            raise UsageError(
+                f"{redact(text)!r}: a running store takes no query; write the chroot as the path"
+            )
         authority, _, path = store_location.partition("/")
         chroot, store = f"/{path}", f"{scheme}://{authority}"
     owners = OwnersUri(application, store, chroot.rstrip("/"))
@@ -272,7 +274,9 @@ def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
         return None
     if NOBODY in owner_texts:
         if {*owner_texts} != {NOBODY}:
-            raise UsageError(f"--owners {NOBODY}: excludes any other --owners; remove one of them")
+            raise UsageError(
+                f"--owners {NOBODY}: cannot be combined with another --owners; remove one of them"
+            )
         return ()
     return tuple(dict.fromkeys(parse_owners_uri(text) for text in owner_texts))
 
@@ -336,12 +340,16 @@ OWNERS = schema_of(
     ),
     ("offload_uid", pa.string(), "UUID in the names of the offloaded objects"),
     ("offload_time", pa.int64(), "time when the offload was begun, or was completed, ms"),
-    ("borrowed", pa.bool_(), "true: the reference is of a shadow topic, and another topic owns the ledger"),
+    ("borrowed", pa.bool_(), "true: a shadow topic has the reference, and another topic owns the ledger"),
     ("stale", pa.bool_(), "whether a newer reference may be in the last entry of the cursor's ledger"),
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("mark_delete_ledger_id", pa.int64(), "for a cursor: ledger of the acknowledged position in its znode"),
     ("mark_delete_entry_id", pa.int64(), "for a cursor: entry of the acknowledged position; -1: no entry"),
-    ("compression", pa.string(), "compression of the value; none: not compressed; null: its kind never is"),
+    (
+        "compression",
+        pa.string(),
+        "compression of the value; none: not compressed; null: this kind is never compressed",
+    ),
     ("mzxid", pa.int64(), "transaction (ZooKeeper) or revision (etcd) of the last change of the value"),
     ("ctime", pa.int64(), "time when the znode was created, ms; null if the store keeps no times (etcd)"),
     ("mtime", pa.int64(), "time when the znode last changed, ms; null if the store keeps no times (etcd)"),

@@ -47,7 +47,7 @@ class OwnerSource(TableSource):
         settings = dict(self.options)
         read_options = reading_options(self.name(), settings, ("owners",))
         if not settings.get("owners"):
-            raise UsageError(f"{self.name()}: give the option owners, such as pulsar:zk://host:2181")
+            raise UsageError(f"{self.name()}: set the option owners, for example to pulsar:zk://host:2181")
         return OwnerReader(parse_owners_uris(settings["owners"]), read_options, self.decodes_values)
 
 

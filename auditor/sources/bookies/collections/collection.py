@@ -243,14 +243,14 @@ def _parse_files(name: str, table: Any) -> tuple[CollectedFile, ...]:
             raise ValueError(f"{file.path!r} is not a file of the table {name}")
     if sum(file.rows for file in files) != table["rows"]:
         raise ValueError(
-            f"table {name}: {table['rows']} rows listed, but its files have another number of rows"
+            f"table {name}: {table['rows']} rows listed, but its files have a different number of rows"
         )
     return files
 
 
 def _parse_count(count: Any) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise ValueError(f"{count!r} is not a count or time")
+        raise ValueError(f"{count!r} is not a valid count or time")
     return count
 
 
@@ -260,7 +260,7 @@ PLACE_SCHEMA = schema_of(
         pa.int32(),
         "number of the place (directory or inventory entry of a bookie) in this collection",
     ),
-    ("name", pa.string(), "name of the place: a bookie's id with _ for :, or the id in an inventory"),
+    ("name", pa.string(), "name of the place: a bookie's id with _ instead of :, or the id in an inventory"),
     ("path", pa.string(), "path of the place, or of the inventory that lists it"),
     ("names_bookie", pa.bool_(), "whether the name is a bookie's id in its original form"),
     (
@@ -270,12 +270,16 @@ PLACE_SCHEMA = schema_of(
     ),
 )
 DIRECTORY_SCHEMA = schema_of(
-    ("place", pa.int32(), "number of the place of the directory"),
+    ("place", pa.int32(), "number of the place that contains the directory"),
     ("path", pa.string(), "path of the directory"),
-    ("inside", pa.list_(pa.string()), "parts of the path from the place on, the place's name first"),
-    ("has_current", pa.bool_(), "whether the directory has a subdirectory current, as bookies' ones do"),
-    ("version", pa.binary(), "bytes of the directory's VERSION"),
-    ("version_error", pa.string(), "reason why the directory's VERSION could not be read"),
+    ("inside", pa.list_(pa.string()), "parts of the path below the place, beginning with the place's name"),
+    (
+        "has_current",
+        pa.bool_(),
+        "whether the directory has a subdirectory current, like a bookie's directory",
+    ),
+    ("version", pa.binary(), "content of the directory's VERSION file"),
+    ("version_error", pa.string(), "reason why the directory's VERSION file could not be read"),
     ("marked_ms", pa.int64(), "time when the directory's newest lastMark was written, in ms"),
     ("mark_file_id", pa.int64(), "journal file id in the directory's greatest lastMark; null: no lastMark"),
     ("mark_offset", pa.int64(), "offset in the journal file of mark_file_id"),
@@ -284,18 +288,26 @@ DIRECTORY_SCHEMA = schema_of(
         pa.list_(pa.struct([("name", pa.string()), ("file_id", pa.int64()), ("offset", pa.int64())])),
         "all lastMark files of the directory",
     ),
-    ("unclean", pa.bool_(), "whether the directory has a file DIRTY; null: not known"),
+    ("unclean", pa.bool_(), "whether the directory contains a DIRTY file; null: unknown"),
     ("has_rocksdb", pa.bool_(), "whether the directory has an index of DbLedgerStorage"),
-    ("version_absent", pa.bool_(), "whether the directory certainly has no VERSION"),
-    ("empty", pa.bool_(), "whether VERSION is absent and current empty or absent; null: not known"),
-    ("old_data", pa.bool_(), "whether there is no subdirectory current, but a file of a layout before 3"),
+    ("version_absent", pa.bool_(), "whether the directory certainly has no VERSION file"),
+    ("empty", pa.bool_(), "whether VERSION is absent, and current is empty or absent; null: unknown"),
+    (
+        "old_data",
+        pa.bool_(),
+        "whether there is no subdirectory current, but a file of a layout version before 3",
+    ),
     (
         "journal_times",
         pa.list_(pa.struct([("file_id", pa.int64()), ("modified", pa.int64())])),
         "journal files of the directory, with the time of the last write to each, in ms",
     ),
     ("index_alone", pa.bool_(), "whether VERSION exists, but no lastMark, journal, entry log or database"),
-    ("index_written_ms", pa.int64(), "time of RocksDB's last write to locations, in ms; null: not known"),
+    (
+        "index_written_ms",
+        pa.int64(),
+        "time of the last write to the database locations, in ms; null: unknown",
+    ),
     (
         "declared",
         pa.struct(

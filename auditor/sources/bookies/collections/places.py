@@ -316,7 +316,7 @@ def _open_collection(path: str) -> _OpenCollection:
         trouble = trouble or error.reason
     except (KeyError, TypeError) as error:
         trouble = (
-            trouble or f"the table directories of the collection is damaged or of another version: {error}"
+            trouble or f"the collection's table directories is damaged or has a different version: {error}"
         )
     return _OpenCollection(
         path=collection.path,

@@ -70,13 +70,14 @@ LOCATIONS = schema_of(
         "the offset; null: no lookup",
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
-    ("probe_offset", pa.int64(), "offset of probe_entry, by the index"),
+    ("probe_offset", pa.int64(), "offset of probe_entry according to the index"),
     ("there_ledger_id", pa.int64(), "ledger of another entry found at probe_offset; null: no other entry"),
     ("there_entry_id", pa.int64(), "id of another entry found at probe_offset; null: no other entry"),
     (
         "gone",
         pa.binary(),
-        "entries whose location is in a missing log, or past a log's end, as groups; null: no such entry",
+        "entries, as groups, whose location is in a missing log or past the end of a log; null: no such "
+        "entry",
     ),
     ("reason", pa.string(), "reason why the index could not be read"),
 )

@@ -115,19 +115,19 @@ def find_contradiction(
     A ledger of the log may be missing in the cache, because the collector may have dropped it.
     """
     if metadata.log_id != log_id:
-        return f"{CACHE_NAME}: the record of this log has log id {metadata.log_id}"
+        return f"{CACHE_NAME}: the record for this log has log id {metadata.log_id}"
     if contents.scope_ids.any():
         return None  # no server caches ledgers of other scopes yet
     if metadata.total != contents.entry_bytes:
-        return f"{CACHE_NAME}: {metadata.total} bytes of entries; the log has {contents.entry_bytes}"
+        return f"{CACHE_NAME}: lists {metadata.total} bytes of entries; the log has {contents.entry_bytes}"
     ledger_bytes = dict(zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True))
     for ledger_id, cached_size in sorted(cached_bytes.items()):
         if ledger_bytes.get(ledger_id) != cached_size:
             log_size = ledger_bytes.get(ledger_id, 0)
-            return f"{CACHE_NAME}: {cached_size} bytes of ledger {ledger_id}; the log has {log_size}"
+            return f"{CACHE_NAME}: lists {cached_size} bytes for ledger {ledger_id}; the log has {log_size}"
     if metadata.remaining != sum(cached_bytes.values()):
         ledgers_size = sum(cached_bytes.values())
-        return f"{CACHE_NAME}: {metadata.remaining} bytes remain, but its ledgers add up to {ledgers_size}"
+        return f"{CACHE_NAME}: {metadata.remaining} bytes remain, but its ledgers have {ledgers_size} bytes"
     return None
 
 
@@ -149,7 +149,7 @@ OWNER_COLUMNS = (
         "logger",
         pa.int32(),
         "number of the entry logger that wrote the log: on DbLedgerStorage the position of the ledger "
-        "directory, otherwise 0; null: position not known",
+        "directory, otherwise 0; null: the position is unknown",
     ),
 )
 ENTRY_LOGS = pa.schema([*OWNER_COLUMNS, *SCHEMA])

@@ -198,7 +198,9 @@ class _LogReader:
             # A damaged offset can be past the end. One more length field shows whether the map goes on.
             max_map_bytes = min(remaining_bytes, header.longest_map + LENGTH.size)
             if max_map_bytes > MAX_MAP_BYTES:
-                fault = f"the ledgers map has {header.map_ledgers} ledgers and over {MAX_MAP_BYTES:,} bytes"
+                fault = (
+                    f"the ledgers map has {header.map_ledgers} ledgers and more than {MAX_MAP_BYTES:,} bytes"
+                )
                 raise DecodeError("entry log", 16, fault)
             map_data = self._read_bytes(header.map_offset, max_map_bytes)
             map_rows = decode_map(map_data, header)
@@ -210,7 +212,7 @@ class _LogReader:
         self._mapped_bytes = dict(map_rows.tolist())
         if total_bytes > entry_area_bytes or (total_bytes < entry_area_bytes and not contents.is_direct):
             reason = (
-                f"the ledgers map adds up to {total_bytes} bytes, but {entry_area_bytes} bytes are before it"
+                f"the ledgers map lists {total_bytes} bytes, but {entry_area_bytes} bytes precede the map"
             )
             contents.map_damage = DecodeError("entry log", header.map_offset, reason)
             return
@@ -268,7 +270,9 @@ class _LogReader:
         """
         length = int.from_bytes(self._read_bytes(cut_offset, LENGTH.size), signed=True)
         if length > MAX_ENTRY_BYTES:
-            self._contents.damage = DecodeError("entry log", cut_offset, f"a record of {length} bytes")
+            self._contents.damage = DecodeError(
+                "entry log", cut_offset, f"a record with an impossible length: {length} bytes"
+            )
 
     def _scan_as_collector(self) -> None:
         """Record what happens if a garbage collector reads the entries, and the bytes that it would count.
@@ -308,8 +312,8 @@ class _LogReader:
             example_id = wrong_ledgers[0]
             ledger_text = "1 ledger" if len(wrong_ledgers) == 1 else f"{len(wrong_ledgers)} ledgers"
             reason = (
-                f"the ledgers map is wrong for {ledger_text}: it has {mapped_bytes.get(example_id, 0)} bytes "
-                f"of ledger {example_id}; the log has {scanned_bytes.get(example_id, 0)}"
+                f"the ledgers map is wrong for {ledger_text}: it lists {mapped_bytes.get(example_id, 0)} "
+                f"bytes for ledger {example_id}; the log has {scanned_bytes.get(example_id, 0)}"
             )
             contents.map_damage = DecodeError("entry log", contents.header.map_offset, reason)
 
@@ -335,7 +339,7 @@ class _LogReader:
         )
         reason = (
             f"{fault_text}: garbage collection finds {plural(len(collector_ledgers), 'ledger')} in the "
-            f"log, and misses {plural(len(missing_ledgers), 'ledger')} that the log has, such as "
+            f"log, but misses {plural(len(missing_ledgers), 'ledger')} of the log, such as ledger "
             f"{missing_ledgers[0]}"
         )
         offset = contents.map_damage.offset if contents.map_damage else header.map_offset

@@ -58,22 +58,22 @@ SCHEMA = schema_of(
         pa.string(),
         "ok; no-map: the log has no ledgers map, because it is still written or was not closed properly; "
         "map-wrong: the map contradicts the entries, or hides ledgers from garbage collection; "
-        "map-unreadable: the entries were read instead of the map; header-astray: as map-unreadable, and "
-        "a server with a read buffer larger than the default misreads the log; damaged: the log has a "
+        "map-unreadable: the entries were read instead of the map; header-astray: like map-unreadable, but "
+        "a server with a larger read buffer than the default misreads the log; damaged: the log contains a "
         "record that no server wrote; unreadable",
     ),
     ("reason", pa.string(), "reason for a state other than ok"),
-    ("offset", pa.int64(), "byte of the file at fault; null if not known"),
+    ("offset", pa.int64(), "byte offset of the fault in the file; null if unknown"),
     (
         "kind",
         pa.string(),
-        "log; compacting: a new log that compaction has not finished; compacted: a second file name of a "
-        "log, which compaction made",
+        "log; compacting: a new log that compaction has not finished; compacted: a second name of a log "
+        "file, which compaction created",
     ),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null in a file's row"),
     ("ledger_id", pa.int64(), "the ledger; null in a file's row"),
     ("entries", pa.int64(), "number of entries, duplicates included; null if only the map was read"),
-    ("counted", pa.string(), "source of the bytes per ledger: map or scan; null: not known"),
+    ("counted", pa.string(), "source of the bytes per ledger: map or scan; null: unknown"),
     ("direct", pa.bool_(), "whether the direct entry logger wrote the log"),
     ("header_bytes", pa.int64(), "bytes of the header: 1024, or 4096 in a log of the direct entry logger"),
     ("map_bytes", pa.int64(), "bytes of the ledgers map and of other records that are not entries"),
@@ -89,9 +89,9 @@ SCHEMA = schema_of(
     (
         "collector_scan",
         pa.string(),
-        "result of a garbage collection that reads the entries of this log. counts: it misses records, and "
-        "counts collected_bytes; may-fail: as counts, but it skips the log if Java has too little memory; "
-        "fails: it skips the log; null: it misses no record",
+        "result if garbage collection reads the entries of this log. counts: it misses records, and counts "
+        "collected_bytes; may-fail: like counts, but it skips the log if Java has too little memory; fails: "
+        "it skips the log; null: it misses no record",
     ),
     (
         "collected_bytes",
@@ -282,7 +282,7 @@ SIZES = schema_of(
     ("capacity_bytes", pa.int64(), "size of the file system, in bytes; null: not read"),
     ("free_bytes", pa.int64(), "bytes that the bookie may still write on the file system; null: not read"),
     ("seen", pa.int64(), "time when the sizes were read, in ms"),
-    ("reason", pa.string(), "reason why the sizes lack some files, which could not be read"),
+    ("reason", pa.string(), "reason why some files could not be read and are missing from the sizes"),
 )
 DISKS = pa.schema(
     [column("bookie_id", pa.string(), "bookie that the directory belongs to; null: no bookie"), *SIZES]

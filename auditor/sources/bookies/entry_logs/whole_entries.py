@@ -99,7 +99,7 @@ WHOLE_ENTRIES = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger; null: this row counts entries that were not read"),
     ("entry_id", pa.int64(), "the entry"),
-    ("entry_bytes", pa.int64(), "length of the entry, with header and digest"),
+    ("entry_bytes", pa.int64(), "length of the entry in bytes, including header and digest"),
     ("crc32_right", pa.bool_(), "whether the entry's bytes match a CRC32 digest"),
     ("crc32c_right", pa.bool_(), "whether the entry's bytes match a CRC32C digest"),
     ("mac_right", pa.bool_(), "whether the entry's bytes match a MAC digest; null: no password was given"),
@@ -115,7 +115,7 @@ WHOLE_ENTRIES = schema_of(
     (
         "key_tag",
         pa.int64(),
-        "tag of the ledger's master key in the index, equal for equal keys; null: no key is known",
+        "tag of the ledger's master key in the index; equal keys have equal tags; null: no key is known",
     ),
     (
         "key_right",

@@ -38,7 +38,7 @@ BATCH_FILES = 1024
 """Number of files whose names are parsed together, at least."""
 
 STRAY_REASON = "is not one of the bookie's files"
-_UNOPENABLE_NOTE = ": the server lists it, and cannot open it"
+_UNOPENABLE_NOTE = ": the server lists it, but cannot open it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +359,9 @@ def _list_leaf(
             elif to_path(ledger_id) != f"{leaf}/{name}":
                 yield _misplaced_file(directories, file_path, name, naming)
             elif name in path_by_name:
-                yield SkippedPath(None, file_path, IndexState.STRAY, f"the server opens {path_by_name[name]}")
+                yield SkippedPath(
+                    None, file_path, IndexState.STRAY, f"the server opens {path_by_name[name]} instead"
+                )
             else:
                 path_by_name[name] = file_path
                 ledger_files.append((ledger_id, file_path))
@@ -389,7 +391,7 @@ def _relocated_ledger(
             None,
             path,
             IndexState.STRAY,
-            f"left behind by a relocation; the server opens {path_by_name[name]}",
+            f"left behind by a relocation; the server opens {path_by_name[name]} instead",
         )
     path_by_name[name] = path
     return ledger_id
@@ -406,9 +408,14 @@ def _misplaced_file(directories: Sequence[str], path: str, name: str, naming: _N
     for index_directory, server_path in product(directories, naming.server_paths(ledger)):
         if Path(index_directory, "current", server_path).exists():
             return SkippedPath(
-                None, path, IndexState.STRAY, f"the server opens {index_directory}/current/{server_path}"
+                None,
+                path,
+                IndexState.STRAY,
+                f"the server opens {index_directory}/current/{server_path} instead",
             )
-    reason = f"is not at its path {naming.to_path(ledger)}" + ("" if naming.scope_id else _UNOPENABLE_NOTE)
+    reason = f"is not at its expected path {naming.to_path(ledger)}" + (
+        "" if naming.scope_id else _UNOPENABLE_NOTE
+    )
     return SkippedPath(ledger, path, IndexState.MISPLACED, reason, scope_id=naming.scope_id)
 
 

@@ -335,9 +335,9 @@ def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...
 
 def _journal_troubles(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> Iterator[str]:
     if not paths.journal:
-        yield "no VERSION contains the journal directories of this bookie"
+        yield "no VERSION file lists the journal directories of this bookie"
     if paths.journals_differ:
-        yield "the VERSION files of this bookie contain different journal directories"
+        yield "the VERSION files of this bookie list different journal directories"
     for path in paths.ledger:
         # The greatest mark may be in the missing directory.
         if path not in paths.directory_by_path:
@@ -356,13 +356,13 @@ def _journal_troubles(bookie_id: str, paths: BookiePaths, instance_id: str | Non
 def _directory_trouble(bookie_id: str, directory: OwnedDirectory, instance_id: str | None) -> str | None:
     path, cookie = directory.found_directory.path, directory.cookie
     if not directory.found_directory.has_current:
-        return f"{path} has no current/"
+        return f"{path} has no subdirectory current/"
     if cookie is None:
-        return f"{path} has no VERSION that can be read: {directory.damage}"
+        return f"{path} has no readable VERSION file: {directory.damage}"
     if cookie.bookie_id != bookie_id:
-        return f"the VERSION of {path} has bookie id {cookie.bookie_id}"
+        return f"the VERSION file of {path} has bookie id {cookie.bookie_id}"
     if directory.place_id not in (None, bookie_id):
         return f"{path} is at the path of bookie {directory.place_id}"
     if None not in (instance_id, cookie.instance_id) and cookie.instance_id != instance_id:
-        return f"the VERSION of {path} is of another cluster, {cookie.instance_id}"
+        return f"the VERSION file of {path} belongs to another cluster, {cookie.instance_id}"
     return None

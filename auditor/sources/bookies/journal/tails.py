@@ -48,8 +48,10 @@ from auditor.sources.bookies.journal.files import (
 from auditor.sources.bookies.parts import IndexDirectory
 from auditor.sources.clock import now_ms
 
-NO_ENTRIES_REASON = "the journal has master keys and no entries: journalWriteData=false"
-NO_RECORDS_REASON = "the journal has no records: unknown whether entries are written to it (journalWriteData)"
+NO_ENTRIES_REASON = "the journal has master keys but no entries: journalWriteData=false"
+NO_RECORDS_REASON = (
+    "the journal has no records: it is unknown whether the bookie writes entries to it (journalWriteData)"
+)
 
 SCHEMA = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
@@ -71,12 +73,12 @@ SCHEMA = schema_of(
     (
         "state",
         pa.string(),
-        "ok; for a journal directory also gap: some entries after the mark are not known; or gone: the "
-        "journal file of the mark is missing",
+        "ok; only for a journal directory: gap (some entries after the mark are unknown), or gone (the "
+        "journal file of the mark is missing)",
     ),
     ("reason", pa.string(), "reason for a state other than ok"),
-    ("offset", pa.int64(), "byte of the file at fault; null if not known"),
-    ("path", pa.string(), "the journal directory, or the file at fault; null in a ledger's row"),
+    ("offset", pa.int64(), "byte offset of the fault in the file; null if unknown"),
+    ("path", pa.string(), "the journal directory, or the faulty file; null in a ledger's row"),
     ("mark_file_id", pa.int64(), "journal file id in the mark (not a time)"),
     ("mark_offset", pa.int64(), "offset in the mark"),
     ("read_at", pa.int64(), "time when reading began, in ms"),
@@ -87,8 +89,8 @@ SCHEMA = schema_of(
     (
         "replay_error",
         pa.string(),
-        "error that ends the bookie's replay at the file at fault: invalid-record, short-record, "
-        "invalid-padding, invalid-version or invalid-name; null: the replay goes on, or is not known",
+        "error that ends the bookie's replay at the faulty file: invalid-record, short-record, "
+        "invalid-padding, invalid-version or invalid-name; null: the replay continues, or this is unknown",
     ),
 )
 """The table ``journal_tails``."""

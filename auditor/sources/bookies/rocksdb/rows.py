@@ -44,7 +44,9 @@ from auditor.sources.bookies.rocksdb.ledgers import (
 from auditor.sources.bookies.rocksdb.scan import UnexpectedRows, file_statuses, open_rocksdb, scan
 
 CHECK_NEEDED_REASON = "NEEDS_INTEGRITY_CHECK is set: the bookie has yet to check which entries it lost"
-UNCLEAR_STORAGE = "index files beside a DbLedgerStorage index: unclear which of the two the bookie uses"
+UNCLEAR_STORAGE = (
+    "index files next to a DbLedgerStorage index: it is unclear which of the two the bookie uses"
+)
 
 # State and reason for each state in the index of ledgers: EXISTING, LIMBO, NONEXISTENT, UNLISTED.
 _STATE_REASONS: tuple[tuple[str, str | None], ...] = (

@@ -185,7 +185,7 @@ def _link_table(directory: str, scratch_path: str, table: TableFile) -> None:
         raise UnreadError(str(path), error.strerror or str(error)) from error
     if size != table.bytes:
         raise DamagedError(
-            str(path), f"{size} bytes; the MANIFEST says {table.bytes}", min(size, table.bytes)
+            str(path), f"{size} bytes; the MANIFEST lists {table.bytes}", min(size, table.bytes)
         )
     Path(scratch_path, name).symlink_to(path.absolute())
 

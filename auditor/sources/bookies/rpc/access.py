@@ -79,8 +79,8 @@ class BookieAccess:
                 f"[bookies.sasl], or certificate and key to {TLS_SECTION}"
             )
         return (
-            "the bookie accepts neither the role in the client certificate (OU of its subject; "
-            "authorizedRoles of the bookie) nor a client without a login ([bookies.sasl])"
+            "the bookie accepts neither the role in the client certificate nor a client without a login; "
+            "compare the certificate's OU with the bookie's authorizedRoles, or add [bookies.sasl]"
         )
 
     def connection_error(self, address_text: str, error: OSError) -> UnreadError:
@@ -91,7 +91,7 @@ class BookieAccess:
             advice = (
                 f"remove check_hostname from {TLS_SECTION}, or issue a certificate with that name"
                 if "mismatch" in error.verify_message
-                else f"set ca in {TLS_SECTION} to the authority of the certificate"
+                else f"set ca in {TLS_SECTION} to the authority that issued the certificate"
             )
             return RefusedError(
                 address_text,
@@ -128,7 +128,7 @@ def _tls_context(tls: Tls) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=tls.ca)
     except (OSError, ValueError):
-        raise UsageError(f"bookies.tls.ca: {tls.ca} holds no certificate in PEM") from None
+        raise UsageError(f"bookies.tls.ca: {tls.ca} contains no PEM certificate") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = tls.check_hostname
     if not tls.verify:
@@ -139,8 +139,8 @@ def _tls_context(tls: Tls) -> ssl.SSLContext:
             context.load_cert_chain(tls.certificate, tls.key, tls.key_password or "")
         except (OSError, ValueError):
             raise UsageError(
-                f"bookies.tls.certificate: {tls.certificate} and its key are not a PEM pair that "
-                "key_password opens; docs/secured.md says how to convert JKS and PKCS12"
+                f"bookies.tls.certificate: {tls.certificate} and its key are not a PEM pair, or key_password "
+                "does not open the key; docs/secured.md describes how to convert JKS and PKCS12"
             ) from None
     return context
 

@@ -270,8 +270,8 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             self.give_up_reason = stop_reason
         elif self._silent_count >= MAX_SILENT_SUBJECTS:
             self.give_up_reason = (
-                f"no answer for {self._silent_count} {self.SUBJECT_NOUN}, each within "
-                f"{self._options.timeout_s:g} s"
+                f"no answer for {self._silent_count} {self.SUBJECT_NOUN} within "
+                f"{self._options.timeout_s:g} s each"
             )
 
     async def _working_connection(self) -> BookieConnection[Subject, Answer] | None:

@@ -184,7 +184,7 @@ class BookieConnection(Generic[Subject, Answer]):
             if request_key in self._late_keys:
                 self._late_keys.discard(request_key)
                 return  # the answer came after the time-out
-            raise DecodeError("bookie's answer", 0, f"answers request {request_key}, which was never sent")
+            raise DecodeError("bookie's answer", 0, f"it is for request {request_key}, which was never sent")
         mismatch = self.wire.find_mismatch(subject, answer)
         if mismatch is not None:
             raise mismatch
@@ -259,7 +259,7 @@ Endpoint = Address | str
 """The host and port of a bookie, or the reason why it has none."""
 
 SHARED_ADDRESS_REASON = "another bookie is registered with the same address: answers cannot be attributed"
-NOT_REGISTERED = "not registered: its address is not known"
+NOT_REGISTERED = "not registered: its address is unknown"
 _MAX_PORT = 65_535
 
 
@@ -271,7 +271,7 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
     >>> rows = [{"bookie_id": "b1", "damage": None,
     ...          "endpoints": [{"host": "h", "port": 3181, "protocol": "bookie-rpc"}]}]
     >>> endpoints(rows, ["b1", "b2"])
-    {'b1': ('h', 3181), 'b2': 'not registered: its address is not known'}
+    {'b1': ('h', 3181), 'b2': 'not registered: its address is unknown'}
     """
     endpoint_by_id: dict[str, Endpoint] = {}
     for row in registrations:

@@ -63,7 +63,7 @@ CHUNK_BYTES = 64 << 20
 MAX_SILENT_REQUESTS = 3
 """Number of ledgers without an answer that identify DbLedgerStorage, if the bookie listed no ledger."""
 
-DB_LEDGER_STORAGE = "the bookie does not list entries: DbLedgerStorage"
+DB_LEDGER_STORAGE = "the bookie does not list entries: it seems to use DbLedgerStorage"
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ class LineStore(SavedStore[WholeDump]):
         if missing_names:
             return f"the dump has no {' and no '.join(missing_names)}; it may be cut off"
         if (whole_dump.last_path or "")[name_offset:].partition("/")[0] in self.bookie_parent_names:
-            return f"the dump ends with {whole_dump.last_path} and has no last line that confirms its end"
+            return f'the dump ends with {whole_dump.last_path}, and has no "end" line that confirms its end'
         return None
 
     @cached_property

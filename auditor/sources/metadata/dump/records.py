@@ -83,7 +83,7 @@ class Frame:
     >>> frame = Frame()
     >>> frame.line(0, {"begin": {}}); frame.record(14); frame.line(40, {"end": {"nodes": 2}})
     >>> frame.is_complete, frame.faults
-    (False, [(40, 'cut off or changed: its last line counts 2 records, 1 are present')])
+    (False, [(40, 'cut off or changed: its "end" line counts 2 records, but 1 are present')])
     """
 
     records: int = 0
@@ -100,14 +100,14 @@ class Frame:
     def record(self, offset: int) -> None:
         """Count a record at byte ``offset``. Records that cannot be read are counted too."""
         if self.has_last_line and not self.faults:
-            self.faults.append((offset, "a record after the last line of the dump"))
+            self.faults.append((offset, 'a record after the "end" line of the dump'))
         self.records += 1
 
     def line(self, offset: int, frame: dict[str, Any]) -> None:
         """Check a ``begin`` or ``end`` line at byte ``offset``. ``frame`` is its JSON object."""
         if BEGIN_FIELD in frame:
             if self.has_first_line or self.has_last_line or self.records:
-                self.faults.append((offset, "a first line after other lines"))
+                self.faults.append((offset, 'a "begin" line that is not the first line'))
             self.has_first_line = True
             begin_record = frame[BEGIN_FIELD]
             time = begin_record.get(TIME_FIELD) if isinstance(begin_record, dict) else None
@@ -116,16 +116,16 @@ class Frame:
             if type(time) is int and 0 <= time < _MAX_TIME_MS:
                 self.time = time
             else:
-                self.faults.append((offset, "a first line whose time is not a number of milliseconds"))
+                self.faults.append((offset, 'a "begin" line whose time is not a number of milliseconds'))
             return
         end_record = frame[END_FIELD]
         expected_records = end_record.get(NODE_COUNT_FIELD) if isinstance(end_record, dict) else None
         if type(expected_records) is not int:
-            self.faults.append((offset, "a last line that does not count nodes"))
+            self.faults.append((offset, 'an "end" line without a number of nodes'))
         elif self.has_last_line:
-            self.faults.append((offset, "another last line"))
+            self.faults.append((offset, 'a second "end" line'))
         elif expected_records != self.records:
-            counts_text = f"its last line counts {expected_records} records, {self.records} are present"
+            counts_text = f'its "end" line counts {expected_records} records, but {self.records} are present'
             self.faults.append((offset, f"cut off or changed: {counts_text}"))
         self.has_last_line = True
 
@@ -135,7 +135,9 @@ class Frame:
         ``offset`` is the end of the file, in bytes.
         """
         if self.has_first_line and not self.has_last_line:
-            self.faults.append((offset, "cut off: the last line, which the first line announces, is missing"))
+            self.faults.append(
+                (offset, 'cut off: the "begin" line announces an "end" line, which is missing')
+            )
 
 
 LINE_LIMIT = 16 * 1024 * 1024
@@ -304,4 +306,4 @@ def not_a_dump_error(path: Path) -> StoreError:
 
     The message names the apparent kind of the file, and says what to do.
     """
-    return StoreError(wrong_kind_text("a dump of metadata", path, "bkaudit dump makes one"))
+    return StoreError(wrong_kind_text("a dump of metadata", path, "make one with bkaudit dump"))

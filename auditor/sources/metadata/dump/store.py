@@ -128,8 +128,8 @@ class EtcdDumpStore(LineStore):
         if newest_record is None:
             raise self._empty_dump_error(
                 f"there is no BookKeeper cluster below {self.root} in {self._path}",
-                f"pass the cluster's {self.root_parameter} with ?{self.root_parameter}=/path, exactly as "
-                "BookKeeper has it",
+                f"pass the cluster's {self.root_parameter} with ?{self.root_parameter}=/path, exactly as in "
+                "BookKeeper's configuration",
                 gaps,
             )
         revision = f"revision {max(newest_record.czxid, newest_record.mzxid)}"

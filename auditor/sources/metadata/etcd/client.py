@@ -348,7 +348,7 @@ class EtcdClient:
         if status_code is grpc.StatusCode.OUT_OF_RANGE and _COMPACTED_MESSAGE in details:
             return CompactedError(
                 f"{self.name}: revision {range_request.revision} was compacted during the scan; "
-                "set etcd's --auto-compaction-retention to more than the time of a scan"
+                "set etcd's --auto-compaction-retention to a longer time than a scan takes"
             )
         if status_code is grpc.StatusCode.OUT_OF_RANGE:
             return StoreError(

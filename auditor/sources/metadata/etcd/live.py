@@ -146,7 +146,7 @@ class EtcdStore(PinnedEtcd):
         ):
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; end the metadata "
-                "URI with the cluster's scope, exactly as BookKeeper has it"
+                "URI with the cluster's scope, exactly as in BookKeeper's configuration"
             )
         return by_node_name(self.root, znodes_of(key_batches)), gaps
 

@@ -167,9 +167,8 @@ class EtcdPages:
             yield page
         if received_count != expected_count:
             raise StoreError(
-                f"{self._client.name}: {received_count} keys received "
-                f"from {key_text(range_request.start)} on, {expected_count} counted "
-                f"by etcd at revision {range_request.revision}"
+                f"{self._client.name}: received {received_count} keys from {key_text(range_request.start)} "
+                f"on, but etcd counts {expected_count} at revision {range_request.revision}"
             )
 
     def _read_pages(self, first_pending_answer: PendingAnswer) -> Iterator[tuple[Page, EtcdAnswer]]:
@@ -224,7 +223,7 @@ class EtcdPages:
         This is for a key whose value does not fit into any message. The key is read without its value.
         """
         answer = self._client.ask(replace(range_request, limit=1, keys_only=True))
-        reason = f"its value is larger than a message of {MESSAGE_LIMIT} bytes"
+        reason = f"its value does not fit in a message of {MESSAGE_LIMIT} bytes"
         return Page(
             Keys([], [], [], [], [], []), [(key_text(name), reason) for name in answer.keys.names]
         ), answer

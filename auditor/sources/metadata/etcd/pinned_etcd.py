@@ -304,7 +304,8 @@ class PinnedEtcd(ABC):
         notes = [self.note]
         if restart_count:
             notes.append(
-                f"etcd compacted the revision {restart_count} times during the scan; a newer one was read"
+                f"etcd compacted the revision {restart_count} times during the scan; a newer revision was "
+                "read"
             )
         return ClusterNodes(
             nodes,

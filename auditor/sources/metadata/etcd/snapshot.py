@@ -260,8 +260,8 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
             roots = find_roots(data, self.markers)
         store = self.uri.text.partition("?")[0]
         return other_roots_sentence(store, roots, self.root_parameter) or (
-            f"pass the cluster's {self.root_parameter} with ?{self.root_parameter}=/path, exactly as "
-            "BookKeeper has it"
+            f"pass the cluster's {self.root_parameter} with ?{self.root_parameter}=/path, exactly as in "
+            "BookKeeper's configuration"
         )
 
     def _read_files(self) -> _SnapshotState:
@@ -335,10 +335,8 @@ def _unreadable_error(file: Path, damage: DecodeError) -> StoreError:
     """Return the error for a snapshot file of which nothing can be read."""
     default_advice = "pass a file that `etcdctl snapshot save` wrote"
     if file_kind(file) == BBOLT:
-        return StoreError(f"{file} is not an etcd snapshot that can be read: {damage}")
-    return StoreError(
-        f"{wrong_kind_text('an etcd snapshot that can be read', file, default_advice)} ({damage})"
-    )
+        return StoreError(f"{file} is not a readable etcd snapshot: {damage}")
+    return StoreError(f"{wrong_kind_text('a readable etcd snapshot', file, default_advice)} ({damage})")
 
 
 def _require_same_file(data: memoryview, part: LeavesPart) -> None:
@@ -365,7 +363,7 @@ def _completeness_problems(data: memoryview, database_meta: Meta) -> tuple[list[
             else ["one of its two meta pages is damaged, possibly the newer one"]
         )
         return incompleteness_reasons, [
-            "a copy of etcd's own file: no hash, and changes that were only in the server's log are missing"
+            "a copy of etcd's database file: it has no hash, and lacks changes that were only in etcd's log"
         ]
     hashed_bytes = len(data) - _HASH_BYTES
     sha256 = hashlib.sha256()
@@ -396,7 +394,7 @@ def _znode(data: memoryview, value_span: PageSpan, key_revision: int | None) -> 
     key_value = decode_key_value(bytes(data[value_span.start : value_span.end]))
     if key_revision is not None and key_value.mod_revision != key_revision:
         raise DecodeError(
-            "etcd key", 0, f"its key has revision {key_revision}, its value {key_value.mod_revision}"
+            "etcd key", 0, f"its key has revision {key_revision}, but its value has {key_value.mod_revision}"
         )
     path = etcd.key_text(key_value.key)
     return key_znode(

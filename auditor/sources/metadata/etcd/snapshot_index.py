@@ -164,7 +164,7 @@ def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan])
     is_valid = key_revisions.is_valid & (key_at >= 0)
     is_valid &= ~_find_unordered(pass_state, key_revisions, is_valid)
     for row in np.flatnonzero(~is_valid).tolist():
-        reason = "not a change of a key, or older than the change before it"
+        reason = "not a change of a key, or older than the previous change"
         offset = int(leaf_elements.key_at[row])
         pass_state.record_damage(
             DecodeError("etcd snapshot", offset, reason), first_leaf + int(leaf_elements.leaf[row]) + 1
@@ -380,7 +380,7 @@ def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iter
             if key in COMPACT_REVISION_KEYS:
                 yield decode_revision(stored_value)[0]
     except DecodeError as damage:
-        notes.append(f"its revision may be later: the last compaction cannot be read: {damage}")
+        notes.append(f"its revision may be later, because the last compaction cannot be read: {damage}")
 
 
 def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:

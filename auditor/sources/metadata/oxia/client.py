@@ -218,7 +218,7 @@ class OxiaClient:
                 # The server trims what is older than its retention, and says nothing of it.
                 if write.offset != expected_offset:
                     raise StoreError(
-                        f"{self.name}: shard {shard.number} reports its log from {write.offset} on, and "
+                        f"{self.name}: shard {shard.number} reports its log only from {write.offset} on, "
                         f"no longer from {expected_offset}"
                     )
                 yield write

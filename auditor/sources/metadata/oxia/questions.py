@@ -182,7 +182,7 @@ class RecordsAt:
 
     def missing_items_text(self) -> str | None:
         """Return a sentence that names the first key without an item, or None if every key has an item."""
-        return f"there was no answer about {key_text(self.keys[0])}" if self.keys else None
+        return f"there was no answer for {key_text(self.keys[0])}" if self.keys else None
 
 
 def range_request(shard: int, path: str, start: bytes | None) -> Any:

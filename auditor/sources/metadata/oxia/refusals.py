@@ -89,7 +89,7 @@ def refusal_error(name: str, namespace: str, error: grpc.RpcError) -> StoreError
         )
     if status_code is grpc.StatusCode.UNIMPLEMENTED or _NOT_OXIA_MESSAGE in details:
         return StoreError(
-            f"{name}: no server of Oxia answers there ({details}); use Oxia's public address, "
+            f"{name}: no Oxia server answers there ({details}); use Oxia's public address, "
             "with port 6648 unless it was changed"
         )
     if _TOO_LARGE_MESSAGE in details:
@@ -114,9 +114,7 @@ def unreachable(
         any(temporary_message in details for temporary_message in _TEMPORARY_MESSAGES)
         or status_code is grpc.StatusCode.ABORTED
     ):
-        return StoreError(
-            f"{address}, {server_role}: {details}; no other server takes its place: try again later"
-        )
+        return StoreError(f"{address}, {server_role}: {details}; no other server took over: try again later")
     if (tls_problem_text := tls_problem(address, tls, _TLS_SECTION)) is not None:
         return StoreError(f"{address}: {tls_problem_text}")
     if status_code is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -127,5 +125,5 @@ def unreachable(
         return StoreError(f"{address}, {server_role}: no TLS connection: {details}")
     return StoreError(
         f"cannot reach {address}, {server_role}: {details}. Check the host of the metadata URI. This machine "
-        "must reach every server of Oxia by the name that Oxia gives it"
+        "must reach every Oxia server by the name that Oxia announces"
     )

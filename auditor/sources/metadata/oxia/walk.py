@@ -121,7 +121,7 @@ def walk_records(
                 for znode in znodes
                 if not (znode.data and LEAF_NAME.fullmatch(_name_of_path(znode.path)))
             ]
-            reason = f"the record is {DEPTH_LIMIT} levels down, and nothing below it was read"
+            reason = f"the record is {DEPTH_LIMIT} levels deep, and nothing below it was read"
             gaps = [(path, reason) for path in inner_paths] if is_at_depth_limit else []
             if znodes or gaps:
                 yield RecordBatch(znodes, gaps)

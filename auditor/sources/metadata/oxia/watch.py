@@ -42,7 +42,7 @@ class NotificationWatch:
         try:
             return LedgerChanges(tuple(sorted(self._changed_paths())))
         except StoreError as error:
-            return LedgerChanges((), f"some changes are not known: {error}")
+            return LedgerChanges((), f"some changes are unknown: {error}")
 
     def _changed_paths(self) -> set[str]:
         """Return the paths in the ledger tree that were written since the watch started.

@@ -56,7 +56,7 @@ def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]
         raise StoreError(f"cannot read the snapshot directory {directory}: {error.strerror}") from error
     if not files_by_kind["snapshot"]:
         raise StoreError(
-            f"{directory} has no file snapshot.<zxid>; pass a ZooKeeper server's version-2 directory"
+            f"{directory} contains no file snapshot.<zxid>; pass a ZooKeeper server's version-2 directory"
         )
     return sorted(files_by_kind["snapshot"], reverse=True), sorted(files_by_kind["log"])
 
@@ -122,7 +122,9 @@ def _unpack_stream(file: IO[bytes], suffix: str, unpacked_file: IO[bytes]) -> No
         with gzip.open(file) as packed_stream:
             while chunk := packed_stream.read(_COPY_BYTES):
                 if unpacked_file.tell() > max_bytes:
-                    raise DecodeError("gzip stream", file.tell(), f"it holds more than {max_bytes:,} bytes")
+                    raise DecodeError(
+                        "gzip stream", file.tell(), f"it contains more than {max_bytes:,} bytes"
+                    )
                 unpacked_file.write(chunk)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DecodeError("gzip stream", file.tell(), str(error)) from error

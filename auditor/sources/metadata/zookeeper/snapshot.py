@@ -197,7 +197,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
                 if znode and path.startswith(self.root + "/")
             }
             if not logs:
-                notes.append(f"{file.name} has no transaction logs beside it")
+                notes.append(f"{file.name} has no transaction logs next to it")
             gaps = [(self.root, reason) for reason in replay.missing_reasons]
             gaps += [
                 (self.root, f"{file.name}: the path at byte {offset} is not UTF-8")

@@ -157,7 +157,7 @@ def _read_chunk(
         if stat.num_children and tree_depth < DEPTH_LIMIT:
             inner_znodes.append(_InnerZnode(path, stat.num_children, tree_depth))
         elif stat.num_children and tree_depth == DEPTH_LIMIT:
-            gaps.append((path, f"its children were not read: it is {DEPTH_LIMIT} levels down"))
+            gaps.append((path, f"its children were not read: it is {DEPTH_LIMIT} levels deep"))
     gaps += _reappeared_gaps(reader, vanished_paths)
     return znodes, inner_znodes
 
@@ -229,7 +229,7 @@ class TreeWatch:
         try:
             self._session = self._open_session(hosts, options, newest_zxid)
         except UnimplementedError:
-            self._unknown = "this ZooKeeper cannot watch a tree; that needs version 3.6"
+            self._unknown = "this ZooKeeper cannot watch a tree; this requires version 3.6"
         except (NotReachedError, StoreError, DecodeError, *CONNECTION_ERRORS, ZookeeperError) as error:
             self._unknown = f"the ledgers could not be watched: {self._lost_reason(error)}"
 
