@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_SHOWN_BOOKIES = 5
 """Largest number of bookies with an unreadable cookie or registration that a text names."""
 
-WHOLE_ENTRIES_OPERATION = "entries read completely"
+WHOLE_ENTRIES_OPERATION = "entries read whole"
 """Name of the operation of a ``--deep`` run that compares entries with their digests."""
 
 

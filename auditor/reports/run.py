@@ -137,7 +137,7 @@ def _checked_lines(run: RunView, width: int) -> list[str]:
     lines += labelled_lines("  metadata", store_text, width)
     lines += labelled_lines("  ledgers", str(ledgers), width)
     lines += labelled_lines("  copies", str(replicas), width)
-    lines += labelled_lines("  bookies", f"{bookies} read completely, in {directories}", width)
+    lines += labelled_lines("  bookies", f"{bookies} completely, in {directories}", width)
     if (oldest_ms := oldest_as_of(run.sources)) is not None:
         proved_count = sum(data_source.is_proved for data_source in run.sources)
         text = (

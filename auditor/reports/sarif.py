@@ -112,7 +112,7 @@ def _check_rule(id: str) -> dict[str, Any]:
         "id": check.id,
         **({"deprecatedIds": list(check.aliases)} if check.aliases else {}),
         "shortDescription": {"text": check.title},
-        "fullDescription": {"text": check.sections["Findings of this check"]},
+        "fullDescription": {"text": check.sections["What it finds"]},
         "help": {"text": manual_text},
         "defaultConfiguration": {"level": _LEVEL_BY_SEVERITY[check.severity]},
         "properties": {"tags": [GROUP_OF[check.id]], "severity": str(check.severity)},

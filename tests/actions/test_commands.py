@@ -64,7 +64,7 @@ def test_a_permission_is_for_its_own_kind_and_objects(tmp_path: Path) -> None:
         allowed(run, ActionKind.DELETE_LEDGER, ledger(41)),
         allowed(run, ActionKind.RECOVER, ledger(42)),
     ):
-        with pytest.raises(TypeError, match="the gate did not permit to delete-ledger"):
+        with pytest.raises(TypeError, match="the gate did not permit delete-ledger"):
             fill_command(DELETE, BLANKS, other)
 
 

@@ -95,7 +95,8 @@ def test_a_hold_refuses_the_kinds_that_it_forbids_and_no_others(tmp_path: Path) 
     assert refused.certain
     assert refused.sentence == "bk1:3181 has the last known copy of entries of 1 ledger (last-known-copy)"
     assert (
-        refused.way_out == "an audit reads everything that last-known-copy depends on, and the reason is gone"
+        refused.way_out
+        == "an audit reads everything that last-known-copy depends on, and the reason no longer applies"
     )
     assert isinstance(permit(run, ActionKind.START, [bookie("bk1:3181")]), Allowed)
     assert isinstance(permit(run, ActionKind.STOP, [bookie("bk2:3181")]), Allowed)

@@ -201,7 +201,7 @@ def test_a_run_of_another_cluster_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_finished_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="no finished run is here"):
+    with pytest.raises(RunError, match=r"contains no finished run \(no report\.json\)"):
         check_since(str(tmp_path))
     check_since("last")
     check_since(None)

@@ -29,8 +29,8 @@ def test_a_file_says_what_it_sets_and_no_more(tmp_path: Path) -> None:
     ("data", "reason"),
     [
         (None, "No such file or directory"),
-        (b"gcWaitTime=\xff", "properties: is not text in UTF-8 (at byte 11)"),
-        (b"gcWaitTime=often", "gcWaitTime is 'often': not a number"),
+        (b"gcWaitTime=\xff", "properties: is not UTF-8 text (at byte 11)"),
+        (b"gcWaitTime=often", "gcWaitTime: 'often' is not a number"),
         (b"gcWaitTime=9000000", "minorCompactionInterval 3600 s is below gcWaitTime 9000000 ms"),
     ],
     ids=["missing", "binary", "no-number", "no-bookie-starts"],

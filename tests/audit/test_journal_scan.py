@@ -51,11 +51,13 @@ def test_a_record_of_negative_length_refuses_the_start_and_can_be_skipped() -> N
     [(name, refusal)] = refused_replays({"bk1": damaged(ReplayError.INVALID_RECORD)}, ()).items()
     assert (name, refusal.error, refusal.fault) == ("bk1", "java.io.IOException", "journal-invalid-record")
     assert refusal.reason == (
-        "/j0/1a.txn: a record of -9 bytes at byte 512, at which the replay of the journal ends"
+        "/j0/1a.txn: a record of -9 bytes at byte 512; the replay of the journal ends there"
     )
     assert (refusal.certain, refusal.paths) == (True, ("/j0/1a.txn",))
     assert refusal.way_out is not None
-    assert refusal.way_out.startswith("with skipReplayJournalInvalidRecord=true (4.14.8, 4.15.5, 4.16.3 and")
+    assert refusal.way_out.startswith(
+        "with skipReplayJournalInvalidRecord=true (from 4.14.8, 4.15.5, 4.16.3 and"
+    )
 
 
 @pytest.mark.parametrize(

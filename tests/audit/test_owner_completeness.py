@@ -153,7 +153,9 @@ def test_a_store_that_is_named_twice_takes_the_place_of_no_other(spark: SparkSes
     assert unowned(run) == dict.fromkeys(T2, "suspect")
     [(_, message)] = suspect(run)
     assert f"it is the store {twice[0]} under a second name" in message
-    assert f"{both[1]}: the store was not read in this run; the store's lists lost 5 ledgers of 5" in message
+    assert (
+        f"{both[1]}: the store was not read in this run; the store no longer lists 5 of 5 ledgers" in message
+    )
     now, _ = inputs_of_run(RunReader(run.out))
     assert set(now.owner_stores) < {*before.owner_stores}
     assert len(now.owner_stores) == 1

@@ -24,25 +24,25 @@ ALIKE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULS
             "metadataStoreUrl=zk:zk9:2181/pulsar\n",
             ALIKE,
             [
-                "AutoRecovery reads the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, "
-                "and brokers read it in zk:zk9:2181/pulsar"
+                "AutoRecovery reads the mapping from metadata-store:zk:zk1:2181,zk2:2181/pulsar, "
+                "and brokers read it from zk:zk9:2181/pulsar"
             ],
         ),
         (
             "metadataStoreUrl=zk:zk1:2181,zk2:2181\n",
             ALIKE,
             [
-                "AutoRecovery reads the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, "
-                "and brokers read it in zk:zk1:2181,zk2:2181"
+                "AutoRecovery reads the mapping from metadata-store:zk:zk1:2181,zk2:2181/pulsar, "
+                "and brokers read it from zk:zk1:2181,zk2:2181"
             ],
         ),
-        ("", "", ["reppDnsResolverClass is not set, which does not read Pulsar's mapping"]),
+        ("", "", ["reppDnsResolverClass is not set, so AutoRecovery does not read Pulsar's mapping"]),
         (
             "metadataStoreUrl=zk:zk1:2181\n",
             f"{PULSAR}metadataServiceUri=zk+hierarchical://zk1:2181/ledgers\n",
             [
-                "metadataServiceUri is zk+hierarchical://zk1:2181/ledgers, but Pulsar's resolver reads "
-                "metadata-store: URIs only"
+                "metadataServiceUri is zk+hierarchical://zk1:2181/ledgers, but Pulsar's resolver accepts "
+                "only metadata-store: URIs"
             ],
         ),
         (
@@ -94,5 +94,7 @@ def test_a_configuration_with_a_policy_that_nobody_knows_is_wrong_usage(tmp_path
     (tmp_path / "broker.conf").write_text("")
     (tmp_path / "bk.conf").write_text("ensemblePlacementPolicy=org.mine.Policy\n")
     options = AuditOptions(placement=str(tmp_path / "broker.conf"), bookie_conf=str(tmp_path / "bk.conf"))
-    with pytest.raises(UsageError, match=r"bk\.conf: ensemblePlacementPolicy is 'org\.mine\.Policy'"):
+    with pytest.raises(
+        UsageError, match=r"bk\.conf: ensemblePlacementPolicy: 'org\.mine\.Policy' is not a known class"
+    ):
         settings_differences(options, uses_pulsar_mapping=False)

@@ -38,7 +38,7 @@ def test_what_is_fresh_is_taken_and_said_to_be(tmp_path: Path) -> None:
     assert found.oldest_table_time is not None
     assert abs(found.oldest_table_time / 1000 - (time.time() - 800)) < 60
     [note] = found.notes
-    assert note.startswith("this run was resumed: it reuses the tables of an interrupted run, from 20")
+    assert note.startswith("this run was resumed: it reuses tables of an interrupted run, the oldest from 20")
     assert run.exists(f"tables/ledgers/{DONE_FILE}")
     assert run.read_json(MANIFEST) == {"identity": IDENTITY, "scan_time": 5}
 
@@ -48,7 +48,9 @@ def test_with_one_table_too_old_all_of_a_running_store_is_read_again(tmp_path: P
     run = broken_off(tmp_path, ledgers=within + 100, availability=1)
     found = resumption_of(run, LIVE, AuditOptions(resume_within=within))
     assert found.oldest_table_time is None
-    assert found.notes[0].startswith("an interrupted run was started from the beginning: its tables, from 20")
+    assert found.notes[0].startswith(
+        "an interrupted run was restarted from the beginning: its oldest table, from 20"
+    )
     # Every other table follows from the first scan; and what was remembered is of it too.
     assert not run.exists("tables")
     assert not run.exists("findings")

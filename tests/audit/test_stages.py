@@ -132,7 +132,7 @@ def test_a_resumed_run_says_where_it_continues_and_never_saves_an_earlier_stage(
     assert called == ["metadata", "owners", "indexes"]  # their tables are there: they only give their values
     assert saved == ["indexes"]
     assert shown.notes == [
-        "the tables of an interrupted run are kept; it continues with stage 3 of 3: indexes"
+        "the tables of an interrupted run are reused; it continues with stage 3 of 3: indexes"
     ]
     _, _, shown, saved = run_toys(AuditStage.METADATA, finished_before=AuditStage.OWNERS)
     assert (saved, shown.notes) == ([], [])  # nothing is left to do before that stage

@@ -86,8 +86,8 @@ def test_a_stopped_run_has_the_tables_of_its_stages_and_no_report(stopped: Stops
     assert (result.exit_code, result.stdout) == (3, ""), result.stderr
     path = re.escape(str(stopped.root / "stopped"))
     line = (
-        rf"bkaudit: stopped after {stage}, stage {number} of 15: [0-9]+ tables? (?:is|are) in {path}/tables, "
-        r"and there is no report\. The same command without --stop-after continues the run\n"
+        rf"bkaudit: stopped after {stage}, stage {number} of 15: [0-9]+ tables? (?:is|are) in {path}/tables; "
+        r"there is no report\. The same command without --stop-after continues the run\n"
     )
     assert re.fullmatch(line, result.stderr.splitlines(keepends=True)[-1])
     done = list(AuditStage)[:number]
@@ -95,7 +95,7 @@ def test_a_stopped_run_has_the_tables_of_its_stages_and_no_report(stopped: Stops
 
 
 def test_the_next_command_says_with_which_stage_it_continues(stopped: Stops) -> None:
-    kept = "bkaudit: the tables of an interrupted run are kept; it continues with stage"
+    kept = "bkaudit: the tables of an interrupted run are reused; it continues with stage"
     assert kept not in stopped.stops[AuditStage.METADATA].result.stderr
     assert f"{kept} 2 of 15: owners\n" in stopped.stops[AuditStage.OWNERS].result.stderr
     assert f"{kept} 15 of 15: report\n" in stopped.stops[AuditStage.REPORT].result.stderr

@@ -38,7 +38,7 @@ def test_an_unfinished_run_is_resumed_by_the_same_question_only(tmp_path: Path) 
     assert run.begin({"metadata": "a"}) is False
     assert run.begin({"metadata": "a"}) is True
     (tmp_path / "run" / "tables").mkdir()
-    with pytest.raises(RunError, match="other sources"):
+    with pytest.raises(RunError, match="different sources"):
         run.begin({"metadata": "b"})
 
 
@@ -256,5 +256,5 @@ def test_an_audit_of_several_stores_of_owners_goes_on_with_its_own_unfinished_ru
     (tmp_path / "tables").mkdir()
     assert RunDirectory(str(tmp_path)).begin(identity) is True
     single = run_identity("audit", "zk://h1/ledgers", [], AuditOptions(owners=both[:1]))
-    with pytest.raises(RunError, match="other sources or options"):
+    with pytest.raises(RunError, match="an unfinished run with different sources or options"):
         RunDirectory(str(tmp_path)).begin(single)

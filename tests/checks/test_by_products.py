@@ -94,7 +94,7 @@ def test_entries_past_the_end_are_told_by_ledger_and_only_suspected(spark: Spark
         {"bookie_id": "a", "count": 3, "groups": [[10, 10, 3, 0]]},
         {"bookie_id": "b", "count": 2, "groups": [[10, 12, 1, 2]]},
     ]
-    assert "ends at entry 9, and 3 entries from 10 on are held by an ack quorum (2)" in found.message
+    assert "ends at entry 9, but 3 entries from 10 on are held by an ack quorum (2)" in found.message
     assert found.evidence["taken_over"] is False
 
 
@@ -107,7 +107,7 @@ def test_entries_past_the_end_of_a_ledger_that_was_taken_over_are_a_note(spark: 
     asked = tables(spark, judged=rows)
     found = {each.ledger_id: each for each in find("entries-past-end", asked)}
     assert {ledger: each.severity for ledger, each in found.items()} == {1: "note", 2: "error"}
-    assert found[1].message.endswith("a fenced writer that closes its ledger itself leaves the same entries")
+    assert found[1].message.endswith("a fenced writer that closes its own ledger leaves such entries too")
     copies = copies_past_end(asked)
     assert copies is not None
     assert {row["bookie_id"]: row["count"] for row in copies.collect()} == {"a": 1, "b": 1}

@@ -82,7 +82,7 @@ def test_the_file_changes_constants(tmp_path: Path) -> None:
         ),
         (
             {"checks": "entry-lost", "skip_checks": "entry-lost"},
-            "checks: every check that was chosen is skipped too, so that none is left",
+            "checks: every selected check is also skipped, so no check remains",
         ),
         ({"check_settings": "/nowhere/checks.toml"}, "/nowhere/checks.toml: No such file or directory"),
     ],
@@ -100,8 +100,8 @@ def test_a_wrong_choice_is_refused_in_one_line(options: dict[str, Any], message:
         ("check = []", "check: no such key; did you mean checks?"),
         ("checks = [1]", "checks: [1] is neither a string nor a list of strings"),
         ('checks = ["entry-los"]', "checks: 'entry-los' is not a check; did you mean entry-lost?"),
-        ("constants = 3", "constants: 3 is no TOML table"),
-        ("[constants]\nopen_days = -1", "constants: open_days: -1 is below 1 days"),
+        ("constants = 3", "constants: 3 is not a TOML table"),
+        ("[constants]\nopen_days = -1", "constants: open_days: -1 is below the minimum of 1 (unit: days)"),
         ("[constants]\nopendays = 3", "constants: opendays: no such constant; did you mean open_days?"),
     ],
 )

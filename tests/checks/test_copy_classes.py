@@ -74,7 +74,7 @@ def test_each_ledger_is_found_once_in_its_class(spark: SparkSession) -> None:
     assert lost.missing == [entries(bookie, (4, 4, 1, 0)) for bookie in "abc"]
     assert (
         lost.message
-        == "ledger 1: 1 of 7 entries has no copy left (write quorum 3); not marked for replication"
+        == "ledger 1: 1 of 7 entries has no copy left (write quorum 3); not marked for re-replication"
     )
     assert lost.evidence["class_entries"] == {"groups": [[4, 4, 1, 0]], "count": 1}
     assert lost.evidence["copies_missing"] == 3
@@ -82,21 +82,22 @@ def test_each_ledger_is_found_once_in_its_class(spark: SparkSession) -> None:
     doubted, still_open = find(BELOW_ACK, asked)
     assert (doubted.where, doubted.severity, doubted.confidence) == ((2, None), "error", "suspect")
     assert doubted.message.startswith(
-        "ledger 2: 6 of 21 entries have fewer copies than the ack quorum of 2, at worst 1 of 3; not marked"
+        "ledger 2: 6 of 21 entries have fewer copies than the ack quorum of 2, at worst 1 of 3 copies; "
+        "not marked"
     )
     assert doubted.evidence["class_entries"] == {"groups": [[0, 8, 2, 4]], "count": 6}
     assert doubted.evidence["doubts"] == ["too fresh"]
     assert (still_open.where, still_open.confidence) == ((7, None), "suspect")
     assert still_open.message.startswith(
-        "ledger 7 (OPEN): 1 entry has fewer copies than the ack quorum of 2, at worst 0 of 3; "
+        "ledger 7 (OPEN): 1 entry has fewer copies than the ack quorum of 2, at worst 0 of 3 copies; "
     )
 
     [partly] = find(BELOW_WRITE, asked)
     assert (partly.where, partly.severity, partly.confidence) == ((3, None), "warning", "confirmed")
     assert partly.unknown == ["b", "c"]
     assert partly.message.startswith(
-        "ledger 3: entries too irregular to list have fewer copies than the write quorum of 3, at worst 2 "
-        "of 3; "
+        "ledger 3: some entries (too irregular to list) have fewer copies than the write quorum of 3, "
+        "at worst 2 of 3 copies; "
         "at worst entry-lost: copies on b, c are unknown; not marked"
     )
     assert partly.evidence["class_entries"] is None
@@ -194,11 +195,13 @@ def test_an_index_without_a_journal_is_one_finding_of_the_bookie(spark: SparkSes
     assert {each.confidence for each in found.values()} == {"unknown"}
     of_bookie = found[None, "a"]
     assert of_bookie.message == (
-        "a: its index is older than 3 ledgers, at worst below-ack-quorum, below-write-quorum, and its "
-        f"journal shows nothing newer: {no_data}"
+        "a: its index is older than 3 ledgers (at worst below-ack-quorum, below-write-quorum), and its "
+        f"journal shows no newer entries: {no_data}"
     )
     assert (of_bookie.unknown, of_bookie.evidence["ledgers"]) == (["a"], 3)
-    assert found[None, "c"].message.endswith("at worst below-ack-quorum, and its journal shows nothing newer")
+    assert found[None, "c"].message.endswith(
+        "(at worst below-ack-quorum), and its journal shows no newer entries"
+    )
 
 
 def test_only_the_open_end_can_lag(spark: SparkSession) -> None:
@@ -251,10 +254,10 @@ def test_a_finding_says_whether_its_ledger_waits_for_replication_and_who_holds_i
         4: (False, None, None, None, None),
     }
     assert {number: each.message.split("; ")[-1] for number, each in found.items()} == {
-        1: "marked for replication, locked by no worker",
-        2: "marked for replication, locked by worker1",
-        3: "not marked for replication, locked by gc",
-        4: "not marked for replication",
+        1: "marked for re-replication, not locked by any worker",
+        2: "marked for re-replication, locked by worker1",
+        3: "not marked for re-replication, locked by gc",
+        4: "not marked for re-replication",
     }
 
 
@@ -265,4 +268,4 @@ def test_where_marks_are_not_known_the_finding_says_so(spark: SparkSession, kept
     # Not by the layout: Pulsar's metadata-store:etcd has the layout of ZooKeeper's paths, and marks.
     for each in find(LOST, lost_ledgers(spark, facts(layout="etcd", has_marks=False, keeps_marks=kept))):
         assert each.evidence["queue"]["marked"] is None
-        assert each.message.endswith(f"; whether it waits for replication is not known: {why}")
+        assert each.message.endswith(f"; it is unknown whether it is marked for re-replication: {why}")

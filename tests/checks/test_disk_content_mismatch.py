@@ -32,8 +32,8 @@ def test_directories_with_anothers_ledgers_are_told_once_a_bookie(spark: SparkSe
     first, second = find("disk-content-mismatch", asked)
     assert (first.where, first.severity, first.confidence) == ((None, "bk1"), "error", "suspect")
     assert first.message == (
-        "bk1: 2 directories attributed to it hold data that bk2, bk3 should have and lacks: "
-        "35 ledgers, entry for entry"
+        "bk1: 2 directories attributed to it hold data that bk2, bk3 should have, but lacks: "
+        "35 ledgers, compared entry by entry"
     )
     assert [each["directory"] for each in first.evidence["directories"]] == ["/d/1", "/d/2"]
     assert second.where == (None, "bk2")

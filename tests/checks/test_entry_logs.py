@@ -63,7 +63,7 @@ def test_a_deletion_that_a_collection_left_out_is_not_confirmed_again(spark: Spa
     logs = (1, [gone(7, 500)]), (2, [gone(8, 500)]), (3, [live(9, 1)])
     [found] = find("entry-log-reclaimable", asked(spark, *logs, log_foresight=plans))
     assert (found.confidence, found.evidence["logs"], found.evidence["overdue"]) == ("suspect", 2, 1)
-    assert found.message.endswith("; a collection since an earlier run has left 1 of them")
+    assert found.message.endswith("; a garbage collection since an earlier run did not delete 1 of them")
 
 
 def test_a_deletion_that_waits_for_a_flush_is_not_confirmed(spark: SparkSession) -> None:
@@ -71,7 +71,7 @@ def test_a_deletion_that_waits_for_a_flush_is_not_confirmed(spark: SparkSession)
     logs = (1, [orphan]), (2, [gone(8, 500)])
     [found] = find("entry-log-reclaimable", asked(spark, *logs))
     assert (found.confidence, found.evidence["unflushed"]) == ("suspect", 1)
-    assert found.message.endswith("; 1 of them may still be open, and wait for a flush")
+    assert found.message.endswith("; 1 of them may still be open and waiting for a flush")
     # What a collection has left is said once.
     plans = [{"bookie_id": "bk1", "path": "/l/current/1.log", "overdue": True}]
     [left] = find("entry-log-reclaimable", asked(spark, *logs, log_foresight=plans))
@@ -130,7 +130,7 @@ def test_what_the_collector_remembers_wrong_of_a_log_is_critical(spark: SparkSes
     assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "critical", "confirmed")
     assert {each["path"]: each["reason"] for each in found.evidence["sample"]} == {
         "/l/current/1.log": "metadata-cache has 1 bytes",
-        "/l/current/2.log": "metadata-cache lacks ledger 9, of which the log has 60 bytes",
+        "/l/current/2.log": "metadata-cache lacks ledger 9, but the log has 60 bytes of it",
     }
 
 
@@ -224,11 +224,13 @@ def test_a_location_that_points_to_another_entry_says_to_which(spark: SparkSessi
     bookies = [{"bookie_id": f"bk{number}"} for number in (1, 2, 3, 4)]
     known = tables(spark, bookies=bookies, misplaced=rows, gone_entries=[], entry_logs=bookies)
     found = {each.bookie_id: each for each in find("entry-log-missing", known)}
-    assert found["bk1"].message.endswith("; entry 5 of ledger 7 is located where entry 2 of ledger 9 is")
-    assert found["bk2"].message.endswith("; entry 5 of ledger 7 is located where no entry is")
-    assert found["bk3"].message.endswith("; such as 7")
+    assert found["bk1"].message.endswith(
+        "; the index locates entry 5 of ledger 7 where entry 2 of ledger 9 is"
+    )
+    assert found["bk2"].message.endswith("; the index locates entry 5 of ledger 7 where there is no entry")
+    assert found["bk3"].message.endswith("; for example ledger 7")
     assert found["bk4"].message.endswith(
-        "; 1 in logs with the decimal digits of their id as file name, such as 12.log"
+        "; 1 are in logs whose file name is the log id in decimal, such as 12.log"
     )
     assert found["bk1"].evidence["points_to"]["there_ledger"] == "9"
     assert found["bk3"].evidence["points_to"] is None

@@ -50,8 +50,8 @@ def test_what_a_ledger_needs_and_a_collector_deletes_is_critical(spark: SparkSes
     assert (found.evidence["ledgers"], found.evidence["sample"]) == (2, ["0", "1"])
     assert found.evidence["reasons"] == ["in-its-ensembles", "last-copy"]
     assert found.message == (
-        "bk1: the next garbage collection deletes 2 needed ledgers (0, 1), because no ensemble contains the "
-        "bookie, which has the last copy, and the server's listing of ledgers is not in order"
+        "bk1: the next garbage collection deletes 2 live ledgers (0, 1), because the bookie has the last "
+        "copy, but is in no ensemble, and the server's ledger listing is not in order"
     )
 
 
@@ -81,8 +81,8 @@ def test_garbage_that_outlives_two_waits_is_stuck(spark: SparkSession) -> None:
     assert (found.evidence["ledgers"], found.evidence["since"]) == (3, NOW - 5 * HOUR)
     assert found.evidence["causes"] == ["listing-breaks-off", "not-listed"]
     assert found.message == (
-        "bk1 still has 3 ledgers that its collector should have deleted: the first has been known since "
-        "1970-02-11 11:00:00 UTC, and 2 passes of the collector take 1.0 h"
+        "bk1 still has 3 ledgers that its garbage collector should have deleted; the first has been known "
+        "since 1970-02-11 11:00:00 UTC, and 2 collector passes take 1.0 h"
     )
 
 
@@ -137,7 +137,7 @@ def test_compaction_that_a_full_disk_suspends_says_so(spark: SparkSession) -> No
         logs(spark, {"minor_since": NOW - 3 * HOUR, "frees": 0, "full_disk": "full"}),
     )
     assert (found.evidence["suspended_logs"], found.evidence["frees"]) == (1, 910)
-    assert found.message.endswith("; a full disk suspends compaction there")
+    assert found.message.endswith("; compaction is suspended by a full disk")
 
 
 BYTES: Row = {

@@ -22,7 +22,7 @@ def test_a_generator_beyond_every_id_in_use_is_no_finding(spark: SparkSession) -
 def test_ids_of_an_application_that_never_chooses_are_confirmed(spark: SparkSession) -> None:
     [found] = findings(spark, listed=3, listed_highest=5_000_000, drawn=1, chosen=7)
     assert (found.severity, found.confidence) == ("error", "confirmed")
-    assert "ledger 70 is given out next" in found.message
+    assert "the next ledger gets id 70" in found.message
     assert "3 listed ledgers have ids up to 5000000" in found.message
     assert (found.evidence["next_id"], found.evidence["drawn"]) == ("70", 1)
 

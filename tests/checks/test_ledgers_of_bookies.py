@@ -44,7 +44,9 @@ def test_a_bookie_with_ledgers_in_limbo_is_one_finding(spark: SparkSession) -> N
     assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "warning", "confirmed")
     assert (found.unknown, found.missing) == (["bk1"], [])
     assert found.evidence == {"ledgers": 3, "closed": 2, "sample": ["1", "2", "3"]}
-    assert found.message == "bk1 has 3 ledgers in limbo and refuses to read their entries; closed: 2"
+    assert found.message == (
+        "bk1 has 3 ledgers in limbo and refuses to read their entries; closed ledgers among them: 2"
+    )
 
 
 def test_the_copies_of_a_bookie_that_was_read_in_part_are_in_limbo_too(spark: SparkSession) -> None:
@@ -75,7 +77,7 @@ def test_exchanged_directories_are_one_finding_and_say_so(spark: SparkSession) -
     [found] = find("ledgers-in-wrong-directory", asked)
     assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "error", "confirmed")
     assert found.message == (
-        "the directories /d/ledgers0, /d/ledgers1 of bk1 were exchanged: it does not find 20 ledgers"
+        "the directories /d/ledgers0, /d/ledgers1 of bk1 were swapped, so it cannot find 20 ledgers"
     )
     assert found.evidence["directories"] == [
         {"path": "/d/ledgers0", "wrong": 10, "right": 0},
@@ -97,5 +99,5 @@ def test_other_ledgers_in_the_wrong_directory_are_no_exchange(spark: SparkSessio
         ],
     )
     [found] = find("ledgers-in-wrong-directory", asked)
-    assert found.message == "bk1 does not find 3 ledgers, which it keeps in the wrong directory: /d/l0"
+    assert found.message == "bk1 cannot find 3 ledgers, because they are in the wrong directory: /d/l0"
     assert found.evidence["exchanged"] is False

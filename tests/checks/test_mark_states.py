@@ -107,7 +107,7 @@ def test_a_mark_without_a_ledger_is_told_unless_the_ledger_may_be_hidden(spark: 
     [gone] = find("mark-of-deleted-ledger", asked)
     assert (gone.where, gone.severity, gone.confidence) == ((None, "down"), "note", "confirmed")
     assert gone.evidence == {"ledgers": 2, "sample": ["3", "20"], "rows": "tables/marks"}
-    assert gone.message == "down: 2 ledgers are marked for it, but have no metadata, such as 3, 20"
+    assert gone.message == "down: 2 ledgers are marked for it, but have no metadata; for example ledger 3, 20"
     stuck = find("mark-stuck", asked)
     assert [(each.ledger_id, each.confidence) for each in stuck] == [
         (1, "confirmed"),

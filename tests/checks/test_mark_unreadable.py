@@ -24,4 +24,4 @@ def test_damaged_and_misplaced_marks_and_locks_are_one_finding_a_ledger(spark: S
     assert (damaged.where, damaged.severity, damaged.confidence) == ((1, None), "warning", "confirmed")
     assert damaged.evidence == {"paths": ["locks/1", "marks/1"], "total": 2, "reason": "cut"}
     assert misplaced.where == (2, None)
-    assert misplaced.evidence["reason"] == "its path does not spell the ledger's id"
+    assert misplaced.evidence["reason"] == "its path does not match the ledger's id"

@@ -95,7 +95,7 @@ def test_orphans_whose_ids_are_in_doubt_count_and_leave_it_suspect(spark: SparkS
         "both": "confirmed",
     }
     assert found["unseen"].evidence["in_doubt"] == 150
-    assert "150 of these may have metadata: not all metadata could be read" in found["unseen"].message
+    assert "150 of these may have metadata, because not all metadata could be read" in found["unseen"].message
 
 
 def test_a_store_that_is_older_than_the_data_is_in_doubt_for_one_orphan(spark: SparkSession) -> None:
@@ -177,15 +177,15 @@ def test_many_orphans_on_a_live_store_are_confirmed_by_those_that_last(
     assert (said["rules"], said["earlier_run_ended"]) == (["orphan-share"], known)
     if known is None:
         assert found["range"].message.endswith(
-            "vanished-ranges; suspect until a run at least an hour later finds the same orphans"
+            "(rules: vanished-ranges); unconfirmed until a run at least an hour later finds the same orphans"
         )
         assert alone.endswith(
-            "orphan-share; suspect until a run at least an hour later finds the same orphans"
+            "(rules: orphan-share); unconfirmed until a run at least an hour later finds the same orphans"
         )
     else:
         assert said["lasting_orphans"] == 100
-        assert alone.endswith("; 100 of them were orphans in the run of 2026-11-21 05:07:49 UTC already")
-    assert found["every"].message.endswith("every-ledger")
+        assert alone.endswith("; 100 of them were already orphans in the run of 2026-11-21 05:07:49 UTC")
+    assert found["every"].message.endswith("every-ledger)")
 
 
 def test_the_share_of_orphans_in_saved_metadata_needs_no_second_look(spark: SparkSession) -> None:
@@ -196,7 +196,7 @@ def test_the_share_of_orphans_in_saved_metadata_needs_no_second_look(spark: Spar
     )
     [found] = find("metadata-suspect", asked)
     assert (found.confidence, found.evidence["earlier_run_ended"]) == ("confirmed", None)
-    assert found.message.endswith(": orphan-share")
+    assert found.message.endswith("(rules: orphan-share)")
 
 
 def test_what_was_in_the_metadata_lately_is_no_sign_of_loss(spark: SparkSession) -> None:

@@ -72,14 +72,14 @@ FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
         2: ("error", "confirmed", "ledger 2 is not in the store, but topic shop/orders/returns "
             "names it (place 1 of 3 in its list)"),
         3: ("error", "suspect", "ledger 3 is not in the store, but subscription audit of shop/orders/returns "
-            "names it; not sure: /ledgers/00/0000: not listed"),
+            "names it; unconfirmed: /ledgers/00/0000: not listed"),
         4: ("error", "confirmed", "ledger 4 is not in the store, but schema shop/orders/returns names it"),
         5: ("warning", "confirmed", "its copy in the object store is complete"),
     },
     "ledger-unowned": {
         6: ("note", "suspect", f"ledger 6 (700 bytes) has no owner: {PATH} does not name it"),
         7: ("note", "confirmed", f"ledger 7 has no owner: {PATH} does not name it"),
-        8: ("note", "suspect", "not sure: not saved together"),
+        8: ("note", "suspect", "unconfirmed: not saved together"),
     },
     "owner-length-mismatch": {
         9: ("warning", "confirmed", "ledger 9 has 10 entries and 601 bytes, but topic shop/orders/returns "
@@ -91,16 +91,17 @@ FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
         10: ("warning", "confirmed", "made for /managed-ledgers/shop/orders/persistent/other"),
     },
     "offload-incomplete": {
-        11: ("note", "suspect", "ledger 11 of topic shop/orders/returns: its offload was begun"),
+        11: ("note", "suspect", "ledger 11 of topic shop/orders/returns: its offload was started, "
+             "but is incomplete"),
     },
     "offload-not-trimmed": {
-        12: ("note", "confirmed", "is recorded as deleted from BookKeeper, and BookKeeper still has it"),
-        13: ("note", "confirmed", "is not recorded as deleted from BookKeeper, and BookKeeper still has it"),
+        12: ("note", "confirmed", "is recorded as deleted from BookKeeper, but BookKeeper still has it"),
+        13: ("note", "confirmed", "is not recorded as deleted from BookKeeper, but BookKeeper still has it"),
     },
     "owner-unreadable": {None: ("error", "confirmed", f"{PATH}: cut (at byte 3)")},
     "object-orphan": {
         21: ("note", "suspect", f"ledger 21: the bucket has a copy (700 bytes, {UID}) that no topic"),
-        22: ("note", "unknown", f"names; not sure: {PATH}: cut (at byte 3)"),
+        22: ("note", "unknown", f"lists; unconfirmed: {PATH}: cut (at byte 3)"),
     },
     "offload-object-missing": {
         23: ("critical", "confirmed", "its copy in the bucket is incomplete: both objects are not in the "
@@ -139,7 +140,7 @@ def test_no_ledger_is_confirmed_unowned_while_an_owner_may_be_unread(spark: Spar
     assert {each.confidence for each in found} == {"suspect"}
     assert {each.evidence["owners_complete"] for each in found} == {False}
     [seen_twice] = [each for each in found if each.ledger_id == 7]
-    assert "not sure: the stores of owners are not proved complete (owners-suspect)" in seen_twice.message
+    assert "unconfirmed: the owner stores are not proved complete (owners-suspect)" in seen_twice.message
 
 
 @pytest.mark.parametrize(
@@ -162,4 +163,4 @@ def test_a_copy_that_only_a_list_claims_is_no_confirmed_leak(spark: SparkSession
     found = find("offload-not-trimmed", tables(spark, ownership=ROWS))
     assert {each.ledger_id for each in found} == {12, 13, 24}
     assert {each.confidence for each in found} == {"suspect"}
-    assert all("this ledger may be the only copy" in each.message for each in found)
+    assert all("BookKeeper may have the only copy" in each.message for each in found)

@@ -87,8 +87,8 @@ def test_what_a_zone_policy_refuses_by_shape_is_one_finding(spark: SparkSession)
         "confirmed",
     )
     assert of_shapes.message == (
-        "the placement policy (zone, minNumZonesPerWriteQuorum 2) accepts no ensemble of 4 ledgers, wherever "
-        "bookies are: it requires a write quorum larger than 2 that divides the ensemble size; these have "
+        "the placement policy (zone, minNumZonesPerWriteQuorum 2) accepts no ensemble of 4 ledgers at any "
+        "location: it requires a write quorum larger than 2 that divides the ensemble size; these have "
         "E2 Qw2 (1), E3 Qw2 (2), E5 Qw3 (1)"
     )
     assert of_shapes.evidence["ledgers"] == 4
@@ -140,7 +140,7 @@ def test_bookies_without_a_location_are_counted_once(spark: SparkSession) -> Non
     assert (found.where, found.severity) == ((None, None), "warning")
     assert (
         found.message
-        == "2 of 3 bookies have no location, and servers take them to be in /default-rack: b2, b3"
+        == "2 of 3 bookies have no location, so servers assume that they are in /default-rack: b2, b3"
     )
     assert found.evidence == {"bookies": ["b2", "b3"], "of": 3, "default": "/default-rack"}
 
@@ -156,7 +156,7 @@ def test_one_bookie_without_a_location_evicts_those_of_regions(spark: SparkSessi
     assert (found.where, found.severity) == ((None, None), "error")
     assert found.message == (
         "locations have 2 different depths: a server takes the depth of the first bookie that it adds, "
-        "and leaves out bookies of other depths: "
+        "and ignores bookies at other depths: "
         "b3 in /default-rack; or b1 in /e/r1, b2 in /e/r2"
     )
     assert found.evidence == {
@@ -177,11 +177,11 @@ def test_locations_that_slashes_tell_apart(spark: SparkSession) -> None:
     one, other = sorted(find("location-slashes", asked), key=lambda found: found.message)
     assert (one.severity, one.message) == (
         "warning",
-        "the location r1 is written as /r1, /r1//: servers take /r1, /r1/ to be different",
+        "the location r1 is written as /r1, /r1//: servers treat /r1, /r1/ as different locations",
     )
     assert (other.severity, other.message) == (
         "note",
-        "the location r2 is written as /r2/, r2: servers take all for /r2",
+        "the location r2 is written as /r2/, r2: servers treat all of these as /r2",
     )
     assert one.evidence == {
         "written": ["/r1", "/r1//"],
@@ -203,7 +203,7 @@ def test_configurations_that_differ_are_told_once(spark: SparkSession) -> None:
     rows = [{"bookie_id": "b1", "location": "/r1"}]
     assert find("placement-settings-differ", placed(spark, *rows)) == []
     [found] = find("placement-settings-differ", placed(spark, *rows, placement_differences=("one", "two")))
-    assert found.message == "AutoRecovery and brokers place copies by different settings: one; two"
+    assert found.message == "AutoRecovery and brokers use different placement settings: one; two"
     assert found.evidence == {"differences": ["one", "two"]}
 
 

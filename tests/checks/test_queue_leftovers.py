@@ -36,7 +36,7 @@ def test_an_old_lock_without_a_mark_says_who_holds_it_and_since_when(spark: Spar
     assert {(each.severity, each.confidence) for each in found} == {("note", "suspect")}
     assert (
         found[0].message
-        == "ledger 1 has been locked by host-a for 60 minutes and is not marked for replication"
+        == "ledger 1 has been locked by host-a for 60 minutes, but is not marked for re-replication"
     )
     assert found[0].evidence == {"path": "lock", "owner": "host-a", "since": old, "minutes": 60}
     assert "by a worker without a name for 120 minutes" in found[1].message
@@ -60,7 +60,7 @@ def test_many_directories_without_marks_are_one_finding(spark: SparkSession) -> 
     assert found.evidence["directories"] == MANY
     assert found.evidence["oldest"] == NOW - MANY + 1
     assert found.evidence["sample"] == [f"{QUEUE}/0000/0000/0000/{number:04x}" for number in range(10)]
-    assert found.message.startswith("100 directories of the replication queue have no mark in them, such as")
+    assert found.message.startswith("100 directories in the replication queue contain no mark, such as")
 
 
 @pytest.mark.parametrize("count", [0, MANY - 1])

@@ -13,14 +13,14 @@ def _at(bookie_id: str, host: str | None, port: int | None = 3181, **said: objec
 
 def test_a_bookie_that_clients_look_for_nowhere_is_told(spark: SparkSession) -> None:
     rows = [
-        _at("bk1", None, unresolved="bk1 registered no endpoint of bookie-rpc (endpoints: http)"),
+        _at("bk1", None, unresolved="bk1 registered no bookie-rpc endpoint (endpoints: http)"),
         _at("bk2", "bk2"),
         # Clients go by its writable registration.
         _at("bk3", None, unresolved="unreadable", mode="readonly", used=False),
     ]
     [found] = find("endpoint-missing", tables(spark, registrations=rows))
     assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "error", "confirmed")
-    assert "no endpoint of bookie-rpc" in found.message
+    assert "no bookie-rpc endpoint" in found.message
     assert found.evidence["mode"] == "writable"
 
 
@@ -91,7 +91,7 @@ def test_a_cluster_without_an_instance_id_is_one_finding(spark: SparkSession) ->
     assert (found.where, found.severity) == ((None, None), "warning")
     assert found.evidence == {"cookies": 1, "versions": 2, "instance_ids": ["a77a8e0d", "of another"]}
     assert found.message == (
-        "the cluster has no INSTANCEID; an instance id is carried by 1 cookie of its store "
+        "the cluster has no INSTANCEID; an instance id exists in 1 cookie in its store "
         "and 2 VERSION files on disks"
     )
     never: list[Row] = [{"bookie_id": "bk1", "instance_id": None}]
@@ -138,7 +138,7 @@ def test_with_the_resolver_off_a_custom_id_cannot_be_found(spark: SparkSession) 
     rows = [
         _at("bookie-7", "10.0.0.7"),
         _at("bk1:3181", "bk1"),
-        _at("bk2:3181", None, unresolved="bk2:3181 registered no endpoint of bookie-rpc (endpoints: http)"),
+        _at("bk2:3181", None, unresolved="bk2:3181 registered no bookie-rpc endpoint (endpoints: http)"),
         _at("bookie-8", "10.0.0.8", mode="readonly", used=False),
     ]
     [found] = find("endpoint-missing", tables(spark, facts(resolves_ids=False), registrations=rows))
@@ -151,7 +151,7 @@ def test_with_the_resolver_off_an_endpoint_that_differs_from_the_id_is_not_used(
     rows = [_at("bk1:3181", "10.0.0.1"), _at("bk2:3181", "bk2"), _at("bookie-7", "10.0.0.7")]
     [found] = find("endpoint-drift", tables(spark, facts(resolves_ids=False), registrations=rows))
     assert (found.where, found.severity) == ((None, "bk1:3181"), "warning")
-    assert found.message.endswith("with bookieAddressResolverEnabled=false clients do not find it")
+    assert found.message.endswith("with bookieAddressResolverEnabled=false, clients cannot find it")
 
 
 def test_with_the_resolver_off_two_bookies_with_one_endpoint_are_two_addresses(spark: SparkSession) -> None:

@@ -72,7 +72,7 @@ def test_without_a_vote_nobody_repairs() -> None:
 def test_a_vote_of_a_bookie_that_is_down_proves_nothing() -> None:
     [(severity, confidence, message)] = found("no-auditor", auditor_down=True)
     assert (severity, confidence) == ("warning", "suspect")
-    assert message.startswith("the auditor's vote is of bk1, which is not registered")
+    assert message.startswith("the auditor's vote names bk1, which is not registered")
 
 
 def test_replication_that_is_off_is_an_error_once_ledgers_wait_for_a_day() -> None:
@@ -140,8 +140,8 @@ def test_old_marks_without_any_lock(spark: SparkSession) -> None:
     [one] = idle()
     assert (one.severity, one.confidence) == ("warning", "suspect")
     assert one.message == (
-        "2 marked ledgers wait for more than a day, the oldest for 30 hours, and no worker holds a lock; "
-        "2 processes of AutoRecovery vote"
+        "2 marked ledgers have waited for over a day, the oldest for 30 hours, and no worker holds a lock; "
+        "2 AutoRecovery processes vote"
     )
     assert idle(locked=1) == []
     assert idle(disabled=True) == []
@@ -161,7 +161,10 @@ def test_a_ledger_that_nobody_can_serve(spark: SparkSession) -> None:
     first, second = unavailable(unavailable=1, unrecoverable=1)
     assert (first.ledger_id, first.severity, first.confidence) == (1, "error", "confirmed")
     assert first.message == "ledger 1: no registered bookie can serve 10 entries; not registered: a, b"
-    assert second.message.startswith("ledger 2: it is not closed, and too few of its bookies are registered")
+    assert second.message.startswith(
+        "ledger 2: it is not closed, and recovery cannot close it because too few of its bookies are "
+        "registered"
+    )
     [one] = unavailable(unavailable=1_000, unrecoverable=1)
     assert one.where == (None, None)
     assert one.message == (

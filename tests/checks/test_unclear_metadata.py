@@ -49,7 +49,7 @@ def elsewhere(number: int, listed: bool) -> Row:
 
 DISAGREE = (
     "LAYOUT says flat, but 12 ledgers are at paths of layout longhierarchical; 0 are at paths of the "
-    "layout that is set"
+    "layout in use"
 )
 
 
@@ -61,7 +61,7 @@ def test_a_tree_that_layout_does_not_name_is_one_finding_and_said_first(spark: S
     [found] = find("metadata-misplaced", tables(spark, facts(wrong_tree_reason=DISAGREE), ledgers=rows))
     assert (found.where, found.severity, found.confidence) == ((None, None), "critical", "confirmed")
     assert found.message.startswith(f"{DISAGREE}; 13 znodes are not at the path of a ledger: 001, 002, ")
-    assert found.message.endswith("; bookies do not list their ledgers, and garbage collection deletes these")
+    assert found.message.endswith("; bookies do not list these ledgers, and garbage collection deletes them")
     assert {key: found.evidence[key] for key in ("count", "elsewhere", "low", "high")} == {
         "count": 13,
         "elsewhere": 12,

@@ -107,7 +107,7 @@ def hold(
         if done.exit_code == 5:
             [line] = said
             assert f"{runs}/run/" in line, command
-            assert line.endswith(": put a whole copy of it back, or audit again"), line
+            assert line.endswith(": restore a complete copy of it, or audit again"), line
             yield command
 
 

@@ -337,7 +337,7 @@ def test_a_ledger_is_shown_by_any_of_its_names(dump: str, name: tuple[str, ...])
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ((), "no ledger is given"),
+        ((), "no ledger was given"),
         (("--ledger-id", "6"), "has no ledger 6"),
         (("--ledger-id", "5", "--ledger-scope-id", "1"), "has no ledger 5 in scope 1"),
         (("--ledger-id", "18446744073709551621"), "--ledger-id 18446744073709551621: ids are signed 64-bit"),
@@ -346,7 +346,7 @@ def test_a_ledger_is_shown_by_any_of_its_names(dump: str, name: tuple[str, ...])
             "--ledger-scope-id 18446744073709551616: scopes are signed 64-bit",
         ),
         (("--ledger-qualified-name", "5"), "32 hexadecimal digits"),
-        (("--ledger-qualified-name", "0" * 32, "--ledger-id", "0"), "Leave the other options out"),
+        (("--ledger-qualified-name", "0" * 32, "--ledger-id", "0"), "Omit the other options"),
     ],
 )
 def test_a_ledger_that_is_not_named_well_is_usage(dump: str, name: tuple[str, ...], said: str) -> None:
@@ -369,4 +369,4 @@ def test_a_file_without_a_whole_record_of_a_journal_is_no_journal(tmp_path: Path
     (tmp_path / "file").write_bytes(data)
     done = bkaudit("decode", "journal", str(tmp_path / "file"))
     assert (done.exit_code, done.stdout) == (5, "")
-    assert "neither the header of a journal nor a whole record" in done.stderr
+    assert "neither a journal header nor a complete record" in done.stderr

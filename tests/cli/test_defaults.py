@@ -165,7 +165,7 @@ def test_runs_are_looked_for_where_they_go(monkeypatch: pytest.MonkeyPatch) -> N
     ):
         refused = bkaudit(*unnamed)
         assert (refused.exit_code, refused.stderr) == (
-            2, "bkaudit: none: no such directory; bkaudit audit makes it with the first run\n"
+            2, "bkaudit: none: no such directory; bkaudit audit creates it with the first run\n"
         )  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def test_runs_are_looked_for_where_they_go(monkeypatch: pytest.MonkeyPatch) -> N
     ("arguments", "said"),
     [
         ((), "--metadata: missing. Pass it or --cluster NAME, or set BKAUDIT_METADATA"),
-        (("--cluster", "prod-eu"), "no file of clusters is given"),
+        (("--cluster", "prod-eu"), "no file with clusters was given"),
         (
             ("--cluster", "prod", "--conf", "audit.toml"),
             "audit.toml: no table [clusters.prod]. Clusters in the file: prod-eu, bare, wrong, odd",

@@ -147,7 +147,9 @@ def test_a_repeated_flag_is_a_list_and_overrides_the_files(done: Any, tmp_path: 
     ]
 
 
-@pytest.mark.parametrize(("text", "said"), [("7", "neither a string nor a list"), ("['']", "or empty")])
+@pytest.mark.parametrize(
+    ("text", "said"), [("7", "neither a string nor a list"), ("['']", "is empty or not a string")]
+)
 def test_a_list_of_texts_that_is_none_is_usage(text: str, said: str, done: Any, tmp_path: Path) -> None:
     (tmp_path / "audit.toml").write_text(f"owners = {text}\n")
     done(report())
@@ -252,7 +254,7 @@ def test_what_nobody_foresaw_is_no_finding(done: Any) -> None:
     done(RuntimeError("surprise"))
     outcome = bkaudit(*AUDIT)
     assert "RuntimeError: surprise" in outcome.stderr
-    assert "internal error, which is a bug" in outcome.stderr
+    assert "internal error (this is a bug)" in outcome.stderr
 
 
 def test_errors_know_their_exit_codes() -> None:
@@ -280,15 +282,15 @@ def test_a_damaged_run_is_not_wrong_usage_and_one_that_is_not_there_is(tmp_path:
     outcome = bkaudit("report", run.path)
     assert outcome.exit_code == 5
     assert outcome.stderr.startswith(f"bkaudit: {run.path}/report.json is damaged (")
-    assert outcome.stderr.endswith("): put a whole copy of it back, or audit again\n")
+    assert outcome.stderr.endswith("): restore a complete copy of it, or audit again\n")
     outcome = bkaudit("report", f"{run.path}2")
     assert (outcome.exit_code, outcome.stderr) == (
         2,
-        f"bkaudit: {run.path}2: no finished run is here (no report.json)\n",
+        f"bkaudit: {run.path}2: contains no finished run (no report.json)\n",
     )
     made_run(tmp_path / "runs" / "1")
     runs = bkaudit("report", str(tmp_path / "runs")).stderr
-    assert runs.endswith(f"(no report.json); the newest below it is {tmp_path / 'runs' / '1'}\n")
+    assert runs.endswith(f"(no report.json); the newest run below it is {tmp_path / 'runs' / '1'}\n")
 
 
 def test_colour_says_nothing_by_itself() -> None:

@@ -107,7 +107,7 @@ def test_every_error_of_the_system_is_of_the_environment(
 def test_broken_pipe_and_bad_descriptor_are_bugs(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     broken(monkeypatch, OSError(number, os.strerror(number)))
     ended = bkaudit("audit", "--metadata", SAVED)
-    assert (ended.exit_code, "internal error, which is a bug" in ended.stderr) == (70, True)
+    assert (ended.exit_code, "internal error (this is a bug)" in ended.stderr) == (70, True)
 
 
 def test_error_of_a_file_system_without_a_number_has_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,9 @@ def test_out_that_is_a_file_or_lies_below_one(tmp_path: Path) -> None:
 def test_a_memory_that_java_would_not_take_is_usage(value: str) -> None:
     ended = bkaudit("audit", "--metadata", SAVED, "--driver-memory", value)
     assert ended.exit_code == 2
-    assert ended.stderr == f"bkaudit: driver_memory: {value!r} is not a number with k, m, g or t, as 4g\n"
+    assert (
+        ended.stderr == f"bkaudit: driver_memory: {value!r} is not a number with k, m, g or t, such as 4g\n"
+    )
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2, 3]", "k8s://https://h:6443"])
@@ -214,17 +216,17 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
         (
             RuntimeError('UnsupportedFileSystemException: No FileSystem for scheme "s3"'),
             UsageError,
-            "Spark uses the scheme s3a://; write the URI with it$",
+            "Spark uses the scheme s3a://; use it in the URI$",
         ),
         (
             RuntimeError("x\n: java.nio.file.AccessDeniedException: s3a://b/r: no credentials\n\tat y"),
             FileSystemError,
-            "^/r: access denied to Spark: s3a://b/r: no credentials; Spark needs credentials of its own ",
+            "^/r: access denied to Spark: s3a://b/r: no credentials; Spark needs its own credentials ",
         ),
         (
             RuntimeError("Answer from Java side is empty"),
             SparkError,
-            "^Spark: answer from Java side is empty, although its Java process was not seen to end",
+            "^Spark: answer from Java side is empty, although its Java process does not seem to have ended",
         ),
         (ConnectionRefusedError(111, "Connection refused"), ConnectionRefusedError, "Connection refused"),
         (BrokenPipeError(32, "Broken pipe"), BrokenPipeError, "Broken pipe"),

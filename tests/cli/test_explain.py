@@ -32,7 +32,10 @@ def test_a_ledger_of_which_only_a_mark_is_left_is_told(tmp_path: Path) -> None:
     made_run(tmp_path / "run", [MARK])
     told = explain("ledger", "77", "--run", str(tmp_path / "run"))
     assert told.exit_code == 0, told.output
-    assert "neither the metadata nor a bookie knows ledger 77\n\nmark-of-deleted-ledger: " in told.stdout
+    assert (
+        "neither the metadata nor a bookie of this run has ledger 77\n\nmark-of-deleted-ledger: "
+        in told.stdout
+    )
     assert "\n         bookkeeper shell ledgermetadata -l 77\n" in told.stdout
 
 
@@ -40,7 +43,7 @@ def test_a_ledger_that_nothing_knows_is_wrong_usage(tmp_path: Path) -> None:
     made_run(tmp_path / "run", [MARK])
     told = explain("ledger", "78", "--run", str(tmp_path / "run"))
     assert (told.exit_code, told.stdout) == (2, "")
-    assert "knows ledger 78" in told.stderr
+    assert "neither the metadata nor a bookie of this run has ledger 78" in told.stderr
 
 
 def test_a_run_is_the_newest_unless_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,14 +181,14 @@ def imports_and_options(module: str) -> tuple[frozenset[str], frozenset[str]]:
 
 def test_a_ledger_is_named_by_its_id_alone() -> None:
     refused = bkaudit("ledger", "show", "5", "--metadata", "dump:///nowhere", "--ledger-id", "6")
-    assert (refused.exit_code, "the argument says ledger 5" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "the argument has ledger 5" in refused.stderr) == (2, True)
     name = "0000000000000007000000000000002a"
     both = bkaudit("ledger", "show", name, "--metadata", "dump:///nowhere", "--ledger-id", "6")
-    assert (both.exit_code, "Leave the options out" in both.stderr) == (2, True)
+    assert (both.exit_code, "Omit the options" in both.stderr) == (2, True)
     odd = bkaudit("explain", "ledger", "abc", "--run", "/nowhere")
     assert (odd.exit_code, "'abc' is not a qualified ledger name" in odd.stderr) == (2, True)
     scopes = bkaudit("ledger", "list", "5", "--metadata", "dump:///nowhere", "--ledger-scope-id", "6")
-    assert (scopes.exit_code, "the argument says scope 5" in scopes.stderr) == (2, True)
+    assert (scopes.exit_code, "the argument has scope 5" in scopes.stderr) == (2, True)
     missing = bkaudit("ledger", "show", "5", "--metadata", "dump:///nowhere/a")
     assert "/nowhere/a" in missing.stderr
 
@@ -282,7 +282,7 @@ def test_version_says_what_the_option_says() -> None:
         ("repot", "Did you mean 'report'"),
         ("explain leger", "Did you mean 'ledger'"),
         ("report 5", "bkaudit report has no subcommand '5'."),
-        ("--man report", "Leave COMMAND out"),
+        ("--man report", "Omit COMMAND"),
     ],
 )
 def test_help_of_what_is_no_command_is_wrong_usage(words: str, said: str) -> None:

@@ -39,7 +39,7 @@ def test_a_whole_dump_is_listed_without_a_word(lines: list[bytes], tmp_path: Pat
 def test_a_cut_dump_says_so_beside_what_it_has(lines: list[bytes], tmp_path: Path) -> None:
     code, out, err = listed(lines[:-1], tmp_path / "dump.jsonl")
     assert (code, len(out.splitlines())) == (3, 3)
-    assert "cut off: the last line, which the first line announces, is missing" in err
+    assert 'cut off: the "begin" line announces an "end" line, which is missing' in err
 
 
 def test_a_ledger_that_a_cut_dump_lacks_may_have_been_there(lines: list[bytes], tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_ledger_that_a_cut_dump_lacks_may_have_been_there(lines: list[bytes], 
     outcome = bkaudit("ledger", "show", "--metadata", f"dump://{path}", "--ledger-id", "9")
     assert outcome.exit_code == 4
     assert "could not be read: line at byte" in outcome.stderr
-    assert "cut off: the last line" in outcome.stderr
+    assert 'cut off: the "begin" line' in outcome.stderr
     path.write_bytes(b"".join(lines))
     outcome = bkaudit("ledger", "show", "--metadata", f"dump://{path}", "--ledger-id", "9")
     assert outcome.exit_code == 2
@@ -61,5 +61,5 @@ def test_a_ledger_in_the_place_of_another_layout_is_named(lines: list[bytes], tm
     assert (outcome.exit_code, outcome.stdout) == (2, "")
     assert outcome.stderr == (
         f"bkaudit: dump://{path} has no ledger 2 (no znode /ledgers/L0000000002); "
-        "/ledgers/00/0000/L0002 exists, its path in layout hierarchical (see metadata-misplaced)\n"
+        "/ledgers/00/0000/L0002 exists, which is its path in layout hierarchical (see metadata-misplaced)\n"
     )

@@ -42,7 +42,7 @@ def test_a_command_ends_with_4_before_spark_starts_and_leaves_nothing_behind(
     done = bkaudit(*COMMANDS[command], "--metadata", f"{scheme}://{tmp_path}/backup")
     assert (done.exit_code, done.stdout) == (4, "")
     assert f"{tmp_path}/backup is not " in done.stderr
-    assert "packed with gzip" in done.stderr
+    assert "compressed with gzip" in done.stderr
     assert not (tmp_path / "run").exists()
 
 

@@ -75,7 +75,7 @@ def test_the_report_of_the_run_is_never_written_over(run: Path) -> None:
     assert (kept.stat().st_ino, kept.stat().st_mtime_ns, kept.read_bytes()) == before
     outcome = bkaudit("report", run, "--format", f"text={run}/report.json")
     assert outcome.exit_code == 2
-    assert "the run's own report is there. Choose another file" in outcome.stderr
+    assert "the run's own report has this path. Choose another file" in outcome.stderr
 
 
 def test_a_form_with_a_file_leaves_standard_output_alone(run: Path, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_directory_that_may_not_be_written_is_said_before_the_audit(
 ) -> None:
     # As root everything may be written: what the system would answer others.
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="is not writable"):
         outputs([f"csv={tmp_path}/a.csv"], "run")
 
 
@@ -128,9 +128,9 @@ def test_a_file_in_the_run_that_the_audit_makes_needs_no_directory_yet(tmp_path:
 
 def test_two_forms_do_not_share_a_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    with pytest.raises(UsageError, match="is given twice"):
+    with pytest.raises(UsageError, match="was given twice"):
         outputs([f"csv={tmp_path}/a", f"junit={tmp_path}/link"], "run")
-    with pytest.raises(UsageError, match="is given twice"):
+    with pytest.raises(UsageError, match="was given twice"):
         outputs(["text", "csv", "csv"], "run")
 
 

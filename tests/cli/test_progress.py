@@ -92,7 +92,7 @@ def test_a_new_stage_or_table_begins_without_the_tasks_of_the_one_before() -> No
 
 @pytest.mark.parametrize("width", [60, 200])
 def test_a_terminal_shows_stage_and_note_in_its_width(width: int) -> None:
-    note = "the tables of an interrupted run are kept; it continues with stage 7 of 15: judge"
+    note = "the tables of an interrupted run are reused; it continues with stage 7 of 15: judge"
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=True, color_system=None)
     with progress_module._new_bars(out, console) as bars:

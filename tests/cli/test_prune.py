@@ -121,7 +121,7 @@ def test_a_baseline_that_the_configuration_names_stays_too(
 def test_the_run_that_audits_take_tables_from_stays(runs: Path) -> None:
     file = runs / "audit.toml"
     file.write_text(f'since = "{runs}/run-3"\n')
-    assert "run-3 (the option since names it)" in prune(runs, "--keep-last", 1, "--conf", file).stdout
+    assert "run-3 (named by the option since)" in prune(runs, "--keep-last", 1, "--conf", file).stdout
     assert prune(runs, "--keep-last", 1, "--conf", file, "--yes").exit_code == 0
     assert {name for name in names(runs) if name.startswith("run")} == {"run-0", "run-3"}
     file.write_text('since = "last"\n')
@@ -138,14 +138,14 @@ def test_a_suppressions_file_that_cannot_be_read_takes_nothing_away(runs: Path) 
 
 def test_what_to_keep_must_be_said(runs: Path) -> None:
     refused = prune(runs, "--yes")
-    assert (refused.exit_code, "no retention rule is given" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "no retention rule was given" in refused.stderr) == (2, True)
     assert (runs / "run-4").exists()
 
 
 def test_a_directory_that_is_not_there_is_said_with_the_way_out(tmp_path: Path) -> None:
     outcome = CliRunner().invoke(main, ["prune", str(tmp_path / "none"), "--keep-last", "1"])
     assert outcome.exit_code == 2
-    assert outcome.stderr.startswith(f"bkaudit: {tmp_path}/none: no such directory; bkaudit audit makes it")
+    assert outcome.stderr.startswith(f"bkaudit: {tmp_path}/none: no such directory; bkaudit audit creates it")
     assert len(outcome.stderr.splitlines()) == 1
 
 

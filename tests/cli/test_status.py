@@ -38,7 +38,7 @@ def status(*arguments: object) -> Result:
 def test_the_newest_run_is_one_line(tmp_path: Path) -> None:
     assert status_line(report(), "runs/a", AFTER) == (
         "NOT HEALTHY 6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51: 1 critical, 3 error, 8 note; first action: find "
-        "the disks that held ledger 9223372036854770002; keep all entry logs; 4 suppressed; 1 new, "
+        "the disks that held ledger 9223372036854770002, and keep all entry logs; 4 suppressed; 1 new, "
         "1 worse, 2 fixed; 118 of 120 ledgers checked; 2 of 3 bookies read; "
         "3.0 h old (2026-11-21 05:08:09 UTC); runs/a"
     )
@@ -75,7 +75,7 @@ def test_a_run_of_an_older_version_says_what_it_was_to_fail_on(tmp_path: Path) -
     assert status(tmp_path).exit_code == 1
     manifest.write_text("{}")
     found = status(tmp_path)
-    said = f"{manifest} is damaged (it has no 'identity'): put a whole copy of it back, or audit again"
+    said = f"{manifest} is damaged (it has no 'identity'): restore a complete copy of it, or audit again"
     assert (found.exit_code, found.stderr) == (5, f"bkaudit: {said}\n"), "no exit code is made up"
 
 
@@ -102,7 +102,7 @@ def test_the_age_is_that_of_the_oldest_data(tmp_path: Path) -> None:
     manifest.write_text(json.dumps(said | {"data_as_of": now + 9 * HOUR}))
     future = status(tmp_path, "--max-age", "1")
     assert (future.exit_code, status(tmp_path).exit_code) == (3, 0)
-    assert "its data has a future time" in future.stdout
+    assert "its data is dated in the future" in future.stdout
     manifest.write_text(json.dumps(said | {"data_as_of": "yesterday"}))
     assert status(tmp_path, "--max-age", "1").exit_code == 5
 
@@ -110,8 +110,8 @@ def test_the_age_is_that_of_the_oldest_data(tmp_path: Path) -> None:
 def test_without_a_run_it_is_said_in_a_line(tmp_path: Path) -> None:
     nowhere = tmp_path / "none"
     for path, said in (
-        (tmp_path, f"no finished run is in {tmp_path}; bkaudit audit --out {tmp_path}/NAME makes one"),
-        (nowhere, f"{nowhere}: no such directory; bkaudit audit makes it with the first run"),
+        (tmp_path, f"no finished run in {tmp_path}; make one with bkaudit audit --out {tmp_path}/NAME"),
+        (nowhere, f"{nowhere}: no such directory; bkaudit audit creates it with the first run"),
     ):
         found = status(path)
         assert (found.exit_code, found.stderr) == (2, f"bkaudit: {said}\n")
@@ -127,7 +127,7 @@ def test_every_command_says_alike_that_there_are_no_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BKAUDIT_RUNS", raising=False)
     found = CliRunner().invoke(main, words.split())
-    said = "bkaudit: runs: no such directory; bkaudit audit makes it with the first run\n"
+    said = "bkaudit: runs: no such directory; bkaudit audit creates it with the first run\n"
     assert (found.exit_code, found.stderr) == (2, said)
 
 

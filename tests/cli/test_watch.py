@@ -67,7 +67,7 @@ def test_rounds_end_between_tables_when_told_and_leave_a_run_to_go_on_with(
     assert " round 2, " in second
     assert "no earlier run" in first
     assert "0 new, 0 worse, 0 fixed" in second
-    assert ended.stderr.endswith("the same command resumes this round within the time of --resume-within\n")
+    assert ended.stderr.endswith("stopped; repeat the command within --resume-within to resume this round\n")
     assert signal.getsignal(signal.SIGTERM) is before
     # Of the two that were finished one is kept; the third is there to be gone on with.
     [finished] = runs.glob("*/report.json")
@@ -154,7 +154,7 @@ def test_rounds_are_kept_on_any_file_system(monkeypatch: pytest.MonkeyPatch, tmp
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--interval", "0"), "'0' is not a time of a second or more"),
+        (("--interval", "0"), "'0' is not a time of at least one second"),
         (("--interval", "5 min"), "'5 min' is not a time"),
         (("--listen", "9418"), "--listen 9418: not of the form HOST:PORT"),
         (("--format", "pdf"), "--format pdf: no such form"),

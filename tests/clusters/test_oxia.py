@@ -163,7 +163,7 @@ def test_the_commands_of_the_page_audit_a_cluster_that_wants_a_certificate_and_a
     assert f"{cluster.oxia.host} answers" in doctor
     assert {int(json.loads(line)["ledger_id"]) for line in texts["ledger list"].splitlines()} == LEDGERS
     assert json.loads(texts["ledger show"])["ledger_id"] == str(LACKING)
-    assert "SAME: the copy has all that the source has" in texts["compare"]
+    assert "SAME: the copy has exactly the same contents as the source" in texts["compare"]
     audited = Audited(open_run(place / "run").report, place / "run")
     [lacking] = audited.of("below-write-quorum")
     assert (lacking["ledger_id"], lacking["confidence"]) == (LACKING, "confirmed")

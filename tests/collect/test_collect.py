@@ -180,8 +180,11 @@ def test_what_is_no_bookies_directory_is_a_usage_error(tmp_path: Path) -> None:
     for source, said in (
         ("rpc:", "reads only bookies' own directories"),
         (str(tmp_path / "one"), "reads only bookies' own directories"),
-        (str(root / "bookie1.dc1.example_3181/journal"), "no directory with current/ found"),
-        (str(root / "bookie1.dc1.example_3181/journal/current"), "it contains no directory of a bookie"),
+        (
+            str(root / "bookie1.dc1.example_3181/journal"),
+            "no directory with a subdirectory current/ was found",
+        ),
+        (str(root / "bookie1.dc1.example_3181/journal/current"), ": contains no directory of a bookie"),
     ):
         with pytest.raises(UsageError, match=said):
             collect([source], str(tmp_path / "two"))

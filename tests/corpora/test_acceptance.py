@@ -95,21 +95,21 @@ def test_a_loss_stands_until_it_is_accepted_by_fingerprint(nights: dict[str, tup
 def test_what_names_a_loss_and_cannot_accept_it_is_counted_with_its_reason(
     nights: dict[str, tuple[Result, Audited]],
 ) -> None:
-    text = "suppressions cannot accept 1 finding of data loss"
-    only = "entry 1 (load test): 1 finding; a finding of data loss is accepted only by its fingerprint"
+    text = "1 finding of data loss cannot be suppressed"
+    only = "entry 1 (load test): 1 finding; a finding of data loss can be accepted only by its fingerprint"
     assert remarks(nights["3-by-id"][1]) == remarks(nights["4-baseline"][1]) == [(text, [only])]
     [(_, [late])] = remarks(nights["5-late"][1])
     latest = (datetime.now(UTC) + timedelta(days=7)).date()
     assert late.endswith(f"is too late: the latest day allowed is {latest}")
     [(_, [changed])] = remarks(nights["7-more"][1])
     digest = nights["7-more"][1].report.findings[0].evidence["missing_digest"]
-    assert changed.endswith(f'the digest of the entries that are missing now is "{digest}"')
+    assert changed.endswith(f' is not the digest of the entries missing now, which is "{digest}"')
     assert remarks(nights["6-accepted"][1]) == remarks(nights["8-deleted"][1]) == []
     assert text in " ".join(nights["3-by-id"][0].stdout.split())
 
 
 def test_the_verdict_says_what_is_accepted(nights: dict[str, tuple[Result, Audited]]) -> None:
-    assert "NOT HEALTHY: 1 critical; all of them accepted\n" in nights["6-accepted"][0].stdout
+    assert "NOT HEALTHY: 1 critical; all accepted\n" in nights["6-accepted"][0].stdout
     assert "NOT HEALTHY: 1 critical\n" in nights["7-more"][0].stdout
 
 

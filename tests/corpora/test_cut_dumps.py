@@ -100,7 +100,7 @@ def test_nothing_is_confirmed_of_a_framed_dump_that_is_cut_and_not_of_the_whole(
     cut = audited(corpus, work / "framed-cut", [BEGIN, *lines(corpus)[:-1]])
     assert cut.confirmed() <= whole.confirmed()
     assert cut.report["run"]["in_doubt"]["ids"] is None
-    assert "the last line, which the first line announces, is missing" in cut.told
+    assert 'the "begin" line announces an "end" line, which is missing' in cut.told
     assert "\nunknown    " in cut.screen
     assert cut.report["verdict"] != "healthy"
 

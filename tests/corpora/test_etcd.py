@@ -133,7 +133,7 @@ def test_a_collector_deletes_what_its_listing_lacks_and_spares_the_longest_id(
     assert {bookie: sorted(ledgers) for bookie, ledgers in ours.items()} == corpus.oracle["garbageCollector"]
     [note] = [note for note in map(sentence_of, audited.report.run.remarks) if "forecast" in note]
     assert note.endswith(
-        "on etcd a bookie that runs for longer than gcOverreplicatedLedgerWaitTime deletes nothing"
+        "on etcd, a bookie deletes nothing once it has run longer than gcOverreplicatedLedgerWaitTime"
     )
 
 

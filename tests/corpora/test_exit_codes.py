@@ -90,7 +90,7 @@ def test_a_cluster_of_which_no_bookie_can_be_read_is_undecided(spark: SparkSessi
     shutil.rmtree(root / "bookies")
     (root / "bookies").mkdir()
     empty = bkaudit(root, "run", "--format", "json")
-    assert (empty.exit_code, "Check whether a disk is not mounted" in empty.stderr) == (2, True)
+    assert (empty.exit_code, "check whether a disk is not mounted" in empty.stderr) == (2, True)
     assert not (tmp_path / "run").exists()
     (root / "bookies" / "lost+found").mkdir()
     unread = bkaudit(root, "run", "--format", "json")

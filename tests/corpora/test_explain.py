@@ -76,7 +76,7 @@ def test_every_ledger_of_the_corpus_can_be_drawn(audited: Audited) -> None:
 RENAMED = """\
 bookie      127.0.103.1:3181
 registered  no
-cookie      of 127.0.103.1:3181, layout 5
+cookie      belongs to 127.0.103.1:3181, layout 5
             instance 06958d23-ab39-4db1-a6d7-f0f3e6c37558
             journal /data/bookkeeper/bk1/journal
             ledgers /data/bookkeeper/bk1/ledgers0
@@ -84,16 +84,16 @@ cookie      of 127.0.103.1:3181, layout 5
 same as     bk-a.rack1 (registered)
             endpoint-is-id: bk-a.rack1 is registered at 127.0.103.1:3181
             same-directories: their cookies contain the same directories, which
-              hardly any other cookie contains
+              is rare in this cluster
 read        not at all
-            no --bookies source has a directory of this bookie
+            no --bookies source contains a directory of this bookie
 index time  unknown
-ledgers     1 name it; 1 depend on it
-            1 checked on this bookie
+ledgers     1 name this bookie; 1 depend on it
+            1 were checked on this bookie
 held        unknown
 
 disks
-  none was found"""
+  no disk was found"""
 
 
 def explained(audited: Audited, *bookie: str) -> Result:

@@ -159,7 +159,7 @@ def test_a_tree_that_layout_does_not_name_makes_no_orphan_sure(
     screen, report, orphans = finished(out, ran.stdout)
     why = (
         "LAYOUT says longhierarchical, but 64 ledgers are at paths of layout hierarchical; 6 are at paths of "
-        "the layout that is set"
+        "the layout in use"
     )
     assert f"unknown    every id: {why}" in screen
     assert (ran.exit_code, report["verdict"]) == (1, "not-healthy")

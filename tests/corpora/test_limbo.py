@@ -54,7 +54,7 @@ def test_no_copy_in_limbo_counts_and_each_bookie_is_one_finding(spark: SparkSess
     assert {unknown[ledger, healing][0] for ledger in OPEN} == {5}
     [exchanged] = run.of("ledgers-in-wrong-directory")
     assert exchanged["confidence"] == "confirmed"
-    assert " were exchanged: it does not find 10 ledgers" in exchanged["message"]
+    assert " were swapped, so it cannot find 10 ledgers" in exchanged["message"]
     assert {unknown[ledger, exchanged["bookie_id"]] for ledger in (*CLOSED, *OPEN)} == {
         (5, "wrong-directory")
     }

@@ -95,7 +95,7 @@ def test_the_findings_are_those_that_need_no_index(
     screen = first_screen.render(open_run(str(out)).report).splitlines()
     assert len(screen) <= 24
     assert all(len(line) <= 80 for line in screen if "bkaudit explain" not in line)
-    assert "none read: no --bookies was given; only metadata was checked" in only.stdout
+    assert "none read: --bookies is missing; only metadata was checked" in only.stdout
     assert "not read:" not in only.stdout  # not once more by name
 
     told = CliRunner().invoke(main, ["explain", "run", str(out)]).stdout

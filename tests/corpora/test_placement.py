@@ -93,10 +93,9 @@ def test_the_stores_own_mapping_is_found(spark: SparkSession, corpus: Corpus, tm
     assert (locations.groups("gone:3181"), locations.path("gone:3181")) == (("fast",), None)
     assert facts["own_groups"] == 1
     run = RunReader(tmp_path / "run")
-    assert (
-        "1 ledger with a placement policy of its own: EnsemblePlacementPolicyConfig in custom metadata"
-        in [*map(sentence_of, run.report.run.remarks)]
-    )
+    assert "1 ledger has its own placement policy: EnsemblePlacementPolicyConfig in custom metadata" in [
+        *map(sentence_of, run.report.run.remarks)
+    ]
     # Of its groups nobody is there: bookies in no group take it.
     found = simulate_failure(run, [(Level.BOOKIE, [first])])
     assert [(each.groups, each.answer) for each in found.writes if each.groups] == [
@@ -129,14 +128,14 @@ def test_a_damaged_mapping_is_said_and_is_none(spark: SparkSession, corpus: Corp
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"racks": "a", "rack_script": "b"}, "--racks and --rack-script: give one mapping, not two"),
+        ({"racks": "a", "rack_script": "b"}, "--racks and --rack-script: pass only one of them"),
         ({"racks": "/no/such"}, "--racks /no/such: No such file or directory"),
         (
             {"placement": "racks"},
             "--placement racks: must be one of rack, region, zone, none, or a configuration file",
         ),
-        ({"placement": "rack,minRacks=3"}, "'minRacks' is no setting; it must be one of"),
-        ({"placement": "rack,minNumRacksPerWriteQuorum=x"}, "minNumRacksPerWriteQuorum is 'x': not a number"),
+        ({"placement": "rack,minRacks=3"}, "unknown setting 'minRacks'; must be one of"),
+        ({"placement": "rack,minNumRacksPerWriteQuorum=x"}, "minNumRacksPerWriteQuorum: 'x' is not a number"),
     ],
 )
 def test_options_that_cannot_be_meant(tmp_path: Path, options: dict[str, Any], reason: str) -> None:
@@ -169,7 +168,7 @@ def test_every_ledger_that_breaks_the_policy_is_found_and_no_other(
     assert len(found) == len(expected) > 10
     assert {finding.evidence["state"] for finding in found} == {"CLOSED", "OPEN", "IN_RECOVERY"}
     assert [finding.message for finding in run.findings if finding.id == "bookie-without-location"] == [
-        "1 of 5 bookies has no location, and servers take them to be in /default-rack: "
+        "1 of 5 bookies has no location, so servers assume that they are in /default-rack: "
         "bookie9.dc1.example:3181"
     ]
 
@@ -193,6 +192,6 @@ def test_a_run_says_by_what_placement_was_looked_at(
     report = Audit(f"dump://{corpus.dump}", [], str(tmp_path / "run"), options).run(spark)
     assert "placement-violated" not in (report.run.blind or [])
     assert (
-        "placement is judged: policy zone, minNumZonesPerWriteQuorum 2, from --placement zone; "
-        f"locations of 1 of 5 bookies are from --racks {racks}" in [*map(sentence_of, report.run.remarks)]
+        "placement was checked: policy zone, minNumZonesPerWriteQuorum 2, from --placement zone; "
+        f"locations of 1 of 5 bookies come from --racks {racks}" in [*map(sentence_of, report.run.remarks)]
     )

@@ -116,7 +116,7 @@ def test_directories_of_another_cluster_put_the_source_in_doubt_and_no_bookie(
     assert [row["bookie_id"] for row in run.of("source-suspect")] == [*BOOKIES]
     assert codes(run) == ("not-healthy", NOT_COVERED)
     [metadata_row] = [scope for scope in read_sources(RunReader(run.out)) if scope.kind == "metadata"]
-    assert f"bookies carry instance id {ANOTHER}" in str(metadata_row.reason)
+    assert f"bookies have another instance id: {ANOTHER}" in str(metadata_row.reason)
 
 
 @pytest.mark.parametrize(("orphans", "verdict"), [(90, "not-healthy"), (3, "healthy")])
@@ -153,7 +153,7 @@ def test_the_id_generator_is_behind_ids_in_use(spark: SparkSession, tmp_path: Pa
     run = audited(spark, tmp_path, metadata, metadata)
     [found] = run.of("id-generator-behind")
     assert (found["severity"], found["confidence"]) == ("error", "suspect")
-    assert "ledger 11 is given out next" in found["message"]
+    assert "the next ledger gets id 11" in found["message"]
     [metadata_row] = [scope for scope in read_sources(RunReader(run.out)) if scope.kind == "metadata"]
     assert metadata_row.reason == "the id generator is behind an id in use"
 

@@ -173,7 +173,7 @@ def test_what_lies_beside_the_logs_is_the_length_of_the_files(spoiled: Corpus, f
     [note] = [
         note
         for note in map(sentence_of, found.report.run.remarks)
-        if note.startswith("other files of the ledger disks (")
+        if note.startswith("other files on the ledger disks (")
     ]
     assert f"{total['journal_bytes']:,} bytes of journals; {total['index_bytes']:,} bytes of indexes" in note
 

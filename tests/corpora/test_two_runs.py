@@ -108,7 +108,7 @@ def test_what_no_bookie_could_be_asked_of_is_confirmed_by_the_next_newer_index(
         "name": "monday",
         "finished": monday.report.run.finished,
     }
-    assert " at the same version, with an older index" in found["message"]
+    assert ", at the same version and with an older index" in found["message"]
 
 
 def test_a_running_etcd_keeps_no_times_and_two_runs_confirm_what_one_later_look_would(
@@ -131,7 +131,7 @@ def test_a_running_etcd_keeps_no_times_and_two_runs_confirm_what_one_later_look_
         assert _classes(first) == {ledger: (id, "suspect") for ledger, (id, _) in truth.items()}
         again = run("runs/again", first.report.run.finished + 1)
         doubts = [doubt for row in again.table("judged") if row["missing"] for doubt in row["doubts"]]
-        assert any("changed too shortly before" in doubt for doubt in doubts)
+        assert any("was written shortly after the ledger changed" in doubt for doubt in doubts)
         assert _classes(again) == truth
 
 

@@ -91,7 +91,7 @@ def test_every_ledger_that_something_keeps_is_in_the_table(tmp_path: Path, form:
     shown = bkaudit().stdout
     [command] = [line.strip() for line in shown.splitlines() if line.strip().startswith("bkaudit ")]
     assert command == f"bkaudit decommission {run.path} a --format csv"
-    assert "this command prints all:" in shown
+    assert "to print all of them, run:" in shown
     refused = CliRunner().invoke(main, ["decommission", run.path, "a", "--table", "topics"])
     assert (refused.exit_code, "--format text is not a table" in refused.stderr) == (2, True)
 
@@ -134,7 +134,7 @@ def test_segments_without_entries_are_not_waited_for(said: Rehearse) -> None:
     work = found.together.work
     assert found.answer is Answer.NOW
     assert (work.ledgers, work.renamed, work.renamed_stuck) == (1, 3, 1)
-    assert "1 has no spare and keeps it" in " ".join(decommission_text(found).split())
+    assert "1 has no spare and still names it" in " ".join(decommission_text(found).split())
 
 
 def test_the_flag_of_the_command_is_said(said: Rehearse) -> None:
@@ -233,12 +233,14 @@ def test_a_ledger_that_cannot_be_judged_counts_once_and_what_may_hide_one_is_sai
         run = reopened(tmp_path)
         found, simulation = rehearse(run, ["a"]), simulate_failure(run, [(Level.BOOKIE, ["a"])])
         doubts = {each.what: each.number for each in found.together.doubts}
-        assert doubts.pop("ledgers whose metadata does not show the holders of entries") == 2
+        assert doubts.pop("ledgers whose metadata does not show which bookies hold entries") == 2
         assert (simulation.doubts.ledgers, simulation.doubts.undecided) == (3, 2)
         assert doubts == (
             {"ledger ids that may exist in parts of the metadata that were not read": 100} if hidden else {}
         )
-        assert ("may be there unseen: 100 ids" in simulation_text(simulation)) is bool(hidden)
+        assert ("ledgers may exist that could not be read: 100 ids" in simulation_text(simulation)) is bool(
+            hidden
+        )
         assert found.answer is Answer.UNKNOWN
 
 

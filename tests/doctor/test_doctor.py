@@ -75,7 +75,7 @@ def test_without_bookies_an_audit_would_look_at_the_metadata_alone(corpus: Corpu
     told = diagnosed(f"dump://{corpus.dump}")
     found = line(told, "bookies", "coverage")
     assert (found.state, found.exit_code, told.exit_code) == (NOT_ASKED, 3, 3)
-    assert "checks metadata alone" in found.said
+    assert "checks only the metadata" in found.said
     assert any(each.startswith("no --bookies was given; checks: ") for each in told.unseen)
     assert diagnosed("dump:///no/such/metadata.jsonl").exit_code == 4
 
@@ -84,7 +84,7 @@ def test_a_store_that_is_not_there_ends_an_audit_and_the_rest_is_told_all_the_sa
     told = diagnosed("dump:///no/such/metadata.jsonl", [str(corpus.bookies)])
     assert line(told, "store", "access").state is FAIL
     assert told.exit_code == 4
-    assert line(told, "bookies", "coverage").said.startswith("4 of 4 bookies in VERSION files ")
+    assert line(told, "bookies", "coverage").said.startswith("4 of 4 bookies named in VERSION files ")
 
 
 def test_without_java_an_audit_would_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_another_spark_than_the_package_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     found = line(diagnosed(), "here", "Spark")
     assert found.state is WARN
-    assert "has version 3.5.1" in found.said
+    assert "contains version 3.5.1" in found.said
 
 
 @pytest.mark.parametrize("master", ["local[2]", "yarn"])
@@ -162,7 +162,7 @@ def test_workers_of_another_python_are_told(monkeypatch: pytest.MonkeyPatch, tmp
     other.chmod(0o755)
     monkeypatch.setenv("PYSPARK_PYTHON", str(other))
     found = line(diagnosed(), "here", "Python")
-    assert (found.state, "is 3.9; the driver has 3." in found.said) == (FAIL, True)
+    assert (found.state, "version 3.9; the driver runs version 3." in found.said) == (FAIL, True)
 
 
 def test_credentials_that_an_audit_refuses_are_refused(corpus: Corpus, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_bookie_that_no_source_covers_is_named(corpus: Corpus) -> None:
     assert line(told, "bookies", "coverage").said.startswith("3 of 4 bookies ")
     missing = line(told, "bookies", "not read")
     assert missing.said.replace(":", "_").startswith(gone.name)
-    assert "no --bookies source has a directory of this bookie" in missing.said
+    assert "no --bookies source contains a directory of this bookie" in missing.said
     assert told.exit_code == 3
 
 
@@ -262,7 +262,7 @@ def test_an_index_without_times_is_told(corpus: Corpus) -> None:
     found = line(diagnosed(f"dump://{corpus.dump}", [str(corpus.bookies)]), "bookies", "index time")
     assert (found.state, found.way_out) == (
         WARN,
-        "copy the disks and journals with their file times; or pass --index-time",
+        "preserve the file times when you copy the disks and journals; or pass --index-time",
     )
 
 
@@ -286,7 +286,7 @@ def test_what_will_not_be_seen_is_said_of_each_source(tmp_path: Path) -> None:
     assert line(told, "bookies", "scratch").state is OK
     told = diagnosed(f"etcd-snapshot://{etcd.snapshot}?scope=/bk/cluster1")
     assert any("the store keeps no under-replication marks" in sentence for sentence in told.unseen)
-    assert any("the store keeps no times, so no age is known" in sentence for sentence in told.unseen)
+    assert any("the store keeps no times, so ages are unknown" in sentence for sentence in told.unseen)
     told = diagnosed(f"dump://{etcd.dump}?root=/bk/cluster1", ["rpc:"], options=AuditOptions(timeout=0.5))
     [disks] = [
         sentence for sentence in told.unseen if "bookies were only asked for their entries (rpc:)" in sentence
@@ -357,8 +357,10 @@ def test_a_known_bookie_that_is_down_is_named(corpus: Corpus) -> None:
         assert (down.state, down.said.partition(":")[0]) == (WARN, names[1].partition(":")[0])
         assert f"{names[1]}: not registered (down or never started)" in down.said
         # Whether it can start is not known here, and directories that were passed are not asked for again.
-        way_out = "an audit reports whether the bookie would start, and whether a start is allowed"
-        assert down.way_out == (way_out if sources else f"pass all its directories with --bookies: {way_out}")
+        way_out = "run an audit to see whether the bookie would start, and whether it may be started"
+        assert down.way_out == (
+            way_out if sources else f"pass all its directories with --bookies; then {way_out}"
+        )
         assert told.exit_code == (0 if sources else 3)
     without_registrations(corpus.dump, *names)
     found = line(diagnosed(uri), "bookies", "registered")
@@ -394,7 +396,7 @@ def test_registrations_that_could_not_be_read_are_not_called_down() -> None:
         {"cookies/bk-1:3181": Znode("/ledgers/cookies/bk-1:3181", b"", 1, 1, 1, 1, 0, 0)}, 1, "1", gaps
     )
     [found] = registration_lines("/ledgers", nodes)
-    assert (found.state, "which bookies are down is not known" in found.said) == (NOT_ASKED, True)
+    assert (found.state, "it is unknown which bookies are down" in found.said) == (NOT_ASKED, True)
 
 
 @pytest.mark.parametrize("target", ["out", "nowhere"])

@@ -67,7 +67,7 @@ def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> Non
     assert whole.said == "journals of 0 of 1 bookie are complete from the last mark on"
     assert whole.state is named.state is State.WARN
     assert whole.way_out is not None
-    assert named.said.endswith("journal file of lastMark missing: 1a1fc8020c3.txn")
+    assert named.said.endswith("the journal file of the lastMark is missing: 1a1fc8020c3.txn")
     look = list_bookie_journals(bookie(place))
     # Never when the mark was written. An older journal file that is younger than the mark dates nothing.
     older = place / f"journal/current/{MARK - 1:x}.txn"
@@ -115,7 +115,7 @@ def test_an_index_of_an_earlier_time_than_its_mark_is_dated_by_the_log_of_rocksd
 def test_doctor_says_what_the_index_time_rests_on(place: Path) -> None:
     told = check_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
     [said] = [line for line in told.lines if line.name == "index time"]
-    assert said.said.endswith("(the file time of its journal or lastMark, the later one)")
+    assert said.said.endswith("(the file time of its journal or of its lastMark, whichever is later)")
 
 
 def test_a_bookie_that_went_down_cleanly_needs_no_journal(place: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_bookie_that_went_down_cleanly_needs_no_journal(place: Path) -> None:
     (place / f"journal/current/{MARK:x}.txn").unlink()
     whole, _ = lines(place)
     assert whole.state is State.OK
-    assert whole.said.endswith("1 stopped cleanly, with all entries in the index")
+    assert whole.said.endswith("1 stopped cleanly, so all their entries are in the index")
     written = (place / "ledgers0/current/lastMark").stat().st_mtime_ns // 1_000_000
     assert expected_index_time(bookie(place), list_bookie_journals(bookie(place))) == DatedIndex(
         written, TimeBasis.CLEAN_STOP

@@ -46,11 +46,8 @@ STUCK = row("mark-stuck", 4)
 GONE = row("entry-lost", 5, missing=1, urgency="lost", change="fixed")
 ROWS = (LOST, DANGLING, DESTROYS, UNSURE, STUCK, GONE)
 TOO_LATE = "until 2026-12-04 is too late: the latest day allowed is 2026-12-03"
-ABSENT = f'the key "missing" is absent; for the entries that are missing now its value is "{DIGEST}"'
-OTHER_ENTRIES = (
-    f"the missing entries are not those of digest {'0' * 16}; "
-    f'the digest of the entries that are missing now is "{DIGEST}"'
-)
+ABSENT = f'the key "missing" is absent; for the entries missing now, its value is "{DIGEST}"'
+OTHER_ENTRIES = f'{"0" * 16} is not the digest of the entries missing now, which is "{DIGEST}"'
 DIGESTS = {
     LOST["fingerprint"]: DIGEST,
     DANGLING["fingerprint"]: None,
@@ -97,7 +94,7 @@ def test_an_entry_without_a_fingerprint_accepts_no_loss(
     accepted, refused, said = accepted_and_refused(changes, SuppressionEntry("old", WEEK, names))
     assert accepted <= {STUCK["fingerprint"]}
     assert sum(refused.values()) >= 1
-    assert said[0].endswith("; a finding of data loss is accepted only by its fingerprint")
+    assert said[0].endswith("; a finding of data loss can be accepted only by its fingerprint")
 
 
 def test_a_wildcard_still_accepts_all_else_and_its_refusals_are_counted(changes: DataFrame) -> None:
@@ -105,7 +102,9 @@ def test_a_wildcard_still_accepts_all_else_and_its_refusals_are_counted(changes:
     assert accepted == {STUCK["fingerprint"]}
     # What is fixed needs no acceptance, and is not counted.
     assert refused == {1: 4}
-    assert said == ["entry 1 (old): 4 findings; a finding of data loss is accepted only by its fingerprint"]
+    assert said == [
+        "entry 1 (old): 4 findings; a finding of data loss can be accepted only by its fingerprint"
+    ]
 
 
 def test_a_baseline_accepts_no_loss(changes: DataFrame) -> None:
@@ -179,7 +178,8 @@ def test_missing_entries_are_of_one_finding(tmp_path: Path) -> None:
     rest = '\nreason = "r"\nuntil = 2026-12-03\n'
     file.write_text(f'[[suppress]]\nid = "entry-lost"\nmissing = "{DIGEST}"{rest}')
     with pytest.raises(
-        UsageError, match="entry 1: missing: valid only for one finding; name the finding by its finger"
+        UsageError,
+        match="entry 1: missing: valid only for a single finding; add the fingerprint of the finding",
     ):
         read_suppressions(file)
     file.write_text(f'[[suppress]]\nfingerprint = "{"a" * 16}"\nmissing = "x"{rest}')

@@ -46,7 +46,7 @@ def test_a_bookie_of_another_cluster_is_one_only_if_all_its_directories_say_so()
     unread = found("bookie-unread", A, "unknown", read="unread", reason="of another cluster")
     [claim] = claims(MISMATCH, unread, bookies=foreign).values()
     assert (claim.kind, claim.bookies) == ("foreign-instance", (A,))
-    assert claim.sentence == f"all directories of {A} are of another cluster, instance id other"
+    assert claim.sentence == f"all directories of {A} are from another cluster, instance id other"
     assert {"instance-mismatch", "metadata-suspect", "bookie-unread"} <= claim.bookie_checks
     assert claims(MISMATCH) == {}
 
@@ -80,7 +80,7 @@ def test_a_disk_is_not_mounted_where_its_directory_is_there_and_empty() -> None:
 
     unread = found("bookie-unread", A, "unknown", read="partial", reason="/d0 and more")
     claim = claims(missing(True), unread, bookies=[known(A, absent_directories=["/d0"])])["disk-not-mounted"]
-    assert claim.sentence == f"{A} has 1 disk that is not mounted, or new: /d0 is empty"
+    assert claim.sentence == f"{A} has 1 disk that is new or not mounted: /d0 is empty"
     assert claim.copy_checks == {"replication-undecided"}
     assert claims(missing(True, False)) == claims(missing(None)) == {}
     for fault, of in (("version-missing", True), ("store-differs", False)):
@@ -97,7 +97,7 @@ def test_a_directory_that_was_not_found_is_a_cause_where_nothing_else_is_the_mat
     unread = found("bookie-unread", A, "unknown", read="partial", reason="index directory /d1: no such ...")
     [claim] = claims(unread, bookies=[known(A, read="partial", absent_directories=["/d1"])]).values()
     assert claim.kind == "disk-not-found"
-    assert claim.sentence == f"{A} has 1 disk that is not mounted, or not given: /d1 was not found"
+    assert claim.sentence == f"{A} has 1 disk that is not mounted or not given: /d1 was not found"
     assert claim.copy_checks == {"replication-undecided"}
 
 
@@ -106,7 +106,7 @@ def test_a_bookie_that_is_gone_explains_what_is_not_known_of_it_only_where_it_ha
     gone = known(A, registered=None, read="unread", found=False)
     unread = found("bookie-unread", A, "unknown", read="unread", reason="no source")
     claim = claims(down, depends, unread, bookies=[gone])["not-registered"]
-    assert claim.sentence == f"{A} is not registered and has no data that was found"
+    assert claim.sentence == f"{A} is not registered and has no data that the audit found"
     assert claim.evidence == (("bookie-down", A), ("on-unregistered-bookie", A))
     assert "bookie-unread" in claim.bookie_checks
     assert claim.copy_checks == {"replication-undecided"}

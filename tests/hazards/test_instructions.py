@@ -59,7 +59,7 @@ def test_the_last_copy_outside_its_ensembles_refuses_with_certainty(hazards: Haz
     assert found.exit_code == 1
     first = decommission_text(found).split("(exit 1)")[0]
     assert first.startswith("decommission bk4:3181: refused.")
-    assert "1 needed ledger (30)" in " ".join(first.split())
+    assert "1 live ledger (30)" in " ".join(first.split())
 
 
 def test_holders_of_a_dangling_ledger_are_not_decommissioned(hazards: Hazards) -> None:
@@ -100,8 +100,8 @@ def test_a_bookie_without_its_disk_is_not_to_be_started(
 ) -> None:
     text = shown(monkeypatch, hazards.run("h16", 2), "explain", "bookie", "bk1:3181")
     assert re.search(r"do not start, make cookie, .* until:", text)
-    assert re.search(r"do not .* start, rebuild index: .* would not start again", text)
-    assert "Do not: make a cookie for bk1:3181" in text
+    assert re.search(r"do not .* start, rebuild index: .* would not restart", text)
+    assert "Do not: create a cookie for bk1:3181" in text
     # Its ledgers may be copied to others; nothing else may be done before the disk is mounted.
     assert {*WRITES.findall(text)} <= {("recover -sk -sku bk", "")}
 

@@ -32,7 +32,7 @@ def general(outcome: Outcome, signals: tuple[int, ...] = ()) -> list[str]:
         wrong.append(f"exit {outcome.code}")
     if "Traceback (most recent call last)" in texts:
         wrong.append("a traceback")
-    if "internal error, which is a bug" in texts:
+    if "internal error (this is a bug)" in texts:
         wrong.append("called itself a bug")
     return wrong
 

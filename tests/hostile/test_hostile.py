@@ -66,7 +66,7 @@ def outcome(
         (outcome(-11, ""), "exit -11"),
         (Outcome(HUNG, "", "", 300.0), "no end within 300 s"),
         (outcome(5, "", "Traceback (most recent call last):\n"), "a traceback"),
-        (outcome(4, "", "bkaudit: internal error, which is a bug\n"), "called itself a bug"),
+        (outcome(4, "", "bkaudit: internal error (this is a bug)\n"), "called itself a bug"),
         (outcome(0, "ledgers 3\n", ""), "exit 0 with another output"),
         (outcome(5, "", "bkaudit: it is damaged\n"), "the error does not name the object"),
         (outcome(5, "", "bkaudit: runs/1 is damaged\nand more\n"), "the error is not the last line"),

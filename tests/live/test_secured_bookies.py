@@ -362,8 +362,8 @@ WAYS_IN = {
     Kind.TLS: "over TLS",
     Kind.ROLES: "over TLS",
     Kind.SASL: (
-        "without TLS, with a login by DIGEST-MD5: entries that bookies return are unencrypted, unless "
-        "[bookies.tls] is given"
+        "without TLS, with a login by DIGEST-MD5: bookies return entries unencrypted; add [bookies.tls] to "
+        "the credentials file to encrypt them"
     ),
     Kind.TLS_SASL: "over TLS, with a login by DIGEST-MD5",
 }
@@ -391,7 +391,7 @@ def test_doctor_says_what_each_bookie_wants(cluster: Cluster) -> None:
     by_disk, by_rpc = (told(cluster, sources, "") for sources in ([str(cluster.bookies.directory)], ["rpc:"]))
     if cluster.kind is Kind.TLS:  # it serves plain clients too
         assert [by_disk[1], by_rpc[1]] == [0, 0]
-        assert "without TLS: entries that bookies return are unencrypted" in by_rpc[0][0].said
+        assert "without TLS: bookies return entries unencrypted" in by_rpc[0][0].said
         return
     wanted = WANTED[Kind.ROLES if cluster.kind is Kind.ROLES else Kind.SASL]
     for lines, code, exit_code_ in ((*by_disk, 0), (*by_rpc, 3)):

@@ -41,7 +41,7 @@ def test_without_an_endpoint_of_the_protocol_it_is_nowhere() -> None:
     assert why(resolve("bk1:3181", Registration([]))) == NoAddressReason.NO_RPC_ENDPOINT
     found = resolve("bk1:3181", Registration([HTTP]))
     assert isinstance(found, UnresolvedBookie)
-    assert found.reason == "bk1:3181 registered no endpoint of bookie-rpc (endpoints: http)"
+    assert found.reason == "bk1:3181 registered no bookie-rpc endpoint (endpoints: http)"
 
 
 def test_what_is_not_registered_is_nowhere_even_if_its_id_is_an_address() -> None:

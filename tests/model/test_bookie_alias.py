@@ -69,7 +69,7 @@ def test_a_name_and_an_ip_that_a_neighbour_shows_together() -> None:
         Rule.NAME_AND_IP,
         True,
     )
-    assert edge.evidence == "the registration of bk1:3182 shows bk1 and 10.0.0.1"
+    assert edge.evidence == "the registration of bk1:3182 contains both bk1 and 10.0.0.1"
 
 
 def test_a_name_and_an_ip_in_the_endpoints_of_one() -> None:

@@ -26,9 +26,9 @@ def test_a_compaction_without_threshold_or_interval_is_off() -> None:
 @pytest.mark.parametrize(
     ("properties", "reason"),
     [
-        ({"gcWaitTime": "soon"}, "gcWaitTime is 'soon': not a number"),
-        ({"gcWaitTime": "1.5"}, "gcWaitTime is '1.5': not a number"),
-        ({"verifyMetadataOnGC": "maybe"}, "verifyMetadataOnGC is 'maybe': not true or false"),
+        ({"gcWaitTime": "soon"}, "gcWaitTime: 'soon' is not a number"),
+        ({"gcWaitTime": "1.5"}, "gcWaitTime: '1.5' is not a number"),
+        ({"verifyMetadataOnGC": "maybe"}, "verifyMetadataOnGC: 'maybe' is neither true nor false"),
         ({"majorCompactionThreshold": "1.1"}, "majorCompactionThreshold 1.1 is above 1.0"),
         ({"minorCompactionInterval": "60"}, "minorCompactionInterval 60 s is below gcWaitTime 600000 ms"),
         (

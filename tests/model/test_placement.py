@@ -122,16 +122,22 @@ def test_groups_need_pulsars_policy_and_the_key(
 
 
 def test_groups_are_of_racks_alone() -> None:
-    with pytest.raises(ValueError, match="isolation groups are a setting of the policy rack"):
+    with pytest.raises(ValueError, match="isolation groups are only possible with the policy rack"):
         PlacementSettings.from_properties({"isolationBookieGroups": "a"}, "--placement", Policy.ZONE)
 
 
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
-        ({"minNumRacksPerWriteQuorum": "two"}, "minNumRacksPerWriteQuorum is 'two': not a number"),
-        ({"enforceMinNumRacksPerWriteQuorum": "1"}, "enforceMinNumRacksPerWriteQuorum is '1': not true or"),
-        ({"ensemblePlacementPolicy": "org.z.Mine"}, "ensemblePlacementPolicy is 'org.z.Mine': known are"),
+        ({"minNumRacksPerWriteQuorum": "two"}, "minNumRacksPerWriteQuorum: 'two' is not a number"),
+        (
+            {"enforceMinNumRacksPerWriteQuorum": "1"},
+            "enforceMinNumRacksPerWriteQuorum: '1' is neither true nor",
+        ),
+        (
+            {"ensemblePlacementPolicy": "org.z.Mine"},
+            "ensemblePlacementPolicy: 'org.z.Mine' is not a known class; known classes: ",
+        ),
     ],
 )
 def test_what_no_server_would_take(properties: dict[str, str], message: str) -> None:

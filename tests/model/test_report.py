@@ -121,14 +121,14 @@ def test_a_loss_that_nobody_accepted_is_never_clean(
     ("tallies", "words"),
     [
         ([tally("a", "critical", 7)], "7 critical"),
-        ([tally("a", "critical", 7, suppressed=7)], "7 critical; all of them accepted"),
+        ([tally("a", "critical", 7, suppressed=7)], "7 critical; all accepted"),
         (
             [
                 tally("a", "critical", 7, suppressed=4),
                 tally("b", "error", 3),
                 tally("c", "note", 2, suppressed=2),
             ],
-            "7 critical, 3 error, 2 note; 4 critical, 2 note accepted, the rest not",
+            "7 critical, 3 error, 2 note; 4 critical, 2 note accepted; the rest are not",
         ),
     ],
 )
@@ -196,7 +196,7 @@ def test_only_gaps_that_are_accepted_in_full_are_none(accepted: AcceptedGaps, co
     assert not known.complete
     shown = first_screen.render(known)
     assert "accepted   by suppressions: not read: bk-" in shown
-    assert ("; everything unchecked is accepted" in " ".join(shown.split())) is (code == 0)
+    assert ("; all unchecked objects are accepted" in " ".join(shown.split())) is (code == 0)
     gap = report([], accepted=accepted, gaps=["/ledgers/00: no children"])
     assert exit_code(gap, Severity.ERROR) == 3
 

@@ -88,7 +88,7 @@ def test_a_table_is_read_by_columns_and_rows(run: Path) -> None:
 
 def test_a_directory_without_a_report_is_no_run(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(RunError, match="no finished run is here"):
+        with pytest.raises(RunError, match="contains no finished run"):
             open_run(path)
 
 
@@ -151,10 +151,14 @@ def test_a_ledger_is_found_by_scope_and_id(run: Path) -> None:
     # What a bookie does not serve is not held there; what one in limbo has not yet, it may still get.
     assert seen == [[("limbo", False, pack({0}))], [("not-indexed", False, b"")], [("ok", True, pack({0}))]]
     assert gone.status == "gone"
-    assert "ledger 2 of scope 1: 1 member down; no missing copy known (could be entry-lost)" in render(scoped)
+    assert (
+        "ledger 2 of scope 1: 1 ensemble member down; no copy known to be missing (could\n  be entry-lost)"
+    ) in render(scoped)
     assert "bk1 is limbo: in limbo" in render(stock)
     assert open_run(run).ledger(LedgerId(2, scope=1)) == scoped
-    with pytest.raises(RunError, match="knows ledger 2 of scope 3"):
+    with pytest.raises(
+        RunError, match="neither the metadata nor a bookie of this run has ledger 2 of scope 3"
+    ):
         open_run(run).ledger(2, 3)
 
 
@@ -186,5 +190,5 @@ def test_a_run_writes_its_report_in_every_form(form: str, run: Path, tmp_path: P
 
 
 def test_a_form_that_there_is_not_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"pdf: no such form\. Forms: text, json"):
+    with pytest.raises(UsageError, match=r"pdf: no such format\. Valid formats: text, json"):
         made_run(tmp_path / "run").write("pdf", tmp_path / "file")

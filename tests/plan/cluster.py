@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 _HAND = re.compile(r"(stop the bookie|start) (\S+)")
 _MOVE = re.compile(r"move to a directory that no bookie uses: (.+)")
 _SET = re.compile(r"set (\S+=\S+(?: and \S+=\S+)*) in its configuration")
-_PUT_BACK = re.compile(r"put each of these directories back in its own place: (.+)")
+_PUT_BACK = re.compile(r"move each of these directories back to its own place: (.+)")
 _OF_BOOKIE = re.compile(r"(.+) \(of (\S+)\)")
 
 SETTINGS: dict[str, str | int] = {

@@ -208,7 +208,9 @@ def test_a_store_permits_no_step_of_an_earlier_version(tmp_path: Path) -> None:
     assert step.state is StepState.TRUE
     [step] = check_plan(of_earlier_version(plan), now).steps
     assert step.state is StepState.UNKNOWN
-    assert step.why[0].startswith("not permitted: an earlier version made this plan without checking holds")
+    assert step.why[0].startswith(
+        "not permitted: an earlier bkaudit version made this plan without checking holds"
+    )
 
 
 def test_a_plan_of_an_earlier_version_deletes_no_ledger_without_proof(tmp_path: Path) -> None:
@@ -229,7 +231,7 @@ def test_a_plan_of_an_earlier_version_deletes_no_ledger_without_proof(tmp_path: 
 
 def test_an_older_run_and_another_cluster_are_refused(tmp_path: Path) -> None:
     plan = everything(tmp_path / "run")
-    with pytest.raises(RunUsageError, match="older than the run of the plan"):
+    with pytest.raises(RunUsageError, match="older than the run that the plan is based on"):
         ask_run(str(tmp_path / "run"), planned_ledger_ids(plan), NOW + 1)
     with pytest.raises(UsageError, match="the plan is for another"):
         asked(replace(plan, instance_id="another"), str(tmp_path / "run"))
@@ -241,7 +243,7 @@ def test_of_many_ledgers_the_listed_ones_are_not_all(tmp_path: Path) -> None:
     run_of(tmp_path / "new", [], ledgers=[])
     [step] = asked(plan, str(tmp_path / "new"))
     assert (step.state, step.why) == (
-        StepState.UNKNOWN, ("2 of 5,000 ledgers are listed, and these are done: plan again",),
+        StepState.UNKNOWN, ("only 2 of 5,000 ledgers are listed, and these are done; plan again",),
     )  # fmt: skip
 
 
@@ -291,8 +293,8 @@ def test_a_store_is_asked_for_what_it_says(tmp_path: Path) -> None:
     ("journal", "more", "state", "why"),
     [
         ("/j", [], StepState.UNKNOWN, (
-            "not known: no ledger names e:1",
-            "a store cannot show this, but an audit of the metadata can: use plan check --run",
+            "unknown: no ledger names e:1",
+            "a store cannot show this, but an audit of the metadata can; use plan check --run",
         )),
         ("/k", [], StepState.CHANGED, ("not true: e:1 has its cookie (DIGEST)",)),
         ("/j", ["/ledgers/available/e:1"], StepState.CHANGED, ("not true: e:1 is not registered",)),
@@ -477,7 +479,7 @@ def test_a_store_leaves_disks_unknown(tmp_path: Path) -> None:
     write_plan(plan, str(tmp_path / "plan.toml"))
     ended = bkaudit("check", tmp_path / "plan.toml", "--metadata", dump_of(tmp_path))
     assert ended.exit_code == 3
-    assert "not known: metadata-suspect" in ended.stdout
+    assert "unknown: the finding metadata-suspect" in ended.stdout
 
 
 @pytest.mark.usefixtures("hour_later")
@@ -488,12 +490,12 @@ def test_the_newest_run_is_planned_for_and_asked_again(
     run_of(tmp_path / "runs" / "1", BELOW[:1], ledgers=ROWS)
     shown = bkaudit("--format", "json")
     assert (shown.exit_code, json.loads(shown.stdout)["run"]) == (0, "runs/1")
-    assert "--out PLAN.toml writes the plan to a file" in shown.stderr
+    assert "add --out PLAN.toml to write the plan to a file" in shown.stderr
     plan = replace(make_plan(RunReader("runs/1")), metadata_uri="dump:///saved.jsonl")
     write_plan(plan, "plan.toml")
     ended = bkaudit("check", "plan.toml")
     assert (ended.exit_code, ended.stderr.count("\n")) == (2, 1)
-    assert "a saved store has no current state. Pass --run NEWER or --metadata URI" in ended.stderr
+    assert "a saved store does not have the current state. Pass --run NEWER or --metadata URI" in ended.stderr
 
 
 def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
@@ -564,7 +566,7 @@ def test_a_run_without_holds_permits_no_step(tmp_path: Path) -> None:
     run_of(tmp_path / "new", [], ledgers=ROWS, facts={"holds": None})
     [step] = asked(plan, str(tmp_path / "new"))
     assert step.state is StepState.UNKNOWN
-    assert any("without holds" in sentence for sentence in step.why)
+    assert any("which had no holds" in sentence for sentence in step.why)
 
 
 WIDE = ledger(7, "a:1", "b:1", "c:1", quorum=3)
@@ -598,5 +600,5 @@ def test_stops_that_together_leave_an_entry_unserved_are_no_longer_true(
     refused = [why for step in steps for why in step.why]
     assert refused == [
         "not permitted: a:1, b:1 are the only bookies that serve some entries, and this plan "
-        "stops the other bookies"
+        "already stops the rest of them"
     ] * (states.count(StepState.CHANGED))

@@ -155,10 +155,10 @@ def test_exchanged_disks_are_put_back_and_nothing_is_copied(tmp_path: Path) -> N
     [step] = make_plan(run).steps
     assert typed(step) == [
         "by hand: stop the bookie a:1",
-        "by hand: put each of these directories back in its own place: "
+        "by hand: move each of these directories back to its own place: "
         "'/a:1/ledgers (of b:1)', '/b:1/ledgers (of a:1)'",
     ]
-    assert step.about == "put the disks of a:1, b:1 back in their places"
+    assert step.about == "move the disks of a:1, b:1 back to their places"
     assert refusals_of(run)["recover: disks-exchanged"].ledger_count == 54
     assert make_plan(run).without_step == ()
 
@@ -168,7 +168,7 @@ def test_exchanged_directories_of_one_bookie_are_put_back(tmp_path: Path) -> Non
     finding = found("ledgers-in-wrong-directory", None, "a:1", exchanged=True, directories=directories)
     added = found("ledgers-in-wrong-directory", None, "b:1", exchanged=False, directories=directories)
     [step] = make_plan(run_of(tmp_path, [finding, added])).steps
-    assert typed(step)[1] == "by hand: put each of these directories back in its own place: /l1, /l2"
+    assert typed(step)[1] == "by hand: move each of these directories back to its own place: /l1, /l2"
 
 
 @pytest.mark.parametrize("reason", [FactReason.LAST_SERVED_COPY, FactReason.LAST_KNOWN_COPY])
@@ -198,7 +198,7 @@ def test_nothing_is_copied_where_every_bookie_should_stop(tmp_path: Path) -> Non
     assert plan.steps == ()
     assert {refused.kind for refused in plan.refused} == {Kind.STOP}
     for refused in plan.refused:
-        assert refused.way_out.startswith("findings ask to stop every writable bookie: ")
+        assert refused.way_out.startswith("the findings require a stop of every writable bookie; ")
 
 
 def test_the_most_urgent_and_most_exposed_steps_come_first(tmp_path: Path) -> None:
@@ -289,9 +289,9 @@ def test_a_plan_starts_no_lost_bookie_whose_start_a_hold_forbids(tmp_path: Path)
             for holds in ([], [held])
         )  # fmt: skip
         texts = [" ".join(plan_text(make_plan(run)).split()) for run in (free, refused)]
-        assert "otherwise start it, and copy nothing" in texts[0]
-        assert "start it, and" not in texts[1]
-        assert "do not start it as it is: " in texts[1]
+        assert "otherwise, start it and copy nothing" in texts[0]
+        assert "start it and" not in texts[1]
+        assert "do not start it in its present state: " in texts[1]
         assert "(start-refused)" in texts[1]
 
 
@@ -316,8 +316,8 @@ def test_replication_is_switched_on_only_if_everything_may_be_copied(held: Any, 
     cluster = [{"fact": "auditor", "value": "b:1"}, {"fact": "replication-disabled", "value": ""}]
     run = run_of(tmp_path, [ON_LOST], LOST, ledgers=[PAIR], cluster=cluster, holds=held)
     way_out = refusals_of(run)["recover: replication-off"].way_out
-    assert ("switch it on again" in way_out) == (not held)
-    assert ("leave it off" in way_out) == bool(held)
+    assert ("then enable it" in way_out) == (not held)
+    assert ("leave it disabled" in way_out) == bool(held)
 
 
 @pytest.mark.parametrize("held", [[], [ELSEWHERE]], ids=["free", "held"])
@@ -339,8 +339,8 @@ def test_two_bookies_that_alone_serve_an_entry_do_not_both_stop(tmp_path: Path) 
     [refused] = plan.refused
     assert (refused.kind, refused.reason) == (Kind.STOP, "last-copy")
     assert (
-        refused.why == "a:1, b:1 are the only bookies that serve some entries, and this plan stops the "
-        "other bookies"
+        refused.why == "a:1, b:1 are the only bookies that serve some entries, and this plan already "
+        "stops the rest of them"
     )
 
 

@@ -183,7 +183,7 @@ def test_nothing_is_recovered_where_somebody_switched_replication_off(tmp_path: 
     cluster = [*WORKING, {"fact": "replication-disabled", "value": "true"}]
     run = run_of(tmp_path, [ON_LOST], LOST, ledgers=[PAIR], cluster=cluster)
     assert make_plan(run).steps == ()
-    assert "switch it on again" in refusals_of(run)["recover: replication-off"].way_out
+    assert "then enable it" in refusals_of(run)["recover: replication-off"].way_out
 
 
 def test_unread_marks_leave_it_open(tmp_path: Path) -> None:
@@ -445,7 +445,7 @@ def test_what_a_suppression_accepts_gets_no_step_and_is_counted(tmp_path: Path) 
     assert {each.id: each.count for each in plan.accepted} == {
         "below-ack-quorum": 1, "cookie-missing": 1, "entry-lost": 1,
     }  # fmt: skip
-    said = "accepted   1 below-ack-quorum, 1 cookie-missing, 1 entry-lost, by suppressions"
+    said = "accepted   by suppressions: 1 below-ack-quorum, 1 cookie-missing, 1 entry-lost"
     assert said in plan_text(plan)
 
 

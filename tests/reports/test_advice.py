@@ -69,7 +69,7 @@ def test_each_run_of_entries_in_the_class_has_its_command_as_far_as_they_are_sho
     assert told[at + 1 : at + 4] == [
         "bookkeeper shell readledger -l 43 -fe 7 -le 8",
         "bookkeeper shell readledger -l 43 -fe 10 -le 11",
-        "and the same for 2 more ranges of entries",
+        "repeat the command for 2 more ranges of entries",
     ]
     few = replace(found, evidence={"class_entries": {"groups": [[4, 4, 2, 0]], "count": 2}})
     assert not any("more runs" in line for line in advice_lines([FindingWithHistory(few)], 80))
@@ -83,7 +83,7 @@ def test_findings_of_one_check_share_its_words() -> None:
     text = "\n".join(advice_lines([FindingWithHistory(SHORT), *others], 80))
     assert text.count("\n\norphan-ledger: ") == 1
     assert [text.count(f"  note: on {name}\n") for name in "abc"] == [1, 1, 1]
-    assert text.count("The bookie's garbage collector deletes such ledgers") == 1
+    assert text.count("The bookie's garbage collector deletes unlisted ledgers") == 1
 
 
 def test_findings_that_are_equally_sure_say_so_once() -> None:
@@ -159,7 +159,7 @@ def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> Non
 def test_what_two_runs_confirmed_says_so() -> None:
     seen = {"doubts": ["a did not respond"], "earlier_run": {"name": "monday", "finished": 1_795_237_669_000}}
     check, sure = BY_ID["below-ack-quorum"], replace(BELOW, confidence=Confidence.CONFIRMED, evidence=seen)
-    said = "Confirmed by two runs; the first was monday, of 2026-11-21 05:07:49 UTC."
+    said = "Confirmed by two runs. The first run was monday, which ended at 2026-11-21 05:07:49 UTC."
     assert describe_confidence(check, sure) == said
     # The index is not new enough yet.
     assert describe_confidence(check, replace(BELOW, evidence=seen)) == "suspect: a did not respond"
@@ -178,7 +178,7 @@ def test_every_check_says_something_of_a_finding_that_is_not_confirmed(each: Che
         (None, None),
         (ChangeStatus("new", 1), "new in this run"),
         (ChangeStatus("same", 1_795_000_000_000), "2026-11-18 11:06:40 UTC"),
-        (ChangeStatus("worse", 1_795_000_000_000), "2026-11-18 11:06:40 UTC; worse than in the run before"),
+        (ChangeStatus("worse", 1_795_000_000_000), "2026-11-18 11:06:40 UTC; worse than in the previous run"),
         (ChangeStatus("new", 1, "known"), "new in this run; suppressed: known"),
     ],
 )

@@ -23,7 +23,7 @@ DISKS = checks_that_need(Need.DISKS)
 MARKS = checks_that_need(Need.MARKS)
 
 WHOLE = report(coverage=coverage(True))
-UNKNOWN = "an earlier version wrote this run, and did not record whether "
+UNKNOWN = "an earlier bkaudit version made this run and did not record whether "
 
 
 def of(report: Report) -> dict[str, set[str]]:
@@ -67,14 +67,14 @@ def test_checks_that_use_times_say_so() -> None:
 
 def test_entry_logs_that_were_not_read_say_nothing() -> None:
     assert of(changed(entry_logs=False)) == {
-        "entry logs were not read: --entry-logs adds them": {*checks_that_need(Need.ENTRY_LOGS)}
+        "entry logs were not read; add --entry-logs": {*checks_that_need(Need.ENTRY_LOGS)}
     }
 
 
 def test_entries_that_were_not_read_whole_say_nothing_of_their_digests() -> None:
     shallow = changed(operations={"open": 340})
     assert of(shallow) == {
-        "no entry was read completely: --deep reads a sample": {*checks_that_need(Need.DIGESTS)}
+        "no entry was read completely; add --deep to read a sample": {*checks_that_need(Need.DIGESTS)}
     }
 
 
@@ -94,10 +94,10 @@ def test_what_a_store_does_not_keep_is_its_own_fact_and_not_its_layout(layout: s
     times = set(checks_that_need(Need.TIMES))
     assert found == {
         "the store keeps no under-replication marks and no locks": set(MARKS),
-        "the store keeps no times, so no age is known": times,
+        "the store keeps no times, so ages are unknown": times,
     }
     # Pulsar's metadata-store:etcd keeps ZooKeeper's paths, marks among them, and no times.
-    assert of(changed(etcd, keeps_times=False)) == {"the store keeps no times, so no age is known": times}
+    assert of(changed(etcd, keeps_times=False)) == {"the store keeps no times, so ages are unknown": times}
 
 
 def test_marks_that_could_not_be_listed_say_nothing_by_being_absent() -> None:
@@ -129,8 +129,8 @@ def test_bookies_that_were_only_asked_show_no_disk() -> None:
 @pytest.mark.parametrize(
     ("live", "why"),
     [
-        (False, "saved metadata: no bookie was asked for entries that its index lacks"),
-        (True, "--witness no: no bookie was asked for entries that its index lacks"),
+        (False, "saved metadata: no bookie was asked for entries missing from its index"),
+        (True, "--witness no: no bookie was asked for entries missing from its index"),
     ],
 )
 def test_where_nobody_could_be_asked_no_index_is_known_to_be_incomplete(live: bool, why: str) -> None:
@@ -164,7 +164,7 @@ def test_one_scan_cannot_see_a_change() -> None:
 def test_ids_in_doubt_hide_marks_of_deleted_ledgers_and_what_records_say_and_no_orphan() -> None:
     holed = changed(in_doubt={"ids": "1", "reasons": ["/ledgers/L5: not at the path of a ledger"]})
     [(why, ids)] = of(holed).items()
-    assert why == "a part of the ledger tree could not be read, or is at the wrong path"
+    assert why == "part of the ledger tree could not be read or is at the wrong path"
     assert {"mark-of-deleted-ledger", "segment-gap"} <= ids
     assert not ids & {"orphan-ledger", "entry-lost"}
     misplaced = report([*TALLIES, tally("metadata-misplaced", "error")], coverage=coverage(True))
@@ -199,8 +199,8 @@ def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown()
     assert not any(spot.is_known for spot in spots.values())
     assert spots["recovery-stuck"].sentence == f"unknown whether skipped: {UNKNOWN}the store keeps times"
     assert checks_without_input(old) == ()
-    assert f"whether {len(spots)} checks had input is unknown" in cells.run_cell(old)
-    assert "; which checks were skipped is unknown; " in history.status_line(old, "r", 0)
+    assert f"it is unknown whether {len(spots)} checks had input" in cells.run_cell(old)
+    assert "; it is unknown which checks were skipped; " in history.status_line(old, "r", 0)
 
 
 BLIND = {

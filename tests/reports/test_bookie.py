@@ -72,7 +72,7 @@ TOLD = """\
 bookie      bk-a:3181
 registered  writable
             bookie at 10.0.0.1:3181 (bookie-rpc)
-cookie      of bk-a:3181, layout 5
+cookie      belongs to bk-a:3181, layout 5
             instance a77a8e0d
             journal /data/journal
             ledgers /data/ledgers0
@@ -82,26 +82,28 @@ read        in part
             a directory has the path or the id of another
               bookie
 index time  unknown
-ledgers     12,345 name it; 12,000 depend on it
-            11,000 checked on this bookie
-held        11,111 ledgers; 2 not in the metadata
-marked      under-replication marks name it
+ledgers     12,345 name this bookie; 12,000 depend on it
+            11,000 were checked on this bookie
+held        11,111 ledgers; 2 of them not in the metadata
+marked      under-replication marks name this bookie
 
 disks
   /mnt/bk-a/ledgers1
-    ledger; VERSION of bk-b:3181, layout 5
+    ledger; VERSION names bk-b:3181, layout version 5
     instance a77a8e0d
-    last mark not older than 2026-11-21 05:07:40 UTC
+    last mark was written at 2026-11-21 05:07:40 UTC or
+        later
     attributed to bk-b:3181
     ledgers in this directory: 1,200
-      bk-b:3181: 1,199 name it, 1,150 match entry for entry
-      bk-a:3181: 800 name it, 12 match entry for entry
+      bk-b:3181: 1,199 name it; 1,150 match it entry for
+          entry
+      bk-a:3181: 800 name it; 12 match it entry for entry
 
 problems
-  alias-gc-danger (critical; 1, 1 not confirmed)
+  alias-gc-danger (critical; 1, 1 unconfirmed)
     bk-a:3181 holds what 7 ledgers ask of x [since:
-        2026-11-18 11:06:40 UTC; worse than in the run
-        before; suppressed: being renamed]
+        2026-11-18 11:06:40 UTC; worse than in the previous
+        run; suppressed: being renamed]
     why    """
 
 
@@ -147,12 +149,12 @@ def test_commands_fit_the_storage() -> None:
     unknown = render(damaged)
     assert files not in unknown
     assert database not in unknown
-    assert "the bookie's storage, which this run did not see." in " ".join(unknown.split())
+    assert "the bookie's ledger storage. This run could not determine it." in " ".join(unknown.split())
 
 
 def test_an_id_that_the_shell_refuses_is_said_to_be_one() -> None:
     unused = ProblemView("cookie-unused", Severity.NOTE, 1, 0, ("it has a cookie",))
-    refused = "The shell refuses an id that is not a host:port."
+    refused = "The shell refuses a bookie id that does not have the form host:port."
     unusual = replace(BOOKIE, bookie_id="bk-a.rack1", problems=(unused,))
     custom = " ".join(render(unusual, run=NO_HOLDS).split())
     assert "bookkeeper shell cookie_delete bk-a.rack1" in custom
@@ -207,7 +209,7 @@ def test_what_is_not_there_is_said_too() -> None:
     for said in ("registered  no", "cookie      none in the store", "read        not at all"):
         assert said in text
     assert "held        unknown" in text
-    assert text.endswith("disks\n  none was found\n\nproblems\n  none")
+    assert text.endswith("disks\n  no disk was found\n\nproblems\n  none")
     assert "held        none" in render(replace(bare, read="read", reason=None))
 
 
@@ -227,12 +229,15 @@ def test_what_cannot_be_read_says_why() -> None:
         ),
     )
     text = render(broken)
-    assert "cookie      in the store, cannot be read: byte 3: no" in text
+    assert "cookie      is in the store, but cannot be read: byte 3: no" in text
     assert "its service info cannot be read: byte 0: no such" in text
     assert "            no endpoint" in text
-    assert "registered  writable, not ephemeral: it does not prove that\n" in text
+    assert (
+        "registered  writable; the node is not ephemeral, so it does\n"
+        "              not prove that the bookie is alive\n"
+    ) in text
     assert "registered  readonly\n" in text
-    assert "ledger; no VERSION: byte 1: no digit" in text
+    assert "ledger; no usable VERSION: byte 1: no digit" in text
     assert "its path belongs to no bookie\n    attributed to no bookie" in text
 
 
@@ -257,14 +262,14 @@ def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_ma
         "  incomplete",
         "  /mnt/bk-a/journal0",
         "    mark 1a1fc8020c3.txn, byte 6,656",
-        "    12,345 entries after it, in 2 files",
-        "    3 old files below the mark (journalMaxBackups keeps 5 of",
-        "        them by default); these files may have entries that",
-        "        are lost elsewhere: bkaudit decode journal FILE",
-        "        --entries lists them",
+        "    12,345 entries after the mark, in 2 files",
+        "    3 old files before the mark (by default,",
+        "        journalMaxBackups keeps 5). These files may contain",
+        "        entries that are lost elsewhere. To list them, run:",
+        "        bkaudit decode journal FILE --entries",
         "  /mnt/bk-a/journal1",
         "    mark 1a1fc8020c3.txn, byte 0",
-        "    0 entries after it, in 0 files",
+        "    0 entries after the mark, in 0 files",
         "    incomplete: 1a1fc8020c3.txn is missing; the bookie would",
         "        replay the journal from it",
     ]
@@ -273,7 +278,11 @@ def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_ma
 
 @pytest.mark.parametrize(
     ("tail", "said"),
-    [("read", "complete: the bookie counts"), ("stopped", "not needed"), (None, "not checked")],
+    [
+        ("read", "read completely: entries in them count"),
+        ("stopped", "not read: the bookie shut down cleanly"),
+        (None, "not checked"),
+    ],
 )
 def test_how_the_journal_is_known_is_said_in_a_word(tail: str | None, said: str) -> None:
     view = replace(BOOKIE, tail=tail, journals=(JournalView("/j", None, None, None, 0, 0, 0),))
@@ -284,6 +293,6 @@ def test_what_the_index_time_rests_on_is_told() -> None:
     dated = replace(BOOKIE, index_time=1_795_237_660_000, index_time_basis="older-journal")
     assert (
         "index time  2026-11-21 05:07:40 UTC\n"
-        "            the file time of the journal before lastMark's;\n"
-        "              the index may be newer\n"
+        "            the file time of the journal before the one in\n"
+        "              lastMark; the index may be newer\n"
     ) in render(dated)

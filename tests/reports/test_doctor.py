@@ -24,8 +24,9 @@ def test_a_diagnosis_is_read_in_eighty_columns_topic_by_topic() -> None:
         "The metadata store",
         "The bookies",
         "The run directory",
-        "What such an audit does not see",
-        "1 ok, 1 warn, 1 fail, 1 not asked. An audit would be refused as wrong usage.",
+        "What such an audit cannot see",
+        "1 ok, 1 warn, 1 fail, 1 not asked. An audit with these options would be refused",
+        "as wrong usage.",
     ]
     assert "  ok         Java         version 17" in shown
     assert shown[shown.index("  fail       place        holds a finished run") + 1].strip() == (

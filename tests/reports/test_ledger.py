@@ -80,12 +80,12 @@ bk-e:3181  ...++.......
 # held  X missing  x some missing  ? unknown  + surplus  . not expected
 
 bk-a:3181 lacks 11 (1 entry)
-bk-b:3181 holds unexpected entries: 20-22 (3 entries)
+bk-b:3181 has unexpected entries: 20-22 (3 entries)
 bk-c:3181 unknown: 1,2,4,5 (4 entries)
 bk-c:3181 is unread: not mounted
 bk-d:3181 lacks 7,8,10,11 (4 entries)
 bk-d:3181 was read and has no index of this ledger
-bk-e:3181 holds unexpected entries: 3,4 (2 entries)"""
+bk-e:3181 has unexpected entries: 3,4 (2 entries)"""
 
 
 def test_a_person_sees_the_hole() -> None:
@@ -112,7 +112,7 @@ def test_a_huge_ledger_is_scaled_and_fits() -> None:
     assert drawing[0].count("x") == 1
     assert drawing[0].count("#") == 80 - ledger.LABEL_COLUMNS - 2 - 1
     assert set(drawing[1].split()[1]) == {"X"}
-    assert "a column is about 55,555,555 entries" in drawn
+    assert "each column stands for about 55,555,555 entries" in drawn
     assert max(len(line) for line in drawn.splitlines() if not line.startswith(name)) <= 80
 
 
@@ -131,13 +131,13 @@ def test_very_many_bookies_and_segments_are_bounded() -> None:
 def test_a_ledger_that_is_gone_shows_what_bookies_hold() -> None:
     view = LedgerView(7, replicas=(replica("bk-a:3181", b"", groups((0, 0, 5, 0)), is_member=False),))
     drawn = ledger.render(view)
-    assert drawn.startswith("ledger 7: not in the metadata; bookies hold it")
+    assert drawn.startswith("ledger 7: not in the metadata, but bookies have it")
     assert "bk-a:3181  +++++" in drawn
 
 
 def test_an_empty_ledger_and_a_damaged_one_are_told_in_words() -> None:
     empty = replace(LEDGER, last_entry_id=-1, replicas=(replica("bk-a:3181", b"", b""),))
-    assert "no entry: no bookie should hold one" in ledger.render(empty)
+    assert "the ledger has no entries, so no bookie should hold any" in ledger.render(empty)
     damaged = LedgerView(
         8, status="unreadable", path="/ledgers/00/0000/L0008", damage="no header (at byte 0)"
     )
@@ -186,9 +186,9 @@ def test_who_was_asked_and_what_each_said_is_told() -> None:
     told = ledger.render(replace(LEDGER, answers=answers))
     assert told.startswith(ledger.render(LEDGER))
     assert told.removeprefix(ledger.render(LEDGER)).strip().splitlines() == [
-        "answers of bookies to reads of entries",
+        "bookies' answers to reads of single entries",
         "  bk-a:3181 does not have 11 (1 entry)",
         "  bk-b:3181 serves 0,1 (2 entries)",
-        "  bk-c:3181 did not say whether it has 11 (1 entry): no connection: refused",
-        "  bk-d:3181 does not have the ledger; asked for 11 (1 entry)",
+        "  bk-c:3181 gave no clear answer about 11 (1 entry): no connection: refused",
+        "  bk-d:3181 does not have the ledger; requested: 11 (1 entry)",
     ]

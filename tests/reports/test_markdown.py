@@ -29,10 +29,10 @@ def test_it_begins_with_the_verdict() -> None:
     lines = markdown.render(report()).splitlines()
     assert lines[0] == "## BookKeeper audit: NOT HEALTHY"
     assert lines[2] == (
-        "1 critical, 3 error, 12 note; 4 note accepted, the rest not; not everything could be checked."
+        "1 critical, 3 error, 12 note; 4 note accepted; the rest are not; not everything could be checked."
     )
     assert lines[4] == (
-        "Since 2026-11-20 05:07:49 UTC: 1 new, 1 worse, 0 better, 2 fixed, 14 as before; 3 not checked again."
+        "Since 2026-11-20 05:07:49 UTC: 1 new, 1 worse, 0 better, 2 fixed, 14 unchanged; 3 not checked again."
     )
     assert lines[6] == "1 suppression has expired, such as: known since the move"
 
@@ -125,4 +125,4 @@ def test_it_fits_into_an_issue_whatever_was_found() -> None:
     # It ends before a section of findings that would not fit whole.
     section = max(map(len, text.split("\n### ")[1:]))
     assert markdown.MAX_CHARACTERS - section - 500 < len(text) <= markdown.MAX_CHARACTERS
-    assert text.endswith("`bkaudit report RUN` shows it.\n")
+    assert text.endswith("`bkaudit report RUN` shows everything.\n")

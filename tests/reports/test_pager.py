@@ -49,13 +49,12 @@ SINCE = ChangesSince(
 def test_it_says_what_changed_in_the_order_of_the_findings() -> None:
     assert pager.plain_message(report(), SINCE, "runs/a b").splitlines() == [
         "BookKeeper audit: NOT HEALTHY",
-        "first action   find the disks that held ledger 9223372036854770002; keep all entry logs",
+        "first action   find the disks that held ledger 9223372036854770002, and keep all entry logs",
         "               bkaudit explain ledger 9223372036854770002 --run 'runs/a b'",
         "cluster    6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51, 2026-11-21 05:07:49 UTC",
         "found      1 critical, 3 error, 8 note",
         "checked    118 of 120 ledgers, 2 unknown; 340 of 360 replicas, 20 unknown; 2 of 3 bookies",
-        "since      2026-11-21 05:08:09 UTC: 6 new, 2 worse, 1 better, 15 fixed, "
-        "2 could not be checked again",
+        "since      2026-11-21 05:08:09 UTC: 6 new, 2 worse, 1 better, 15 fixed, 2 not checked again",
         "warning    bk-c:3181 was not read in the newer run: earlier findings there are unseen, not fixed",
         "new        critical entry-lost 1: ledger 40",
         "new        error below-ack-quorum 5 (suspect): ledger 40, ledger 41, ledger 42 and 2 more",
@@ -79,10 +78,10 @@ def test_a_quiet_night_is_a_few_lines() -> None:
 
 def test_without_a_run_before_nothing_is_new_and_all_is_said() -> None:
     lines = pager.plain_message(report(), ChangesSince(None), "runs/a").splitlines()
-    assert "since      there is no run before this one" in lines
+    assert "since      there is no earlier run" in lines
     assert lines[-4:] == [
         "           critical entry-lost 1",
-        "           error below-ack-quorum 3 (1 not confirmed)",
+        "           error below-ack-quorum 3 (1 unconfirmed)",
         "           note orphan-ledger 8",
         "next       bkaudit explain run runs/a",
     ]

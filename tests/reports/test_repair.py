@@ -24,9 +24,9 @@ def facts(previous: tuple[RepairFacts, int] | None = None, **state: Any) -> Repa
 def test_the_line_says_who_repairs_and_what_waits() -> None:
     said = repair_line(facts(queued=14, oldest=SCAN - 3 * HOUR), SCAN)
     assert said == "auditor on bk-2, 2 AutoRecovery processes; 14 ledgers queued, oldest 3.0 h"
-    assert repair_line(facts(), SCAN) == "auditor on bk-2, 2 AutoRecovery processes; no ledger queued"
+    assert repair_line(facts(), SCAN) == "auditor on bk-2, 2 AutoRecovery processes; no ledgers queued"
     assert repair_line(facts(auditor=None, votes=0, waiting=5), SCAN) == (
-        "no auditor and no worker; no ledger queued, 5 ledgers need repair, but have no "
+        "no auditor and no worker; no ledgers queued, 5 ledgers need repair, but have no "
         "under-replication mark"
     )
     assert repair_line(facts(disabled=True), SCAN).startswith("replication is switched off; ")  # type: ignore[union-attr]
@@ -39,14 +39,14 @@ def test_the_rate_counts_marks_that_went_away_since_the_previous_run() -> None:
     assert (now["repaired_per_hour"], now["remaining_ms"]) == (10.0, 14 * HOUR // 10)
     said = repair_line(now, SCAN)
     assert said is not None
-    assert said.endswith("14 ledgers queued, 10.0 an hour since the previous run, about 1.4 h left")
+    assert said.endswith("14 ledgers queued, 10.0 repaired per hour since the previous run, about 1.4 h left")
     stalled = facts((before, SCAN - 2 * HOUR), queued=30)
     assert (stalled["repaired_per_hour"], stalled["remaining_ms"]) == (None, None)
 
 
 def test_the_first_screen_has_the_line_and_status_counts_unavailable_ledgers() -> None:
     found = report(repair=facts(unavailable=12, unrecoverable=3))
-    assert "repair     auditor on bk-2, 2 AutoRecovery processes; no ledger queued\n" in render(found)
+    assert "repair     auditor on bk-2, 2 AutoRecovery processes; no ledgers queued\n" in render(found)
     assert "; 15 ledgers unavailable; " in status_line(found, "runs/a", SCAN)
     assert "unavailable" not in status_line(report(repair=None), "runs/a", SCAN)
 
@@ -79,4 +79,4 @@ def test_a_topic_counts_its_unavailable_ledgers() -> None:
     assert "1       unavailable " in text
     assert "2       single-copy, below-write-quorum " in text
     assert "3       healthy " in text
-    assert "  1 ledger has too few registered members to be read or closed\n" in text
+    assert "  1 ledger has too few registered ensemble members to be read or closed\n" in text

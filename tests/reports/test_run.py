@@ -38,12 +38,13 @@ RUN = RunView(
 )
 TOP = """\
 run        runs/20261121T050749Z, ended 2026-11-21 05:08:09 UTC, took 20 s
-verdict    NOT HEALTHY: 1 critical, 3 error, 12 note; 4 note accepted, the rest
-           not; not everything could be checked
-why        findings of warning or worse, 3 of them confirmed; unconfirmed and
-           suppressed findings count for the verdict too
-exit code  1, with --fail-on error: a finding at or above that level, or data is
-           lost or about to be deleted; accepted findings do not count
+verdict    NOT HEALTHY: 1 critical, 3 error, 12 note; 4 note accepted; the rest
+           are not; not everything could be checked
+why        there are findings of severity warning or higher, 3 of them
+           confirmed; unconfirmed and suppressed findings also count
+exit code  1, with --fail-on error: there is a finding at or above that level,
+           or data is lost or about to be deleted; accepted findings do not
+           count
 
 checked
   metadata zk://h1:2181;h2:2181/ledgers: a running store, hierarchical, at zxid
@@ -51,7 +52,7 @@ checked
   ledgers  118 of 120 checked, 2 unknown
   copies   340 of 360 checked, 20 unknown
   bookies  2 of 3 read completely, in 6 directories
-  repair   auditor on bk-a:3181, 2 AutoRecovery processes; no ledger queued
+  repair   auditor on bk-a:3181, 2 AutoRecovery processes; no ledgers queued
   reads    99 entries read whole, 210 getChildren, 3 multiRead, 340 open
 
 not checked
@@ -66,8 +67,8 @@ unconfirmed
   below-ack-quorum, 1 suspect: """
 ACTIONS = """\
 actions, in this order
-  1. find the disks that held ledger 9223372036854770002; keep all entry logs
-     [entry-lost, 1 finding]
+  1. find the disks that held ledger 9223372036854770002, and keep all entry
+     logs [entry-lost, 1 finding]
      bkaudit explain ledger 9223372036854770002 --run runs/20261121T050749Z
      for example: entry 4 has no copy left (since: 2026-11-18 11:06:40 UTC)
 """
@@ -97,14 +98,14 @@ def test_what_must_not_be_done_follows_the_actions() -> None:
 def test_a_run_of_an_earlier_version_gives_no_advice() -> None:
     facts = replace(RUN.report.run, actions=None, forbidden=None, holds=None)
     text = render(replace(RUN, report=replace(RUN.report, run=facts)), 80)
-    assert text.endswith("an earlier version of the program made this run; audit again for its actions")
+    assert text.endswith("an earlier version of bkaudit made this run; audit again to get actions")
     assert "entry-lost, 1 finding" not in text
 
 
 def test_a_healthy_run_has_nothing_to_do() -> None:
     clean = report([], (), coverage(True), changes=None, suppressions=[], impact=[])
     told = render(RunView("runs/1", clean, 6, fail_on=Severity.WARNING), 80)
-    assert "why        everything was checked, and no finding is worse than a note" in told
+    assert "why        everything was checked, and no finding is more severe than a note" in told
     assert "exit code  0, with --fail-on warning: " in told
     assert told.endswith("\n\nno action is needed")
     for heading in ("not checked", "skipped checks", "unconfirmed"):
@@ -158,7 +159,7 @@ def test_doubts_are_named_once_each_and_bounded() -> None:
     ]
     told = " ".join(render(replace(RUN, report=report(findings=tuple(doubtful))), 80).split())
     assert told.count("the ledger is not closed") == 1
-    assert "; doubt 0; doubt 1 (and 7 other doubts)" in told
+    assert "; doubt 0; doubt 1 (and 7 other reasons)" in told
     assert MAX_DOUBTS_SHOWN == 3
 
 

@@ -41,20 +41,20 @@ cluster    6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51, 2026-11-21 05:07:49 UTC
 metadata   zk://h1:2181;h2:2181/ledgers, layout hierarchical
 checked    118 of 120 ledgers, 2 unknown; 340 of 360 ledger copies
 bookies    2 of 3 read; not read: bk-c:3181
-repair     auditor on bk-a:3181, 2 AutoRecovery processes; no ledger queued
+repair     auditor on bk-a:3181, 2 AutoRecovery processes; no ledgers queued
 
 data lost                    1   entry-lost 1; on 1 ledger of 4.2 GB
 below ack quorum             3   below-ack-quorum 3 (1 suspect, 1 new, 1 worse);
                                  on 3 ledgers of 1.0 kB
 notes                       12   orphan-ledger 12 (4 suppressed);
                                  on 12 ledgers of 0 B
-changed    1 new, 1 worse, 2 fixed, 0 better, 14 as before, since 2026-11-20
-           05:07:49 UTC; 3 could not be checked again
+changed    1 new, 1 worse, 2 fixed, 0 better, 14 unchanged, since 2026-11-20
+           05:07:49 UTC; 3 not checked again
 suppressed 4: bk-b is being emptied (until 2026-12-31); expired
 
-NOT HEALTHY: 1 critical, 3 error, 12 note; 4 note accepted, the rest not; not
-everything could be checked
-first action   find the disks that held ledger 9223372036854770002; keep all
+NOT HEALTHY: 1 critical, 3 error, 12 note; 4 note accepted; the rest are not;
+not everything could be checked
+first action   find the disks that held ledger 9223372036854770002, and keep all
                entry logs
                bkaudit explain ledger 9223372036854770002 --run runs/20261121T050749Z
 all actions    bkaudit explain run runs/20261121T050749Z"""
@@ -99,7 +99,7 @@ def test_a_clean_cluster_is_told_in_a_few_lines() -> None:
     assert text.render(clean).splitlines()[-5:] == [
         "",
         "nothing found",
-        "changed    there is no earlier run to compare with",
+        "changed    no earlier run to compare with",
         "",
         "HEALTHY: no finding",
     ]
@@ -178,7 +178,7 @@ def test_why_a_run_was_compared_with_none_is_said_in_full_where_there_is_room() 
     both = " ".join(
         first_screen.render(replace(alone, run=replace(alone.run, changes=run.changes)), RUN).split()
     )
-    assert f"could not be checked again {sentence_of(reason)}" in both
+    assert f"; 3 not checked again {sentence_of(reason)}" in both
 
 
 @pytest.mark.parametrize("width", [80, text.UNLIMITED_WIDTH])

@@ -210,7 +210,7 @@ def test_a_run_that_cannot_be_compared_is_named(tmp_path: Path) -> None:
     write_run(tmp_path / "old", [])
     write_run(tmp_path / "new", [])
     (tmp_path / "new" / "tables" / "changes").rename(tmp_path / "new" / "tables" / "gone")
-    with pytest.raises(RunError, match=r"new: it has no tables/changes"):
+    with pytest.raises(RunError, match=r"new: has no tables/changes"):
         RunDifference(str(tmp_path / "old"), str(tmp_path / "new"))
     broken = write_run(tmp_path / "broken", [row("orphan-ledger", 1, A, trouble="xyz")])
     assert broken.counts
@@ -249,9 +249,9 @@ def test_diff_as_text_has_numbers_samples_and_warnings(pair: tuple[str, str]) ->
     assert outcome.exit_code == 0
     shown = outcome.stdout
     assert "9 new: orphan-ledger 9" in shown
-    assert "and 4 more; --format jsonl has all" in shown
+    assert "and 4 more; --format jsonl lists all" in shown
     assert "error below-ack-quorum: ledger 2; was critical; 1 entry missing, were 4; first" in shown
-    assert "1 not checked again: neither found nor ruled out: orphan-ledger 1" in shown
+    assert "1 not checked again, so neither found nor ruled out: orphan-ledger 1" in shown
     assert f"warning    {A} was not read in the newer run" in shown
     assert shown.splitlines()[-1].endswith("9 new, 1 better, 1 unseen")
     assert "\x1b" not in shown
@@ -299,7 +299,7 @@ def test_diff_as_json_and_markdown(pair: tuple[str, str]) -> None:
 def test_nothing_has_to_differ(tmp_path: Path) -> None:
     write_run(tmp_path / "one", [])
     shown = bkaudit("diff", str(tmp_path / "one"), str(tmp_path / "one")).stdout
-    assert shown.splitlines()[-1] == "HEALTHY to HEALTHY: neither run found anything"
+    assert shown.splitlines()[-1] == "HEALTHY to HEALTHY: neither run has findings"
 
 
 def test_many_findings_are_compared_as_numbers(tmp_path: Path) -> None:

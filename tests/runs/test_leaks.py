@@ -74,7 +74,7 @@ def test_every_form_has_every_leak_and_none_a_command_that_deletes(run: Path) ->
         text = shown[form].stdout
         assert text.index("audit of shop/orders/returns") < text.index("topic shop/orders/returns")
         assert "5 ledgers have no owner" in text
-        assert "from the top" in text
+        assert "the largest are at the top" in text
     assert all("deleteledger" not in each.stdout for each in shown.values())
 
 

@@ -71,7 +71,9 @@ def test_the_first_of_them_say_since_when(tmp_path: Path) -> None:
 def test_a_run_whose_tables_do_not_fit_together_is_refused_by_the_table(tmp_path: Path) -> None:
     bookie = {"bookie_id": "bk-a:3181", "named": True, "found": True, "read": "read"}
     run = made_run(tmp_path / "run", bookies=[bookie])
-    with pytest.raises(RunError, match=r"/tables/identities: no row of bk-a:3181, which .* has$"):
+    with pytest.raises(
+        RunError, match=r"/tables/identities: no row for bk-a:3181, which is in the table bookies$"
+    ):
         bookie_view(run, "bk-a:3181")
 
 
@@ -113,8 +115,8 @@ def test_the_beginning_of_one_id_alone_stands_for_it(tmp_path: Path, given: str,
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("127.0.101.2", "2 bookies begin with '127.0.101.2': 127.0.101.2:3181, 127.0.101.2:3182"),
-        ("book", "2 bookies begin with 'book': bookie-7, bookie-70"),
+        ("127.0.101.2", "2 bookie ids begin with '127.0.101.2': 127.0.101.2:3181, 127.0.101.2:3182"),
+        ("book", "2 bookie ids begin with 'book': bookie-7, bookie-70"),
         ("27.0.101.1:3181", "no bookie '27.0.101.1:3181' is known; did you mean 127.0.101.1:3181"),
     ],
 )
@@ -126,5 +128,5 @@ def test_the_beginning_of_several_ids_lists_them(tmp_path: Path, given: str, sai
 
 def test_of_many_ids_the_first_are_listed(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", [f"bk{number:02}" for number in range(25)])
-    with pytest.raises(RunError, match=r"25 bookies begin with 'bk': bk00, .*, bk19 and 5 more$"):
+    with pytest.raises(RunError, match=r"25 bookie ids begin with 'bk': bk00, .*, bk19 and 5 more$"):
         bookie_view(run, "bk")

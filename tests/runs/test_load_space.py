@@ -282,7 +282,7 @@ def test_what_holds_forbid_frees_nothing_and_is_listed_with_why(
         (f"an owner names ledger 8 ({reason})", (reason,))
     }
     text = bkaudit(tmp_path).output
-    assert "nothing may be freed" in text
+    assert "no space may be freed" in text
     assert "bk1:3181: do not free" in text
     assert f"why not: an owner names ledger 8 ({reason})" in text
     assert "curl" not in text
@@ -321,8 +321,11 @@ def test_a_step_cannot_be_made_without_the_gate(tmp_path: Path) -> None:
     assert isinstance(elsewhere, Allowed)
     with pytest.raises(TypeError, match="permission"):
         SpaceStep("bk1:3181", 1, "collection", None, "danger")  # type: ignore[call-arg]  # what is to fail
-    for answer in (stop, elsewhere):
-        with pytest.raises(TypeError, match="the gate did not permit"):
+    for answer, message in (
+        (stop, "the gate permitted no action that frees space"),
+        (elsewhere, "the gate did not permit collect on this bookie"),
+    ):
+        with pytest.raises(TypeError, match=message):
             SpaceStep("bk1:3181", 1, "collection", None, "danger", answer)
 
 
@@ -387,13 +390,13 @@ def test_the_text_says_the_sum_beside_the_files_and_what_frees_most(run: RunRead
     shown = bkaudit(run.path)
     assert shown.exit_code == 0
     lines = shown.output.splitlines()
-    assert lines[0] == "4 files of 6,100 bytes: every byte is in one class"
+    assert lines[0] == "4 files of 6,100 bytes: every byte belongs to one class"
     assert lines[3].startswith("bk1:3181    6.0 kB  98.8 %")
     assert lines[5].startswith("(all)       6.1 kB  100 %")
-    assert "bk1:3181: steps that free most" in lines
+    assert "bk1:3181: steps that free the most space" in lines
     assert (
-        "  1. 1.2 kB (1,200 bytes): major compaction rewrites entry logs of which 20 to 80 % is needed"
-        in lines
+        "  1. 1.2 kB (1,200 bytes): major compaction rewrites entry logs in which "
+        "20 to 80 % of the bytes are needed" in lines
     )
 
 
@@ -411,7 +414,7 @@ def test_bytes_that_do_not_add_up_are_said(tmp_path: Path) -> None:
     path = tmp_path / "run"
     made_run(path, space=SPACE[:2], entry_logs=LOGS)
     first = bkaudit(path).output.splitlines()[0]
-    assert first == "4 files of 6,100 bytes, and 4,024 bytes in classes: the sums differ by 2,076 bytes"
+    assert first == "4 files of 6,100 bytes, and 4,024 bytes in classes; the sums differ by 2,076 bytes"
 
 
 def test_a_run_without_entry_logs_is_told_what_to_do(tmp_path: Path) -> None:

@@ -119,14 +119,14 @@ def unread(tmp_path: Path, *owners: tuple[str, str], rows: list[Row] | None = No
 def test_a_list_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, rows: list[Row]) -> None:
     view = unread(tmp_path, ("unreadable", f"/root{PATH}"), rows=rows)
     assert (view.path, view.unread_reason) == (f"/root{PATH}", "cut at byte 3")
-    assert "its list could not be read: cut at byte 3" in topic_text(view)
-    assert "no ledger is listed" not in topic_text(view)
+    assert "the topic's list of ledgers could not be read: cut at byte 3" in topic_text(view)
+    assert "the list has no ledgers" not in topic_text(view)
 
 
 def test_subscriptions_that_could_not_be_listed_may_need_every_ledger(tmp_path: Path) -> None:
     view = unread(tmp_path, ("gap", PATH), rows=[row(5, place=0)])
     assert [ledger.backlog for ledger in view.ledgers] == [Backlog.POSITION_UNKNOWN]
-    assert "its subscriptions could not be listed: cut at byte 3" in topic_text(view)
+    assert "the subscriptions could not be listed: cut at byte 3" in topic_text(view)
     assert "no subscription" not in topic_text(view)
 
 

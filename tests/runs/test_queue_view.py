@@ -26,7 +26,7 @@ def said(
 
 
 def test_marks_and_locks_are_sentences(tmp_path: Path) -> None:
-    marked = "marked for replication since 2026-11-21 05:07:49 UTC, for bk-a, bk-b"
+    marked = "marked for replication since 2026-11-21 05:07:49 UTC, for missing copies on bk-a, bk-b"
     held = "locked by worker1 since 2026-11-21 05:07:50 UTC"
     assert said(tmp_path, MARK, LOCK) == (marked, held)
     assert said(tmp_path, MARK, {**LOCK, "ledger_id": 8}) == (marked, "no worker has locked the ledger")
@@ -39,7 +39,7 @@ def test_marks_and_locks_are_sentences(tmp_path: Path) -> None:
 
 def test_what_could_not_be_listed_is_not_known_and_other_stores_keep_none(tmp_path: Path) -> None:
     gap = {"kind": "gap", "path": "/l/underreplication", "damage": "cut"}
-    assert said(tmp_path, gap) == ("not known: not all marks could be listed",)
+    assert said(tmp_path, gap) == ("unknown: not all marks could be listed",)
     assert said(tmp_path, MARK, keeps_marks=False) == (NO_QUEUE_TEXT,)
     assert said(tmp_path, MARK, gap, scope=1) == ("not marked for replication",)
     (tmp_path / "tables" / "marks").rename(tmp_path / "tables" / "others")

@@ -67,5 +67,5 @@ def test_a_run_without_its_manifest_is_no_whole_run(out: Path, manifest: str | N
     (out / "manifest.json").unlink()
     if manifest is not None:
         (out / "manifest.json").write_text(manifest)
-    with pytest.raises(RunError, match=r"manifest\.json is damaged \(.*\): put a whole copy of it back"):
+    with pytest.raises(RunError, match=r"manifest\.json is damaged \(.*\): restore a complete copy of it"):
         run_view(open_run(out))

@@ -63,12 +63,12 @@ def test_every_reader_of_a_directory_keeps_clusters_without_an_instance_id_apart
 
 
 def test_whoever_compares_two_runs_keeps_them_apart_too(runs: Path, tmp_path: Path) -> None:
-    assert "runs of 2 clusters" in history_table.text(history.history(runs).runs)
+    assert "the runs belong to 2 clusters" in history_table.text(history.history(runs).runs)
     here, there = str(runs / "now"), str(runs / "other")
     [warning, *_] = RunDifference(here, there).summary.warnings
     assert warning.startswith(f"these are runs of two clusters, {HERE.name} and {THERE.name}: ")
     options = AuditOptions(suppressions=str(tmp_path / "suppressions.toml"))
-    with pytest.raises(UsageError, match=f"is of cluster {THERE.name}; this cluster is {HERE.name}"):
+    with pytest.raises(UsageError, match=f"is a run of cluster {THERE.name}; this cluster is {HERE.name}"):
         comparing._open_baseline(there, options, HERE)
     assert comparing._open_baseline(here, options, HERE).path == here
 
@@ -132,7 +132,7 @@ def test_runs_at_the_top_of_a_bucket_are_siblings(bucket: Path) -> None:
 
 def test_a_run_that_is_a_whole_bucket_has_nothing_beside_it(bucket: Path) -> None:
     assert list(siblings("s3://bucket", HERE)) == []
-    assert "top of a file system" in history.find_sibling_runs("s3://bucket", HERE).newest(9).notes[0]
+    assert "root of a file system" in history.find_sibling_runs("s3://bucket", HERE).newest(9).notes[0]
     since = find_earlier_run("last", run_store("s3://bucket"), HERE)
     assert (since.path, len(since.notes)) == (None, 1)
     assert last_complete("s3://bucket", run_of(HERE, 3, complete=False)) is None

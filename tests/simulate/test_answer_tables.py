@@ -100,8 +100,8 @@ def test_every_single_failure_is_in_the_table(run: Path, form: str) -> None:
 def test_a_screen_counts_what_it_leaves_out_and_its_commands_print_all(run: Path) -> None:
     shown = lost(run).stdout
     for more in (f"and {45 - MAX_LEDGERS_SHOWN} more ledgers", f"and {45 - MAX_LEDGERS_SHOWN} more topics"):
-        assert f"{more}; this command prints all:\n" in shown
-    assert f"and {26 - MAX_LEDGERS_SHOWN} more namespaces; this command prints all:\n" in shown
+        assert f"{more}; to print all, run:\n" in shown
+    assert f"and {26 - MAX_LEDGERS_SHOWN} more namespaces; to print all, run:\n" in shown
     commands = [line.strip() for line in shown.splitlines() if line.startswith("  bkaudit simulate ")]
     counts = []
     for command in commands:

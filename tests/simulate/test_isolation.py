@@ -104,7 +104,7 @@ def test_many_groups_are_not_all_in_the_text(make: Make) -> None:
     ]
     found = losing(make(*several), "a", "b", "c", "d")
     assert len(found.writes) == 60
-    assert "and 40 more answers; this command prints all: bkaudit simulate RUN --format json" in words(found)
+    assert "and 40 more answers; to print all, run: bkaudit simulate RUN --format json" in words(found)
     found = losing(make(*several[::2]), "e")
     assert "yes for E3 Qw3 Qa2 in groups *,0 (1 open)" in words(found)
     assert " and 10 more: 4 writable bookies" in words(found)
@@ -182,5 +182,5 @@ def test_no_spare_in_groups_that_the_policy_goes_by_is_a_blocker(make: Make) -> 
     found = rehearse(make((TWO, config(primary="fast")), groups=nobody_else), ["a"])
     assert (found.answer, found.together.blockers) == (Answer.UNKNOWN, ())
     assert list(doubts(found)) == [
-        "ledgers with no spare in their own isolation groups (only Pulsar's policy uses such groups)"
+        "ledgers with no spare bookie in their own isolation groups (only Pulsar's policy uses such groups)"
     ]

@@ -13,7 +13,10 @@ from auditor.sources.file_systems import run_files
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("hdfs://127.0.0.1:1/runs", "hdfs:// needs Java and the libhdfs.so of a Hadoop: set JAVA_HOME, "),
+        (
+            "hdfs://127.0.0.1:1/runs",
+            "hdfs:// needs Java and libhdfs.so of a Hadoop installation: set JAVA_HOME, ",
+        ),
         ("nothing://x/runs", "Unrecognized filesystem type in URI: nothing://x/runs"),
     ],
 )

@@ -48,15 +48,15 @@ def test_what_pulsar_keeps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("racks", "bk1 /r1 /r2\n", ": line 1 has 3 columns, not a bookie and a location"),
+        ("racks", "bk1 /r1 /r2\n", ": line 1 has 3 columns; it must have two, a bookie and a location"),
         ("racks", "bk1 /r1\nbk1 /r2\n", ": line 2: bk1 appears twice"),
         ("racks", "bk1 r1\n", ": line 1: 'r1' does not begin with a slash; servers refuse such a location"),
         ("r.toml", "bk1 = 3\n", ": must have one table, [bookies]"),
-        ("r.toml", "[bookies]\nbk1 = 3\n", ": bk1: has no location; give one, or a rack and a group"),
+        ("r.toml", "[bookies]\nbk1 = 3\n", ": bk1: has no location; set one, or a rack and a group"),
         (
             "r.toml",
             "[bookies]\nbk1 = {rack = '/a', zone = 'b'}\n",
-            ": bk1: has no location; give one, or a rack and a group",
+            ": bk1: has no location; set one, or a rack and a group",
         ),
         ("r.toml", "[bookies]\nbk1 = {rack = 3}\n", ": bk1: rack and group must be strings"),
         ("r.toml", "[bookies", "not TOML"),
@@ -76,7 +76,7 @@ def test_a_file_that_cannot_be_meant(tmp_path: Path, name: str, text: str | None
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "racks").write_bytes(b"bk1 /r\xff\n")
-    with pytest.raises(UsageError, match=r"is not text in UTF-8 \(at byte 6\)"):
+    with pytest.raises(UsageError, match=r"is not UTF-8 text \(at byte 6\)"):
         read_racks(str(tmp_path / "racks"))
 
 
@@ -99,7 +99,7 @@ def test_a_script_is_asked_for_addresses_a_hundred_at_a_time(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("echo /r1", "printed 1 locations for 2 addresses; servers then ignore all of them"),
+        ("echo /r1", "printed 1 locations for 2 addresses; servers ignore all locations in this case"),
         ("echo broken >&2; exit 3", "failed with exit code 3: broken"),
         ("exit 1", "failed with exit code 1"),
         ("echo r1 r2", "127.0.0.1: 'r1' does not begin with a slash"),

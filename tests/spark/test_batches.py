@@ -81,7 +81,7 @@ def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
 
 
 def test_what_the_source_cannot_be_asked_is_said_at_once(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="give the option metadata"):
+    with pytest.raises(UsageError, match="set the option metadata"):
         source_rows(spark, LedgerSource({}))
     with pytest.raises(StoreError, match=r"missing\.jsonl"):
         source_rows(spark, LedgerSource({"metadata": f"dump://{tmp_path / 'missing.jsonl'}"}))

@@ -44,7 +44,7 @@ def ended_gateway(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
             "exit 3",
             "java.lang.OutOfMemoryError: Java heap space\n\tat a.b\n",
             "Spark: its Java process ended with status 3. LOG: java.lang.OutOfMemoryError: Java heap space. "
-            "Pass more with --driver-memory. Run the same command again to continue this run.",
+            "Give Java more memory with --driver-memory. Run the same command again to continue this run.",
         ),
         ("exit 0", "", "Spark: its Java process ended with status 0. LOG is empty. Run the same command"),
         ("exit 0", None, "Spark: its Java process ended with status 0. LOG cannot be read: No such file"),

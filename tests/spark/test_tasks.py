@@ -66,7 +66,7 @@ def reading(spark: SparkSession) -> bool:
 def test_a_wrong_option_is_a_usage_error(spark: SparkSession) -> None:
     auditor.register(spark)
     with (
-        pytest.raises(UsageError, match=r"^bookkeeper_ledgers: give the option metadata, such as"),
+        pytest.raises(UsageError, match=r"^bookkeeper_ledgers: set the option metadata, for example to"),
         restore_own_errors(),
     ):
         spark.read.format("bookkeeper_ledgers").load().count()

@@ -144,5 +144,5 @@ def test_old_journals_can_be_searched_for_lost_entries(tmp_path: Path) -> None:
     assert [row["entries"] for row in json.loads(outcome.stdout)["largest"]] == [[0, 1]]
     old = JournalView("/j", None, "5.txn", 0, files=1, files_below=2, entries=0)
     text = bookie.render(replace(BOOKIE, journals=(old,)), 200, NO_HOLDS)
-    assert "2 old files below the mark (journalMaxBackups keeps 5 of them by default)" in text
+    assert "2 old files before the mark (by default, journalMaxBackups keeps 5)" in text
     assert "bkaudit decode journal FILE --entries" in text

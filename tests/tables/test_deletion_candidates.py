@@ -23,7 +23,7 @@ def test_a_map_of_the_right_sum_with_another_ledger_is_wrong(tmp_path: Path) -> 
     (tmp_path / "0.log").write_bytes(renamed(9))
     assert compare_map(str(tmp_path / "0.log")) == {
         "state": "map-wrong",
-        "reason": "the ledgers map is wrong for 2 ledgers: it has 0 bytes of ledger 7; the log has 44",
+        "reason": "the ledgers map is wrong for 2 ledgers: it lists 0 bytes for ledger 7; the log has 44",
     }
     (tmp_path / "1.log").write_bytes(renamed(7))
     assert compare_map(str(tmp_path / "1.log")) == {"state": "ok", "reason": None}

@@ -102,7 +102,7 @@ def test_a_tree_at_another_layouts_paths_leaves_every_id_in_doubt(spark: SparkSe
     why = whole_tree_elsewhere(scan, "LAYOUT says longhierarchical")
     assert why == (
         "LAYOUT says longhierarchical, but 2 ledgers are at paths of layout flat and hierarchical; "
-        "2 are at paths of the layout that is set"
+        "2 are at paths of the layout in use"
     )
     found = doubtful_ids(scan, scan, why)
     assert [tuple(row)[:5] for row in found.collect()] == [(1, None, MIN_LEDGER_ID, MAX_LEDGER_ID, True)]
@@ -110,7 +110,7 @@ def test_a_tree_at_another_layouts_paths_leaves_every_id_in_doubt(spark: SparkSe
     alone = whole_tree_elsewhere(ledgers(spark, elsewhere(3)), "LAYOUT says flat")
     assert alone == (
         "LAYOUT says flat, but 1 ledger is at paths of layout hierarchical; 0 are at paths of the layout "
-        "that is set"
+        "in use"
     )
 
 

@@ -130,5 +130,5 @@ def test_what_is_no_listing_is_refused(spark: SparkSession, tmp_path: Path) -> N
     with pytest.raises(UsageError, match="one column"):
         inventory_rows(spark, str(tmp_path / "one.csv"))
     pq.write_table(pa.table({"size": [1]}), tmp_path / "sizes.parquet")
-    with pytest.raises(UsageError, match="no column has one of the names name, key, object"):
+    with pytest.raises(UsageError, match="no column is named name or key or object"):
         inventory_rows(spark, str(tmp_path / "sizes.parquet"))

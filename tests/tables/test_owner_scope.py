@@ -57,11 +57,18 @@ def test_a_set_is_complete_where_all_conditions_hold() -> None:
         (reasons(declared=()), "owners_complete does not contain this store"),
         (reasons(declared=(WEST,)), f"{EAST}: owners_complete does not contain this store"),
         (reasons(stores=(WEST,)), f"{EAST}: owners_complete contains this store, but it was not read"),
-        (reasons(foreign=11), "11 ledgers of 1,000 claim an owner in a namespace that no store has"),
-        (reasons(lists={WEST: ListCounts(1000, 11)}), f"{WEST}: the store's lists lost 11 ledgers of 1,000"),
+        (
+            reasons(foreign=11),
+            "of 1,000 ledgers that name an owner, 11 name an owner in a namespace that no store contains",
+        ),
+        (
+            reasons(lists={WEST: ListCounts(1000, 11)}),
+            f"{WEST}: the store no longer lists 11 of 1,000 ledgers that an earlier run saw there",
+        ),
         (
             reasons(stores=(WEST,), declared=(WEST,), lists={EAST: ListCounts(5, 5)}),
-            f"{EAST}: the store was not read in this run; the store's lists lost 5 ledgers of 5",
+            f"{EAST}: the store was not read in this run; the store no longer lists 5 of 5 ledgers that an "
+            "earlier run saw there",
         ),
         (reasons(gaps=1), f"{WEST}: 1 path of the store could not be listed"),
     ],
@@ -134,7 +141,7 @@ def test_a_running_store_is_named_by_its_uri() -> None:
 def test_a_set_that_names_one_store_twice_is_not_complete() -> None:
     counts = OwnerCounts(10, 0, 0, {}, {}, first_names={EAST: WEST}, identities={WEST: WEST})
     rows = owner_store_rows(counts, (WEST, EAST), (WEST, EAST), {})
-    assert f"{EAST}: it is the store {WEST} under a second name" in incomplete_reasons(rows)
+    assert f"{EAST}: it is the same store as {WEST}, under a second name" in incomplete_reasons(rows)
     assert [row["identity"] for row in rows] == [WEST, None]
     lists = [row | {"dropped": 0, "listed_before": 0} for row in rows]
     assert owner_identities(lists) == (WEST,)

@@ -255,7 +255,7 @@ def test_with_too_many_places_unread_no_ledger_is_called_unowned(
         ReadTimes(NOW, GRACE),
     )
     [row] = found.where("ledger_id = 7").collect()
-    many = "too many paths of the owners' trees were not read"
+    many = "too many paths in the owner stores were not read"
     assert (row["standing"], row["why"]) == (("unknown", many) if above else ("unowned", None))
 
 
@@ -306,8 +306,8 @@ def test_two_stores_with_the_same_topic_are_joined_and_other_namespaces_are_fore
     assert {rows[id]["fault"] for id in (1, 2)} == {None}, "a claim names no store"
     assert [rows[id]["store"] for id in (1, 2, 3)] == [WEST, EAST, None]
     assert [rows[id]["namespace_read"] for id in (1, 3, 4)] == [True, True, False]
-    assert "no store of owners that was read has the namespace public/other" in rows[4]["why"]
-    assert "has the namespace old/other" in rows[5]["why"]
+    assert "no owner store that was read contains the namespace public/other" in rows[4]["why"]
+    assert "contains the namespace old/other" in rows[5]["why"]
     assert [rows[id]["claim"] for id in (2, 3)] == [
         f"/east/managed-ledgers/{topic}",
         f"/managed-ledgers/{topic}",

@@ -25,7 +25,7 @@ def test_a_registration_says_where_clients_look_for_the_bookie() -> None:
     rpc, web = registrations(_cluster(nodes))
     assert (rpc["host"], rpc["port"], rpc["unresolved"], rpc["empty"]) == ("10.0.0.1", 3181, None, False)
     assert (web["host"], web["port"]) == (None, None)
-    assert "no endpoint of bookie-rpc" in web["unresolved"]
+    assert "no bookie-rpc endpoint" in web["unresolved"]
 
 
 def test_an_empty_registration_is_its_id_and_no_damage_of_an_address() -> None:

@@ -137,7 +137,7 @@ def test_answers_change_the_ledgers_that_were_asked_about_and_no_other(spark: Sp
     ]
     assert len(rows[4]["witness"]) == 6 <= MAX_ANSWERS_KEPT
     assert (rows[2]["m"], rows[2]["witness"]) == (1, [])
-    assert rows[2]["doubts"] == [f"bookies of the ledger were not asked: {READ_LIMIT_REASON}"]
+    assert rows[2]["doubts"] == [f"the ledger's bookies were not asked for entries: {READ_LIMIT_REASON}"]
 
 
 def test_a_ledger_whose_bookies_cannot_be_asked_is_judged_by_their_indexes(spark: SparkSession) -> None:
@@ -152,10 +152,10 @@ def test_a_bookie_that_refuses_reads_leaves_no_doubt_in_any_ledger(spark: SparkS
     rows = again(spark, (4, "a", 4, "refused"), (4, "b", 4, "no-such-entry"), states=states)
     # b and c take reads: of c nobody knows in ledger 4, of b in ledger 3.
     assert rows[4]["doubts"] == [f"c did not respond: {READ_LIMIT_REASON}"]
-    assert rows[3]["doubts"] == [f"bookies of the ledger were not asked: {READ_LIMIT_REASON}"]
+    assert rows[3]["doubts"] == [f"the ledger's bookies were not asked for entries: {READ_LIMIT_REASON}"]
     assert rows[2]["doubts"] == []
     assert [part["bookie_id"] for part in rows[2]["missing"]] == ["a"]
     unread = again(spark, (4, "a", 4, "refused"))
     reasons = {"a": "silence", "b": READ_LIMIT_REASON, "c": READ_LIMIT_REASON}
     assert unread[4]["doubts"] == [f"{name} did not respond: {why}" for name, why in reasons.items()]
-    assert unread[2]["doubts"] == [f"bookies of the ledger were not asked: {READ_LIMIT_REASON}"]
+    assert unread[2]["doubts"] == [f"the ledger's bookies were not asked for entries: {READ_LIMIT_REASON}"]

@@ -381,10 +381,12 @@ def test_every_orphan_may_be_younger_than_a_scan_that_lists_nothing(spark: Spark
 def test_a_listing_is_as_new_as_the_moment_it_was_given_and_proves_no_absence(spark: SparkSession) -> None:
     metadata = [ledger(1, {"bk1": {0, 1}}, mtime=SCAN + 5)]
     [late] = judged_of(spark, metadata, [index(1, "bk1", {0})]).values()
-    assert late["doubts"] == ["the ledger changed too shortly before the index of bk1 was written"]
+    assert late["doubts"] == [
+        "the index of bk1 was written shortly after the ledger changed, so it may lack the last entries"
+    ]
     asked = index(1, "bk1", {0}, storage="rpc", answered=SCAN + 9)
     [answered] = judged_of(spark, metadata, [asked]).values()
-    doubts = ["a listing of bk1 proves that its entries exist, not that others are missing"]
+    doubts = ["a listing from bk1 proves which entries exist, but not that other entries are missing"]
     assert (answered["m"], answered["doubts"]) == (1, doubts)
 
 

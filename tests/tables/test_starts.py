@@ -126,7 +126,7 @@ def test_an_index_directory_that_cookies_of_before_4_16_leave_out_refuses_the_up
     assert (row["fault"], row["certain"]) == ("index-not-in-cookie", False)
     assert row["expansion_fault"] == "index-not-in-cookie"
     assert row["paths"] == [str(tmp_path / "bk1/i0")]
-    assert row["way_out"].startswith("without indexDirectories the bookie starts")
+    assert row["way_out"].startswith("without the setting indexDirectories, the bookie starts")
 
 
 def test_an_index_that_lies_in_such_a_directory_is_not_taken_out_of_the_configuration(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_request_names_the_entry_and_itself_and_nothing_else(
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_what_must_not_be_asked_cannot_be_read_frame(version: int) -> None:
-    with pytest.raises(UsageError, match="count from 0"):
+    with pytest.raises(UsageError, match="entry ids start at 0"):
         read_request(1, 5, -1, version)
 
 
@@ -171,7 +171,13 @@ def test_a_secret_in_an_entry_is_in_no_answer_and_no_error() -> None:
         pytest.param("", 3, 0, "0 of 0", id="nothing"),
         pytest.param(f"{HEADER} 1000", 3, 10, "without", id="agreed, and no part of its own"),
         pytest.param(f"{HEADER} 1000 a20606 0800 1005 1801", 3, 10, "without", id="agreed, and no entry"),
-        pytest.param(f"{HEADER} 109303 a20607 089203 1005 1809", 3, 11, "403 outside", id="two statuses"),
+        pytest.param(
+            f"{HEADER} 109303 a20607 089203 1005 1809",
+            3,
+            11,
+            "403 in the response, but 402 in its body",
+            id="two statuses",
+        ),
         pytest.param(
             f"{HEADER} 109303 a20609 089303 1005 1809 2200", 3, 11, "with an", id="refused and sent"
         ),
@@ -179,7 +185,9 @@ def test_a_secret_in_an_entry_is_in_no_answer_and_no_error() -> None:
         pytest.param(
             "0a06080210011807 109203 a20607 089203 1063 1805", 3, 0, "version 2", id="version 2 in 3"
         ),
-        pytest.param(f"{HEADER} 1000 a20608 0800 1005 1801 2200", 3, 21, "16 of ids", id="an empty entry"),
+        pytest.param(
+            f"{HEADER} 1000 a20608 0800 1005 1801 2200", 3, 21, "16 bytes of ids", id="an empty entry"
+        ),
         pytest.param(f"{HEADER} 1000 a20608 0800 1005 1801 2230", 3, 19, "cut|longer", id="too short a part"),
         pytest.param(
             f"{HEADER} 1000 a2064a 0800 1005 1801 2230", 3, 10, "cut|longer", id="longer than the frame"
@@ -201,7 +209,7 @@ def test_damage_is_refused_where_it_begins(message: str, version: int, offset: i
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_another_entry_than_was_announced_is_refused(version: int) -> None:
-    with pytest.raises(DecodeError, match="entry 2 of ledger 5, announced as 1 of 5"):
+    with pytest.raises(DecodeError, match="entry 2 of ledger 5, announced as entry 1 of ledger 5"):
         read(read_frame(7, 0, 5, 1, entry(5, 2, b"payload"), version), version)
 
 

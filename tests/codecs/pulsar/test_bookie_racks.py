@@ -45,7 +45,7 @@ def test_what_its_reader_takes(value: bytes, entries: list[RackEntry]) -> None:
         (b"null", 0, "the value is not an object"),
         (WRITTEN[:28], 24, "is not JSON: Unterminated string starting at"),
         (b'{"g": {"\xc3\xa4": {"rack" "r"}}}', 21, "is not JSON: Expecting ':' delimiter"),
-        (b'{"g": {"\xff"}}', 8, "is not text in UTF-8"),
+        (b'{"g": {"\xff"}}', 8, "is not UTF-8 text"),
         (b'{"g": 5}', 1, "group 'g' is not an object"),
         (b'{"g": {"bk": "r1"}}', 7, "bookie 'bk' is not an object"),
         (b'{"g": {"bk": {"rack": []}}}', 7, "the rack of bookie 'bk' is not a text"),

@@ -56,7 +56,7 @@ def test_groups_are_those_that_pulsars_policy_reads(reading: dict[str, Any]) -> 
     [
         (b"", 0, "is not JSON: Expecting value"),
         (WRITTEN[:60], 20, "is not JSON: Unterminated string starting at"),
-        (b'{"policyClass": "\xff"}', 17, "is not text in UTF-8"),
+        (b'{"policyClass": "\xff"}', 17, "is not UTF-8 text"),
         (b"[]", 0, "the value is not an object"),
         (b'{"properties": {}}', 0, "policyClass is not the name of a class"),
         (b'{"properties": {}, "policyClass": 7}', 19, "policyClass is not the name of a class"),

@@ -213,7 +213,7 @@ def test_batches_go_on_where_the_last_one_ended() -> None:
 @pytest.mark.parametrize(
     ("second", "words"),
     [
-        (batch(11, 1), "writes are missing: sequence number 10 is followed by 11"),
+        (batch(11, 1), "writes are missing: sequence number 10 expected, 11 found"),
         (b"short", "a write batch of 5 bytes"),
     ],
 )

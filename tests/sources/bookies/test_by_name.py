@@ -114,7 +114,7 @@ def test_what_nobody_owns_is_a_gap_of_nobody() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "bookkeeper_indexes: give the option bookies"),
+        ({}, "bookkeeper_indexes: set the option bookies to a directory"),
         ({"bookies": "/", "thread": "1"}, "thread: no such option. Valid options: bookies, metadata"),
         ({"parts": "[]", "bookies": "/"}, "parts: no such option"),
         ({"bookies": "/no/such"}, "/no/such: no such directory"),

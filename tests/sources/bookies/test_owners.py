@@ -112,7 +112,7 @@ def test_a_directory_without_a_version_that_parses_leaves_its_bookie_partial(
     bookie = result.bookies[A]
     assert read_of(bookie, tmp_path) == ("partial", ["bk-a_3181/ledgers0", "bk-a_3181/ledgers1"])
     assert bookie.reason is not None
-    assert "ledgers1 has no VERSION that can be read" in bookie.reason
+    assert "ledgers1 has no readable VERSION file" in bookie.reason
     assert bookie.absent_directories == ()  # a mark lies in it: it is there
     assert (result.directories[1].role, result.directories[1].owner) == ("ledger", A)
     assert result.directories[1].damage is not None
@@ -214,7 +214,7 @@ def test_a_disk_without_rocksdb_beside_one_that_has_it_is_not_read(tmp_path: Pat
     bookie = attributed(tmp_path, {A}).bookies[A]
     assert read_of(bookie, tmp_path) == ("partial", ["bk-a_3181/ledgers1"])
     assert bookie.reason is not None
-    assert "has no DbLedgerStorage index, but others of this bookie have one" in bookie.reason
+    assert "has no DbLedgerStorage index, but other directories of this bookie have one" in bookie.reason
     assert bookie.index_directories[0].position == 1
 
 
@@ -253,7 +253,7 @@ def test_the_stores_cookie_tells_directories_apart_where_no_version_parses(tmp_p
     bare = attributed(tmp_path, {A}).bookies[A]
     assert (bare.read, bare.reason) == (
         "unread",
-        "none of the bookie's directories has a VERSION that can be read",
+        "none of the bookie's directories has a readable VERSION file",
     )
     known = {A: Cookie(5, A, "/data/journal", ("/data/ledgers0",))}
     result = attributed(tmp_path, {A}, store=known)

@@ -129,5 +129,5 @@ def test_several_sources_are_taken_in_the_order_given(tmp_path: Path) -> None:
 
 def test_an_empty_directory_is_no_source_of_bookies(tmp_path: Path) -> None:
     (tmp_path / "lost+found").write_text("a file is no bookie")
-    with pytest.raises(UsageError, match="Check whether a disk is not mounted"):
+    with pytest.raises(UsageError, match="check whether a disk is not mounted"):
         find_places([str(tmp_path)])

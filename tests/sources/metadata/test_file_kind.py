@@ -47,18 +47,18 @@ CASES: dict[str, tuple[Callable[[Path], Path], str]] = {
     "noise": (lambda p: written(p, NOISE), "binary data of a kind that this program does not know"),
     "packed noise": (
         lambda p: written(p, gzip.compress(NOISE)),
-        "binary data of a kind that this program does not know, packed with gzip",
+        "binary data of a kind that this program does not know, compressed with gzip",
     ),
     "cut to nothing": (
         lambda p: written(p, gzip.compress(DUMP)[:12]),
-        "packed with gzip, and cut or damaged before its first byte",
+        "compressed with gzip, and cut off or damaged before its first byte",
     ),
     "empty": (lambda p: written(p, b""), "empty"),
-    "text": (lambda p: written(p, "Grüße\n".encode() * HEAD_BYTES), "text, but no dump"),
-    "JSON": (lambda p: written(p, b'[{"path": "/a"}]\n'), "text, but no dump"),
+    "text": (lambda p: written(p, "Grüße\n".encode() * HEAD_BYTES), "text, but not a dump"),
+    "JSON": (lambda p: written(p, b'[{"path": "/a"}]\n'), "text, but not a dump"),
     "PNG": (lambda p: written(p, b"\x89PNG\r\n\x1a\n\0\0"), "a PNG picture"),
     "SQLite": (database, "an SQLite database"),
-    "tar": (tar, "a tar archive, packed with gzip; unpack it first"),
+    "tar": (tar, "a tar archive, compressed with gzip; unpack it first"),
     "directory": (directory, "a directory"),
 }
 
@@ -101,7 +101,9 @@ def test_metadata_of_another_kind_is_told_with_the_uri_that_reads_it(
 
 def test_a_directory_of_snapshots_is_no_dump_and_one_of_noise_no_snapshots(tmp_path: Path) -> None:
     path = directory(tmp_path / "version-2", "snapshot.5", "log.6")
-    with pytest.raises(StoreError, match="a directory of ZooKeeper snapshots; zk-snapshot:///DIRECTORY"):
+    with pytest.raises(
+        StoreError, match="a directory of ZooKeeper snapshots; pass it as zk-snapshot:///DIRECTORY"
+    ):
         recognise(f"dump://{path}")
     with pytest.raises(StoreError, match=r"5 is not a ZooKeeper snapshot: it seems to be binary data"):
         recognise(f"zk-snapshot://{path}")
@@ -123,4 +125,4 @@ def test_a_kind_with_a_known_beginning_and_one_without() -> None:
     assert kind_of_bytes(NOISE).advice is None
     assert kind_of_bytes(b"PK\3\4").advice == "unpack it first"
     cut_in_a_character = ("a" * (HEAD_BYTES - 1) + "ü").encode()[:HEAD_BYTES]
-    assert kind_of_bytes(cut_in_a_character).kind_text == "text, but no dump"
+    assert kind_of_bytes(cut_in_a_character).kind_text == "text, but not a dump"

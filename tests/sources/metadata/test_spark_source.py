@@ -85,12 +85,12 @@ def test_a_store_that_keeps_no_marks_has_an_empty_table_of_them(named: SparkSess
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "bookkeeper_ledgers: give the option metadata"),
+        ({}, "bookkeeper_ledgers: set the option metadata"),
         (
             {"metadata": "dump:///x", "root": "/l"},
-            "bookkeeper_ledgers: root: no such option; there are metad",
+            "bookkeeper_ledgers: root: unknown option; valid options are metad",
         ),
-        ({"metadata": "dump:///x", "layout": "tall"}, "'tall' is not one of flat, legacyhierarchical|"),
+        ({"metadata": "dump:///x", "layout": "tall"}, "'tall' must be one of flat, legacyhierarchical|"),
         ({"metadata": "dump:///x", "parts": "many"}, "parts: 'many' is not a whole number"),
         ({"metadata": "dump:///x", "parts": "0"}, "parts: 0 is below 1"),
         ({"metadata": "dump:///x", "in_flight": "0"}, "in_flight: 0 is below 1"),
@@ -104,7 +104,9 @@ def test_what_cannot_be_meant_is_refused_by_name(options: dict[str, str], said: 
 
 
 def test_spark_repeats_why_an_option_is_refused(named: SparkSession) -> None:
-    with pytest.raises(PySparkException, match="give the option metadata, such as zk://host:2181/ledgers"):
+    with pytest.raises(
+        PySparkException, match="set the option metadata, for example to zk://host:2181/ledgers"
+    ):
         named.read.format("bookkeeper_marks").load().collect()
 
 

@@ -102,7 +102,7 @@ def test_the_path_of_an_oxia_is_its_namespace(uri: str, hosts: str, namespace: s
     [
         ("metadata-store:oxia://h1:6648/a/b", "the path must be one name, the namespace of Oxia"),
         ("metadata-store:oxia://me:secret@h1/bookkeeper", "no user and no password"),
-        ("metadata-store:oxia:///bookkeeper", "not a host:port"),
+        ("metadata-store:oxia:///bookkeeper", "not of the form HOST:PORT"),
         ("metadata-store:oxia://h1/bookkeeper?root=ledgers", "the root must be an absolute znode path"),
         ("metadata-store:rocksdb:///data", "unknown metadata store 'rocksdb'"),
         ("metadata-store:etcd://me:secret@h1/ledgers", "no user and no password"),
@@ -136,20 +136,20 @@ def test_a_saved_etcd_is_named_by_its_file_and_scope() -> None:
         ("etcd-snapshot+null:///file.db", "takes no suffix"),
         ("etcd://h:2379", "scope"),
         ("etcd://h:2379//", "scope"),
-        ("etcd:///scope", "not a host:port"),
-        ("etcd://h1;h2:0/scope", "not a host:port"),
+        ("etcd:///scope", "not of the form HOST:PORT"),
+        ("etcd://h1;h2:0/scope", "not of the form HOST:PORT"),
         ("etcd://h:2379/scope?scope=/x", "no query"),
         ("etcd-snapshot:///file.db?scope=x", "scope"),
         ("etcd-snapshot:///file.db?root=/x", "pass only scope="),
         ("etcd-snapshot://file.db", "absolute path"),
-        ("zk:///ledgers", "not a host:port"),
+        ("zk:///ledgers", "not of the form HOST:PORT"),
         ("zk://h:2181", "root"),
         ("zk://h:2181/", "root"),
         ("zk://h:2181/a//b", "root"),
-        ("zk://h:0/ledgers", "not a host:port"),
-        ("zk://h:99999/ledgers", "not a host:port"),
+        ("zk://h:0/ledgers", "not of the form HOST:PORT"),
+        ("zk://h:99999/ledgers", "not of the form HOST:PORT"),
         ("zk://user@h:1/ledgers", "credentials file"),
-        ("zk://h:1;/ledgers", "not a host:port"),
+        ("zk://h:1;/ledgers", "not of the form HOST:PORT"),
         ("zk://h:1/ledgers?root=/x", "no query"),
         ("dump://relative/path", "absolute path"),
         ("dump:///", "absolute path"),
@@ -200,7 +200,7 @@ def test_no_message_repeats_a_password_however_a_uri_is_mistyped(uri: str) -> No
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    with pytest.raises(UsageError, match="is not text in UTF-8"):
+    with pytest.raises(UsageError, match="is not UTF-8 text"):
         parse_metadata_uri(b"dump:///a\xff%20b".decode("utf-8", "surrogateescape"))
 
 

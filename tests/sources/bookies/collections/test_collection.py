@@ -97,9 +97,9 @@ def test_files_that_the_manifest_does_not_list_do_not_count(made: Path) -> None:
         ({"schema": None}, "schema None"),
         ({"tables": {}}, "'places'"),
         ({"tables": []}, "damaged"),
-        ({"made": "today"}, "'today' is not a count or time"),
-        ({"finished": -1}, "-1 is not a count or time"),
-        ({"made": True}, "True is not a count or time"),
+        ({"made": "today"}, "'today' is not a valid count or time"),
+        ({"finished": -1}, "-1 is not a valid count or time"),
+        ({"made": True}, "True is not a valid count or time"),
         ({"id": ""}, "must be text"),
         ({"sources": [1]}, "must be text"),
         ({"sources": None}, "damaged"),
@@ -130,7 +130,7 @@ def test_a_manifest_names_no_file_outside_its_table(made: Path, path: str) -> No
 def test_a_table_counts_as_many_rows_as_its_files(made: Path) -> None:
     manifest = json.loads((made / "collection.json").read_text())
     manifest["tables"]["availability"]["files"] = []
-    assert "but its files have another number" in trouble(changed(made, manifest))
+    assert "but its files have a different number of rows" in trouble(changed(made, manifest))
 
 
 @given(cut=st.integers(0, 400))

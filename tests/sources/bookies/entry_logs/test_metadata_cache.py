@@ -93,11 +93,11 @@ def test_a_cache_in_the_bookies_first_directory_counts_for_the_others(tmp_path: 
 
 
 WRONG = {
-    "other bytes of a ledger": (value({5: 40, 9: 22}), "40 bytes of ledger 5; the log has 44"),
-    "a ledger that is not there": (value({5: 44, 7: 1}), "1 bytes of ledger 7; the log has 0"),
-    "another sum": (value(WHOLE, total=70), "70 bytes of entries; the log has 66"),
-    "more that remains": (value({5: 44}, remaining=66), "66 bytes remain, but its ledgers add up to 44"),
-    "another log": (value(WHOLE, log_id=30), "the record of this log has log id 30"),
+    "other bytes of a ledger": (value({5: 40, 9: 22}), "lists 40 bytes for ledger 5; the log has 44"),
+    "a ledger that is not there": (value({5: 44, 7: 1}), "lists 1 bytes for ledger 7; the log has 0"),
+    "another sum": (value(WHOLE, total=70), "lists 70 bytes of entries; the log has 66"),
+    "more that remains": (value({5: 44}, remaining=66), "66 bytes remain, but its ledgers have 44 bytes"),
+    "another log": (value(WHOLE, log_id=30), "the record for this log has log id 30"),
 }
 
 
@@ -111,7 +111,7 @@ def test_a_value_that_no_server_wrote_says_where(tmp_path: Path) -> None:
     file, *ledgers = rows(tmp_path, value(WHOLE)[:-1])
     assert file["cache"] == "unreadable"
     assert file["cache_reason"] == (
-        f"{CACHE_NAME}: entry log metadata: 31 bytes for 2 ledgers of 16 bytes (at byte 26)"
+        f"{CACHE_NAME}: entry log metadata: 31 bytes for 2 ledgers of 16 bytes each (at byte 26)"
     )
     assert {row["cached_bytes"] for row in ledgers} == {None}
 

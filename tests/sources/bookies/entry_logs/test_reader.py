@@ -88,12 +88,12 @@ def test_a_map_that_lacks_a_ledger_is_found_without_looking_for_it() -> None:
     assert found.map_damage is not None
     assert found.map_damage.offset == 1090
     assert found.map_damage.reason == (
-        "the ledgers map is wrong for 1 ledger: it has 0 bytes of ledger 9; the log has 22"
+        "the ledgers map is wrong for 1 ledger: it lists 0 bytes for ledger 9; the log has 22"
     )
     unseen = read(log(ENTRIES, said={5: 44}), scan=False)
     assert (unseen.bytes_source, unseen.tail_bytes) == (None, 66 + 40)
     assert unseen.map_damage is not None
-    assert unseen.map_damage.reason == "the ledgers map adds up to 44 bytes, but 66 bytes are before it"
+    assert unseen.map_damage.reason == "the ledgers map lists 44 bytes, but 66 bytes precede the map"
 
 
 def test_bytes_that_are_no_entries_do_not_make_a_map_wrong() -> None:
@@ -109,7 +109,7 @@ def test_a_map_of_the_right_sum_and_wrong_ledgers_is_found_where_both_are_read()
     assert (found.bytes_source, ledgers(found)) == ("scan", {5: 44, 9: 22})
     assert found.map_damage is not None
     assert found.map_damage.reason == (
-        "the ledgers map is wrong for 3 ledgers: it has 22 bytes of ledger 5; the log has 44"
+        "the ledgers map is wrong for 3 ledgers: it lists 22 bytes for ledger 5; the log has 44"
     )
     assert read(log(ENTRIES), verify=True).map_damage is None
 
@@ -189,7 +189,9 @@ def test_what_a_collector_counts_of_a_log_with_a_damaged_record_stands_beside_wh
 def test_a_record_that_no_file_can_hold_is_damage_and_a_shorter_one_may_be_written_to() -> None:
     data = log(ENTRIES, closed=False)
     huge, long = read(spoiled(data, 1046, 1 << 30)), read(spoiled(data, 1046, 500))
-    assert str(huge.damage) == "entry log: a record of 1073741824 bytes (at byte 1046)"
+    assert (
+        str(huge.damage) == "entry log: a record with an impossible length: 1073741824 bytes (at byte 1046)"
+    )
     assert (long.damage, long.is_cut) == (None, True)
 
 

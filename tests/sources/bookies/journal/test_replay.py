@@ -96,9 +96,9 @@ def test_a_bookie_without_dirty_went_down_cleanly_when_it_wrote_its_oldest_last_
 
 TROUBLES = {
     "not in the source": (None, "journal directory /data/journal: no such directory was found"),
-    "without VERSION": (b"", "has no VERSION that can be read"),
+    "without VERSION": (b"", "has no readable VERSION file"),
     "of another bookie that nobody knows": (version("bk-z:3181"), "has bookie id bk-z:3181"),
-    "of another cluster": (version(A, instance="other"), "is of another cluster, other"),
+    "of another cluster": (version(A, instance="other"), "belongs to another cluster, other"),
 }
 
 
@@ -152,7 +152,7 @@ def test_disks_that_name_different_journals_leave_none_to_be_read(tmp_path: Path
     directory(tmp_path / "bk-a_3181/ledgers1", other, {"lastMark": (5000, 900)})
     trouble = journals(tmp_path).trouble
     assert trouble is not None
-    assert "the VERSION files of this bookie contain different journal directories" in trouble
+    assert "the VERSION files of this bookie list different journal directories" in trouble
 
 
 @pytest.mark.parametrize("spoil", [lambda mark: mark.write_bytes(b"cut"), os.mkfifo])

@@ -138,7 +138,7 @@ TORN: dict[str, tuple[dict[int, bytes], tuple[int, int], dict[int, Any], str, in
         {MADE: journal([(1, 4)], spare=0) + struct.pack(">i", -7) + bytes(40)},
         (MADE, 0),
         {1: [(4, 4, 1, 0)]},
-        "a record of -7 bytes",
+        "a record with an invalid length: -7 bytes",
         1024,
     ),
     "a version of the future": ({MADE: b"BKLG" + struct.pack(">i", 7)}, (MADE, 0), {}, "version 7", 4),

@@ -237,7 +237,7 @@ def test_files_that_are_no_certificates_are_refused_by_key(file: Path, tmp_path:
     pem = certificates(tmp_path / "pem")
     (tmp_path / "other").write_text("no certificate")
     for text, words in (
-        (f'ca = "{tmp_path}/other"', r"bookies\.tls\.ca: .*other holds no certificate in PEM"),
+        (f'ca = "{tmp_path}/other"', r"bookies\.tls\.ca: .*other contains no PEM certificate"),
         (f'certificate = "{tmp_path}/other"', r"bookies\.tls\.certificate: .* are not a PEM pair"),
         (f'certificate = "{pem.client}"\nkey = "{pem.server_key}"', r"bookies\.tls\.certificate: "),
     ):

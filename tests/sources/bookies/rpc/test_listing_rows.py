@@ -122,7 +122,7 @@ def test_a_storage_that_does_not_list_is_named_and_what_it_lacks_stays_known() -
         found = rows([pairs], {"b": bookie}, StoreOptions(rate_limit=0, timeout_s=0.3))
     states = Counter(row["state"] for row in found)
     assert (states["ok"], states["gap"]) == (1, 1)
-    assert found[-1]["reason"].startswith("the bookie does not list entries: DbLedgerStorage")
+    assert found[-1]["reason"].startswith("the bookie does not list entries: it seems to use DbLedgerStorage")
 
 
 def pairs_of(spark: SparkSession, pairs: list[tuple[int, int, str]]) -> Any:

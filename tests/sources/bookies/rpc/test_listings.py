@@ -158,7 +158,9 @@ def test_a_bookie_that_answers_only_for_what_it_lacks_is_named_and_asked_no_more
     ledgers = [1000, *range(1, 60), 1001]
     with FakeBookie(HOLDS, db_ledger_storage) as bookie:
         heard, client = asked(bookie, ledgers, HASTY)
-    assert str(client.give_up_reason).startswith("the bookie does not list entries: DbLedgerStorage")
+    assert str(client.give_up_reason).startswith(
+        "the bookie does not list entries: it seems to use DbLedgerStorage"
+    )
     assert entries(heard[1000]) == []
     assert len(bookie.asked) < 12
     assert IMPOSSIBLE_LEDGER in bookie.asked

@@ -50,7 +50,7 @@ def test_a_bookie_is_asked_where_it_says(bookie_id: str, data: bytes, endpoint: 
 @pytest.mark.parametrize(
     ("bookie_id", "data", "reason"),
     [
-        pytest.param("bookie-7", b"", "is not an address itself", id="a custom id, and nothing registered"),
+        pytest.param("bookie-7", b"", "its id is not an address", id="a custom id, and nothing registered"),
         pytest.param("bk1:3181", b"\x07", "cut off or invalid", id="damaged"),
         pytest.param("bk1:3181", info(("x", 80, "http")), "without an endpoint", id="none for clients"),
         pytest.param("b", info(("h", 0, RPC)), "port 0", id="a port that is none"),

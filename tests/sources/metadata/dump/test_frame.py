@@ -81,7 +81,7 @@ def test_wherever_it_is_cut_a_dump_with_a_first_line_says_so(lines: list[bytes],
         cut = cluster(text[:length])
         ((path, reason),) = cut.gaps
         assert path == "/ledgers"
-        assert "the last line, which the first line announces, is missing" in reason
+        assert 'the "begin" line announces an "end" line, which is missing' in reason
         assert not cut.proves_absence
     inside = cluster([*text[:-1], text[-1][:-5]])  # in its last line
     assert {path for path, _ in inside.gaps} == {"/ledgers"}
@@ -92,7 +92,7 @@ def test_a_dump_of_zookeeper_that_is_cut_before_the_bookies_end_may_lack_anythin
     for length in range(1, 9):
         assert "it may be cut off" in str(ends[length]), length
     for length in (9, 10, 11):
-        assert "has no last line that confirms its end" in str(ends[length]), length
+        assert 'has no "end" line that confirms its end' in str(ends[length]), length
     assert ends[5] == "the dump has no available and no cookies; it may be cut off"
     assert cluster([*ZOOKEEPER[:4], *ZOOKEEPER[5:]]).cut == "the dump has no LAYOUT; it may be cut off"
     whole = cluster(ZOOKEEPER)
@@ -108,19 +108,19 @@ def test_a_dump_of_etcd_that_is_cut_anywhere_may_lack_anything(cluster: Read) ->
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        ([*ZOOKEEPER[:-1], frame_line(end={"nodes": 15})], "counts 15 records, 14 are present"),
+        ([*ZOOKEEPER[:-1], frame_line(end={"nodes": 15})], "counts 15 records, but 14 are present"),
         (
             [*ZOOKEEPER, ZOOKEEPER[2], frame_line(end={"nodes": 15})],
-            "counts 15 records, 16 are present",
+            "counts 15 records, but 16 are present",
         ),
-        ([*ZOOKEEPER[:-1], frame_line(end={"nodes": 14}), ZOOKEEPER[-1]], "after the last line"),
-        ([*ZOOKEEPER, frame_line(end={"nodes": 15}), frame_line(end={"nodes": 15})], "another last line"),
-        ([*ZOOKEEPER, frame_line(end={"nodes": "15"})], "does not count nodes"),
-        ([*ZOOKEEPER, frame_line(end=15)], "does not count nodes"),
-        ([*ZOOKEEPER, frame_line(end={"nodes": True})], "does not count nodes"),
+        ([*ZOOKEEPER[:-1], frame_line(end={"nodes": 14}), ZOOKEEPER[-1]], 'after the "end" line'),
+        ([*ZOOKEEPER, frame_line(end={"nodes": 15}), frame_line(end={"nodes": 15})], 'a second "end" line'),
+        ([*ZOOKEEPER, frame_line(end={"nodes": "15"})], 'an "end" line without a number of nodes'),
+        ([*ZOOKEEPER, frame_line(end=15)], 'an "end" line without a number of nodes'),
+        ([*ZOOKEEPER, frame_line(end={"nodes": True})], 'an "end" line without a number of nodes'),
         (
             [*ZOOKEEPER, frame_line(begin={}), frame_line(end={"nodes": 15})],
-            "a first line after other lines",
+            'a "begin" line that is not the first line',
         ),
         ([*ZOOKEEPER[:-1], b"?\n", frame_line(end={"nodes": 15})], "not JSON"),
     ],

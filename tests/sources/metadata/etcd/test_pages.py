@@ -72,7 +72,7 @@ def test_a_value_that_no_message_holds_is_a_gap_at_its_key(server: Etcd, client:
     found = pages(client, revision)
     assert held(found) == items[:3] + items[4:]
     assert [gap for page in found for gap in page.gaps] == [
-        ("/bk/ledgers/03", "its value is larger than a message of 4194304 bytes")
+        ("/bk/ledgers/03", "its value does not fit in a message of 4194304 bytes")
     ]
 
 
@@ -113,7 +113,7 @@ class Forgetful(EtcdClient):
 def test_fewer_keys_than_were_counted_are_no_answer() -> None:
     client = Forgetful(["127.0.0.1:1"], OPTIONS)
     with pytest.raises(
-        StoreError, match="2 keys received from /bk/ledgers/ on, 3 counted by etcd at revision 7"
+        StoreError, match="received 2 keys from /bk/ledgers/ on, but etcd counts 3 at revision 7"
     ):
         pages(client, 7)
 

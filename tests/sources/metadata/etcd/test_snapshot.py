@@ -164,7 +164,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_noticed(tmp_path: Path) -> 
 
 def test_what_is_no_snapshot_is_refused_in_words(tmp_path: Path) -> None:
     for file in (b"", b"x" * 100, bytes(20_000), database({b"other": [(b"a", b"b")]})):
-        with pytest.raises(StoreError, match="is not an etcd snapshot that can be read"):
+        with pytest.raises(StoreError, match="is not a readable etcd snapshot"):
             store_of(file, tmp_path).cluster()
     with pytest.raises(StoreError, match="cannot read"):
         open_store(f"etcd-snapshot://{tmp_path}/none?scope=/bk").cluster()

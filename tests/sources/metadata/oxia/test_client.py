@@ -129,7 +129,7 @@ def test_a_shard_without_a_leader_is_waited_for() -> None:
     [
         ({}, "broker", "there is no namespace broker; use the namespace in the bookies' metadataServiceUri"),
         ({"token": "secret"}, None, r"not authorised .* token_env in the \[oxia\] section"),
-        ({"service": "etcdserverpb.KV"}, None, "no server of Oxia answers there"),
+        ({"service": "etcdserverpb.KV"}, None, "no Oxia server answers there"),
     ],
 )
 def test_a_server_that_refuses_is_named_with_the_way_out(
@@ -144,7 +144,7 @@ def test_a_server_that_refuses_is_named_with_the_way_out(
 @pytest.mark.parametrize(
     ("status", "details", "words"),
     [
-        (grpc.StatusCode.ABORTED, "node is not leader", "not leader; no other server takes its place"),
+        (grpc.StatusCode.ABORTED, "node is not leader", "not leader; no other server took over"),
         (grpc.StatusCode.UNKNOWN, "disk is broken", "refused to answer: UNKNOWN: disk is broken"),
         (grpc.StatusCode.UNAVAILABLE, "no way", "cannot reach 127.* leader of shard 0 .* no way"),
     ],
@@ -203,9 +203,9 @@ def test_shards_that_do_not_fit_together_are_not_read(damage: Any) -> None:
         ("_scan", pb.OxiaRecords(records=[pb.OxiaRecordFound(key=b"/other/a")]), "/other/a was received"),
         ("_list", pb.OxiaKeys(keys=[b"/ledgers/00/0000/L1/x"]), "is not directly below"),
         ("_read", pb.OxiaRecords(records=[pb.OxiaRecordFound(status=2)]), "answered with status 2"),
-        ("_read", pb.OxiaRecords(), "there was no answer about /ledgers/a"),
+        ("_read", pb.OxiaRecords(), "there was no answer for /ledgers/a"),
         ("_read", pb.OxiaRecords(records=[pb.OxiaRecordFound()] * 3), "3 records were received"),
-        ("_scan", b"\xff\xff\xff", "no server of Oxia answers there"),
+        ("_scan", b"\xff\xff\xff", "no Oxia server answers there"),
     ],
 )
 def test_an_answer_that_does_not_belong_to_its_question_is_refused(

@@ -244,7 +244,7 @@ def made_anew(double: OxiaDouble) -> None:
     ("damage", "words"),
     [
         (off, "notifications not enabled"),
-        (trimmed, "reports its log from 3 on, and no longer from 2"),
+        (trimmed, "reports its log only from 3 on, no longer from 2"),
         (range_deleted, "a range of records was deleted"),
         (made_anew, "is shorter than before"),
     ],

@@ -249,6 +249,6 @@ def test_a_server_without_such_a_watch_says_so_and_is_still_read(
         assert isinstance(store, ZooKeeperStore)
         store.watch_ledgers()
         assert whole(store).num_rows == 1
-        unknown = "this ZooKeeper cannot watch a tree; that needs version 3.6"
+        unknown = "this ZooKeeper cannot watch a tree; this requires version 3.6"
         assert store.changed_ledgers() == LedgerChanges((), unknown)
         store.close()
