@@ -39,10 +39,7 @@ JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
 
 @dataclass(frozen=True, slots=True)
 class PermittedLedgers:
-    """Ledgers on which a check's action is permitted.
-
-    ``count`` is their number. ``scope_id`` and ``ledger_id`` identify the first of them.
-    """
+    """Ledgers on which a check's action is permitted: their number, and scope and id of the first ledger."""
 
     count: int
     scope_id: int
@@ -277,10 +274,7 @@ def _ends_when_copied(refusal: Refused) -> bool:
 
 
 def _action_kinds(check: Check) -> tuple[ActionKind, ...]:
-    """Return the kinds of action that a check's instruction performs.
-
-    An instruction to restart has two kinds, stop and start. Any other instruction has at most one.
-    """
+    """Return the kinds of action in a check's instruction: stop and start for a restart, else at most one."""
     if check.action is None:
         return ()
     is_restart = check.action is ActionKind.STOP and (check.do_now or "").startswith("restart ")

@@ -1,10 +1,9 @@
-"""The gate, which uses the holds of a run and the age of its data to decide whether to permit an action.
+"""The gate: it decides whether an action is permitted, by the holds of a run and the age of its data.
 
     permit(run, ActionKind.RECOVER, [bookie("bk1:3181"), ledger(42)])
 
-No instruction is shown without the gate's permission (`Allowed`), and only this module creates permissions.
-Instructions are the steps of a plan, steps that free space, decommissions, and commands that contain names
-of objects.
+No instruction is shown without the gate's permission (`Allowed`), which only this module makes. Instructions
+are the steps of a plan, steps that free space, decommissions, and commands with names of objects.
 """
 
 from __future__ import annotations
@@ -81,21 +80,17 @@ _HOLD_COLUMNS = (
 
 
 class HoldBook:
-    """Holds of one run.
-
-    Holds on ledgers are not cached, because there may be many of them. Each request reads them from the run
-    again.
+    """Holds of one run. Each request reads holds on ledgers from the run again, because there may be many.
 
     Args:
-        read_batches: the function that reads a part of the run.
-        has_holds_table: whether the run has the table holds. Runs of earlier versions lack this table.
-        oldest_data_time: the time of the oldest data that the run is based on, ms.
+        read_batches: reads parts of the run.
+        has_holds_table: whether the run has the table holds; runs of earlier versions lack it.
+        oldest_data_time: the time of the oldest data that the run rests on, ms.
         has_earlier_run: whether an earlier run with holds was found.
         are_logs_read: whether the bookies' entry logs were read.
         current_time: the current time, ms.
-        checks_without_holds: the checks whose holds may be missing, by kind of action
-            (`kinds_without_holds`).
-        newest_data_time: the time of the newest data, ms. None if it equals ``oldest_data_time``.
+        checks_without_holds: checks whose holds may be missing, by kind of action (`kinds_without_holds`).
+        newest_data_time: the time of the newest data, ms; None if it equals ``oldest_data_time``.
     """
 
     def __init__(
@@ -131,20 +126,14 @@ class HoldBook:
 
     @cached_property
     def holds_by_key(self) -> dict[tuple[str, str], list[Hold]]:
-        """All holds except holds on ledgers, by kind of object and key.
-
-        There are at most a few holds per bookie and entry log.
-        """
+        """All holds except holds on ledgers, by object and key: at most a few per bookie and entry log."""
         holds_by_key: dict[tuple[str, str], list[Hold]] = {}
         for hold in self._read_holds(ds.field("object") != HoldObject.LEDGER.value):
             holds_by_key.setdefault((hold.object, hold.key), []).append(hold)
         return holds_by_key
 
     def find_ledger_holds(self, keys: Collection[str]) -> dict[str, list[Hold]]:
-        """Return the holds on the ledgers with these keys, by key.
-
-        The method reads all holds on ledgers once.
-        """
+        """Return the holds on the ledgers with these keys, by key. One pass over the holds on ledgers."""
         holds_by_ledger: dict[str, list[Hold]] = {}
         if keys and self.exists:
             key_array = pa.array(sorted(keys), pa.string())
@@ -159,11 +148,7 @@ class HoldBook:
         return tuple(islice(self.iterate_ledger_holds(kind), 1))
 
     def first_holds_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """Return the holds that forbid a kind of action on any object.
-
-        The result has all such holds on bookies, entry logs and sources, but only the first one on a
-        ledger.
-        """
+        """Return all holds on bookies, logs and sources that forbid a kind, and the first on a ledger."""
         other_holds = (hold for holds in self.holds_by_key.values() for hold in holds if kind in hold.forbids)
         return (*other_holds, *self.first_ledger_hold(kind))
 

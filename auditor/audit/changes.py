@@ -219,11 +219,7 @@ def _baselines(entries: Sequence[SuppressionEntry], today: date) -> list[str]:
 
 
 def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) -> RunReader:
-    """Open the run of a baseline.
-
-    Raises:
-        UsageError: the run cannot be read, or belongs to a different cluster.
-    """
+    """Open the run of a baseline. Raise `UsageError` if the run is of another cluster."""
     prefix = f"{options.suppressions}: baseline: run"
     try:
         run = comparable_run(path if "://" in path else str(Path(path).absolute()))
@@ -274,27 +270,18 @@ class RunsBefore:
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/orphans")
 
     def recent_ledgers(self, cache: TableCache, min_scan_time: int, scan_time: int) -> DataFrame | None:
-        """Return the ledgers of the newest earlier run, or None if there is no recent run with ledgers.
-
-        The run must have scanned the metadata between ``min_scan_time`` and ``scan_time`` (ms).
-        """
+        """Return the ledgers of the newest run that was scanned in this range of times (ms), or None."""
         newest_run = self._newest_run_with("tables/ledgers", scan_time)
         is_recent = newest_run is not None and newest_run.scan_time >= min_scan_time
         run = _first_choice(cache.run_store, "ledgers_before", newest_run if is_recent else None)
         return None if run is None else scan_ids(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def newest_run_with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run that has a table ``ledgers``, or None.
-
-        Only runs with a scan time of at most ``scan_time`` (ms) count.
-        """
+        """Return the newest run with a table ledgers that was scanned by ``scan_time`` (ms), or None."""
         return _first_choice(run_store, "ledgers_of", self._newest_run_with("tables/ledgers", scan_time))
 
     def newest_run_with(self, run_store: RunStore, name: str, scan_time: int) -> RunSummary | None:
-        """Return the newest run that has a table ``name``, or None.
-
-        Only runs with a scan time of at most ``scan_time`` (ms) count.
-        """
+        """Return the newest run with a table ``name`` that was scanned by ``scan_time`` (ms), or None."""
         return _first_choice(run_store, f"{name}_before", self._newest_run_with(f"tables/{name}", scan_time))
 
     def table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
@@ -303,17 +290,11 @@ class RunsBefore:
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/{name}")
 
     def newest_run_with_owners(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run that read owners, or None.
-
-        Only runs with a scan time of at most ``scan_time`` (ms) count.
-        """
+        """Return the newest run that read owners and was scanned by ``scan_time`` (ms), or None."""
         return _first_choice(run_store, "owners_before", self._newest_run_with("tables/ownership", scan_time))
 
     def has_later_run(self, current_time: int) -> bool:
-        """Return whether another run ended after ``current_time`` (ms), which shows that a clock was wrong.
-
-        The holds of that run are not known.
-        """
+        """Return whether another run ended after ``current_time`` (ms), so that its holds are not known."""
         return bool(self.siblings.notes_on_later_runs(current_time))
 
     def _newest_run_with(self, table: str, scan_time: int) -> RunSummary | None:
@@ -344,10 +325,7 @@ def find_runs_before(run_store: RunStore, cluster: Cluster, is_live: bool, scan_
 
 
 def _first_choice(run_store: RunStore, key: str, run: RunSummary | None) -> RunSummary | None:
-    """Return ``run`` or, in a resumed run, the earlier run that the first attempt chose.
-
-    ``key`` is the name of the choice in the run's manifest.
-    """
+    """Return ``run``. In a resumed run, return the earlier run that the first attempt chose."""
     path = run_store.pin_fact(key, run.path if run else None)
     if path is None:
         return None

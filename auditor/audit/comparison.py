@@ -336,11 +336,7 @@ def compare_sides(
 
 
 def _mark_stopped_bookies(states: Mapping[str, BookieState], first_scan: FirstScan) -> dict[str, BookieState]:
-    """Return the states, with ``is_stopped`` set for each bookie that is not registered.
-
-    Saved metadata without any registration does not show which bookies stopped. The states then stay
-    unchanged.
-    """
+    """Return the states with ``stopped`` set for unregistered bookies, if the store shows registrations."""
     running_bookies = registered_modes(registrations(first_scan.nodes))
     if not running_bookies and not first_scan.source.live:
         return dict(states)

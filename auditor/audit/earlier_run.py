@@ -85,10 +85,7 @@ def save_ledger_facts(
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
-    """Return the facts about a bookie that must be unchanged for its rows to be reused.
-
-    ``index_time`` is the exception: it may be later than before.
-    """
+    """Return facts that must be unchanged to reuse rows of a bookie. Only ``index_time`` may be later."""
     return {
         "index_time": bookie.index_time,
         "directories": [asdict(directory) for directory in bookie.index_directories],
@@ -146,8 +143,7 @@ _MAX_OPEN_FILES = 16
 class _File(NamedTuple):
     """A file of the table ``availability``, and the lowest and highest bookie id in it.
 
-    Both ids are None if the file has no rows. Such a file is treated as if it might contain any bookie's
-    rows.
+    Both ids are None if the file has no rows. Such a file is treated as if it might have any bookie.
     """
 
     name: str
@@ -222,9 +218,7 @@ class EarlierRun:
         return IndexPlan(parts, notes=(f"no index was reused from run {self.name}: {reason}",))
 
     def ledgers(self, store_root: str, history: History) -> EarlierLedgers | None:
-        """Return this run's rows of ledgers that can be reused, or None if this run is not usable.
-
-        ``history`` is the current history of the etcd.
+        """Return the earlier rows of ledgers for an etcd that now has ``history``. None if unusable.
 
         Raises:
             RunError: no row can be reused. The message says why.
@@ -251,10 +245,9 @@ def _bookie_notes(reasons_by_bookie: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def earlier_ledgers(table: str, facts: Any, store_root: str, history: History) -> EarlierLedgers:
-    """Return the reusable rows of an earlier run's table ``ledgers``.
+    """Return the earlier rows of the table ledgers at the path ``table``. The etcd now has ``history``.
 
-    ``table`` is the path of that table. ``facts`` are the facts that the earlier run saved about it.
-    ``history`` is the current history of the etcd.
+    ``facts`` are the facts that the earlier run saved about the table.
 
     Raises:
         RunError: no row can be reused. The message says why.
@@ -287,12 +280,10 @@ def check_since(since_option: str | None) -> None:
 
 
 def find_earlier_run(since_option: str | None, run_store: RunStore, cluster: Cluster) -> EarlierRun:
-    """Return the earlier run that ``since_option`` (``--since``) selects.
-
-    A resumed run uses the run that its first attempt selected.
+    """Return the earlier run that ``since_option`` (``--since``) selects. A resumed run keeps its choice.
 
     Raises:
-        UsageError: the selected run belongs to a different cluster.
+        UsageError: the selected run is of another cluster.
         RunError: the selected run is not finished, or cannot be read.
     """
     if since_option is None:

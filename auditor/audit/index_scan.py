@@ -133,10 +133,9 @@ class Indexes:
     def _latest_time(self) -> int:
         """Return the upper bound of all times in a bookie's data, in ms.
 
-        There are two candidates: the end of the reading by this machine's clock, and the time
-        `MAX_AUDIT_MS` after the first metadata scan. For a running store, the earlier one is used. For
-        saved metadata, the later one is used: files may be newer than the metadata, and this machine's
-        clock may be slow.
+        There are two candidates: the end of the reading by this machine's clock, and the time `MAX_AUDIT_MS`
+        after the first metadata scan. For a running store, the earlier one is used. For saved metadata, the
+        later one is used: files may be newer than the metadata, and this machine's clock may be slow.
         """
         latest_audit_end = self.scan_time + MAX_AUDIT_MS
         return min(self.read_end, latest_audit_end) if self.live else max(self.read_end, latest_audit_end)

@@ -139,9 +139,7 @@ class _Rescan:
 
 
 def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
-    """Return the facts about the first scan that a store needs to list later changes.
-
-    The result is JSON for `StoreSource`.
+    """Return the facts of the first scan that a store needs to list later changes, for `StoreSource`.
 
     Raises:
         RunError, StoreError: the first scan has no such facts. The message says why.
@@ -166,10 +164,7 @@ def _moved_paths(first_scan: FirstScan, store: WatchableStore) -> tuple[str, ...
 
 
 def _moved_rows(first_scan: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -> DataFrame:
-    """Return the rows of all ledgers.
-
-    The rows at ``paths`` are read again. All other rows are taken from the first scan.
-    """
+    """Return the rows of the first scan. The rows at ``paths`` are read again, the others are reused."""
     names = LEDGERS_AGAIN.names
     rows = first_scan.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:
@@ -186,10 +181,7 @@ def _with_marks(
     restarts: int = 0,
     notes: tuple[str, ...] = (),
 ) -> SecondScan:
-    """Read under-replication marks and locks, and return the second scan.
-
-    Marks and locks are read last, because they show which repairs are in progress.
-    """
+    """Read under-replication marks and locks last, because they show which repairs run at this moment."""
     source = first_scan.source
     marks = source.cache.write_table("marks", lambda: source.table(MarkSource, nodes))
     can_be_complete = source.store.keeps_marks and first_scan.cut is None
@@ -280,20 +272,15 @@ class ClusterMetadata:
     def is_layout_known(self, wrong_tree_reason: str | None) -> bool:
         """Return whether the layout is certain, because the store records it or no other layout is possible.
 
-        ``wrong_tree_reason`` is the field of `ScanDifference` with that name. Pulsar's driver writes no
-        LAYOUT, and supports only one layout. If such a store contains the ledger tree of another layout,
-        the layout is not certain.
+        ``wrong_tree_reason`` is the field of `ScanDifference`. Pulsar's driver writes no LAYOUT and has a
+        single layout. If the store has a ledger tree of another layout, its layout is therefore not certain.
         """
         if self.source.pulsar_layout:
             return wrong_tree_reason is None
         return self.source.layout is LayoutKind.ETCD or "LAYOUT" in self.first.nodes.nodes
 
     def is_used(self) -> bool:
-        """Return whether the cluster counts as used.
-
-        It does if all records about the cluster itself were read, and no id generator shows that the
-        cluster is new.
-        """
+        """Return whether all of the store was read, and no id generator shows that the cluster is new."""
         id_ranges = self.issued_id_ranges()
         is_new = bool(id_ranges) and sum(ids.next - ids.low for ids in id_ranges) < NEW_CLUSTER_IDS
         return not self.gaps() and not is_new

@@ -33,7 +33,9 @@ class ByteColumn(Sequence[bytes]):
 
     @classmethod
     def from_values(cls, values: Sequence[bytes]) -> ByteColumn:
-        """Return a column of these values. If ``values`` is already a column, it is returned without a copy."""
+        """Return a column of these values. If ``values`` is already a column, it is returned
+        without a copy.
+        """
         if isinstance(values, ByteColumn):
             return values
         lengths = np.fromiter(map(len, values), np.int64, len(values))
@@ -82,7 +84,9 @@ class TextColumn(Sequence[str]):
 
     @classmethod
     def from_values(cls, values: Sequence[str]) -> TextColumn:
-        """Return a column of these values. If ``values`` is already a column, it is returned without a copy."""
+        """Return a column of these values. If ``values`` is already a column, it is returned
+        without a copy.
+        """
         if isinstance(values, TextColumn):
             return values
         joined_text = "".join(values)

@@ -12,9 +12,8 @@
 
 The last mark (lastMark) is read before the indexes. So if the bookie has an entry that is not in the
 collection, this entry is newer than the mark. A collection does not assign entry logs to bookies. The audit
-finds out which bookie a directory belongs to. Without Spark, the directories are read one after the other,
-in bounded memory. With Spark, tasks read the parts of a table, and all tasks must be able to read the
-disks.
+finds out which bookie a directory belongs to. Without Spark, the directories are read one after the other, in
+bounded memory. With Spark, tasks read the parts of a table, and all tasks must be able to read the disks.
 """
 
 from __future__ import annotations
@@ -84,11 +83,10 @@ class CollectionInput:
 
     Attributes:
         collection_id: id of the collection.
-        pieces: pieces of indexes. A piece consists of the index directories that one bookie has in one
-            place.
+        pieces: pieces of indexes. A piece consists of the index directories that one bookie has in one place.
         parts: the pieces, divided into parts for tasks. The ``bookie_id`` of a part is the id of its piece.
-        directories: directories that may contain entry logs. Each has the digest of its VERSION file, or
-            None if there is no such file.
+        directories: directories that may contain entry logs. Each has the digest of its VERSION file, or None
+            if there is no such file.
         whole_logs: True to also read the ledgers in each log, the locations of entries, and the disks.
     """
 
@@ -109,10 +107,7 @@ class CollectedTable(NamedTuple):
 
 
 def find_log_directories(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]:
-    """Return every directory that has a ``current`` directory, sorted by path.
-
-    Each comes with the digest of its VERSION file, or None if there is no such file.
-    """
+    """Return every directory with a ``current``, sorted, with the digest of its VERSION file or None."""
     version_by_path = {
         directory.path: directory.version
         for place in places
@@ -247,19 +242,18 @@ def collect(
 ) -> FinishedCollection:
     """Collect the content of bookies' directories into the new directory ``out``.
 
-    Damaged files become rows of the tables, as in an audit. An interrupted collection has no
-    collection.json, so it is not mistaken for a complete collection.
+    Damaged files become rows of the tables, as in an audit. An interrupted collection has no collection.json,
+    and is therefore not mistaken for a complete one.
 
     Args:
         bookies: directories of bookies, and inventories.
-        out: a local path, or a URI that pyarrow can write. With ``spark``, Spark must be able to write it
-            too.
-        options: audit options. Only the options that control reading have an effect.
-        spark: session to read with, or None to read in this process.
-        progress: receiver of progress reports.
+        out: local path, or a URI that pyarrow can write, and with ``spark`` also Spark.
+        options: audit options. The options of reading have an effect, the others do not.
+        spark: session to read with. None to read in this process.
+        progress: receiver of progress.
 
     Raises:
-        UsageError: a source is not a bookie's directory, ``out`` already exists or cannot be written, or
+        UsageError: a source is not a bookie's directory, ``out`` exists already or cannot be written, or
             ``spark`` is a session of Spark Connect.
     """
     creation_time = now_ms()
@@ -303,10 +297,9 @@ def collect(
 
 
 def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[str, ...]]:
-    """Return the target of a collection and the directories to read.
+    """Return the target of a collection and the directories to read. Raise `UsageError` if they are invalid.
 
-    Raises `UsageError` if the target or a source is invalid. The function writes nothing, so it can be
-    called before a Spark session starts.
+    The function writes nothing. A caller can call it before the start of a Spark session.
     """
     target = Collection(out if "://" in out else str(Path(out).absolute()))
     sources = split_sources(bookies)
@@ -321,10 +314,7 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
 def _directory_tables(
     target: Collection, places: Sequence[PlaceFound], pieces: Sequence[Piece]
 ) -> Iterator[tuple[str, CollectedFiles]]:
-    """Write the tables about directories. Yield the name and the files of each table.
-
-    These tables are small. They have a few rows for each directory.
-    """
+    """Write the tables about directories. Yield the name and the files of each table."""
     piece_ids = {
         (piece.place, directory.path): piece.id for piece in pieces for directory in piece.directories
     }
@@ -363,10 +353,7 @@ def _write_in_driver(target: Collection, table: CollectedTable, progress: Progre
 
 
 def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
-    """Yield a text for each bookie that was not found completely and each path that was not listed.
-
-    Each text contains the reason.
-    """
+    """Yield each bookie that was not found completely, and each path that was not listed, with reasons."""
     attribution = attribute(places, frozenset(), {}, None)
     cookie_ids = {row.cookie_bookie_id for row in attribution.directories if row.cookie_bookie_id is not None}
     for bookie_id, bookie in attribute(places, cookie_ids, {}, None).bookies.items():

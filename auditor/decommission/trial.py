@@ -1,14 +1,13 @@
 """Trial removal of bookies: the ledgers that move, the blocked ledgers, and the work of copying.
 
-The segments of a batch of ledgers are stored as arrays, with their whole ensembles. Example with two
-ledgers:
+The segments of a batch of ledgers are arrays, with their whole ensembles. Example with two ledgers:
 
     ledger       0              1                   rows of the batch
     segment      0       1      2                   ``ledger`` has the row of each segment
     member       a b c | a b d | c d                ``ensembles`` has one row for each segment
 
-Here an ensemble includes the members without entries, because the replacement of a bookie depends on all
-other members. Windows (`auditor.simulate.windows`) include only bookies with entries.
+Segments have all members of an ensemble, also those without entries: the replacement of a bookie depends on
+the other members too. Windows (`auditor.simulate.windows`) only have bookies with entries.
 """
 
 from collections.abc import Sequence
@@ -41,11 +40,10 @@ class Segments(SegmentColumns):
     """Segments with one ensemble per row.
 
     Args:
-        entry_bytes: Array by ledger: the mean payload of an entry, in bytes. NaN if the ledger is not
-            closed.
+        entry_bytes: Array by ledger: the mean payload of an entry, in bytes. NaN if the ledger is not closed.
         isolation: Array by ledger: the number that identifies the ledger's isolation groups.
-        last_entries: Last entry of each segment. It is below the first entry if the segment has no entry,
-            or if the segment is an open end, whose last entry is unknown.
+        last_entries: Last entry of each segment. It is below the first entry if the segment has no entry, or
+            if the segment is an open end, whose last entry is unknown.
         is_open_end: Whether the segment is the open end of its ledger.
         ensembles: Numbers of the bookies. `NO_BOOKIE` fills the row past the end of the ensemble.
     """
@@ -129,10 +127,7 @@ class _SegmentInspection:
 
 
 class _LedgerCauses(NamedTuple):
-    """Results by ledger.
-
-    The arrays are the code of the first cause, a flag for each doubt, and whether spares are too few.
-    """
+    """Arrays by ledger: the code of the first cause, a flag per doubt, and whether spares are too few."""
 
     codes: NDArray[np.int8]
     doubts: dict[str, Bools]

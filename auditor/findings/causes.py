@@ -1,24 +1,23 @@
-"""Causes: events that each explain several findings, with the evidence and the findings that follow.
+"""Causes: one event that explains several findings, with its evidence and the findings that follow from it.
 
-Certain facts about bookies prove a cause. The number of findings that a cause would explain is no proof:
+Certain facts about bookies prove a cause. The number of findings that it would explain is no proof:
 
     foreign-instance   all directories of a bookie carry another cluster's instance id
     store-older        bookies have ledgers whose ids the store's id generator has not given out yet
     disks-swapped      each of two bookies has directories with the other's cookie
     disk-not-mounted   a directory that a bookie's cookies name exists, but is empty and without VERSION
     disk-not-found     an index directory of a bookie was not found, although its other directories were
-    other-id           a bookie runs under a different id from the one that ledgers name
+    other-id           a bookie runs under another id than the one that ledgers name
     not-registered     a bookie that ledgers name is not registered, not even under another id
-    not-read           a bookie was not read, or only in part, and no other cause explains this
-    listing-overflows  the garbage collector's listing overflows at ledger 2^63 - 1
+    not-read           a bookie was not read, or only in part, for a reason of its own
+    listing-overflows  the collector's listing overflows at ledger 2^63 - 1
     data-gone          a bookie lacks entries of nearly every ledger that it should hold
     disk-lost          a bookie lacks entries of nearly every ledger of one directory of DbLedgerStorage. This
                        directory has hardly any ledgers, and the bookie's other directories have many
 
-A finding about a bookie follows from a cause of this bookie if the cause explains the check of the finding.
-A finding about the copies of a ledger follows from a cause if all bookies that lack entries or have unknown
-copies belong to the cause. A finding that may have another explanation gets no cause. If several causes
-explain a finding, it gets the first one.
+A finding about a bookie follows from a cause of this bookie if the cause explains its check. A finding about
+the copies of a ledger follows if all bookies that lack entries or have unknown copies belong to the cause.
+Findings with another possible explanation get no cause. Of several causes, a finding gets the first.
 
 A run has at most `MAX_CLAIMS` causes. One pass over all findings assigns them.
 """
@@ -67,11 +66,10 @@ Row = Mapping[str, Any]
 class Claim:
     """A cause, its bookies, and the findings that it explains.
 
-    The cause explains findings of ``bookie_checks`` about its bookies. It also explains findings of
-    ``copy_checks`` about ledgers, if all bookies that lack entries or have unknown copies belong to the
-    cause. ``from_ledger`` is the lowest id of an orphan ledger that the cause explains. ``remainder`` (r,
-    n) restricts the cause to ledgers whose id modulo n is r. ``evidence`` has the (check, bookie) pairs
-    that prove the cause.
+    The cause explains findings of the checks ``bookie_checks`` about its bookies. It explains findings of the
+    checks ``copy_checks`` about ledgers if all bookies concerned belong to the cause. ``from_ledger`` is the
+    lowest id of an orphan that it explains. ``remainder`` (r, n) restricts the cause to ledgers whose id
+    modulo n is r. ``evidence`` has the (check, bookie) pairs that prove the cause.
     """
 
     kind: str
@@ -92,11 +90,10 @@ Only bookies with several directories matter here (`uneven_directories`).
 
 
 def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
-    """Return, by bookie, the index directories of the bookies for which one directory is nearly empty.
+    """Return the index directories of bookies of which one is nearly empty, as (path, ledgers) in order.
 
-    Each directory is a pair (path, number of ledgers), in order. Only bookies with DbLedgerStorage count.
-    This storage keeps a ledger in the directory at position id modulo number of directories, so all
-    directories should have similar numbers of ledgers.
+    Only bookies with DbLedgerStorage count. It keeps a ledger in the directory at position id modulo number
+    of directories. So all directories should have similar numbers of ledgers.
     """
     ledger_counts = {row["directory"]: row["ledgers"] for row in roster.contents}
     contents_by_owner: dict[str, dict[str, tuple[str, int]]] = {}

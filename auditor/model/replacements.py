@@ -1,35 +1,32 @@
-"""Bookies that a placement policy may choose for a replacement or a new ensemble, as in BookKeeper 4.17.2.
+"""Bookies that a placement policy may choose, for a replacement or a new ensemble, as in BookKeeper 4.17.2.
 
-The policy chooses at random. These functions therefore return all bookies that it may choose. To replace a
-bookie (`replaceBookie`), the policy tries several stages. It chooses from the first stage that has a
-bookie:
+The policy chooses at random, so these functions return all bookies that it may choose. It replaces a bookie
+(`replaceBookie`) in stages, and chooses from the first stage that finds a bookie:
 
-    rack     1. the old bookie's own rack. 2. any rack that has no other bookie of the ensemble. 3. any
-             bookie, unless racks are enforced
-    region   1. the old bookie's rack. 2. its region. 3. any region. If durability is enforced, stage 3
-             accepts a region only on one condition: afterwards, no (minimum - 1) regions together have an
-             ack quorum of any window
-    zone     first the zones that do not contain the nearest neighbours in the ensemble. Each stage avoids
-             fewer neighbours, down to the minimum of zones. The next stage accepts any zone that keeps this
-             minimum. Each stage prefers upgrade domains without a neighbour. If there are none, it keeps
-             two domains in each zone. If the policy is not strict, it accepts any bookie
+    rack     the old bookie's own rack; then any rack without another bookie of the ensemble; then, unless
+             racks are enforced, any bookie
+    region   the old bookie's rack; then its region; then any region. If durability is enforced, the last
+             stage takes a region only if afterwards no (minimum - 1) regions together have an ack quorum of
+             any window
+    zone     zones without the nearest neighbours in the ensemble. Each stage avoids fewer neighbours, down to
+             the minimum of zones; the next takes any zone that keeps this minimum. Each stage prefers upgrade
+             domains without a neighbour, else keeps two domains in each zone. If the policy is not strict:
+             any bookie
     none     any bookie
 
-The server does not check whether the resulting ensemble adheres to the policy. Before the first stage it
-excludes bookies outside of the isolation groups.
+The server does not check the adherence of the resulting ensemble. It first excludes bookies outside of
+isolation groups.
 
-A new ensemble (`newEnsemble`) has these requirements:
+A new ensemble (`newEnsemble`) needs:
 
-    none     there are enough bookies
-    rack     as for none. If racks are enforced, also: no bookie of the default rack, and at least the
-             minimum of racks in each write quorum
-    region   as for none. If regions to write are set, also: quorums that the minimum of regions allows
-    zone     as for none. If the policy is strict, also: Qw divides E and is above the minimum of zones, and
-             at least that many zones exist
+    none     enough bookies
+    rack     the same. If enforced: no bookie of the default rack, and the minimum of racks per write quorum
+    region   the same. With regions to write: quorums that the minimum of regions allows
+    zone     the same. If strict: Qw divides E and is above the minimum of zones, and that many zones exist
 
-A policy that enforces locations chooses one bookie after the other, at random, and never revises a choice.
-It may fail although a different choice would have succeeded. `rack_choices` tries all choices of racks. For
-regions and zones, the functions return only results that are certain.
+A policy that enforces locations chooses one bookie after the other, at random, and never goes back. It may
+fail although another choice would have succeeded. `rack_choices` tries all choices of racks. For regions and
+zones the functions only return certain results.
 """
 
 from __future__ import annotations
@@ -49,10 +46,7 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Vacancy:
-    """A position of an ensemble to fill.
-
-    ``excluded`` bookies must not be chosen, because they have already been chosen or are not accepted.
-    """
+    """A position of an ensemble to fill; ``excluded`` bookies are already chosen, or are not accepted."""
 
     ensemble: Sequence[str]
     position: int
@@ -68,9 +62,7 @@ class Vacancy:
 
 
 def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Names:
-    """Return the bookies that a server may choose for a position of an ensemble.
-
-    The result is empty if the server fails with NotEnoughBookies.
+    """Return the bookies from which a server chooses; an empty set if it fails with NotEnoughBookies.
 
     >>> paths = {"b1": "/r1", "b2": "/r2", "b3": "/r3", "spare": "/r2"}
     >>> view = ServerView(paths, frozenset({"b2", "b3", "spare"}))
@@ -81,9 +73,9 @@ def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings
     frozenset()
 
     Args:
-        vacancy: the position to fill. Its ``excluded`` must contain the bookies of `outside_groups`.
-        view: the server's view. It needs a path for every bookie, including the members of the ensemble.
-            The path of a lost bookie is the location that the server remembers, or the default.
+        vacancy: the position to fill; its ``excluded`` must contain the bookies of `outside_groups`.
+        view: a path for every bookie, members of the ensemble too. The path of a lost bookie is the location
+            that the server remembers, or the default.
         settings: the placement policy.
     """
     spares = view.choosable_bookies - vacancy.excluded - {*vacancy.ensemble}
@@ -102,9 +94,8 @@ def outside_groups(
 ) -> Names:
     """Return the bookies that Pulsar's isolation groups exclude (`IsolatedBookieEnsemblePlacementPolicy`).
 
-    If the primary groups have fewer writable bookies than an ensemble needs, the secondary groups are also
-    allowed. If there are still too few, bookies that are in no group are allowed. If no bookie at all is in
-    a group, no bookie is excluded.
+    If the primary groups have fewer bookies than an ensemble needs, the secondary groups are allowed too. If
+    that is not enough, bookies in no group are allowed. If no bookie is in a group, none is excluded.
 
     >>> from auditor.model.placement import Location
     >>> locations = Locations({"a": Location(None, ("fast",)), "b": Location(None, ("slow",))})
@@ -112,10 +103,10 @@ def outside_groups(
     ['b', 'c']
 
     Args:
-        ensemble_size: number of bookies that an ensemble needs.
-        locations: the locations of all bookies, with their groups.
+        ensemble_size: the number of bookies that an ensemble needs.
+        locations: the groups of all bookies.
         writable: the writable bookies, which can be chosen.
-        groups: the groups of the ledger. None if the ledger is not restricted to groups.
+        groups: the groups of the ledger; None if it is not restricted.
     """
     if groups is None or SYSTEM_GROUP in groups.primary:
         return frozenset()

@@ -1,13 +1,12 @@
-"""Parts of a run: the names of its files, the facts in report.json, and remarks.
+"""Parts of a run: names of its files, facts for report.json, and remarks.
 
     RUN/manifest.json       sources, times, versions, counts
     RUN/tables/<name>/      Parquet
     RUN/findings/           Parquet: every finding
     RUN/report.json         facts and remarks, counts, samples
 
-The types of facts contain the descriptions for the published schema. A remark is a sentence about the run.
-The first screen shows only remarks that ask for an action. ``bkaudit explain run`` shows all remarks with
-their details.
+Facts carry their descriptions for the published schema. A remark is a sentence about the run. The first
+screen shows remarks that ask for an action. ``bkaudit explain run`` shows all remarks with their details.
 """
 
 from __future__ import annotations
@@ -60,10 +59,9 @@ class RemarkKind(StrEnum):
 
     @property
     def asks_for_action(self) -> bool:
-        """Whether the remark asks the reader to do something.
+        """Whether the remark asks its reader for an action.
 
-        It does so if findings are less certain or may be incomplete, and a person can remove the reason for
-        this.
+        That is so if findings are less certain, or may be incomplete, for a reason that somebody can remove.
         """
         return self in _ACTIONABLE
 
@@ -91,10 +89,7 @@ _ACTIONABLE = frozenset(
 
 
 class Remark(TypedDict):
-    """A remark on the run: one sentence, and details.
-
-    The sentence fits on one line unless it contains long names.
-    """
+    """A remark on the run: a sentence, which fits on a line unless it has long names, and its details."""
 
     kind: Annotated[str, Facet("enum", (*RemarkKind,))]
     text: str
@@ -183,10 +178,9 @@ class CauseEvidence(TypedDict):
 
 
 class FindingCause(TypedDict):
-    """A cause that explains several findings. Suppressed findings are included.
+    """A cause that explains several findings; suppressed findings count too.
 
-    The field ``cause`` of these findings is the ``number`` of the cause. ``kind`` is a word of
-    `auditor.findings.causes`.
+    These findings have its ``number`` as their ``cause``. ``kind`` is a word of `auditor.findings.causes`.
     """
 
     number: Annotated[int, Facet("minimum", 1)]
@@ -201,17 +195,14 @@ class FindingCause(TypedDict):
 
 
 class Impact(TypedDict):
-    """Number and size of the ledgers that the findings of one severity are about.
+    """Number and bytes of the ledgers that the findings of one severity are about.
 
-    ``bytes`` is the sum of the lengths in the metadata, for one copy. A ledger whose length is unknown
-    counts as 0.
+    ``bytes`` adds up the lengths in the metadata, for one copy; a ledger without a known length counts 0.
     """
 
     severity: SeverityWord
     ledgers: Count
-    bytes: Annotated[
-        Count, about("bytes of one copy of these ledgers, according to the lengths in their metadata")
-    ]
+    bytes: Annotated[Count, about("bytes of one copy of these ledgers, by the lengths in metadata")]
 
 
 class Changes(TypedDict):
@@ -228,16 +219,13 @@ class Changes(TypedDict):
     worse: Count
     better: Count
     same: Count
-    unseen: Annotated[
-        Count, about("number of findings neither found nor ruled out, because their data was not read")
-    ]
+    unseen: Annotated[Count, about("earlier findings not checked again, because their data was not read")]
 
 
 class Suppression(TypedDict):
-    """An entry of the suppressions file. ``count`` is the number of findings that it suppresses.
+    """An entry of the suppressions file, and the number of findings that it suppresses (``count``).
 
-    If several entries name the same finding, only the first of them counts it. ``expired`` entries suppress
-    nothing.
+    A finding that several entries name counts for the first of them. ``expired`` entries suppress nothing.
     """
 
     reason: str
@@ -251,10 +239,9 @@ class Suppression(TypedDict):
 
 
 class AcceptedGaps(TypedDict):
-    """Gaps in the coverage that are accepted, because suppressions name the findings that explain them.
+    """Gaps of the coverage that are accepted, because suppressions name the findings that explain them.
 
-    ``bookies`` are the ids of unread bookies. ``ledgers`` and ``replicas`` are the numbers of undecided
-    ledgers and replicas.
+    ``bookies`` are unread; ``ledgers`` and ``replicas`` are numbers of undecided ledgers and replicas.
     """
 
     bookies: list[str]
@@ -270,10 +257,9 @@ class ReuseCount(TypedDict):
 
 
 class Reuse(TypedDict):
-    """Data that a run took from an earlier run instead of reading it (``--since``).
+    """Data that a run took from the earlier run in the directory ``run`` (``--since``) instead of reading it.
 
-    ``run`` is the directory of the earlier run. Findings and counts are the same as without reuse.
-    ``notes`` say why some of the data was read again.
+    Findings and counts are the same as without reuse. ``notes`` say why some data was read again.
     """
 
     run: Annotated[str, about("name of the earlier run's directory")]
@@ -283,10 +269,9 @@ class Reuse(TypedDict):
 
 
 class InDoubt(TypedDict):
-    """Ledger ids for which it is unknown whether the ledger exists, because some metadata could not be read.
+    """Ledger ids that may exist or not, because a part of the metadata could not be read.
 
-    ``ids`` is the number of these ids in decimal digits. None means that all ids are in doubt. ``reasons``
-    describe the parts of the metadata that could not be read.
+    ``ids`` is their number in decimal digits; None stands for every id. ``reasons`` are the unread parts.
     """
 
     ids: Annotated[str | None, Facet("pattern", "^[1-9][0-9]*$"), about("number of these ids; null: all ids")]
@@ -294,34 +279,26 @@ class InDoubt(TypedDict):
 
 
 class BookiesListed(TypedDict):
-    """Cookies and registrations that could not be read.
-
-    ``hidden`` is a path below which none could be read. ``unclear`` are single bookies whose cookie or
-    registration could not be read.
-    """
+    """Cookies and registrations that were not read: all below the path ``hidden``, or of single bookies."""
 
     hidden: Annotated[
         str | None,
-        about(
-            "path that could not be read, and the reason; the path may contain the cookie or "
-            "registration of any bookie"
-        ),
+        about("path that could not be read, and why; it may contain any bookie's cookie or registration"),
     ]
     unclear: Annotated[list[str], about("bookies whose cookie or registration could not be read")]
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """Facts about the run itself, in their JSON form. Times are in milliseconds since 1970, UTC.
+    """Facts of the run itself in their JSON form; times in milliseconds since 1970, UTC.
 
-    ``positions`` are the positions of the store (zxids), one for each scan. ``gaps`` is a limited sample of
-    the parts of the metadata that could not be listed or read. A run with gaps is not complete. ``remarks``
-    are sentences for the reader. ``operations`` counts the requests to the sources. All of them are reads.
-    ``finished`` is the time when the findings were complete. ``impact`` has one element for each severity
-    with findings about ledgers, the worst first. ``witness_asked`` is True if the run could ask bookies for
-    entries. This is the case if the store is live and ``--witness`` allows it.
-    `auditor.reports.blind_spots` derives ``blind`` from the other facts. The facts after ``reused`` are
-    also None if an earlier version wrote the run.
+    ``positions`` are the positions of the store (zxids), one for each scan. ``gaps`` are parts of the
+    metadata that could not be listed or read, a bounded sample; a run with gaps is not complete. ``remarks``
+    are sentences for the reader. ``operations`` counts the requests to the sources, which are all reads.
+    ``finished`` is the time when the findings were complete. ``impact`` has one entry for each severity with
+    findings about ledgers, the worst first. ``witness_asked`` is True if the run could ask bookies for
+    entries: the store is live, and ``--witness`` allows it. `auditor.reports.blind_spots` makes ``blind``
+    from the other facts. The facts after ``reused`` are also None if an earlier version wrote the run.
     """
 
     version: str
@@ -336,12 +313,8 @@ class RunFacts:
     offload_listing: Annotated[bool, about("whether a listing of offloaded objects was read")]
     operations: dict[str, Count]
     gaps: list[str]
-    in_doubt: Annotated[
-        InDoubt | None, about("ids of ledgers that may exist although no scan saw them; null: no such ids")
-    ]
-    resumed: Annotated[
-        int | None, about("time of the oldest table reused from an interrupted run (ms since 1970, UTC)")
-    ]
+    in_doubt: Annotated[InDoubt | None, about("ids of ledgers that may exist unseen; null: no such ids")]
+    resumed: Annotated[int | None, about("time of the oldest table reused from an interrupted run, ms")]
     remarks: list[Remark]
     tally: list[Tally]
     impact: Annotated[list[Impact], about("ledgers with findings, by severity")]
@@ -381,10 +354,7 @@ class RunFacts:
     ] = None
     repair: Annotated[
         RepairFacts | None,
-        about(
-            "state of AutoRecovery, and numbers of ledgers that wait for repair or lack reachable "
-            "copies; null: not known"
-        ),
+        about("state of AutoRecovery, and ledgers that wait or lack reachable copies; null: not known"),
     ] = None
     checks: Annotated[
         ChecksChosen | None,
@@ -415,8 +385,7 @@ DONE_FILE = "_SUCCESS"
 def program_version() -> str:
     """Return the installed version of this program.
 
-    If the program runs from a plain zip file (``--py-files``), the version is unknown. The result is then
-    "unpackaged".
+    In a bare zip (``--py-files``) the program does not know its version; the result is then "unpackaged".
 
     >>> isinstance(program_version(), str)
     True

@@ -29,11 +29,10 @@ class TailRead(StoredWord):
 
 
 class ReplayError(StoredWord):
-    """Reason why a server's replay of a journal ends early.
+    """Reason why a server's replay of a journal ends early; the reasons are the same in 4.14 to 4.18.
 
-    The reasons are the same in releases 4.14 to 4.18. ``INVALID_RECORD`` is an IOException in
-    ``Journal.scanJournal``. It is only a warning if ``skipReplayJournalInvalidRecord`` is set. All other
-    errors prevent the start with any configuration.
+    ``INVALID_RECORD`` is an IOException of ``Journal.scanJournal``, and only a warning with
+    ``skipReplayJournalInvalidRecord``. The others end the start with any configuration.
     """
 
     INVALID_RECORD = "invalid-record"
@@ -126,10 +125,7 @@ VANISHED = "it was listed, but no longer existed when it was to be read"
 
 
 class UnknownCopy(StoredWord):
-    """Reason why it is unknown whether a bookie has a copy of an entry.
-
-    This is ``why`` in the column ``unknown`` of the table judged.
-    """
+    """Reason why a bookie's copy of an entry is unknown: ``why`` in column ``unknown`` of table judged."""
 
     UNREAD = "unread"  # the bookie was not read completely
     UNREADABLE = "unreadable"  # its index of the ledger is damaged or cut

@@ -16,10 +16,7 @@ from auditor.model.states import WitnessAnswer
 
 @dataclass(frozen=True, slots=True)
 class CookieView:
-    """Cookie of a bookie in the metadata store.
-
-    ``damage`` is the reason why the cookie cannot be read, or None if it can be read.
-    """
+    """Cookie of a bookie in the metadata store; ``damage`` says why it is unreadable, or is None."""
 
     layout: int | None = None
     bookie_host: str | None = None
@@ -46,10 +43,9 @@ class RegistrationView:
 
 @dataclass(frozen=True, slots=True)
 class AliasView:
-    """Another id of the bookie, or an id that may be one.
+    """Another id of the bookie, with the evidence of each rule: (rule, evidence for, evidence against).
 
-    ``is_same_bookie`` is True if the id certainly belongs to the bookie. It is False if there are only
-    hints. ``rule_evidence`` has (rule, evidence for, evidence against) for each rule that matches.
+    ``is_same_bookie`` is True if it is the same bookie, False if there are only hints.
     """
 
     bookie_id: str
@@ -322,10 +318,7 @@ class TopicCursor:
 
 @dataclass(frozen=True, slots=True)
 class OtherReference:
-    """A ledger that a topic uses for something other than messages and cursors.
-
-    It belongs to the topic's schema, to a bucket, or to compaction.
-    """
+    """A ledger that a topic uses for its schema, a bucket or compaction, and not for messages or cursors."""
 
     kind: str
     ledger_id: int | None
@@ -352,11 +345,10 @@ class TopicView:
 
 
 def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
-    """Return whether subscriptions of a topic still need a ledger, according to their positions.
+    """Return whether a topic's subscriptions still need a ledger, by the positions of their cursors.
 
-    The position in the znode is a lower bound, because a cursor never moves back by itself. The
-    subscription does not need ledgers before this position. The newer position in the cursor's own ledger
-    may be behind further ledgers, which the subscription then does not need either.
+    The position in the znode is a lower bound, because a cursor never goes back by itself. All ledgers before
+    this position are passed. The newer position in the cursor's own ledger may have passed further ledgers.
 
     >>> done = TopicCursor("a", (9, 3), None, None)
     >>> [backlog_of(8, [done]).value, backlog_of(9, [done]).value, backlog_of(8, []).value]
@@ -377,10 +369,7 @@ def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
 
 @dataclass(frozen=True, slots=True)
 class UnreadBookie:
-    """A bookie that was not read completely.
-
-    ``replicas`` is the number of ledgers with judged entries that the bookie should have.
-    """
+    """A bookie that was not read completely; it should hold judged entries of ``replicas`` ledgers."""
 
     bookie_id: str
     read: str  # partial or unread

@@ -384,11 +384,7 @@ def _has_no_digest(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocked_l
 
 
 def _count_ledgers(listed_rows: Sequence[LedgerRow], ledger_count: int) -> int:
-    """Return the number of ledgers of a step.
-
-    If the list is not full, this is the number of listed ledgers. If it is full, this is ``ledger_count``,
-    but at least the number of listed ledgers.
-    """
+    """Return the number of listed ledgers. If the list is full, return ``ledger_count`` if that is more."""
     return len(listed_rows) if len(listed_rows) < MAX_LEDGERS else max(len(listed_rows), ledger_count)
 
 

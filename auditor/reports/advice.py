@@ -1,7 +1,6 @@
 """Advice on a finding: its importance, its confidence, its age, and commands with their risks.
 
-The texts come from the manual page of the check. In commands, ids from the finding replace the
-placeholders.
+The texts come from the manual page of the check. In commands, ids from the finding replace the placeholders.
 """
 
 import re
@@ -53,10 +52,9 @@ _LAST_PLACEHOLDER = re.compile(r"\bLAST\b")
 def placeholders_of(finding: Finding, instance_id: str | None = None) -> dict[str, str]:
     """Return the values for the placeholders in the commands of a finding's check.
 
-    ``ID`` is the ledger of the finding, if it concerns exactly one ledger. ``BOOKIE`` is the bookie of the
-    finding, or else the first bookie with missing or unknown entries. ``FIRST`` is the first entry that
-    this bookie lacks or may lack. ``NEXT`` is the last such entry plus one. ``INSTANCE`` is
-    ``instance_id``. The result has no key for a placeholder without a value.
+    ``ID`` is the only ledger of the finding. ``BOOKIE`` is the bookie of the finding, or the first with
+    missing or unknown entries. ``FIRST`` is the first entry that this bookie lacks or may lack. ``NEXT`` is
+    the last such entry plus one. ``INSTANCE`` is ``instance_id``. A placeholder without a value has no key.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1:3181", ((4, 10, 2, 3),), 6)
@@ -122,24 +120,23 @@ def advice(
 ) -> list[str]:
     """Return the lines of a check's "What to do" and of its commands, each with its effect and its risk.
 
-    Some checks advise to start a bookie. If a hold of ``run`` forbids the start, the reason is shown in
-    place of "What to do". Commands that write have their placeholders filled in only if the gate
-    (`permit_command`) permits them under the holds of ``run``. If the gate refuses a command, the reason is
-    shown in place of the command. If ``run`` is None, commands that write keep their placeholders.
+    A check may advise to start a bookie. If a hold of ``run`` forbids this start, the reason replaces "What
+    to do". A command that writes is filled in only if the gate (`permit_command`) permits it by the holds of
+    ``run``. If the gate refuses the command, the reason replaces it. Without a run, a command that writes
+    keeps its placeholders.
 
     Args:
         check: The check whose advice is shown.
         placeholders: Values for the placeholders in commands (`placeholders_of`).
         width: Columns of a line.
         indent: Blanks before each line.
-        scope_id: Scope of the ledger. For a scope other than 0, commands on the ledger are left out,
-            because no released BookKeeper shell accepts a scope.
-        finding: A finding about a ledger. A command on a range of entries is repeated for each run of the
-            entries because of which the ledger has its class, at most `MAX_ENTRY_RUNS` times. None: such a
-            command keeps its placeholders.
-        storages: Index storages of the bookies concerned, where None is an unknown storage. Commands for
-            any other storage are left out. If ``storages`` is None, commands for all storages are shown.
-        run: The run whose holds apply. None: the advice is for a manual page, where no holds apply.
+        scope_id: Scope of the ledger. For a scope other than 0, commands on the ledger are left out, because
+            no released shell takes a scope.
+        finding: A finding about a ledger. Commands for consecutive entries are repeated for each run of
+            entries in its class, at most `MAX_ENTRY_RUNS` times. None: such commands keep their placeholders.
+        storages: Index storages of the bookies concerned, where None is an unknown storage. Commands for any
+            other storage are left out. If ``storages`` is None, commands for all storages are shown.
+        run: The run whose holds apply. None: a manual page, for which no holds apply.
     """
     start_refusal_text = _start_refusal_text(check, placeholders, run)
     advice_text = (
@@ -176,10 +173,7 @@ def advice(
 
 
 def _start_refusal_text(check: Check, placeholders: PlaceholderValues, run: HeldRun | None) -> str | None:
-    """Return the reason why the bookie in ``placeholders`` must not be started.
-
-    None if the start is permitted, or if the check does not ask for a start.
-    """
+    """Return the reason why the bookie in ``placeholders`` must not be started."""
     name = placeholders.get("BOOKIE")
     if run is None or name is None or check.action is not ActionKind.START:
         return None
@@ -195,11 +189,7 @@ def _command_lines(
     finding: Finding | None,
     command_permission: Allowed | None,
 ) -> list[str]:
-    """Return the lines of a command, and below it its effect and its risk.
-
-    A command on a range of entries is repeated for each run of the entries because of which the ledger has
-    its class. If ``command_permission`` is None, a command that writes keeps its placeholders.
-    """
+    """Return the lines of a command, with its effect and risk below."""
     if command_permission is None and kind_of_command(command.text) is not None:
         placeholders = {}
     lines = []
@@ -254,9 +244,8 @@ def advice_lines(
 ) -> list[str]:
     """Return findings as lines, grouped by check.
 
-    Each finding has a line on when it was first seen, if that is recorded. The lines on confidence,
-    importance and advice appear once for each check. If the findings of a check differ in confidence, the
-    line on confidence appears with each finding instead.
+    Each finding says since when it exists. The lines on confidence, importance and advice come once for each
+    check. If the findings of a check differ in confidence, each finding states its confidence instead.
 
     Args:
         findings: Findings in the order of the report.
@@ -387,10 +376,7 @@ def _check_sentences(check: Check) -> list[str]:
 
 
 def first_seen_text(change_status: ChangeStatus | None) -> str | None:
-    """Return a text on when a finding was first seen and on its suppression.
-
-    None if neither is recorded.
-    """
+    """Return a text on the first run with a finding and on its suppression. None if neither is recorded."""
     if change_status is None:
         return None
     if not change_status.change:

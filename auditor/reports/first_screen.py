@@ -116,9 +116,8 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     Args:
         report: The report of a run.
         run: Name of the run in commands.
-        width: Columns of a line. A width above `MAX_WIDTH` means that the output is not a terminal. The
-            screen then has the same content as on a terminal with `WIDTH` columns, but its lines are not
-            folded.
+        width: Columns of a line. If it is above `MAX_WIDTH`, the output is not a terminal. The screen then
+            has the content of a terminal with `WIDTH` columns, in unfolded lines.
     """
     columns = width if width <= MAX_WIDTH else WIDTH
     actions = first_action_lines(report, run, width)
@@ -138,10 +137,7 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
 
 
 def _choose_forms(parts: Sequence[_Part], lines_left: int, columns: int) -> list[Form | None]:
-    """Return the form to show of each part, as full as ``lines_left`` lines allow.
-
-    None means that the part is left out.
-    """
+    """Return a form for each part, as full as ``lines_left`` lines allow. None leaves the part out."""
     line_counts = [[len(part.lines(form, columns)) for form in part.forms] for part in parts]
     line_turns = [(part.turn, number, False) for number, part in enumerate(parts)]
     line_turns += [(part.fuller_turn, number, True) for number, part in enumerate(parts)]
@@ -163,10 +159,7 @@ def _choose_forms(parts: Sequence[_Part], lines_left: int, columns: int) -> list
 
 
 def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
-    """Return forms of a row that has ``title`` and then fewer and fewer names.
-
-    Each form has the number of names that it leaves out. The last form has only ``title``.
-    """
+    """Return forms with fewer and fewer names and the number of names left out. The last form has no name."""
     unbroken_names = [name.replace(" ", "\0") for name in names]
     max_names = min(len(names), _MAX_NAMES)
     return [
@@ -194,10 +187,9 @@ def _shorten_text(text: str, columns: int) -> str:
 
 
 def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
-    """Return forms that show fewer and fewer of the first texts.
+    """Return forms with fewer and fewer of the first texts, each with the number of texts left out.
 
-    Each form has the number of texts that it leaves out. If ``columns`` is given, each text is shortened to
-    one line of that width. None: texts are not shortened.
+    If ``columns`` is given, each text is shortened to one line of that width. None: texts are not shortened.
     """
     forms = []
     for count in range(min(len(texts), _MAX_ROWS), 0, -1):
@@ -395,10 +387,7 @@ def _history_parts(report: Report, columns: int) -> Iterator[_Part]:
 
 
 def _next_commands(report: Report, run: str) -> list[str]:
-    """Return the lines of the commands that show all actions.
-
-    The lines are not folded, so that users can copy the commands.
-    """
+    """Return the lines of the commands that show all actions. No line is folded, so that it can be copied."""
     if not report.findings and report.verdict != Verdict.INCOMPLETE:
         return []
     commands = [f"bkaudit explain run {shlex.quote(printable(run))}"]

@@ -223,10 +223,9 @@ def _wrap_text(text: str, width: int, indent: str) -> list[str]:
 
 
 def _ledger_class_text(ledger: LedgerView) -> str:
-    """Return a text on the class of a ledger, and on what registered bookies can serve.
+    """Return the ledger's class, judged from the copies on disk, and what registered bookies can serve.
 
-    The class is judged from the copies on disk. A ledger with an unregistered ensemble member is never
-    called healthy.
+    A ledger with an unregistered ensemble member is never called healthy.
     """
     class_text = ledger.judged_class or "not judged"
     if not ledger.down_members:
@@ -305,9 +304,7 @@ def replica_texts(
     index_prefix: str = "",
     shorten_text: Callable[[str, int], str] = lambda text, _: text,
 ) -> list[str]:
-    """Return texts on a bookie's missing and surplus entries and on the state of its index.
-
-    A text is, for example, "lacks 4".
+    """Return texts, such as "lacks 4", on missing and surplus entries of a bookie and the state of its index.
 
     Args:
         ledger: The ledger.
@@ -388,10 +385,7 @@ def _entries_text(groups: Groups) -> str:
 
 
 def _short_name(bookie_id: str) -> str:
-    """Return a bookie id, shortened in the middle.
-
-    Its ends, the host name and the port, are kept because they distinguish bookies.
-    """
+    """Return a bookie id, shortened in the middle. The ends have the host name and the port, which differ."""
     if columns_of(bookie_id) <= LABEL_COLUMNS:
         return bookie_id
     return f"{bookie_id[: LABEL_COLUMNS - 9]}~{bookie_id[-8:]}"

@@ -108,9 +108,7 @@ def near_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
 
 
 def possible_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
-    """Return a sentence for each level, such as rack, on the ledgers that one failure might damage.
-
-    The copies of these ledgers are unknown.
+    """Return, for each level such as rack, the ledgers with unknown copies that one failure might destroy.
 
     >>> possible_loss_sentences([NearLoss("bookie", Amount(1, 40, 900), 1, ("bk1",), 15)])
     ['15 more ledgers may be one bookie from loss: copies are unknown']
@@ -137,9 +135,7 @@ def _inputs_parts(simulation: Simulation) -> Iterator[PagePart]:
     yield LabelledText("ledgers", f"{doubts.ledgers:,}, {doubts.not_closed:,} of them not closed")
     doubt_texts = []
     if doubts.undecided:
-        doubt_texts.append(
-            f"{plural(doubts.undecided, 'ledger')} not counted, because they could not be judged"
-        )
+        doubt_texts.append(f"{plural(doubts.undecided, 'ledger')} not counted: they could not be judged")
     if doubts.gaps:
         doubt_texts.append(f"at least {plural(doubts.gaps, 'metadata path')} could not be read")
     if doubts.in_doubt:
@@ -151,9 +147,7 @@ def _inputs_parts(simulation: Simulation) -> Iterator[PagePart]:
             f"{plural(len(doubts.unplaced), 'bookie')} without a location: {_names_text(doubts.unplaced)}"
         )
     if not doubts.registered:
-        doubt_texts.append(
-            "which bookies respond and whether writes continue, because no bookie is registered"
-        )
+        doubt_texts.append("which bookies respond, and whether writes continue: no bookie is registered")
     if doubts.not_closed:
         doubt_texts.append("entries and bytes at the end of ledgers that are not closed")
     for number, sentence in enumerate(doubt_texts):
@@ -171,10 +165,7 @@ def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
 
 
 def _distance_parts(level: LevelLoss) -> Iterator[PagePart]:
-    """Yield how many ledgers lose an entry if one, two or more racks (or other domains) fail.
-
-    Ledgers that have already lost an entry are counted separately.
-    """
+    """Yield numbers of ledgers, by the number of racks (or other domains) whose failure loses an entry."""
     counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
     texts = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
     if lost_ledgers := level.distance.get(0):
@@ -272,10 +263,7 @@ def _amount_text(amount: Amount) -> str:
 
 
 def _write_parts(answers: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
-    """Yield sentences on whether writes go on, for each kind of ensemble.
-
-    The kinds whose writes fail or may fail come first, then the kinds whose writes go on.
-    """
+    """Yield kinds of ensembles: those whose writes fail or may fail, then those whose writes go on."""
     sentences = [
         f"{answer.answer} for {_shape_text(answer)}: {answer.why}"
         for answer in answers
@@ -354,17 +342,13 @@ def _copyset_parts(copysets: Copysets) -> Iterator[PagePart]:
     yield LabelledText("scatter width", f"a bookie has {width}")
     for bookies, chance in copysets.chance.items():
         if bookies <= copysets.bookies:
-            yield LabelledText(
-                "", f"losing {bookies} random bookies loses an entry with probability {chance:.2g}"
-            )
+            yield LabelledText("", f"{bookies} random bookies lose an entry with probability {chance:.2g}")
     if copysets.mttdl_years is not None:
         assumption = (
             f"a bookie fails every {copysets.mttf_days:g} days and is replaced in {copysets.mttr_hours:g} h"
         )
         years = f"{copysets.mttdl_years:,.3g} years"
-        yield LabelledText(
-            "time to data loss", f"{years} on average, if {assumption}; use it only for comparisons"
-        )
+        yield LabelledText("time to data loss", f"{years} on average, if {assumption}; only for comparisons")
 
 
 def _balance_parts(balance: Balance, command: str) -> Iterator[PagePart]:

@@ -207,10 +207,7 @@ class RunDirectory:
     def batches(
         self, table_path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a table as batches, in the order of its files.
-
-        One batch is in memory at a time. With a ``filter``, one whole file is in memory.
-        """
+        """Yield the rows in file order. One batch is in memory; with a ``filter``, one whole file."""
         column_list = list(columns) if columns else None
         try:
             dataset = self.dataset(table_path)
@@ -228,8 +225,7 @@ class RunDirectory:
     def _file_batches(self, path: str, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield all rows of a file in batches.
 
-        This is not a scan by pyarrow.dataset, because such a scan would read the whole file ahead of a slow
-        consumer.
+        A scan by pyarrow.dataset would read the whole file ahead of a slow consumer.
         """
         chosen_schema = pa.schema([schema.field(name) for name in columns])
         with (
@@ -242,10 +238,7 @@ class RunDirectory:
                     yield batch.select(columns).cast(chosen_schema)
 
     def sizes(self, table_path: str) -> dict[str, int]:
-        """Return the size of each Parquet file of a table in bytes, by file name.
-
-        Empty if the table does not exist.
-        """
+        """Return the size of each Parquet file of a table in bytes, by file name. Empty without the table."""
         files, path = self.place(table_path)
         file_infos = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         sizes_by_name = {file_info.base_name: file_info.size or 0 for file_info in file_infos}
@@ -256,10 +249,7 @@ class RunDirectory:
         return int(self.dataset(table_path).count_rows())
 
     def require_columns(self, table_path: str, column_names: Sequence[str]) -> None:
-        """Raise an error if a file of the table lacks one of these columns.
-
-        Such a file belongs to another table or to another version of the table.
-        """
+        """Raise an error if a file of the table lacks one of these columns: it belongs to another table."""
         try:
             for fragment in self.dataset(table_path).get_fragments():
                 if missing := [name for name in column_names if name not in fragment.physical_schema.names]:

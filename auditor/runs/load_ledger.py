@@ -36,9 +36,7 @@ NO_ANSWER_TEXT = "unknown: this run does not record whether its store keeps a re
 
 
 def _queue_sentences(rows: Iterable[dict[str, Any]], has_gaps: bool) -> tuple[str, ...]:
-    """Return a sentence for each mark and each lock of a ledger.
-
-    ``has_gaps`` is True if the store did not list all marks.
+    """Return a sentence for each mark and lock of a ledger. ``has_gaps``: the store did not list all marks.
 
     >>> _queue_sentences([{"kind": "lock", "owner": "worker1", "ctime": 1795237669000}], has_gaps=False)
     ('not marked for replication', 'locked by worker1 since 2026-11-21 05:07:49 UTC')
@@ -72,9 +70,7 @@ _UNKNOWN_REASONS: dict[str, str] = {
 
 
 def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
-    """Return one view for each combination of bookie, answer and reason, sorted by these three.
-
-    A view has all entries with its combination.
+    """Return one view for all entries with the same bookie, answer and reason, sorted by these three.
 
     >>> answers_of([{"bookie_id": "b1", "answer": "served", "reason": None, "entry_id": 3}])[0].count
     1
@@ -91,11 +87,7 @@ def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
 def with_served_entries(
     replica: ReplicaView, answers: Iterable[AnswerView], reasons: Mapping[str, str]
 ) -> ReplicaView:
-    """Return a copy of the replica that also has the entries which its bookie served.
-
-    ``reasons`` has the reason why a bookie's copies are unknown, by bookie id. If the bookie has one of the
-    reasons in `_UNKNOWN_REASONS`, the replica counts as unknown.
-    """
+    """Return the replica plus its bookie's served entries. ``reasons``: why copies are unknown."""
     stored_groups = replica.held_entries
     served = [
         groups_of(answer.entries)
@@ -129,11 +121,7 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
 
 
 def ledger_views(run: RunReader, ledgers: Sequence[tuple[int, int]]) -> list[LedgerView | None]:
-    """Return the view of each ledger. None for a ledger that the run lacks.
-
-    Each of ``ledgers`` is a pair of id and scope. Each table is read once. The rows of all these ledgers
-    are in memory.
-    """
+    """Return the view of each (id, scope), or None if the run lacks it. Read each table only once."""
     rows = _LedgerRows(run, ledgers)
     return [_ledger_view(rows, *ledger) for ledger in ledgers]
 
@@ -151,19 +139,13 @@ class _LedgerRows:
         self._tables: dict[str, _RowsByLedger] = {}
 
     def rows_about(self, table: str, ledger_id: int | None, scope_id: int = 0) -> list[dict[str, Any]]:
-        """Return the rows of a table about one ledger.
-
-        If ``ledger_id`` is None, return the rows that are about no ledger.
-        """
+        """Return the rows of a table about one ledger. An id of None selects the rows about no ledger."""
         if table not in self._tables:
             self._tables[table] = self._read_rows(table)
         return self._tables[table].get((ledger_id, scope_id), [])
 
     def queue_sentences(self, ledger_id: int, scope_id: int) -> tuple[str, ...]:
-        """Return sentences on a ledger's replication marks and locks.
-
-        Empty if the run did not read marks.
-        """
+        """Return sentences on a ledger's replication marks and locks. Empty if the run has read none."""
         keeps_marks = self.run.report.run.keeps_marks
         if "marks" not in self._names:
             return ()
@@ -275,10 +257,7 @@ def _log_entries_views(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesVie
 def _index_rows(
     ledger: Mapping[str, Any], rows_of: Callable[[str], list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Return each bookie's entries from its index and journal.
-
-    If a bookie has no index, its entries come from its answers.
-    """
+    """Return each bookie's entries from its index and journal, or, without an index, from its answers."""
     # What is in an entry log that is not there is not held, whatever the index shows.
     missing_groups = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
     indexes = rows_of("availability")
@@ -353,10 +332,7 @@ def _rows_with_tails(
 
 
 def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
-    """Return the expected entries of each ensemble member.
-
-    If the ledger is not closed, the newest entry in the members' indexes counts as its last entry.
-    """
+    """Return each member's expected entries. In an open ledger, the newest indexed entry is the last."""
     judged_groups = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged_groups

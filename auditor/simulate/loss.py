@@ -69,10 +69,9 @@ class UnresponsiveBookies:
 
 @dataclass(frozen=True)
 class FailureEffect:
-    """Copies that a failure takes, as arrays of flags with the shape (windows, largest write quorum).
+    """Copies that a failure takes, as flags of the shape (windows, widest write quorum).
 
-    ``is_lost_copy`` flags the copies that are certainly taken. ``may_lose_copy`` flags these copies and
-    also the copies that may be taken.
+    Copies in ``is_lost_copy`` are certainly taken. Copies in ``may_lose_copy`` are taken or may be taken.
     """
 
     is_lost_copy: Bools
@@ -124,10 +123,9 @@ def tally(
     group_count: int,
     unresponsive_bookies: UnresponsiveBookies,
 ) -> Longs:
-    """Return the ledgers, entries and bytes by view, group and outcome.
+    """Return ledgers, entries and bytes by view, group and outcome: an array of the shape (4, groups, 5, 3).
 
-    The array has the shape (4, groups, 5, 3). ``group_number_by_window`` has the group of each window, such
-    as the domain that fails.
+    ``group_number_by_window`` has the group of each window, such as the domain that fails.
     """
     outcome_sums = np.zeros((len(TALLY_BOUND_NAMES), group_count, len(WindowOutcome), 3), np.int64)
     has_uncertain_copies = _has_uncertain_copies(windows, copies_of_failure)
@@ -225,10 +223,7 @@ def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
 
 
 def _open_end_outcomes(windows: Windows, is_lost_copy: Bools, is_not_answering: Bools) -> NDArray[np.int8]:
-    """Return the outcome of each open end.
-
-    It is OPEN_END if the failure takes a bookie of the window and recovery fails. Otherwise it is UNHARMED.
-    """
+    """Return OPEN_END for each open end if the failure takes a bookie and recovery fails, else UNHARMED."""
     unresponsive_count = count_true((is_lost_copy | is_not_answering) & (windows.bookies != NO_BOOKIE))
     has_no_ack_quorum = any_true(is_lost_copy) & (unresponsive_count >= windows.ack_quorum)
     return np.where(has_no_ack_quorum, WindowOutcome.OPEN_END, WindowOutcome.UNHARMED).astype(np.int8)[
@@ -283,10 +278,7 @@ _HARMFUL_OUTCOMES = (
 def _add_outcomes(
     outcome_sums: Longs, windows: Windows, bounds_by_window: OutcomeBounds, group_number_by_window: Longs
 ) -> None:
-    """Add windows to ``outcome_sums``, which has the axes bound, group, outcome, unit.
-
-    The bounds are certain and possible.
-    """
+    """Add windows to ``outcome_sums``, an array by (certain and possible, groups, outcomes, units)."""
     harmed_rows = np.flatnonzero(bounds_by_window.worst_outcomes != WindowOutcome.UNHARMED)
     windows, bounds_by_window, group_number_by_window = (
         windows.take(harmed_rows),
@@ -360,11 +352,10 @@ def failure_effect(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: 
 
 
 def failures_by_domain(windows: Windows, domain_by_bookie: Longs) -> tuple[Windows, FailureEffect, Longs]:
-    """Return the failures of all single domains for `tally`: windows, copies taken, and failed domains.
+    """Return the failures of all single domains for `tally`: windows, copies taken, and the failed domain.
 
-    The result has one row for each combination of a window and a known domain that has a copy of it.
-    ``domain_by_bookie`` has the number of each bookie's domain. It is -1 if the domain is unknown, and -2
-    for places without a bookie.
+    The result has one row for each window and each known domain with a copy of it. ``domain_by_bookie`` has
+    the number of each bookie's domain: -1 if the domain is unknown, -2 for places without bookie.
     """
     domain_by_copy = domain_by_bookie[windows.bookies]
     window_rows, failed_domains = [], []

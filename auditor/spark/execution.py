@@ -177,7 +177,9 @@ class Execution:
         return arrow_frame(self.spark, rows, (schema or from_arrow_schema(rows.schema)).toNullable())
 
     def _require_shared(self, location: TableLocation) -> None:
-        """Check that tasks and driver share the run directory, before a task writes or reads a table there."""
+        """Check that tasks and driver share the run directory, before a task writes or reads a
+        table there.
+        """
         if not self._shared:
             require_shared(self.spark, *location.shared_directory())
             self._shared = True

@@ -88,10 +88,7 @@ class LedgerFacts:
 
     @property
     def segment_ranges(self) -> list[tuple[int, int]]:
-        """Return the first and last entry of each segment.
-
-        In an empty segment, the last entry is less than the first. In an open segment, it is 2^63 - 2.
-        """
+        """Return the first and last entry of each segment: last < first if empty, 2^63 - 1 if it is open."""
         ledger_end = self.last_entry_id if self.is_closed else _OPEN_END
         segment_starts = [first for first, _ in self.segments]
         return [
@@ -138,10 +135,7 @@ def classify_replicas(
 def _drop_other_clusters_entries(
     pairs: Sequence[Pair], members: Collection[str], bookies: Mapping[str, BookieState]
 ) -> list[Pair]:
-    """Return the replicas without entries on another cluster's bookies.
-
-    These entries belong to ledgers of the other cluster.
-    """
+    """Return the replicas. Entries on another cluster's bookies are dropped: they are of other ledgers."""
     other_cluster_bookies = {
         pair.bookie_id for pair in pairs if pair.bookie_id in bookies and bookies[pair.bookie_id].is_foreign
     }
@@ -172,10 +166,7 @@ def _drop_unserved_entries(pair: Pair) -> Pair:
 def _classify_replica(
     ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, judgement: Judgement
 ) -> None:
-    """Classify expected entries that are not held.
-
-    They are missing if the index proves that they are absent, else unknown.
-    """
+    """Classify expected entries that are not held: missing if the index proves absence, else unknown."""
     unheld_groups = coverage.difference(pair.expected_groups, pair.held_groups)
     if len(pair.gone_groups):
         pair, unheld_groups = _weigh_gone_entries(ledger, pair, unheld_groups, state, judgement)
@@ -199,10 +190,7 @@ def _classify_replica(
 def _weigh_gone_entries(
     ledger: LedgerFacts, pair: Pair, unheld_groups: Groups, state: BookieState, judgement: Judgement
 ) -> tuple[Pair, Groups]:
-    """Classify entries in missing entry logs.
-
-    Return the pair and ``unheld_groups``, both without these entries.
-    """
+    """Classify entries in missing entry logs. Return the pair and ``unheld_groups``, both without them."""
     gone_groups = coverage.intersection(unheld_groups, pair.gone_groups)
     gone_copies = weigh_gone(gone_groups, pair.gone_agreed or state.is_stopped, pair.replies or ReadReplies())
     judgement.doubts |= unanswerable_doubts(ledger, pair, state) if len(gone_copies.missing_groups) else set()
@@ -289,17 +277,12 @@ def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_m
 
 
 def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
-    """Return why entries that an index does not show are unknown, or None if they are missing.
+    """Return why entries that an index does not show are unknown; None if they are missing.
 
-    The reasons are:
-
-    - unread: the bookie was not read completely.
-    - unreadable: its index of the ledger is damaged.
-    - limbo: the bookie itself does not know yet what it should have (data integrity check).
-    - not-indexed: the bookie does not serve the ledger.
-    - misplaced, wrong-directory: the bookie does not look in the directory that has the index.
-
-    If a bookie listed its entries of this ledger, the list is complete, even if a disk was not read.
+    unread: the bookie was not read completely. unreadable: its index of the ledger is damaged. limbo: the
+    bookie itself does not know yet what it should have (data integrity check). not-indexed: the bookie does
+    not serve the ledger. misplaced, wrong-directory: the bookie does not look in the directory with the
+    index. If a bookie listed its entries of this ledger, the list is complete, even if a disk was not read.
 
     >>> bookie, pair = BookieState(BookieRead.READ), Pair("bk1", NO_GROUPS, NO_GROUPS, IndexState.CUT)
     >>> str(why_unknown(bookie, pair)), why_unknown(bookie, replace(pair, index_state=IndexState.ABSENT))
@@ -335,10 +318,7 @@ def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace
 
 
 def _classify_excess(ledger: LedgerFacts, pair: Pair, judgement: Judgement) -> None:
-    """Classify held entries that the striping does not assign to the bookie.
-
-    They are stale if they are in segments that do not name the bookie, else surplus.
-    """
+    """Classify held entries that are not striped to the bookie: stale in segments without it, or surplus."""
     if not len(pair.held_groups):
         return
     striped_groups = (
@@ -362,10 +342,7 @@ def _classify_excess(ledger: LedgerFacts, pair: Pair, judgement: Judgement) -> N
 def entries_striped_to(
     ledger: LedgerFacts, bookie_id: str, max_entry_id: int, last_segment_only: bool = False
 ) -> Groups:
-    """Return the entries up to ``max_entry_id`` that the striping of all segments assigns to a bookie.
-
-    With ``last_segment_only``, only the last segment is considered.
-    """
+    """Return the entries up to ``max_entry_id`` that all segments, or only the last, stripe to a bookie."""
     rows = [
         (first, min(last, max_entry_id), ensemble.index(bookie_id))
         for (first, last), (_, ensemble) in zip(ledger.segment_ranges, ledger.segments, strict=True)

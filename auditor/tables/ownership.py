@@ -1,25 +1,24 @@
-"""ownership: every owner's reference with the ledger that it names, and every ledger that no owner names.
+"""ownership: every owner's reference together with the ledger it names, and every ledger that no owner names.
 
-Owners and ledgers are joined once, by ledger id. The result has one row per reference, and one row per
-ledger without a reference. The application's ledgers are in scope 0, like all ledgers of an unmodified
-BookKeeper. Both sides together determine the standing of a row:
+Owners and ledgers are joined once, by ledger id. The result has one row per reference, and one per ledger
+without a reference. The application's ledgers are in scope 0, like all ledgers of an unmodified BookKeeper.
+Both sides together give the standing of a row:
 
     owned       the ledger exists and an owner names it
     offloaded   the ledger is gone, because its owner replaced it by a copy in an object store: no fault
-    dangling    an owner names the ledger, but no scan of the ledgers has it
+    dangling    an owner names the ledger, and no scan of the ledgers has it
     unowned     its custom metadata names an owner; that owner was read, and no longer names the ledger
     young       no owner names it, and it is younger than the grace: its owner may still add it
-    unknown     an owner of the ledger, or the ledger itself, may exist unseen: ``why`` says what was not
-                read
+    unknown     an owner of the ledger, or the ledger itself, may exist unseen: ``why`` says what was not read
     foreign     no owner names it, and it claims another application, or a namespace that no store has
     unnamed     no owner names it, and its custom metadata names no owner
 
-The audit reads ledgers, then owners, then ledgers again. It reads a saved store only once. If only one scan
-lists a ledger, the ledger was created or deleted between the scans, which is not a fault.
+The audit reads ledgers, then owners, then ledgers again; a saved store is read once. A ledger that only one
+scan lists was created or deleted meanwhile, which is no fault.
 
-A ledger is owned if any store of owners names it. The custom metadata of a ledger tells which owner it
-claims (`auditor.tables.claims`), but not which store that owner is in. If a claim is in a namespace that no
-store has, the ledger is foreign, because an owner that was not read may name it.
+A ledger is owned if any store of owners names it. The custom metadata of a ledger tells which owner it claims
+(`auditor.tables.claims`), but not the store. A claim in a namespace that no store has is foreign: an owner
+that was not read may name the ledger.
 """
 
 from collections.abc import Mapping
@@ -77,11 +76,7 @@ OWNERSHIP = schema_of(
     ("cursor", pa.string(), "the subscription"),
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("path", pa.string(), "the owner's znode"),
-    (
-        "claim",
-        pa.string(),
-        "owner's znode in the ledger's custom metadata, without the chroot if it is known",
-    ),
+    ("claim", pa.string(), "owner's znode in the ledger's custom metadata, without a known chroot"),
     ("place", pa.int64(), "position of the ledger in the topic's list, counted from 0"),
     ("list_size", pa.int64(), "number of ledgers in that list"),
     ("entries", pa.int64(), "number of entries according to the owner's record"),
@@ -197,10 +192,7 @@ def ownership(
 
 
 def _claim_chroot(chroots: Mapping[str, str]) -> Column:
-    """Return the chroot of the row's store.
-
-    For a row without a store, it is the chroot that all stores share. If they share none, it is empty text.
-    """
+    """Return the chroot of the row's store; without a store, the one that all stores share, or empty text."""
     distinct_chroots = {*chroots.values()}
     chroot = F.lit(next(iter(distinct_chroots)) if len(distinct_chroots) == 1 else "")
     if len(distinct_chroots) > 1:
@@ -210,10 +202,7 @@ def _claim_chroot(chroots: Mapping[str, str]) -> Column:
 
 
 def _listed_ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Return the ledgers of scope 0 that at least one scan lists.
-
-    ``settled`` is True if both scans list the ledger.
-    """
+    """Return the ledgers of scope 0 in at least one scan, with ``settled``: whether both scans list them."""
     rows = ledgers.where("scope_id = 0 and status in ('ok', 'broken', 'unreadable')").select(
         "ledger_id",
         "state",
@@ -239,10 +228,7 @@ def _listed_ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``blocked``: why the owner that a ledger claims was not read.
-
-    It is null if the owner was read or does not exist.
-    """
+    """Add ``blocked``: why the owner that a ledger claims was not read; null if it was read or is absent."""
     unread_reason = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
     stale_reason = F.when(
         F.col("stale"), F.lit("a newer reference may be in the last entry of the cursor's ledger")
@@ -277,10 +263,7 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``claimed_namespace``, and ``namespace_read``: whether a store has that namespace.
-
-    Both are null for a ledger without a claim.
-    """
+    """Add ``claimed_namespace``, and ``namespace_read``: whether a store has it. Null without a claim."""
     name = "claimed_namespace"
     namespaces_of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(
         F.col(name).isNotNull()
@@ -292,11 +275,7 @@ def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: int) -> DataFrame:
-    """Add ``listed_before`` and ``dropped_since``.
-
-    For a ledger without an owner, also set ``store`` to its last store. A dropped ledger stays dropped.
-    Otherwise the next run would trust a store that lost its lists.
-    """
+    """Add ``listed_before`` and ``dropped_since``. For a ledger without owner, set its last ``store``."""
     if old_rows is None:
         return rows.withColumns({"listed_before": F.lit(False), "dropped_since": F.lit(None).cast("bigint")})
     # Runs of earlier releases have neither column.
@@ -321,11 +300,7 @@ def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: in
 
 
 def _add_seen_before(rows: DataFrame, earlier_ownership: DataFrame | None) -> DataFrame:
-    """Add ``seen_before``: whether an earlier run found the ledger without an owner.
-
-    That run found it unowned, or unknown only because its creation time was not known. The earlier run is
-    older by the grace, so all its ledgers are older than the grace.
-    """
+    """Add ``seen_before``: an earlier run found the ledger unowned, or unknown only because of its age."""
     if earlier_ownership is None:
         return rows.withColumn("seen_before", F.lit(False))
     has_no_age = (F.col("standing") == "unknown") & (F.col("why") == NO_AGE_REASON)
@@ -363,10 +338,7 @@ def _standing_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
 
 
 def _is_foreign() -> Column:
-    """Return whether a ledger claims a namespace that no store has.
-
-    The result is False if a place for its owner was not read, or if only one scan lists the ledger.
-    """
+    """Return whether a ledger claims a namespace that no store has, although every place for it was read."""
     return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
 
 

@@ -1,13 +1,12 @@
 """space, misplaced: the ledger of each byte of an entry log, and index entries that point to wrong places.
 
-A row of space is a log, a ledger and a class of bytes. The bytes of a ledger in a log belong to one class,
-or to several if some of its entries are surplus or not indexed. Bytes that belong to no ledger have rows
-without a ledger. The rows of a file add up to its length. The bytes come from ledgers maps, so no entry is
-read for them. The locations in the index tell whether a ledger still needs a log
-(`auditor.sources.bookies.entry_logs`).
+A row of space is a log, a ledger and a class of bytes. The bytes of a ledger in a log have one class, or
+several if some of its entries are surplus or not indexed. Bytes of no ledger have rows without a ledger. The
+rows of a file add up to its length. The bytes come from ledgers maps, so no entry is read for them. The
+locations in the index tell whether a ledger still needs a log (`auditor.sources.bookies.entry_logs`).
 
-A row of misplaced is a log and a ledger. A ledger that is no longer in the index or in the metadata has no
-row. Its locations remain until RocksDB has dropped them, although its log may be deleted earlier.
+A row of misplaced is a log and a ledger. Ledgers that are gone from index or metadata have no row: their
+locations remain until RocksDB has dropped them, although their log may be deleted before.
 """
 
 import pyarrow as pa
@@ -237,10 +236,7 @@ def _count_surplus_entries(judged: DataFrame) -> DataFrame:
 
 
 def _space_class() -> Column:
-    """Return the class of a ledger's bytes in a log. The first rule that applies determines the class.
-
-    `_split_classes` later divides these bytes further.
-    """
+    """Return the class of a ledger's bytes in a log, by the first rule that fits (`_split_classes`)."""
     readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
     is_replica_clear = F.coalesce(~F.col("state").isin(_UNCLEAR_STATES), F.lit(True))
     is_listed = F.col("members").isNotNull()
@@ -267,12 +263,7 @@ _UNINDEXED_CLASSES = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SU
 
 
 def _split_classes(rows: DataFrame) -> DataFrame:
-    """Return one row for each class of a ledger's bytes in a log.
-
-    If the audit read the log's entries, it knows exactly which bytes the index lacks. Otherwise these are
-    all bytes of the ledger if the index locates none of its entries in this log, else none. The remaining
-    bytes are divided between live and surplus in proportion to the numbers of entries.
-    """
+    """Return one row for each class of a ledger's bytes in a log."""
     unlocated_bytes = F.when(F.col("located").isNull(), F.col("bytes")).otherwise(0)
     unindexed_bytes = F.when(
         F.col("index_lacks") & F.col("class").isin(*_UNINDEXED_CLASSES),

@@ -1,16 +1,15 @@
-"""unequal: the pairs (ledger, bookie) whose expected entries differ from the held entries.
+"""unequal: the pairs (ledger, bookie) whose expected and held entries differ.
 
-Expected and held entries are canonical BP-34 groups. So a comparison of bytes shows that a replica is
-healthy. A healthy replica has no row. All later queries use only the rows of this table.
+Expected and held entries are canonical BP-34 groups. So a healthy replica takes one comparison of bytes and
+has no row. All later queries use only the rows of this table.
 
     1. Readers get the accounts of replicas from the run's tables: ledgers, availability, answers, journals.
-    2. Each account is packed into blocks, one for each bucket of ledgers. Spark brings the blocks of a
-       bucket together.
-    3. A bucket is sorted by ledger and bookie. The accounts of a pair are combined. Pairs that differ are
-       kept.
+    2. Each account is packed in blocks, one for each bucket of ledgers. Spark brings together the blocks of a
+       bucket.
+    3. A bucket is sorted by ledger and bookie. Accounts of one pair are combined. Pairs that differ are kept.
 
 A replica becomes a row only once it is known to differ. Only pairs with two accounts of held entries are
-examined individually (`auditor.tables.accounts`).
+examined one by one (`auditor.tables.accounts`).
 """
 
 from __future__ import annotations
@@ -100,11 +99,10 @@ class AccountFiles(NamedTuple):
 class BookieTrust(NamedTuple):
     """The bookies whose reports are corrected before the comparison.
 
-    Entries on ``foreign_bookies`` belong to another cluster, so they match no entries of this cluster. The
-    disks of ``read_bookies`` were read completely. The indexes of these bookies prove which entries are
-    missing, but their listings do not. ``part_read_bookies`` were read only partly. They have unknown
-    entries even without a pair. So if such a bookie answered about a ledger that is not closed, the answer
-    makes a pair.
+    Entries on ``foreign_bookies`` are of another cluster, so they equal nothing here. The disks of
+    ``read_bookies`` were read completely: their indexes prove which entries are missing, and their listings
+    do not. ``part_read_bookies`` have unknown entries even without a pair. So if such a bookie answered
+    about a ledger that is not closed, the answer makes a pair.
     """
 
     foreign_bookies: frozenset[str] = frozenset()
@@ -115,10 +113,7 @@ class BookieTrust(NamedTuple):
 def find_unequal(
     execution: Execution, accounts: Sequence[AccountFiles], bookie_trust: BookieTrust, replicas: int = 0
 ) -> Rows:
-    """Find the pairs whose expected and held entries differ: rows of `UNEQUAL`.
-
-    ``replicas`` is the number of replicas to compare.
-    """
+    """Find the pairs that differ: rows of `UNEQUAL`. ``replicas`` is the number of replicas to compare."""
     sources = [
         BucketSource(account.files, partial(_pack_blocks, account.account, account.read))
         for account in accounts
@@ -163,10 +158,7 @@ def unequal_rows(
 
 
 class _Pairs(NamedTuple):
-    """The accounts of each pair, as row numbers in the replicas.
-
-    A number is -1 if the pair has no such account.
-    """
+    """The row numbers, among the replicas, of each account of each pair; -1 if a pair has no such account."""
 
     expected: Longs
     indexed: Longs
@@ -213,10 +205,7 @@ def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
 def _cross_product(
     order: Longs, sorted_accounts: NDArray[np.int8], first_positions: Longs, sizes: Longs
 ) -> _Pairs:
-    """Combine the accounts of each ledger and bookie into pairs.
-
-    Each account is combined with each account of every other kind.
-    """
+    """Combine the accounts of a ledger and bookie into pairs: each account with each one of other kinds."""
     rows = np.repeat(first_positions - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
     pair_numbers = np.repeat(np.arange(len(first_positions)), sizes)
     account_counts = np.array(
@@ -245,10 +234,7 @@ def _cross_product(
 
 
 def _sort_by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[Longs, Longs]:
-    """Return the row order of the replicas, and the positions in it where pairs begin.
-
-    Replicas are ordered by ledger, bookie and account.
-    """
+    """Return the order of replicas by ledger, bookie and account, and the positions where pairs begin."""
     smallest_ledger, bookies = int(replicas.ledgers.min()), max(1, len(replicas.bookies.values))
     ledger_id_span = int(replicas.ledgers.max()) - smallest_ledger + 1
     if ledger_id_span * bookies * len(Account) < 1 << 63 and not replicas.scopes.any():
@@ -286,8 +272,7 @@ class _Comparison:
     def have_several_accounts(self, pairs: _Pairs) -> NDArray[np.bool_]:
         """Return for each pair whether its accounts of held entries must be united.
 
-        This is so if the pair has journal entries or entries in missing logs. If the bookie answered, it is
-        also so if the pair has an index or the bookie's disks were read completely.
+        Such a pair has several accounts, or a single account that is not an index.
         """
         is_read = self._is_read[self._replicas.bookies.codes[pairs.answer]]
         is_answered: NDArray[np.bool_] = (pairs.answer >= 0) & (is_read | (pairs.indexed >= 0))
@@ -310,10 +295,7 @@ class _Comparison:
             yield self._unequal_batch(expected[batch_rows], held_rows[batch_rows])
 
     def compare_several_accounts(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
-        """Return the rows of pairs with several accounts of held entries.
-
-        The accounts of each pair are united individually.
-        """
+        """Return the rows of pairs with several accounts of held entries. These are united one by one."""
         replicas = self._replicas
         for batch_slice in byte_slices(self._group_bytes(*pairs), _ROWS_PER_BATCH):
             batch_pairs = pairs.take_rows(batch_slice)
@@ -362,10 +344,7 @@ class _Comparison:
         gone_groups: bytes | None,
         gone_state: str | None,
     ) -> HeldAccount | None:
-        """Return the held entries of a pair.
-
-        Returns None if they equal the expected entries, so that the pair has no row.
-        """
+        """Return the held entries of a pair. None if they equal the expected entries: the pair has no row."""
         if index is not None and gone_groups is not None and gone_state is not None:
             index = subtract_gone_entries(index, gone_groups, gone_state)
         held_account = index

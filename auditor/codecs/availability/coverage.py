@@ -1,26 +1,22 @@
-"""Set arithmetic on entry ids of one ledger: entries missing on each bookie, and the number of copies left.
+"""Arithmetic on the entry sets of one ledger: entries missing on each bookie, and number of copies left.
 
-Arguments and results are sets in canonical form (`auditor.codecs.availability.fold`): their groups are
-sorted and do not overlap. Every result is exact. The cost depends on the number of groups, never on the
-number of entries. A comparison that needs more than `MAX_RUNS` runs raises `CoverageLimitError`. This
-happens if sets have different periods, and their common pattern or the result has millions of runs that do
-not form groups.
+Arguments and results are sets as canonical groups (`auditor.codecs.availability.fold`), sorted and disjoint.
+Every result is exact. The cost depends on the number of groups, never on the number of entries. A comparison
+beyond the bound of `MAX_RUNS` raises `CoverageLimitError`. This happens for sets of different periods, if
+their common pattern or the result has millions of runs that no group can express.
 
 For each entry, `sweep` adds up the weights of the sets that contain the entry, without a loop over entries.
-The edges of all groups cut the ids into intervals. Within one interval, every set is empty, full or
-periodic. The sum therefore repeats. Its period is the least common multiple of the sets' periods. The first
-entries of the interval, as many as this period, are its window and describe the whole interval. If the
-common period is longer than the interval, the window is the whole interval. So the cost depends on the
-number of groups and on the number of runs in each window.
+The edges of all groups cut the ids into intervals. Within one interval every set is empty, full or periodic.
+So the sum repeats with the least common multiple of the periods, and one window of that length describes it.
+If the common period is longer than the interval, the whole interval is the window. The cost is therefore that
+of the groups and of the runs in one window.
 
     ids       low                                high
               |--- window ---|                     |       one interval
     steps     |--|---|-|-----|                             constant value in each step
 
-In most results, the window contains one run. This run and its repetitions stay one group, however long the
-interval is. Some windows contain several runs that do not form one group. An example is the combination of
-a set of every third entry with a set of every fifth entry. Such runs are written out one by one, up to the
-limit.
+Most results repeat one run of the window and stay one group, however long the interval. If one group cannot
+repeat the runs (as for every third entry and every fifth), a limited number of runs is written out.
 """
 
 from __future__ import annotations
@@ -115,10 +111,7 @@ def _window(window: Longs, period: Longs, interval_size: Longs) -> Longs:
 
 
 def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int) -> tuple[Longs, Longs, int]:
-    """Return the runs of a set inside each window, and the number of extra runs.
-
-    The results are the starts and the ends of the runs, and the number of runs beyond two per interval.
-    """
+    """Return the runs of a set inside each window, and the number of runs beyond two per interval."""
     interval_rows = np.flatnonzero(rows >= 0)
     rows, low, window_end = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
     first, size, period = batch.first[rows], batch.size[rows], np.maximum(batch.period[rows], 1)
@@ -138,9 +131,7 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int)
 
 
 def runs_of_steps(steps: Steps, is_kept: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
-    """Return start, end and interval of each maximal run of steps for which ``is_kept`` is True.
-
-    A run never extends beyond its interval.
+    """Return start, end and interval of each maximal run of steps with ``is_kept``; intervals end runs.
 
     >>> steps = sweep([GroupBatch.from_tuples([[(0, 9, 1, 3)]])], [1])
     >>> [part.tolist() for part in runs_of_steps(steps, steps.total == 0)]
@@ -159,10 +150,9 @@ _PartColumns = tuple[Longs, Longs, Longs, Longs]
 
 
 def unroll(steps: Steps, is_selected: NDArray[np.bool_]) -> GroupBatch:
-    """Return the entries of the selected steps as a folded set.
+    """Return the entries of the selected steps, in all repetitions of their windows, as a folded set.
 
-    The set contains the steps in every repetition of their windows. Raises `CoverageLimitError` if more
-    than `MAX_RUNS` runs would have to be written out.
+    Raises `CoverageLimitError` if more than `MAX_RUNS` runs would have to be written out.
 
     >>> steps = sweep([GroupBatch.from_tuples([[(0, 3 * 10**12, 1, 3)]])], [1])
     >>> unroll(steps, steps.total == 0).groups().tolist()
@@ -219,7 +209,7 @@ def _part_of_single_runs(start: Longs, end: Longs) -> _PartColumns:
 
 
 def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _PartColumns:
-    """Repeat one run per interval up to the end of the interval. Cut the last repetition if it does not fit."""
+    """Repeat one run per interval up to the interval's end. Cut the last repetition if it does not fit."""
     size = end - start
     run_counts = np.maximum((high - size - start) // period + 1, 0)
     last = start + (run_counts - 1) * period
@@ -329,9 +319,7 @@ def count(groups: Groups) -> int:
 
 
 def count_between(groups: Groups, edges: Sequence[int]) -> list[int]:
-    """Count the entries in each range between two consecutive edges.
-
-    A range includes its first edge and excludes its second edge.
+    """Count the entries between consecutive edges, from each edge (inclusive) to the next (exclusive).
 
     >>> count_between(np.array([(0, 9, 2, 3)], GROUP), [0, 4, 10, 2**62])
     [3, 4, 1]
@@ -359,10 +347,9 @@ def last_entry(groups: Groups) -> int:
 
 
 def most_shared_entry(sets: Sequence[Groups]) -> int | None:
-    """Return the entry that is in the most sets, or None if all sets are empty.
+    """Return the entry that is in the most sets, or the first such entry. None if all sets are empty.
 
-    If several entries are in equally many sets, return the first of them. Raises `CoverageLimitError` under
-    the same condition as `auditor.codecs.availability.coverage.sweep`.
+    Raises `CoverageLimitError` as `auditor.codecs.availability.coverage.sweep` does.
 
     >>> every_third = np.array([(0, 9, 1, 3)], GROUP)
     >>> most_shared_entry([every_third, np.array([(3, 3, 4, 0)], GROUP)]), most_shared_entry([])

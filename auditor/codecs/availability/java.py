@@ -197,7 +197,9 @@ def _group_contains(group: Group, entry: int) -> bool:
 
 
 def _group_end(group: Group) -> int:
-    """Return the end of a group as the server's class computes it: the start of its last run plus its size."""
+    """Return the end of a group as the server's class computes it: the start of its last run
+    plus its size.
+    """
     return _wrap_to_long(group[1] + group[2])
 
 

@@ -79,7 +79,9 @@ def stripe(
 
 
 def _select_runs(positions: Longs, head_runs: Longs, full_runs: Longs, tail_runs: Longs) -> Longs:
-    """Interleave the three arrays row by row (head, full runs, tail), and return the items at ``positions``."""
+    """Interleave the three arrays row by row (head, full runs, tail), and return the items at
+    ``positions``.
+    """
     return np.stack((head_runs, full_runs, tail_runs), axis=1).ravel()[positions]
 
 

@@ -148,7 +148,9 @@ class EntryLogRecords(LengthPrefixed):
             offset += stop
 
     def _find_records(self, block: bytes, block_offset: int) -> tuple[Longs, int]:
-        """Return the starts of the whole records in a block, and the position at which the search continues."""
+        """Return the starts of the whole records in a block, and the position at which the
+        search continues.
+        """
         start_arrays: list[Longs] = []
         starts: list[int] = []
         append_start, unpack_length = starts.append, LENGTH.unpack_from

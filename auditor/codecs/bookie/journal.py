@@ -98,7 +98,9 @@ class Journal(LengthPrefixed):
 
     @classmethod
     def open(cls, read_at: ReadAt, size: int) -> Journal:
-        """Read the header and return the journal. Raises `DecodeError` for a version that no server writes."""
+        """Read the header and return the journal. Raises `DecodeError` for a version that no
+        server writes.
+        """
         data = read_at(0, HEADER.size)
         # Version 1 had no header: the first bytes are those of a record, and are not the magic.
         if len(data) < HEADER.size or not data.startswith(MAGIC):
@@ -138,7 +140,9 @@ class Journal(LengthPrefixed):
             offset += next_position
 
     def _find_records(self, block: bytes, block_offset: int) -> tuple[list[int], int, _RecordFault | None]:
-        """Return the starts of the records in a block, the position of the next record, and a fault or None."""
+        """Return the starts of the records in a block, the position of the next record, and a
+        fault or None.
+        """
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
         append_start, unpack_length = starts.append, LENGTH.unpack_from
@@ -214,7 +218,9 @@ class _RecordFault(NamedTuple):
 
 
 def _first_fault(records: Records, lengths: Longs, version: int) -> _RecordFault | None:
-    """Return the first record at which a server of the journal's version refuses to start, with the reason."""
+    """Return the first record at which a server of the journal's version refuses to start, with
+    the reason.
+    """
     is_short = lengths < RECORD_IDS
     is_too_new = np.zeros(len(lengths), bool)
     for entry_id, first_version in _FIRST_VERSION_OF_KIND.items():

@@ -1,7 +1,6 @@
-"""The files of a RocksDB database, from its MANIFEST (a log of version edits), and the format of its logs.
+"""The files of a RocksDB database: its MANIFEST, a log of version edits; and the format of its logs.
 
-An edit is a sequence of fields. Each field is a tag (varint) and its value. A string is preceded by its
-length as a varint:
+An edit is a row of fields, each a tag (varint) and its value; strings have a varint length before them:
 
     1    comparator: string               2    log number: varint      3    next file number: varint
     4    last sequence: varint            5    level: varint, key: string
@@ -14,33 +13,29 @@ length as a varint:
     8192 bit: readers skip an unknown field by its length; the old forms 8196 and 8197 have no length:
     8196, 8199  log file added             8197, 8200  log files below a number deleted
 
-Edits are applied in order. Within one edit, files are deleted before files are added. All writes in a log
-file are also in a table if the number of the log file is low enough. It must be below the log number of the
-default column family, or below the least log number to keep. Only the default column family counts, because
-DbLedgerStorage has no other. C++: ``db/version_edit.cc``, ``db/wal_edit.cc``,
-``db/version_edit_handler.cc``.
+Edits are applied in order; within one edit, files are deleted before files are added. A log file has nothing
+that is not in a table if its number is below the log number of the default column family, or below the least
+number to keep. Only the default column family counts: DbLedgerStorage has no other. C++:
+``db/version_edit.cc``, ``db/wal_edit.cc``, ``db/version_edit_handler.cc``.
 
-Write-ahead logs and MANIFEST files have the same format. A file is a sequence of blocks of 32 KiB. The last
-block may be shorter. A block consists of physical records, which begin with a header of 7 or 11 bytes. If
-such a header does not fit into the rest of the block, the rest is zeros. A record that does not fit is
-split into fragments:
+Write-ahead logs and MANIFEST files have one format. A file is a sequence of blocks of 32 KiB, the last one
+shorter. A block holds physical records. If the 7 or 11 bytes before a payload do not fit, the rest of the
+block is zeros. A record that does not fit is split into fragments:
 
     byte  0            4        6       7            11
           CRC-32C      length   type    payload
           CRC-32C      length   type    log number   payload        types 5 to 8, 11 and 131
           u32, masked  u16      u8      u32                         little-endian
 
-The checksum covers type, log number and payload. It is masked: it is rotated right by 15 bits, and
-0xa282ead8 is added. A log file can be used again for a new log. A record with a different log number is
-then from an earlier use, and the log ends before it. The last new record may also have overwritten part of
-an old record. The log ends at the rest of that old record, provided that no later block begins with a new
-record.
+The checksum covers type, log number and payload, and is masked: rotated right by 15 bits, 0xa282ead8 added.
+In a log file that is used again, a record with another log number is from its earlier use: the log ends
+there. It also ends at the rest of an old record that the last new one overwrote in part, if no later block
+begins with a new record.
 
-RocksDB reads up to the first bad record and does not report the rest. In this module, a bad record is an
-error, and so is a gap in the sequence numbers. Two losses cannot be noticed. The last log may have lost its
-end, if the loss begins at the end of a record. In a file that is used again, the last block may have been
-cut or may contain the number of another log. C++: ``db/log_format.h``, ``db/log_reader.cc``,
-``db/write_batch.cc``.
+RocksDB reads up to the first bad record and does not report the rest. Here a bad record is an error, and so
+is a gap in the sequence numbers. Two losses cannot be noticed. The last log may end earlier than it once did,
+at the end of a record. In a file that is used again, the last block may have been cut or may name another
+log. C++: ``db/log_format.h``, ``db/log_reader.cc``, ``db/write_batch.cc``.
 """
 
 from __future__ import annotations
@@ -122,12 +117,10 @@ def records(data: bytes, format_name: str, log_number: int | None = None) -> Ite
 
 
 def batches(data: bytes, format_name: str, log_number: int) -> RecordSpan | None:
-    """Check a whole write-ahead log, and return the sequence numbers of its writes.
-
-    Returns None if the log contains no write.
+    """Check a write-ahead log to its end. Return the sequence numbers of its writes; None if it has no write.
 
     Raises:
-        DecodeError: A record is invalid (see `records`), or a batch does not continue the batch before it.
+        DecodeError: As in `records`; and for a batch that does not continue the one before it.
 
     >>> batches(b"", "000009.log", 9) is None
     True
@@ -194,7 +187,7 @@ def _physical_records(
 
 
 def _is_of_this_log(data: bytes, offset: int, log_number: int | None) -> bool:
-    """Return whether the record at ``offset`` belongs to this log, rather than to an earlier use of the file."""
+    """Return whether the record at ``offset`` belongs to this log, and not to an earlier use of the file."""
     if (
         offset + _LONG_HEADER_BYTES > len(data)
         or data[offset + _RECORD_HEADER.size - 1] not in _TYPES_WITH_LOG_NUMBER
@@ -221,10 +214,7 @@ def _has_later_record(data: bytes, block_offset: int, format_name: str, log_numb
 
 
 def _physical_record(data: bytes, offset: int, block_end: int, format_name: str) -> tuple[int, bytes, int]:
-    """Return the type, the payload and the end of the physical record at ``offset``.
-
-    The payload includes the log number, if the record has one.
-    """
+    """Return type, payload (with the log number, if any) and end of the physical record at ``offset``."""
     if block_end - offset < _RECORD_HEADER.size:
         raise DecodeError(format_name, offset, "cut off inside a record's header")
     masked_crc, length, kind = _RECORD_HEADER.unpack_from(data, offset)
@@ -262,10 +252,7 @@ _SYNCED_BYTES = 2
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A table file (``<number>.sst``): its number, its length in bytes, and the offset of its MANIFEST edit.
-
-    The edit is the one that added the file.
-    """
+    """A table file (``<number>.sst``), its length, and the offset of the MANIFEST edit that added it."""
 
     number: int
     bytes: int
@@ -304,10 +291,7 @@ def decode(data: bytes, format_name: str = "MANIFEST") -> Manifest:
 
 
 class _Edit:
-    """One edit of a MANIFEST.
-
-    The whole edit is read before it is applied, because the field with the column family may come last.
-    """
+    """One edit. It is read to its end before it is applied, because the column family may come last."""
 
     def __init__(self, record: Record, format_name: str) -> None:
         self._data, self._offset, self._what = record.payload, record.offset, format_name
@@ -412,8 +396,5 @@ class _Edit:
         return self._data[self._position - length : self._position]
 
     def _error(self, reason: str) -> DecodeError:
-        """Return an error at the offset where the edit begins.
-
-        The exact offset is not known, because an edit may be split into fragments.
-        """
+        """Return an error at the offset where the edit begins, because edits may be in fragments."""
         return DecodeError(self._what, self._offset, f"{reason}, at byte {self._position} of a version edit")

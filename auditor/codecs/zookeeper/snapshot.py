@@ -182,7 +182,9 @@ def _add_equal_records(data: memoryview, length: int, ends: list[int], max_recor
 
 @lru_cache(maxsize=64)
 def _lengths_struct(path_length: int) -> struct.Struct:
-    """Return the struct that reads a record's path length and data length, and skips the path between them."""
+    """Return the struct that reads a record's path length and data length, and skips the path
+    between them.
+    """
     return struct.Struct(f">i{path_length}xi")
 
 

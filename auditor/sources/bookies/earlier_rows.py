@@ -1,18 +1,17 @@
-"""The rows that an earlier run read from indexes, and the files that have not changed since (``--since``).
+"""The rows that an earlier run read from indexes, and the files that are unchanged since (``--since``).
 
-The rows are in the Parquet files of the earlier run's table ``availability``. The number of a row is its
-position in these files, counted across all of them. The program reads the files twice, batch by batch.
-First it reads the paths and stamps, and decides which rows are still valid. Then it reads the valid rows
-themselves. Between the two passes it keeps no rows in memory, only one flag per row.
+The rows lie in Parquet files of the earlier run's table ``availability``. A row's number is its position
+across these files. The program reads the files twice, batch by batch: first the paths and stamps, to decide
+which rows are still valid, then the valid rows themselves. Between the two passes it keeps one bit per row
+and no rows.
 
-A file is unchanged if its stamp is unchanged (`auditor.sources.bookies.availability`). Most directories
-need no new listing either, because creating, removing or renaming a file changes the directory's own time.
-A directory still contains the same files if two conditions hold: its last change was well before the
-earlier run listed it, and all its files are unchanged. The unchanged files also prove that the disk is the
-same. The program lists and reads every other directory again.
+A file is unchanged if its stamp is unchanged (`auditor.sources.bookies.availability`). Most directories need
+no new listing either, because creating, removing or renaming a file changes the directory's own time. A
+directory has the same files if its last change was well before the earlier run listed it, and if all its
+files are unchanged. Unchanged files also prove that the disk is the same. Every other directory is listed and
+read again.
 
-Some damage shows only when a file is read, for example a bad sector under an unchanged file. Reused rows do
-not show such damage.
+A reused row does not show damage that only reading shows: a sector that went bad under an unchanged file.
 """
 
 from __future__ import annotations
@@ -58,12 +57,10 @@ class EarlierTable:
 
 
 class EarlierRows:
-    """The rows of one bookie in an earlier run.
-
-    `select_rows` selects some of the rows, and `rows` returns the selected rows.
+    """The rows of one bookie in an earlier run. `select_rows` selects some of them, and `rows` returns these.
 
     Raises:
-        RunError: from any method, if a file is missing, truncated or damaged, or if its schema differs.
+        RunError: from any method, if a file is missing, truncated, damaged, or has another schema.
     """
 
     def __init__(self, earlier_table: EarlierTable, bookie_id: str) -> None:
@@ -313,14 +310,12 @@ def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
 
 
 def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
-    """Return whether the RocksDB databases of an index directory are unchanged.
-
-    If they are unchanged, select their earlier rows in ``rows``.
+    """Return whether an index directory's RocksDB databases are unchanged. If so, select their earlier rows.
 
     Args:
-        directory: The path of the index directory.
-        stamp: The current stamp of all files of the databases.
-        rows: The rows of the earlier run. Only the rows of this directory's databases are compared.
+        directory: The index directory.
+        stamp: The stamp of all files of the databases now.
+        rows: The rows of the earlier run. Only rows of the files in the databases count.
     """
     row_number_arrays = []
     for row_numbers, batch in rows.scan(["path", "state", "stamp"]):
@@ -339,10 +334,7 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
 
 
 def _find_candidates(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Return a mask of the rows whose files may be below the first-level names in ``name_mask``.
-
-    The mask includes every row below these names. It may also include a few other rows.
-    """
+    """Return a mask of the rows whose files may be below the first-level names in ``name_mask``."""
     ledger_ids = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
     # Other scopes have trees of their own, and a misplaced file may lie anywhere.
     is_path_unpredictable = pc.or_(
@@ -365,10 +357,7 @@ def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
 
 
 def _is_quiet(directory: bytes, start_ms: int) -> bool:
-    """Return whether a directory has no sub-directory and did not change for a long time before ``start_ms``.
-
-    Its last change must be more than `QUIET_MS` before ``start_ms``.
-    """
+    """Return whether a directory has no sub-directory and last changed `QUIET_MS` before ``start_ms``."""
     try:
         status = os.stat(directory)  # noqa: PTH116 -- hot: no Path a directory
     except OSError:

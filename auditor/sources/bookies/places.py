@@ -1,9 +1,8 @@
 """The places on this machine's disks that hold bookies' directories, and the state of each directory.
 
-A place holds the directories of one bookie. It is either a sub-directory of a directory of bookies, or a
-bookie's entry in an inventory file. The name of the sub-directory is the bookie's id with '_' in place of
-':'. This module does not decide which bookie a directory belongs to. `auditor.sources.bookies.owners`
-decides this from the VERSION files.
+A place holds the directories of one bookie. It is a sub-directory of a directory of bookies, or a bookie's
+entry in an inventory file. A sub-directory is named after the bookie's id with ':' written '_'. This module
+does not decide which bookie a directory belongs to: `auditor.sources.bookies.owners` does, by its VERSION.
 
     bookies/                     the source
         bk-a_3181/               a place
@@ -15,13 +14,11 @@ decides this from the VERSION files.
     ledgers = ["/mnt/a/ledgers0", "/mnt/a/ledgers1"]     # in configured order
     index = ["/mnt/a/index0", "/mnt/a/index1"]           # only where indexDirectories is configured
 
-    current/lastMark      the mark, if the bookie has one journal directory
-    current/lastMark.0    the mark of the first journal, if the bookie has several. The number of a ledger's
-                          journal is the ledger id modulo the number of journals
+    current/lastMark      the mark of the only journal directory
+    current/lastMark.0    the mark of the first of several; a ledger's journal is its id modulo their number
 
-A bookie replays each journal from the greatest mark for that journal in any ledger directory. If there is
-no mark, it replays the journal from the beginning. `auditor.sources.bookies.mark_times` uses the marks to
-date an index.
+A bookie replays each journal from the greatest mark for it in any ledger directory. Without a mark it replays
+the journal from the beginning. `auditor.sources.bookies.mark_times` dates an index by its marks.
 """
 
 from __future__ import annotations
@@ -49,10 +46,7 @@ INVENTORY_ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRole:
-    """The role of a directory in an inventory.
-
-    ``position`` is the directory's position among all ``of`` directories with this role.
-    """
+    """A directory's role in an inventory, and its position among all ``of`` directories of that role."""
 
     path: str
     role: str
@@ -61,12 +55,10 @@ class DeclaredRole:
 
 
 def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
-    """Read the directories of each bookie from an inventory file.
-
-    Relative paths are resolved from the directory of the file.
+    """Read an inventory: the directories of each bookie. Relative paths start at the file's directory.
 
     Raises:
-        UsageError: the file is not an inventory. The message names the faulty entry.
+        UsageError: the file is not an inventory; the message names the faulty entry.
     """
     try:
         inventory = read_toml(file)
@@ -111,9 +103,7 @@ _MARK_BYTES = 16
 
 
 def read_marks(directory: str) -> dict[str, LastMark]:
-    """Read the lastMark files of a directory. Files that cannot be read or decoded are skipped.
-
-    The server skips such files too.
+    """Read the lastMark files of a directory. Like the server, skip files that cannot be read or decoded.
 
     >>> read_marks("/no/such/directory")
     {}
@@ -165,29 +155,25 @@ MAX_VERSION_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFound:
-    """A directory below a place. If it contains a ``current``, it is a bookie's directory.
+    """A directory below a place. If it has a ``current``, it is a bookie's directory.
 
-    A directory without ``current`` matters only if a cookie names it, because it may be a wiped disk.
+    A directory without ``current`` matters only if a cookie names it: a wiped disk looks like that.
 
     Attributes:
-        parts_in_place: The parts of the directory's path, beginning with the name of the place.
+        parts_in_place: The parts of its path, beginning with the name of the place.
         version: The bytes of ``current/VERSION``. None if they could not be read.
-        version_error: The reason why the VERSION file could not be read. None if it was read.
-        marked_ms: The time when the newest lastMark file was written, in ms. None if there is no such file.
-        declared_role: The directory's role in an inventory. None without an inventory.
-        version_absent: Whether it is certain that the directory has no VERSION file. False if this could
-            not be checked.
-        empty: Whether there is no VERSION file, and ``current`` is empty or absent. None if this is
-            unknown.
-        old_data: Whether there is no ``current``, and the directory itself contains files of a layout
-            before 3.
-        marks: The directory's marks, each with the name of its lastMark file.
-        unclean: Whether there is a file DIRTY. A bookie from version 4.15 on creates DIRTY when it starts,
-            and removes it after it has flushed everything. None if this is unknown.
-        index_alone: Whether there is a VERSION file, but no mark, journal, entry log or database.
-        journal_times: The journal files of the directory, with the time of the last write to each.
-        index_written_ms: The time when RocksDB last wrote to a log of ``locations``, in ms. None if there
-            is no log.
+        version_error: Why VERSION could not be read. None if it was read.
+        marked_ms: When the newest lastMark file was written, in ms. None if there is none.
+        declared_role: Its role in an inventory. None without an inventory.
+        version_absent: Whether it certainly has no VERSION. False if that could not be checked.
+        empty: Whether it has no VERSION, and ``current`` is empty or absent. None if this is not known.
+        old_data: Whether it has no ``current`` and itself holds files of a layout before 3.
+        marks: Its lastMark files by name.
+        unclean: Whether it has a file DIRTY. A bookie from 4.15 on creates DIRTY when it starts and removes
+            it once it has flushed everything. None if it is not known.
+        index_alone: Whether it has a VERSION, but no mark, journal, entry log or database.
+        journal_times: Its journal files, and the last write to each.
+        index_written_ms: When RocksDB last wrote to a log of ``locations``, in ms. None if there is no log.
     """
 
     path: str
@@ -214,10 +200,7 @@ class DirectoryFound:
 
     @property
     def lacks_disk(self) -> bool:
-        """Whether the disk of the directory seems to be missing.
-
-        This is the case if the directory is empty, or if an inventory names it but it does not exist.
-        """
+        """Whether the directory is empty, or an inventory names it and it does not exist."""
         has_no_version = self.version_error == os.strerror(errno.ENOENT)
         is_absent = has_no_version and not (self.has_current or self.version_absent)
         return is_absent or (bool(self.empty) and not self.old_data)
@@ -241,13 +224,10 @@ class PlaceFound:
 
 
 def find_places(sources: Sequence[str]) -> list[PlaceFound]:
-    """List the places of ``sources``, in the order of the sources.
+    """List the places of ``sources``: sources in the given order, places of one source by name.
 
-    The places in a directory are sorted by name.
-
-    A source is a directory with one sub-directory per bookie, or an inventory file (TOML). To get such
-    sources, use the field ``directories`` of the result of
-    `auditor.sources.bookies.source_kinds.split_sources`.
+    A source is a directory with one sub-directory per bookie, or an inventory file (TOML). The function
+    `auditor.sources.bookies.source_kinds.split_sources` returns both as ``directories``.
 
     Raises:
         UsageError: a source does not exist.
@@ -406,19 +386,13 @@ def _read_version(file: Path) -> tuple[bytes | None, str | None, bool]:
 
 
 def _marked_ms(current_path: Path) -> int | None:
-    """Return the time when the newest lastMark file was written, in ms. None if it is unknown.
-
-    The lastMark files of all journals count.
-    """
+    """Return when the newest lastMark file of any journal was written, in ms. None if it is not known."""
     # If the time is unknown, missing entries of this bookie are at most suspect.
     return _newest_ms(current_path, "lastMark*")
 
 
 def _newest_ms(directory: Path, *patterns: str) -> int | None:
-    """Return the time, in ms, when the newest file that matches one of the patterns was written.
-
-    Return None if no file matches, or if a file disappeared in the meantime.
-    """
+    """Return when the newest of some files was written, in ms; None if there is no file, or one vanished."""
     try:
         files = (file for pattern in patterns for file in directory.glob(pattern))
         return max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=None)

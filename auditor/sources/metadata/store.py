@@ -1,12 +1,11 @@
 """The common interface and the common types of all metadata stores.
 
 The rest of the program sees a store as a tree of znodes. The Spark driver reads the small part of the tree
-(`MetadataStore.cluster`). The large trees are the ledgers and the under-replication marks. They are cut
-into parts, which tasks read independently (`MetadataStore.parts`, `MetadataStore.read`). A running store
-can also report its servers, and roughly how many ledgers it has.
+(`MetadataStore.cluster`). The large trees are the ledgers and the under-replication marks. They are cut into
+parts, which tasks read independently (`MetadataStore.parts`, `MetadataStore.read`). A running store can also
+report its servers, and roughly how many ledgers it has.
 
-A gap is a path that could not be read, together with the reason. Znodes at or below this path may be
-missing.
+A gap is a path that could not be read, together with the reason. Znodes at or below this path may be missing.
 """
 
 from __future__ import annotations
@@ -66,20 +65,18 @@ class Znode(NamedTuple):
     Attributes:
         path: absolute path.
         data: the znode's bytes.
-        czxid: zxid of the creation. In etcd, the create revision.
-        mzxid: zxid of the last change. In etcd, the mod revision.
+        czxid: zxid of the creation; in etcd the create revision.
+        mzxid: zxid of the last change; in etcd the mod revision.
         ctime: time of the creation; `NO_TIME` in etcd.
         mtime: time of the last change; `NO_TIME` in etcd.
-        version: version of the data. In etcd, the mod revision, because BookKeeper uses it as the version
-            of a ledger.
-        ephemeral_owner: session that owns the znode, or in etcd the lease; 0 if the znode is persistent.
-            Oxia's session ids begin at 0, so they are stored as in `owner_of_session`. `OWNER_UNKNOWN` if a
-            dump does not contain the owner.
-        made: number of children ever created below the znode. In etcd, the number of writes of the key. The
-            next id of an id generator follows from this number. The number may be too high. `UNKNOWN_COUNT`
-            if it is not known.
-        children: number of children when the znode was read; `UNKNOWN_COUNT` if it is not known.
-        modifications: number of changes, if the store counts them separately from versions (Oxia); else
+        version: version of the data. In etcd the mod revision, which is a ledger's version there.
+        ephemeral_owner: session that owns the znode, or lease in etcd; 0 if persistent. For Oxia, whose
+            session ids begin at 0, see `owner_of_session`. `OWNER_UNKNOWN` if a dump omits it.
+        made: number of children ever created below the znode; in etcd the number of writes of the key. The
+            next id of an id generator follows from this number, which may be too high. `UNKNOWN_COUNT` if
+            unknown.
+        children: number of children when the znode was read; `UNKNOWN_COUNT` if unknown.
+        modifications: number of changes, in a store that counts them apart from versions (Oxia); else
             `UNKNOWN_COUNT`.
     """
 
@@ -97,10 +94,9 @@ class Znode(NamedTuple):
 
     @property
     def changes(self) -> int:
-        """Return how often the data has changed since the creation of the znode.
+        """Return how often the data changed since creation; `UNKNOWN_COUNT` if the source does not report it.
 
-        Return `UNKNOWN_COUNT` if the source does not report this number. ZooKeeper's version is the number
-        of changes. etcd counts the writes of a key, and this count includes the creation.
+        ZooKeeper's version is the number of changes. etcd counts the writes of a key, including its creation.
 
         >>> Znode("/bk/ledgers/L1", b"", 2, 9, NO_TIME, NO_TIME, 9, 0, made=3).changes
         2
@@ -113,9 +109,7 @@ class Znode(NamedTuple):
 
 
 def owner_of_session(session: int | None) -> int:
-    """Return the value of `Znode.ephemeral_owner` for an Oxia session.
-
-    The value is the id of the session plus one, or 0 if there is no session.
+    """Return the `Znode.ephemeral_owner` of an Oxia session: its id plus one, or 0 without a session.
 
     >>> owner_of_session(None), owner_of_session(0)
     (0, 1)
@@ -125,10 +119,9 @@ def owner_of_session(session: int | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ZnodeBatch:
-    """Up to `BATCH_ZNODES` znodes in columns, and the gaps among them.
+    """Up to `BATCH_ZNODES` znodes as columns, and the gaps among them.
 
-    Each of the ``gaps`` is (absolute path, reason). At or below its path, znodes may exist that no batch
-    contains.
+    ``gaps`` are (absolute path, reason). At or below such a path, znodes may exist that no batch has.
     """
 
     paths: Sequence[str]
@@ -159,9 +152,7 @@ class ZnodeBatch:
 
 
 def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeBatch]:
-    """Group znodes and gaps into batches.
-
-    The number of znodes and the number of gaps in a batch are together at most `BATCH_ZNODES`.
+    """Group znodes and gaps into batches. Each batch has up to `BATCH_ZNODES` znodes and gaps together.
 
     >>> [batch.gaps for batch in znode_batches([Znode("/a", b"", 1, 1, 5, 5, 0, 0), ("/b", "cut off")])]
     [[('/b', 'cut off')]]
@@ -173,10 +164,7 @@ def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeB
 
 
 class Tree(StrEnum):
-    """The trees that tasks read.
-
-    These are the ledgers, the under-replication marks and locks, or the whole tree of an application.
-    """
+    """Trees that tasks read: ledgers, under-replication marks and locks, or an application's whole tree."""
 
     LEDGERS = "ledgers"
     MARKS = "marks"  # <root>/underreplication/ledgers and /locks
@@ -185,10 +173,7 @@ class Tree(StrEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """The work of one task.
-
-    Each store has its own subclass. A part is immutable, and is small when pickled.
-    """
+    """The work of one task. Each store has a subclass. It is immutable, and small when pickled."""
 
 
 @dataclass(frozen=True)
@@ -196,16 +181,14 @@ class ClusterNodes:
     """All nodes below the root except ledgers, marks and locks.
 
     Attributes:
-        nodes: znodes by their path below the root, such as "LAYOUT" or "cookies/bk1:3181".
+        nodes: znodes by their path below the root ("LAYOUT", "cookies/bk1:3181").
         scan_time: time of the scan, in ms.
-        position: state of the store that was read. In ZooKeeper, this is the zxid of the last transaction
-            seen, in hex as in ZooKeeper's logs. In etcd, it is the revision. In Oxia, it is the largest
-            version id.
-        gaps: (absolute path, reason) of the places that could not be read.
+        position: state of the store that was read: in ZooKeeper the zxid of the last transaction seen, in hex
+            as in its logs; in etcd the revision; in Oxia the largest version id.
+        gaps: (absolute path, reason) of unreadable places.
         notes: facts about the source for the report, such as a damaged snapshot that was skipped.
-        proves_absence: False if the source could be cut off without a trace, so that a missing node proves
-            nothing.
-        cut: reason why more nodes may be missing than the gaps show; None if there is no such reason.
+        proves_absence: False if the source could be cut off without a trace.
+        cut: reason why more may be missing than the gaps show; None if there is none.
     """
 
     nodes: Mapping[str, Znode]
@@ -323,10 +306,7 @@ class OnePathStore(Protocol):
 
 @runtime_checkable
 class NeighbourStore(Protocol):
-    """A store that can report which trees are beside BookKeeper's root.
-
-    A tree beside the root has the same parent as the root.
-    """
+    """A store that can report trees beside BookKeeper's root, which have the same parent as the root."""
 
     def has_neighbour(self, name: str) -> bool:
         """Return whether a znode ``name`` exists beside the root. Call `cluster` first.
@@ -338,10 +318,7 @@ class NeighbourStore(Protocol):
 
 @runtime_checkable
 class NeighbourValueStore(Protocol):
-    """A saved store that can read the values of nodes beside the root.
-
-    A running store is a `OnePathStore` instead.
-    """
+    """A saved store that can read values beside the root. A running store is a `OnePathStore` instead."""
 
     def neighbour_value(self, name: str) -> bytes | None:
         """Return the value of the znode or key ``name`` beside the root, or None if it does not exist.
@@ -354,9 +331,7 @@ class NeighbourValueStore(Protocol):
 
 
 def neighbour_value(store: MetadataStore, name: str) -> bytes | None:
-    """Return the value of the znode or key ``name`` beside the root of any store.
-
-    Return None if it does not exist.
+    """Return the value of the znode or key ``name`` beside the root of any store; None if it does not exist.
 
     Raises:
         StoreError: the value could not be read.
@@ -381,10 +356,7 @@ class WatchableStore(Protocol):
         """Start to record which ledgers change. Call this before the ledgers are read."""
 
     def changed_ledgers(self) -> LedgerChanges:
-        """End the watch, and return the paths that changed since `watch_ledgers`.
-
-        The result includes all changes before this call, and possibly some later ones.
-        """
+        """End the watch. Return the paths that changed since `watch_ledgers`, at least up to this call."""
 
     def parts_of_paths(self, paths: Sequence[str], part_count: int) -> list[Part]:
         """Return parts that contain exactly these paths, and nothing below them."""
@@ -407,11 +379,7 @@ def tree_of(below_root: str) -> Tree | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCount:
-    """A number of ledgers. It is an estimate if ``is_exact`` is False.
-
-    In etcd, the number includes the ledgers of all scopes. In other stores, it includes only those of scope
-    0.
-    """
+    """A number of ledgers: in etcd of all scopes, elsewhere of scope 0. If not ``is_exact``, an estimate."""
 
     ledgers: int
     is_exact: bool
@@ -419,10 +387,9 @@ class LedgerCount:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that the URI names: whether it answers, its latency in ms, its version and its mode.
+    """A server named in the URI: whether it answers, its latency in ms, its version and its mode.
 
-    ``failure_reason`` says why the server does not answer, or why it does not report its version. It is
-    None if the server does both.
+    ``failure_reason`` is why the server does not answer or does not report its version; None if it does both.
     """
 
     host: str

@@ -73,19 +73,17 @@ class OffloadState(StrEnum):
 
 
 class Reference(NamedTuple):
-    """A reference from an owner to a ledger.
-
-    References are tuples, because a cluster has millions of them.
+    """A ledger that an owner refers to. It is a tuple, because a cluster has millions of them.
 
     Attributes:
         kind: purpose of the ledger.
         ledger_id: the ledger; None for an owner without a ledger.
-        place: position in the owner's list of ``list_size`` ledgers, counted from 0.
+        place: position in the owner's list of ``list_size`` ledgers, from 0.
         entries: number of entries of a closed ledger, according to the owner.
         size: size of a closed ledger in bytes, according to the owner.
         timestamp: time when the ledger was closed, in ms, according to the owner.
         offload: state of the ledger's copy in an object store; None if there is no copy.
-        borrowed: True if the ledger belongs to another owner. This is so for the ledgers of a shadow topic.
+        borrowed: True if the ledger belongs to another owner, as the ledgers of a shadow topic do.
         stale: True if a newer reference may exist in a place that is not read.
         detail: version of a schema, or name of a bucket.
     """
@@ -106,10 +104,7 @@ class Reference(NamedTuple):
 
 
 class OwnerNames(NamedTuple):
-    """The names of an owner, from the tenant to the cursor.
-
-    A name is None if the owner has none at this level.
-    """
+    """The names of an owner. A name is None if the owner has none at this level."""
 
     tenant: str | None = None
     namespace: str | None = None
@@ -121,9 +116,8 @@ class OwnerNames(NamedTuple):
 class Owner:
     """The content of one znode: the owner's names, its references, and a cursor's mark-delete position.
 
-    An owner without a ledger has one reference whose ledger id is None, because the existence of the owner
-    matters too. ``compression`` says how the value is compressed. It is None if values of this kind are
-    never compressed.
+    An owner without a ledger has one reference with the id None, because its existence matters too.
+    ``compression`` is how the value is compressed; None if values of this kind never are.
     """
 
     names: OwnerNames
@@ -144,9 +138,8 @@ ValueError for a path that the application does not use.
 class Application:
     """An application that keeps references to ledgers in znodes, or in keys that are paths.
 
-    ``trees`` has the paths below the application's root that contain references. The first of these trees
-    exists wherever the application is used. ``reader`` names the application's `Reader` function as
-    ``module:function``.
+    ``trees`` are the paths below the application's root that contain references. The first tree exists
+    wherever the application is used. ``reader`` names a `Reader` as ``module:function``.
     """
 
     trees: tuple[str, ...]
@@ -229,9 +222,7 @@ def parse_owners_uri(text: str) -> OwnersUri:
         chroot, store = "", uri.rstrip("/")  # the path is the namespace, and its root is fixed
     else:
         if query:
-            raise UsageError(
-                f"{redact(text)!r}: a running store takes no query; write the chroot as the path"
-            )
+            raise UsageError(f"{redact(text)!r}: a live store takes no query; write the chroot as the path")
         authority, _, path = store_location.partition("/")
         chroot, store = f"/{path}", f"{scheme}://{authority}"
     owners = OwnersUri(application, store, chroot.rstrip("/"))
@@ -261,22 +252,19 @@ NOBODY = "none"
 
 
 def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
-    """Return the stores that the option ``--owners`` names, without duplicates.
+    """Return the stores in the option ``--owners``, each once.
 
-    Return an empty tuple if the option is `NOBODY`, and None if the option was not given.
+    The result is empty if the option is `NOBODY`, and None if the option was not given.
 
     Raises:
-        UsageError: a value names no known application, a URI is invalid, or the option has both `NOBODY`
-            and a store.
+        UsageError: a value names no application, its URI is invalid, or a store is named beside `NOBODY`.
     """
     owner_texts = parse_texts(options.owners)
     if not owner_texts:
         return None
     if NOBODY in owner_texts:
         if {*owner_texts} != {NOBODY}:
-            raise UsageError(
-                f"--owners {NOBODY}: cannot be combined with another --owners; remove one of them"
-            )
+            raise UsageError(f"--owners {NOBODY}: excludes any other --owners; remove one of them")
         return ()
     return tuple(dict.fromkeys(parse_owners_uri(text) for text in owner_texts))
 
@@ -291,9 +279,7 @@ def declared_stores(options: AuditOptions) -> tuple[str, ...]:
 
 
 def sibling_tree_uri(application: str, metadata: MetadataUri) -> OwnersUri:
-    """Return the default place of an application's references.
-
-    This place is beside BookKeeper's root in the same store.
+    """Return the default place of an application's references: beside BookKeeper's root in the same store.
 
     >>> metadata = parse_metadata_uri("zk+hierarchical://h1:2181;h2/east/ledgers")
     >>> sibling_tree_uri("pulsar", metadata).tree("schemas")
@@ -345,11 +331,7 @@ OWNERS = schema_of(
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("mark_delete_ledger_id", pa.int64(), "for a cursor: ledger of the acknowledged position in its znode"),
     ("mark_delete_entry_id", pa.int64(), "for a cursor: entry of the acknowledged position; -1: no entry"),
-    (
-        "compression",
-        pa.string(),
-        "compression of the value; none: not compressed; null: this kind is never compressed",
-    ),
+    ("compression", pa.string(), "compression of the value; none or null: the value is not compressed"),
     ("mzxid", pa.int64(), "transaction (ZooKeeper) or revision (etcd) of the last change of the value"),
     ("ctime", pa.int64(), "time when the znode was created, ms; null if the store keeps no times (etcd)"),
     ("mtime", pa.int64(), "time when the znode last changed, ms; null if the store keeps no times (etcd)"),
@@ -363,10 +345,7 @@ _NO_REFERENCE = Reference(None, None)  # type: ignore[arg-type]  # the kind of a
 
 
 def owner_rows(batch: ZnodeBatch, owners: OwnersUri, reader: Reader) -> pa.RecordBatch:
-    """Turn a batch of an application's znodes into rows of `OWNERS`, with one row for each reference.
-
-    Znodes that cannot be decoded, and gaps, give a row too.
-    """
+    """Turn one batch of an application's znodes into rows of `OWNERS`, one for each reference."""
     rows = list(_rows(batch, (owners.application, owners.text), reader, len(owners.chroot) + 1))
     columns: Iterable[Any] = zip(*rows, strict=True) if rows else ([] for _ in OWNERS)
     owner_columns = [pa.array(column, kind.type) for column, kind in zip(columns, OWNERS, strict=True)]

@@ -1,28 +1,24 @@
-"""A collection: the state of some bookies' directories at one time, as Parquet files for an audit elsewhere.
+"""A collection: the state of some bookies' directories at one time, as Parquet, for an audit elsewhere.
 
     DIR/places/          the places (`auditor.sources.bookies.places`) that hold bookies' directories
-    DIR/directories/     one row per directory, with its VERSION and lastMark
-    DIR/cookies/         the decoded VERSION files
-    DIR/availability/    the indexes (auditor.sources.bookies.part_rows), and the piece of each row
-    DIR/journal_tails/   the journals after their marks (auditor.sources.bookies.journal.tails), and the
-                         piece of each row
-    DIR/entry_logs/      one row per entry log (auditor.sources.bookies.entry_logs.rows). With --entry-logs
-                         also one row per ledger in each log
-    DIR/locations/       only with --entry-logs: the entry logs that the indexes point to, and the piece of
-                         each row
-    DIR/disks/           only with --entry-logs: the sizes of all other files, and the free bytes
-    DIR/collection.json  written last: the id, the times, and the rows and bytes of every file
+    DIR/directories/     each directory, with its VERSION and lastMark
+    DIR/cookies/         the decoded VERSIONs
+    DIR/availability/    the indexes (auditor.sources.bookies.part_rows), with the piece of each row
+    DIR/journal_tails/   the journals after their marks (auditor.sources.bookies.journal.tails), with pieces
+    DIR/entry_logs/      one row per entry log (auditor.sources.bookies.entry_logs.rows), and with
+                         --entry-logs one per ledger in it
+    DIR/locations/       with --entry-logs: the entry logs that the indexes point to, with pieces
+    DIR/disks/           with --entry-logs: the size of all other files, and free bytes
+    DIR/collection.json  written last: id, times, and every file with its rows and bytes
 
-A piece consists of the index directories of one place whose VERSION files name the same bookie
+A piece is the index directories of one place whose VERSIONs name the same bookie
 (`auditor.sources.bookies.collections.tables`).
 
-The program reads only files that collection.json lists. If one of these files is missing, or if its number
-of bytes or rows differs, the program rejects the whole collection. A truncated table would look like lost
-entries.
+Only files that collection.json lists count. If one of them is missing, or has another number of bytes or
+rows, the collection is not read at all. A truncated table would look like lost entries.
 
-`auditor.sources.bookies.owners` attributes each directory to a bookie as soon as the ids of the cluster are
-known. To make this possible, a collection contains the path, the VERSION bytes and the lastMark of each
-directory.
+`auditor.sources.bookies.owners` attributes a directory to a bookie once the cluster's ids are known. For this
+attribution a collection keeps the path of each directory, the bytes of its VERSION, and its lastMark.
 """
 
 from __future__ import annotations
@@ -140,9 +136,7 @@ class Collection:
         self.files.move(f"{self.base}/{MANIFEST}.part", f"{self.base}/{MANIFEST}")
 
     def verify(self, manifest: CollectionManifest) -> None:
-        """Compare the size and row count of every listed file with the manifest.
-
-        The row counts come from the footers of the files. This method reads no data.
+        """Compare the size of every file, and the row count in its footer, with the manifest. Read no data.
 
         Raises:
             UnreadError: a file is missing or truncated. The error names the first such file.
@@ -209,11 +203,7 @@ class Collection:
 
 
 def _parse_manifest(manifest_value: Any) -> CollectionManifest:
-    """Parse the JSON value of collection.json.
-
-    Raises:
-        ValueError, KeyError, TypeError: `Collection.write_manifest` cannot have written this value.
-    """
+    """Parse the JSON value of collection.json."""
     schema = manifest_value["schema"]
     if schema != MANIFEST_SCHEMA:
         raise ValueError(f"schema {schema!r}; this version reads {MANIFEST_SCHEMA!r}")
@@ -273,11 +263,7 @@ DIRECTORY_SCHEMA = schema_of(
     ("place", pa.int32(), "number of the place that contains the directory"),
     ("path", pa.string(), "path of the directory"),
     ("inside", pa.list_(pa.string()), "parts of the path below the place, beginning with the place's name"),
-    (
-        "has_current",
-        pa.bool_(),
-        "whether the directory has a subdirectory current, like a bookie's directory",
-    ),
+    ("has_current", pa.bool_(), "whether the directory has a subdirectory current, as bookies make it"),
     ("version", pa.binary(), "content of the directory's VERSION file"),
     ("version_error", pa.string(), "reason why the directory's VERSION file could not be read"),
     ("marked_ms", pa.int64(), "time when the directory's newest lastMark was written, in ms"),
@@ -347,13 +333,12 @@ def place_rows(places: Sequence[PlaceFound]) -> list[dict[str, Any]]:
 def directory_rows(
     place_number: int, place: PlaceFound, piece_by_directory: dict[tuple[int, str], str]
 ) -> list[dict[str, Any]]:
-    """Return one row of `DIRECTORY_SCHEMA` for each directory of a place.
+    """Return rows of `DIRECTORY_SCHEMA` for one place.
 
     Args:
         place_number: The number of the place in the collection.
-        place: The place and its directories.
-        piece_by_directory: The id of each directory's piece, by the number of the place and the path of the
-            directory.
+        place: The place with its directories.
+        piece_by_directory: The id of each directory's piece, by place number and path.
     """
     rows = []
     for directory in place.directories:
@@ -405,11 +390,7 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
 
 
 def _parse_marks(row: dict[str, Any]) -> tuple[tuple[str, LastMark], ...]:
-    """Return the marks of a directory, each with the name of its file.
-
-    Older collections contain only the greatest mark of each directory. In that case, the mark gets the name
-    ``lastMark``, which is the name of the mark file in a bookie with one journal.
-    """
+    """Return the marks of a directory, each with the name of its file."""
     if (marks := row.get("marks")) is not None:
         return tuple((mark["name"], LastMark(mark["file_id"], mark["offset"])) for mark in marks)
     if row.get("mark_file_id") is None:

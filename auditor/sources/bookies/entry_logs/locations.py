@@ -1,21 +1,19 @@
-"""Counts of the entries in a bookie's index, per ledger and entry log, and reads of single entries.
+"""Numbers of entries in a bookie's index by ledger and entry log, and reads of single entries.
 
     RocksDB locations   ledger id, entry id: i64, i64, big-endian -> location: i64
     .idx file           slot e, at byte 1024 + 8 e: location: i64
-    location            id of the entry log << 32 | offset of the entry. The entry's size, i32, is before it
+    location            entry log's id << 32 | offset of the entry; its size, i32, is before it
     entry               header of 32 bytes (`auditor.codecs.bookie.entry`), digest, body
 
-An index may have a newer location for an entry, while an older log still contains an old copy of the entry.
-No reader uses the old copy. So a ledger needs a log only if the index has a location in that log for one of
-the ledger's entries.
+A log may still have an old copy of an entry for which the index has a newer location. No reader uses the old
+copy. So a ledger needs a log only if the index has one of the ledger's entries in that log.
 
-The program compares every location with the log sizes, to find missing and truncated logs. This comparison
-reads no log. In each batch, the program also looks up about `MAX_PROBES` entries in their logs: one entry
-per ledger and log, evenly spread. It checks whether these entries are where the index says (column
-``probe``). Each lookup costs one small read.
+The program looks up about `MAX_PROBES` entries per batch in their logs, evenly spread, one per ledger and
+log. It checks that these entries lie where the index says (column ``probe``). Each lookup costs one small
+read. The program checks every location for a missing or truncated log, which needs no lookup.
 
-`read_body` reads an entry's body. The program uses it only for entries that applications write for their
-own bookkeeping, and never for user data. It does not check an HMAC, because this would need a password.
+The program reads bodies only of entries that applications keep for their own bookkeeping (`read_body`), and
+never of user data. It does not check an HMAC, which needs a password.
 """
 
 from __future__ import annotations
@@ -102,11 +100,10 @@ def read_locations(
     """Yield rows of `LOCATIONS` for one part of a bookie's index. This function needs no Spark.
 
     Args:
-        ledger_directories: The ledger directories of each bookie, in configured order. An empty string
-            stands for a directory that was not found. With DbLedgerStorage, the logs of an index are in the
-            ledger directory at the same position as the index directory. With other storages, they may be
-            in any ledger directory. If a directory that may contain the logs was not found, no entry is
-            looked up.
+        ledger_directories: The ledger directories of each bookie, in configured order. An empty string stands
+            for a directory that was not found. With DbLedgerStorage, the logs of an index are in the ledger
+            directory at the same position as the index directory. With other storages, they may be in any
+            ledger directory. If a directory that may contain the logs was not found, no entry is looked up.
         part: The part to read. If it cannot be read, a row contains the reason.
     """
     logger, log_directories = logger_and_directories(part, ledger_directories.get(part.bookie_id, ()))
@@ -194,10 +191,9 @@ def _read_index_file_locations(part: IndexPart) -> Iterator[EntryLocations]:
 
 
 def _read_slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield the slots of an index file in arrays, each with the entry id of the array's first slot.
+    """Yield the slots of an index file in arrays, each with the entry id of its first slot. Skip holes.
 
-    Holes in the file are skipped. If the file ends before its first slot, this yields nothing. Raises
-    OSError.
+    Yield nothing if the file ends before its first slot. Raises OSError.
     """
     with open_regular(path) as file:
         offset = HEADER_BYTES
@@ -247,10 +243,7 @@ def _sum_per_log(bookie_id: str, logger: int, batch: EntryLocations, logs: LogSi
 def _missing_entry_groups(
     entry_ids: Longs, is_missing: NDArray[np.bool_], first_rows: Longs, end_rows: Longs
 ) -> list[bytes | None]:
-    """Return the missing entries of each row as groups. None for a row without missing entries.
-
-    The mask ``is_missing`` is true for the missing entries in ``entry_ids``.
-    """
+    """Return for each row its missing entries (``is_missing``) as groups; None for a row without any."""
     missing_groups: list[bytes | None] = [None] * len(first_rows)
     for row in np.flatnonzero(np.add.reduceat(is_missing, first_rows)).tolist():
         row_slice = slice(int(first_rows[row]), int(end_rows[row]))
@@ -261,10 +254,7 @@ def _missing_entry_groups(
 def _probe_logs(
     columns: Mapping[str, Longs], first_entries: Longs, last_entries: Longs, logs: LogSizes
 ) -> dict[str, Any]:
-    """Compare every row with the sizes of the logs. For some rows, also look up one entry in its log.
-
-    Return the probe columns of `LOCATIONS`. Return {} if the directories of the logs are unknown.
-    """
+    """Compare every row with the sizes of the logs. For some rows, also look up one entry in its log."""
     if not logs.has_directories:
         return {}
     log_ids, ledger_ids, scope_ids, lowest_offsets, highest_offsets = (
@@ -314,11 +304,7 @@ def _probe_logs(
 def _look_up_entry(
     logs: LogSizes, log_id: int, offset: int, log_end: int, expected_ids: tuple[int, int]
 ) -> tuple[str, tuple[int, int] | None]:
-    """Look up an entry at an offset of a log.
-
-    Return the result, and the (ledger, entry) that was found if it is a different entry. Otherwise the
-    second value is None.
-    """
+    """Look up one entry. Return the result, and (ledger, entry) of another entry at the offset or None."""
     try:
         record_numbers = logs.read_record(log_id, offset)
     except FileNotFoundError:

@@ -1,16 +1,15 @@
-"""A reader of one entry log. It finds the bytes per ledger from the ledgers map, or from the entry headers.
+"""One entry log: its bytes per ledger, from its ledgers map or from a scan of its entry headers.
 
 Every byte of a file belongs to one of four areas:
 
-    header    the first 1024 bytes; 4096 bytes in a log of the direct logger
-    records   the records of ledgers, and padding between them. The sizes come from the map or from a scan
-    map       the ledgers map, and those records of the direct logger that are not entries
-    tail      all other bytes
+    header    the first 1024 bytes
+    records   records of ledgers with padding between them, known from the map's sums or from a scan
+    map       the ledgers map and the records of the direct logger that are not entries
+    tail      the rest
 
-A closed log has a ledgers map. In that case, the reader reads only the header and the map, and no entries.
-The bytes in the map must add up to the number of bytes between header and map. Only the direct logger may
-leave padding there. If the numbers differ, or if there is no map, the reader scans the log as the server
-does: it reads the headers of all entries and skips the payloads.
+A closed log has a ledgers map. Then the reader reads only header and map, and no entries. The sum of the map
+must equal the bytes between header and map, except for the padding of the direct logger. If the two differ,
+or if there is no map, the reader reads the headers of all entries, as the server does. It skips the payloads.
 """
 
 from __future__ import annotations
@@ -59,22 +58,18 @@ class LogContents:
     ``scope_ids``, ``ledger_ids``, ``bytes`` and ``entries`` have one item per ledger.
 
     Attributes:
-        entries: The number of entries of each ledger. Empty if only the map was read.
-        bytes_source: The source of the bytes per ledger: `MAP_SOURCE` or `SCAN_SOURCE`. None if neither the
-            map nor a scan shows the ledgers. In that case, ``tail_bytes`` counts all bytes after the
-            header.
+        entries: Number of entries of each ledger. Empty if only the map was read.
+        bytes_source: The source of the bytes per ledger: `MAP_SOURCE` or `SCAN_SOURCE`. None if neither shows
+            the ledgers; then ``tail_bytes`` counts all bytes after the header.
         is_cut: Whether the file ends inside a record.
-        damage: The fault of a record. None if no record is faulty.
-        map_damage: The fault of the map: it contradicts the entries or cannot be read. None if the map is
-            not faulty.
+        damage: The fault of a record. None if there is none.
+        map_damage: The fault of the map: it contradicts the entries, or cannot be read. None without a fault.
         is_map_unreadable: Whether the map cannot be read.
-        is_header_astray: Whether the header has a negative map offset. No server writes a negative offset.
-            With such a header, a garbage collector with a large read buffer reads wrong ledgers.
-        collector_scan: The result for a garbage collector that reads the entries. None if it misses no
-            record.
-        collector_bytes: The bytes of each ledger as the garbage collector counts them. The collector uses
-            the map if it accepts the map, and otherwise the entries. Some of the ledgers may not be in the
-            log. Empty if there is no map and the scan fails.
+        is_header_astray: Whether the header has a negative map offset, with which a garbage collector with a
+            large read buffer reads wrong ledgers. No server writes a negative map offset.
+        collector_scan: The result of a collector that reads the entries. None if it misses no record.
+        collector_bytes: Bytes of each ledger as the garbage collector counts them: by the map if it accepts
+            the map, else by the entries. May name false ledgers. Empty if there is no map and the scan fails.
     """
 
     size: int = 0
@@ -143,10 +138,7 @@ def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = Fa
 
 
 def _read_bytes(descriptor: int, offset: int, length: int) -> bytes:
-    """Read ``length`` bytes, or fewer if the file ends first.
-
-    This calls ``pread`` repeatedly, because one call may return fewer bytes than the file contains.
-    """
+    """Read ``length`` bytes, or fewer if the file ends. One ``pread`` may return fewer than the file has."""
     log_bytes = os.pread(descriptor, length, offset)
     while log_bytes and len(log_bytes) < length:
         next_bytes = os.pread(descriptor, length - len(log_bytes), offset + len(log_bytes))
@@ -318,11 +310,7 @@ class _LogReader:
             contents.map_damage = DecodeError("entry log", contents.header.map_offset, reason)
 
     def _record_collector_misses(self, header: EntryLogHeader) -> None:
-        """Record damage if a bad header or map causes a garbage collector to miss ledgers of the log.
-
-        In some cases, a collector accepts a bad header or map and takes its ledgers from there. This method
-        compares those ledgers with the ledgers of the entries.
-        """
+        """Record damage if a bad header or map causes a garbage collector to miss ledgers of the log."""
         contents = self._contents
         collector_ledgers = extract_ledgers(self._read_bytes, contents.size, header, contents.is_direct)
         missing_ledgers = (
@@ -350,10 +338,7 @@ class _LogReader:
 def _sum_per_ledger(
     scope_ids: Longs, ledger_ids: Longs, sizes: Longs, entry_counts: Longs
 ) -> tuple[Longs, Longs, Longs, Longs]:
-    """Return the scopes, ledgers, bytes and entry counts as arrays with one item per ledger.
-
-    The ledgers are in ascending order of ids.
-    """
+    """Return scopes, ledgers, bytes and entries with one item per ledger, in ascending order of ids."""
     if not len(ledger_ids):
         return scope_ids, ledger_ids, sizes, entry_counts
     order = np.lexsort((ledger_ids, scope_ids)) if scope_ids.any() else np.argsort(ledger_ids, kind="stable")
@@ -370,13 +355,12 @@ def _sum_per_ledger(
 
 
 class LedgerEntries(NamedTuple):
-    """Entries of some ledgers in one log, in the order of the log, as int64 arrays of the same length.
+    """Entries of some ledgers in one log, in the log's order, as int64 arrays of equal length.
 
     Attributes:
-        sizes: The size of each entry's whole record, in bytes. It includes the four length bytes, as in a
-            ledgers map.
-        log_bytes: The length of the log, in bytes.
-        damage: The reason why the log was not read to its end. None if it was read to its end.
+        sizes: Bytes of whole records with the four bytes of their length, as a ledgers map counts them.
+        log_bytes: The length of the log.
+        damage: Why the log was not read to its end. None if it was read to its end.
     """
 
     scope_ids: Longs

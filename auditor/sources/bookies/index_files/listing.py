@@ -1,16 +1,14 @@
-"""The index files (``.idx``) of a bookie, and the ledgers that they belong to (IndexPersistenceMgr).
+"""The index files (``.idx``) of a bookie and their ledgers (IndexPersistenceMgr).
 
-A ledger's index file may be in any index directory. If several directories contain one, the server opens
-the first in configured order. A file ``<hex>.idx.rloc`` is left by a relocation that did not finish. If any
-index directory contains the ``.idx`` file, the ``.rloc`` file is garbage. Otherwise, the ``.rloc`` file is
-the index, and the server renames it when it starts.
+A ledger's index may lie in any index directory. If several have it, the server opens the first in configured
+order. ``<hex>.idx.rloc`` is a relocation that was not finished. If any index directory has the ``.idx``, the
+``.rloc`` is garbage. Otherwise the ``.rloc`` is the index, and the server renames it when it starts. The
+server's scan counts every ``.idx`` two directories down as a ledger, but the server opens a ledger's index by
+its path. So the server lists an ``.idx`` in the wrong directory and cannot read it.
 
-The server's scan counts every ``.idx`` file two directories down as a ledger. But the server opens a
-ledger's index only by its path. So it lists an ``.idx`` file in the wrong directory, but cannot read it.
-
-For ledgers of scopes other than 0 (BP-35), the ``.idx`` file is four directories down, where the server's
-scan does not look. The names of these four directories are hexadecimal numbers. Without zero padding, the
-first two may have the same names as directories of scope 0.
+Ledgers of scopes other than 0 (BP-35) have their ``.idx`` four directories down, where the server's scan sees
+none. The names of these four directories are hexadecimal numbers. Without zero padding, the first two may
+have the names of directories of scope 0.
 """
 
 from __future__ import annotations
@@ -75,10 +73,9 @@ _SCOPE_0_NAMING = _Naming(
 def list_part(
     part: IndexPart, can_skip: Callable[[bytes], bool] | None = None
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List the index files of a part in the order of their names. This opens only directories, and no files.
+    """List the index files of one part, in the order of names. Opens only directories.
 
-    ``can_skip`` returns whether a given second-level directory needs no listing. If ``can_skip`` is None,
-    all directories are listed.
+    ``can_skip`` returns whether a second-level directory need not be listed. None: list all directories.
     """
     directories = [index_directory.path for index_directory in part.directories]
     names = list(part.names)
@@ -109,10 +106,7 @@ def list_part(
 
 
 def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPath]:
-    """Yield a gap for each directory whose VERSION file changed since the audit was planned.
-
-    Such a directory may now be on a different disk.
-    """
+    """Yield a gap for each directory whose VERSION changed since planning: its disk may be another one."""
     for directory in directories:
         path = f"{directory.path}/current/VERSION"
         try:
@@ -183,11 +177,7 @@ class _LeafBuffer:
         self._low_bytes: list[int] = []
 
     def add(self, leaf: _LeafPaths, low_bytes: int) -> None:
-        """List a directory, and add its files to the buffer.
-
-        The ids of its ledgers must end in the two bytes ``low_bytes``. -1 means that no ledger belongs
-        there.
-        """
+        """List a directory. Its ledger ids must end in ``low_bytes``. -1: no id belongs there."""
         # Hot: called once per file at worst. Keep no containers, or Python's garbage collector gets slow.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
@@ -239,12 +229,7 @@ _BYTE_BY_NAME = {b"%x" % byte_value: byte_value for byte_value in range(256)}
 def _list_scoped(
     directories: Sequence[str], paths: Sequence[str], numbers: _PathNumbers, padded_paths: Sequence[str] = ()
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List all index files of scopes other than 0 below ``paths``.
-
-    ``paths`` are the directories with the path ``numbers``, in all index directories. ``padded_paths`` are
-    first-level directories that other parts list. If a ledger's index file is also below one of these, the
-    server opens that file instead.
-    """
+    """List all index files of scopes other than 0 below the path ``numbers``, in all index directories."""
     # The first two numbers give the scope. Files above the third directory count as files of scope 0.
     naming = _naming_of_scope(index_path.ledger_of_directories(numbers).scope if len(numbers) > 2 else 0)
     paths_by_number: dict[int, list[str]] = {}
@@ -282,10 +267,9 @@ def _list_scoped(
 def _list_unpadded(
     directories: Sequence[str], third_levels: Mapping[_PathNumbers, Sequence[str]]
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List the index files of scopes other than 0 below ``third_levels``, whose names have no zero padding.
+    """List the index files of scopes other than 0 below ``third_levels``, whose names lack zero padding.
 
-    A different part may list the first-level directory with the padded name. If a ledger's index file is
-    there too, the server opens that file.
+    Another part may list the padded first directory. If a ledger's index is there too, the server opens it.
     """
     for numbers in sorted(third_levels):
         name = f"{numbers[0]:08x}"
@@ -294,10 +278,7 @@ def _list_unpadded(
 
 
 def _find_padded_files(padded_paths: Sequence[str], numbers: _PathNumbers) -> dict[str, str]:
-    """Return the paths of the index files below padded first-level directories, by file name.
-
-    The names of the lower directories may have no padding.
-    """
+    """Return the index files, by name, below padded first directories. The lower ones may lack padding."""
     padded_files: dict[str, str] = {}
     for first_level, lower_directories in product(padded_paths, index_path.directory_paths(numbers[1:])):
         directory = f"{first_level}/{lower_directories}"
@@ -327,13 +308,7 @@ def _list_leaf(
     path_by_name: Mapping[str, str] | None = None,
     third_levels: dict[_PathNumbers, list[str]] | None = None,
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List the index files in the directory ``leaf``, in all index directories that contain it.
-
-    ``paths`` are the paths of ``leaf`` in these index directories. ``path_by_name`` contains files in other
-    directories. If a file in ``leaf`` has the same name as one of these, the server opens the other file.
-    This function adds to ``third_levels`` the third-level directories that may lead to ledgers of other
-    scopes.
-    """
+    """List the files of one directory of indexes, in all index directories that have it (``paths``)."""
     scope_id, from_name, to_path, _ = naming
     path_by_name = dict(path_by_name or {})
     ledger_files: list[tuple[int, str]] = []
@@ -379,10 +354,7 @@ def _list_leaf(
 def _relocated_ledger(
     directories: Sequence[str], name: str, path: str, leaf: str, path_by_name: dict[str, str], naming: _Naming
 ) -> int | SkippedPath:
-    """Return the ledger of a relocation file, or a skipped path if the file is not the ledger's index.
-
-    For example, the file is a stray if an index directory contains the ledger's ``.idx`` file.
-    """
+    """Return the ledger of a relocation file. If a directory has the ``.idx``, return the file as a stray."""
     ledger_id = naming.from_name(name)
     if ledger_id is None or naming.to_path(ledger_id) != f"{leaf}/{name}":
         return _misplaced_file(directories, path, name, naming)
@@ -398,10 +370,7 @@ def _relocated_ledger(
 
 
 def _misplaced_file(directories: Sequence[str], path: str, name: str, naming: _Naming) -> SkippedPath:
-    """Return the row of a file whose path is wrong for its name.
-
-    The file is either a stray, or an index that no server opens.
-    """
+    """Return the row of a file at the wrong path for its name: a stray, or an index that no server opens."""
     ledger = naming.from_name(name)
     if ledger is None:
         return SkippedPath(None, path, IndexState.STRAY, STRAY_REASON)

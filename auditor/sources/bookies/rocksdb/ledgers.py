@@ -1,19 +1,17 @@
-"""The ledgers of a bookie with DbLedgerStorage, and the entries of each ledger (EntryLocationIndex).
+"""The ledgers of a bookie on DbLedgerStorage, and the entries of each (EntryLocationIndex).
 
-    database           key                                     value
     ledgers            ledger id: i64                          ledger data
     locations          ledger id, entry id: i64, i64           location of the entry: i64; 0 if it has none
     locations-scoped   scope, ledger id, entry id: 3 * i64     as in ``locations``
 
-All numbers are big-endian. The program reads ``ledgers`` and ``locations`` side by side, in the order of
-their keys. So the entries of a ledger follow one another. The program folds them into groups, batch by
-batch. If a ledger continues in the next batch, the program keeps only its groups. So memory grows with the
-number of groups of a ledger, and not with the number of its entries.
+All numbers are big-endian. The program reads the databases side by side, in the order of keys. So the entries
+of a ledger follow one another. The program folds them into groups, batch by batch. If a ledger continues in
+the next batch, the program keeps only its groups. Memory grows with the groups of one ledger, never with its
+entries.
 
-The database ``locations-scoped`` is for ledgers outside scope 0 (BP-35). The proposal does not name this
-database; the name is this program's choice. The proposal has no index of ledgers for these scopes either.
-So a ledger of such a scope counts as existing if it has a location, and it is never in limbo. No server
-writes this database yet.
+The database ``locations-scoped`` is for ledgers outside scope 0 (BP-35). The proposal gives the database no
+name; this program chose one. The proposal also has no index of ledgers for these scopes. So a ledger counts
+as existing if it has a location, and no ledger is in limbo. No server writes this database yet.
 """
 
 from __future__ import annotations
@@ -37,8 +35,7 @@ KEY_BYTES, VALUE_BYTES = 16, 8
 class LedgerSets(NamedTuple):
     """Complete ledgers in ascending order of ids, and the entries of each ledger.
 
-    ``failure_by_id`` contains the ledgers whose entries are too irregular to fold, with the reason for
-    each.
+    ``failure_by_id`` contains the ledgers whose entries are too irregular to fold, with the reason for each.
     """
 
     ids: Longs
@@ -70,11 +67,10 @@ def fold_locations(
     """Fold the rows of ``locations`` into one set of entries per ledger.
 
     Args:
-        batches: The rows, in the order of their keys.
-        unexpected_rows: Receives the rows that no server can have written.
-        signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. Negative ids come
-            after all other ids. If True, the caller must remove rows with negative entry ids first, as
-            `scoped_ledgers` does.
+        batches: The rows, in the order of keys.
+        unexpected_rows: Receives the rows that the server cannot have written.
+        signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. They come after all
+            others. If True, no row may have a negative entry id: `scoped_ledgers` removes such rows first.
     """
     open_ledger: _OpenLedger | None = None
     for rows in batches:
@@ -168,10 +164,7 @@ def _split_keys(
 
 
 def _valid_rows(rows: Rows, unexpected_rows: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
-    """Return the numbers of the rows with a key of ``key_bytes`` bytes and a value as long as a location.
-
-    Add all other rows to ``unexpected_rows``.
-    """
+    """Return the rows whose key has ``key_bytes`` bytes and whose value has the length of a location."""
     is_valid = rows.has_lengths(key_bytes, VALUE_BYTES)
     unexpected_rows.add(rows, np.flatnonzero(~is_valid), "a key or value of the wrong length")
     return np.flatnonzero(is_valid)
@@ -198,10 +191,7 @@ the data of the ledger cannot be read.
 
 
 class IndexedLedgers(NamedTuple):
-    """Ledgers in ascending order of ids, and their ``states``.
-
-    ``reasons`` contains the reason for each broken ledger, by ledger id.
-    """
+    """Ledgers in ascending order of ids, their ``states``, and the ``reasons`` of broken ledgers by id."""
 
     ids: Longs
     states: NDArray[np.uint8]
@@ -232,10 +222,7 @@ class StorageFlags:
 def indexed_ledgers(
     batches: Iterable[Rows], flags: StorageFlags, unexpected_rows: UnexpectedRows
 ) -> Iterator[IndexedLedgers]:
-    """Yield the ledgers in the rows of ``ledgers``.
-
-    This also sets ``flags``, and adds the invalid rows to ``unexpected_rows``.
-    """
+    """Yield the ledgers in the rows of ``ledgers``. Set ``flags``, and count the invalid rows."""
     open_ledgers = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
     for rows in batches:
         ledgers_of_batch = _read_rows(rows, flags, unexpected_rows)
@@ -366,10 +353,7 @@ SCOPED_KEY_BYTES = 8 + KEY_BYTES
 def scoped_ledgers(
     batches: Iterable[Rows], unexpected_rows: UnexpectedRows
 ) -> Iterator[tuple[int, JoinedLedgers]]:
-    """Yield each scope of ``locations-scoped`` with some of its ledgers, batch by batch.
-
-    Invalid rows are added to ``unexpected_rows``.
-    """
+    """Yield each scope of ``locations-scoped`` with its ledgers. Invalid rows go to ``unexpected_rows``."""
     rows_by_scope = (
         scope_and_rows for rows in batches for scope_and_rows in _split_by_scope(rows, unexpected_rows)
     )
@@ -381,10 +365,7 @@ def scoped_ledgers(
 
 
 def _split_by_scope(rows: Rows, unexpected_rows: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
-    """Yield the rows of each scope, with the scope removed from the keys, as in ``locations``.
-
-    The rows of a scope are adjacent in the database.
-    """
+    """Yield the rows of each scope, with keys as in ``locations``. The rows of a scope are adjacent."""
     keys, values = rows
     row_numbers = _valid_rows(rows, unexpected_rows, SCOPED_KEY_BYTES)
     scoped_keys, location_bytes = (

@@ -288,10 +288,7 @@ class Rows(NamedTuple):
 
 @contextmanager
 def open_rocksdb(directory: str) -> Iterator[PyRocksDB]:
-    """Open a copy of the current state of the database in ``directory``.
-
-    Raises `DamagedError` or `UnreadError`.
-    """
+    """Open the database in ``directory`` in its present state. Raises `DamagedError` or `UnreadError`."""
     import pyrex
 
     def open_scratch(scratch_path: str) -> PyRocksDB:

@@ -136,11 +136,10 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return None
 
     async def ask(self, waiting_subjects: deque[Subject]) -> list[Reply]:
-        """Ask about subjects, and return the replies.
+        """Ask about subjects. Remove each from the left of ``waiting_subjects``, and return the replies.
 
-        This removes each subject from the left of ``waiting_subjects`` before it asks. It stops when no
-        subject remains, when there are enough replies, or when the client gives up. If the client gives up,
-        every removed subject without a reply is unknown.
+        Stop after the last subject, with enough replies, or if the client gives up. If it gives up, every
+        removed subject without a reply is unknown.
         """
         self._replies = []
         while waiting_subjects and self.give_up_reason is None and not self.has_enough_replies():
@@ -244,10 +243,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return answer
 
     async def _still_answers(self, connection: BookieConnection[Subject, Answer]) -> bool:
-        """Return whether the bookie still answers on a connection.
-
-        To find out, ask about a subject that cannot exist.
-        """
+        """Return whether the bookie still answers on a connection. Ask it for an entry that cannot exist."""
         try:
             await self._request(connection, self.impossible_subject())
         except TimeoutError:
@@ -378,10 +374,7 @@ class Conversation(Generic[Subject, Answer, Reply]):
 
 
 def split_by_bookie(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Split each batch by bookie, and yield each bookie id with its rows of the batch.
-
-    The batches must be sorted by ``bookie_id``.
-    """
+    """Yield each bookie id with its rows of a batch. The batches must be sorted by ``bookie_id``."""
     for batch in batches:
         if batch.num_rows:
             bookie_column = batch.column("bookie_id")

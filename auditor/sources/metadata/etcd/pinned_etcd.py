@@ -1,31 +1,29 @@
-"""A reader of a running etcd at one revision, or of the changes since an earlier one. It never writes.
+"""Reader of a running etcd at one revision, or of the changes since an earlier revision. It never writes.
 
-`PinnedEtcd.cluster` pins the newest revision. A moment is a pinned revision and the time when it was
-pinned. Every part contains its moment. So all tasks see the same state of the store, whenever they run. A
-process that reads the ledgers through another object passes the moment on in `StoreOptions`:
-``revision=nodes.revision`` and ``revision_time=nodes.scan_time``, where ``nodes`` is the result of
-`PinnedEtcd.cluster`.
+`PinnedEtcd.cluster` pins the newest revision. A moment is a pinned revision and its time. Every part
+carries the moment, so all tasks see the same state, whenever they run. A process that reads the ledgers
+through another object passes the moment on in `StoreOptions`: ``revision=nodes.revision`` and
+``revision_time=nodes.scan_time``.
 
-etcd keeps old revisions until a compaction. It compacts by itself if ``--auto-compaction-retention`` is
-set. A job of the operator can compact it too. If the pinned revision disappears during a scan, the read
-fails with `CompactedError`. The process that started the tasks then calls `PinnedEtcd.has_lost_moment`. It
-starts again from `PinnedEtcd.cluster`, which pins a newer revision.
+etcd keeps old revisions until a compaction. etcd compacts by itself if ``--auto-compaction-retention`` is
+set; an operator's job can compact too. If the pinned revision disappears during a scan, the read ends with
+`CompactedError`. The process that started the tasks then calls `PinnedEtcd.has_lost_moment`. It starts again
+from `PinnedEtcd.cluster`, which pins a newer revision.
 
-`ChangedRowsReader` reuses an earlier run's rows for ledgers that have not changed. It works on pieces of
-these rows. For each piece, it asks the server for the keys in the piece's range that changed since the
-earlier run. The answer also has the number of all keys in the range. The difference is the number of
-unchanged keys. If the piece has exactly that many rows whose keys did not change, none of these keys was
-deleted. The reader then reuses these rows. Otherwise, it lists the keys in the range without their values,
-and reuses each row whose key is listed with the same version.
+`ChangedRowsReader` reuses an earlier run's rows of ledgers that have not changed. It works on pieces of
+these rows. For each piece it asks the server for the keys in its range that changed since the earlier run.
+The answer also has the number of all keys in the range, so the number of unchanged keys follows. If the
+piece has exactly that many rows whose keys did not change, they are reused: none of their keys was deleted.
+Otherwise, the reader lists the keys of the range without values. It then reuses each row whose key is listed
+with the same version.
 
-The reader also verifies that both runs saw the same history of the store. It asks for changes from the
-version of one of the piece's newest rows on. So the server must report at least one of these newest rows
-with the same version. A server that was reset to an older state cannot report them, even after many new
-changes. (`History` detects a restored snapshot before anything is read.) If a check fails, or if much has
-changed, the reader reads the whole range.
+The reader verifies that both runs saw the same history of the store. It asks for changes since the version
+of one of the piece's newest rows. So the server must report at least one of the newest rows with the same
+version. A server that was reset to an older state cannot report them, even after many new changes. (`History`
+detects a restored snapshot before anything is read.) If a check fails, or much has changed, the reader reads
+the whole range.
 
-etcd keeps no times. So the mtime of a ledger is the latest possible time, which is the time when the
-revision was pinned.
+etcd keeps no times. A ledger's mtime is the latest possible time: that at which the revision was pinned.
 """
 
 from __future__ import annotations
@@ -83,10 +81,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class ChangedRowsPart(Part):
-    """A part with a range of keys at one moment, and the earlier run's rows in this range.
-
-    The range begins at the key ``start`` and ends before the key ``end``.
-    """
+    """A part that covers the keys from ``start`` on and before ``end``, with an earlier run's rows."""
 
     start: bytes
     end: bytes
@@ -96,10 +91,9 @@ class ChangedRowsPart(Part):
 
 
 class _PieceRequest(NamedTuple):
-    """A piece of earlier rows, and the request for the keys that changed in the piece's range.
+    """A piece of earlier rows, and the request for its keys that changed at revision ``since`` or later.
 
-    The request asks for the keys that changed at revision ``since`` or later. ``pending`` is None if the
-    piece has no rows.
+    ``pending`` is None if the piece has no rows.
     """
 
     piece: EarlierPiece
@@ -108,10 +102,7 @@ class _PieceRequest(NamedTuple):
 
 
 class ChangedRowsReader:
-    """A reader of the current rows of one part; see the module docstring.
-
-    ``columns`` are the columns of the table ``ledgers`` that the rows have.
-    """
+    """A reader of one part's rows, in ``columns`` of the table ``ledgers``; see the module docstring."""
 
     def __init__(self, pages: EtcdPages, part: ChangedRowsPart, root: str, columns: pa.Schema) -> None:
         self._pages = pages
@@ -158,10 +149,7 @@ class ChangedRowsReader:
                 yield self._decode_page(page)
 
     def _changed_rows(self, piece_request: _PieceRequest) -> pa.RecordBatch | None:
-        """Return the current rows of a piece, in order.
-
-        Return None if the whole range of the piece must be read instead.
-        """
+        """Return the current rows of a piece, in order; None if the range must be read completely."""
         piece, min_revision, pending_answer = piece_request
         changed_keys = self._pages.receive_changes(pending_answer) if pending_answer is not None else None
         if changed_keys is None:
@@ -191,10 +179,7 @@ class ChangedRowsReader:
         return _Versions.from_names(names, versions)
 
     def _merge(self, rows: pa.RecordBatch, unchanged_rows: NDArray[np.int64], page: Page) -> pa.RecordBatch:
-        """Merge unchanged earlier rows with the changed keys in ``page``, in the order of their paths.
-
-        ``unchanged_rows`` are the positions of the unchanged rows in ``rows``.
-        """
+        """Merge unchanged earlier rows with the changed keys in ``page``, in the order of their paths."""
         columns = {name: rows[name] for name in self._columns.names}
         columns |= {"mtime": self._part.moment.time, "reused": True}
         changed_rows = self._decode_page(page)
@@ -242,8 +227,7 @@ class _Versions:
 class EtcdPart(Part):
     """A part of adjacent key spans, at one moment of one cluster.
 
-    ``edges`` has the start of each span, and then the end of the last span. Keys that do not belong to
-    ``tree`` are skipped.
+    ``edges`` are the start of each span, and the end of the last span. Keys outside ``tree`` are skipped.
     """
 
     edges: tuple[bytes, ...]
@@ -275,21 +259,18 @@ class PinnedEtcd(ABC):
 
     @abstractmethod
     def _nodes(self, pinned_moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        """Return the cluster's own keys at a moment, and the gaps among them as (path, reason).
-
-        The keys are in a dict by the ZooKeeper names of their znodes.
+        """Return the cluster's own keys, by the ZooKeeper names of their znodes, and gaps: (path, reason).
 
         Raises:
             StoreError: there is no cluster below the root.
         """
 
     def cluster(self) -> ClusterNodes:
-        """Pin a revision, and read the cluster's own keys at this revision; see `MetadataStore.cluster`.
+        """Pin a revision and read the cluster's own keys at it; see `MetadataStore.cluster`.
 
-        The revision is the one in the options. If the options name none, it is the newest one. If etcd
-        compacts the newest revision during the read, a newer one is pinned. The keys of ``nodes`` are
-        ZooKeeper's names of znodes (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's
-        clock.
+        The revision is that of the options, or else the newest. If etcd compacts the newest revision during
+        the read, a newer one is pinned. The keys of ``nodes`` are ZooKeeper's names of znodes
+        (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's clock.
         """
         restart_count = 0
         while True:
@@ -317,10 +298,7 @@ class PinnedEtcd(ABC):
         )
 
     def part_of_path(self, path: str) -> Part:
-        """Return a part with only the key ``path``, at the pinned revision.
-
-        See `OnePathStore.part_of_path`.
-        """
+        """Return a part with the key ``path`` at the pinned revision; see `OnePathStore.part_of_path`."""
         assert self._moment is not None
         key = etcd.key_bytes(path)
         return self._part((key, key + b"\0"), self._moment)
@@ -360,10 +338,7 @@ class PinnedEtcd(ABC):
         self._client.close()
 
     def _key_counter_and_reader(self, moment: Moment) -> tuple[KeyCounter, FirstKeyReader]:
-        """Return two functions that read at the given moment.
-
-        The first function counts the keys in ranges. The second one returns the first key of a range.
-        """
+        """Return two functions for a moment: a counter of the keys in ranges, and a reader of a first key."""
         revision = moment.revision
         return partial(self._pages.count_keys, revision=revision), partial(
             self._pages.first_key, revision=revision

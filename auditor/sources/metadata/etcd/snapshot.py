@@ -1,14 +1,13 @@
-"""The metadata store that reads a file from ``etcdctl snapshot save``, or a copy of a member's ``snap/db``.
+"""The metadata store that reads a file of ``etcdctl snapshot save``, or a copy of a member's ``snap/db``.
 
-The file is a bbolt database. ``snapshot save`` appends the SHA-256 hash of the database to the file. Single
-pages have no checksums. If the hash is wrong, or if bytes are missing, the store still reads everything
-that it can. But every ledger that is not found then counts as unknown. The reason is that a flipped bit can
-turn the key of one ledger into the key of another. If a ledger's last readable change lies before an
-unreadable page, the ledger becomes a gap too. The unreadable page may contain a later change or the
-deletion of this ledger.
+The file is a bbolt database; ``snapshot save`` appends its SHA-256. Single pages have no checksums. If the
+hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger that is
+not found then counts as unknown. A flipped bit can turn the key of one ledger into the key of another. A
+ledger whose last change lies before an unreadable page becomes a gap too. The unreadable page may have
+changed or deleted that ledger.
 
-A copy of ``snap/db`` has no hash. It lacks the changes that were only in the server's write-ahead log.
-`ClusterNodes.notes` says so.
+A copy of ``snap/db`` has no hash, and lacks the changes that were only in the server's write-ahead
+log. `ClusterNodes.notes` says so.
 """
 
 from __future__ import annotations
@@ -252,10 +251,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         return self._load()
 
     def _advice(self) -> str:
-        """Return advice for the message that a root does not exist.
-
-        The advice names the roots in the snapshot. If there are none, it says how to name a root.
-        """
+        """Return advice for a root that does not exist: the roots in the snapshot, or how to name a root."""
         with map_file(self._path) as data:
             roots = find_roots(data, self.markers)
         store = self.uri.text.partition("?")[0]
@@ -349,10 +345,7 @@ def _require_same_file(data: memoryview, part: LeavesPart) -> None:
 
 
 def _completeness_problems(data: memoryview, database_meta: Meta) -> tuple[list[str], list[str]]:
-    """Return the reasons why data may be missing from a snapshot, and harmless notes on the file.
-
-    Both lists are for the report.
-    """
+    """Return two lists for the report: reasons why data may be missing, and harmless notes on the file."""
     written_bytes = database_meta.pages * database_meta.page_size
     if len(data) < written_bytes:
         return [f"cut off: {len(data)} of {written_bytes} bytes are present"], []

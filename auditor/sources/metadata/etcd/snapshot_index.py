@@ -63,10 +63,7 @@ _OTHER_CHANGE, _LEDGER_WRITE, _LEDGER_DELETION = range(3)  # kinds of change
 
 
 class KeyKind(Enum):
-    """The kind of keys that are too numerous to keep.
-
-    For each of these keys, the index keeps a number instead.
-    """
+    """The kind of keys that are too numerous to keep. The index keeps a number for each of them instead."""
 
     UUIDS = "ledgers of BookKeeper's own layout"
     PATH_KEYS = "ledgers and marks where keys are ZooKeeper's paths"
@@ -75,11 +72,10 @@ class KeyKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """Leaf pages, the number of changes in each page, and a bit for each change.
+    """Leaf pages, the number of changes in each, and a bit for each change.
 
-    ``last_changes`` has the bits. A bit is True if the change is the last one of a ledger's key and is not
-    a deletion. The first ``unsure_count`` changes lie before damage. So a later change of the same key may
-    be lost.
+    ``last_changes`` has the bits: true for the last change of a ledger's key, unless it is a deletion. The
+    first ``unsure_count`` changes lie before damage; a later change of the same key may be lost.
     """
 
     start: NDArray[np.int64]
@@ -195,10 +191,7 @@ def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan])
 def _find_unordered(
     pass_state: _PassState, key_revisions: Revisions, is_valid: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return a mask of the changes that are out of order.
-
-    A change is out of order if it is not later than the valid change before it.
-    """
+    """Return a mask of misplaced changes. Such a change is not later than the valid change before it."""
     is_unordered = np.zeros(len(is_valid), bool)
     rows = np.flatnonzero(is_valid)
     if rows.size:
@@ -213,10 +206,7 @@ def _find_unordered(
 def _keys_below(
     data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_ends: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return a mask of the keys that are equal to the scope, or are below it.
-
-    For example, /bk2 is not below /bk.
-    """
+    """Return a mask of the keys that are the scope or below it. /bk2 is not below /bk."""
     is_below_scope = np.zeros(len(key_at), bool)
     if not len(scope):
         return key_at >= 0
@@ -232,10 +222,7 @@ def _keys_below(
 def _uuid_identities(
     data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return a mask of the keys that are ledgers of BookKeeper's own driver, and the ids of these ledgers.
-
-    The ids are returned as two arrays: first the upper halves, then the lower halves.
-    """
+    """Return a mask of the keys that are ledgers of BookKeeper's driver, and the two halves of their ids."""
     prefix = np.frombuffer(scope + f"/{etcd.LEDGERS_KEY}/".encode(), np.uint8)
     rows = np.flatnonzero(key_ends - key_at == len(prefix) + _UUID_LENGTH)
     names = windows(data, key_at[rows], len(prefix) + _UUID_LENGTH)
@@ -362,18 +349,12 @@ def _find_last_changes(pass_state: _PassState) -> NDArray[np.bool_]:
 
 
 def _high_halves(halves: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the upper halves of the ids at ``rows``.
-
-    If ``halves`` is empty, all upper halves are 0 (scope 0).
-    """
+    """Return the upper halves of the ids at ``rows``. If ``halves`` is empty, all are 0 (scope 0)."""
     return halves[rows] if len(halves) else np.zeros(len(rows), np.uint64)
 
 
 def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
-    """Yield the revisions of the last compactions.
-
-    The revision of the store is at least as high as each of them.
-    """
+    """Yield the revisions of the last compactions. The store's revision is not below any of them."""
     try:
         bucket_root = bucket(data, meta, META_BUCKET)
         for key, stored_value in items(data, meta, bucket_root) if bucket_root else ():
@@ -404,10 +385,7 @@ def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
 def _add_markers(
     data: memoryview, spans: list[PageSpan], markers: tuple[str, ...], presence: dict[bytes, bool]
 ) -> None:
-    """Record in ``presence``, for each marker key in the pages, whether the key exists.
-
-    The caller must pass the pages in the order of time.
-    """
+    """Record in ``presence`` whether each marker key exists. The pages must come in the order of time."""
     leaf_starts, leaf_ends = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, leaf_ends)
     is_deleted = revisions(data, leaf_elements).is_deleted

@@ -55,10 +55,7 @@ class ShardRange(NamedTuple):
 
 
 class Assignments(NamedTuple):
-    """The shards of a namespace in the order of their hashes, and the leader of each shard.
-
-    ``leaders`` maps the number of a shard to the address of its leader.
-    """
+    """The shards of a namespace in the order of their hashes, and the leader of each, by shard number."""
 
     shards: tuple[ShardRange, ...]
     leaders: dict[int, str]
@@ -85,10 +82,7 @@ class SentCall(NamedTuple):
 
 
 class ShardAnswer(Generic[Item]):
-    """The answer of one shard to a question.
-
-    The constructor sends the question, and `batches` waits for the answer.
-    """
+    """One shard's answer to a question. The constructor sends the question; `batches` awaits the answer."""
 
     def __init__(self, client: OxiaClient, shard: ShardRange, question: ShardQuestion[Item]) -> None:
         self._client = client
@@ -138,10 +132,9 @@ class ShardAnswer(Generic[Item]):
 class OxiaClient:
     """A client that sends questions to the leaders of a namespace's shards.
 
-    The client connects at the first question. `begin` does not wait for an answer. So several questions can
-    be in flight, and the caller limits their number. ``operations`` counts connections, calls of each kind,
-    records and keys received, and retries. ``service`` is the name of the gRPC service that the servers
-    accept. ``answered`` becomes True when any server has answered or refused.
+    The first question connects. `begin` does not wait, so several questions can be in flight; the caller
+    limits them. ``operations`` counts connections, calls by kind, records and keys received, and retries.
+    ``service`` is the accepted service name. ``answered`` is True once any server has answered or refused.
     """
 
     def __init__(
