@@ -129,7 +129,7 @@ class LedgerDisplay(LedgerView):
     """Ledger that shows its drawing in a notebook.
 
     >>> print(LedgerDisplay(42))
-    ledger 42: not in the metadata; bookies hold it
+    ledger 42: not in the metadata, but bookies have it
     <BLANKLINE>
     no bookie should hold an entry, and none does
     """

@@ -60,7 +60,7 @@ def test_bytes_that_a_young_log_alone_may_have_hold_in_doubt(
     if certain is False:
         assert (
             held["a:1"][1]
-            == "a:1 may have needed bytes that the bookie's index does not list yet, in 1 entry log"
+            == "a:1 may have needed bytes in 1 entry log that the bookie's index does not list yet"
         )
 
 

@@ -223,7 +223,7 @@ def find(check_id: str, asked: Tables) -> list[Found]:
     for each in said:
         assert each.message != FALLBACK_MESSAGE, f"{check_id} has no message for {each}"
         assert "None" not in each.message.split(), each.message
-        assert "; not sure: " not in each.message or each.confidence != Confidence.CONFIRMED, each.message
+        assert "; unconfirmed: " not in each.message or each.confidence != Confidence.CONFIRMED, each.message
     return sorted(said, key=lambda found: (found.ledger_id or 0, found.bookie_id or ""))
 
 

@@ -34,7 +34,7 @@ def test_a_bookie_that_was_not_read_whole_is_named_once(spark: SparkSession) -> 
     }
     assert "was not read: no source covers this bookie; 1 ledger names it" in gone.message
     assert half.where == (None, "half")
-    assert "was read in part: no reason is known" in half.message
+    assert "was partially read: the reason is unknown" in half.message
 
 
 def test_an_audit_of_metadata_alone_says_once_that_no_bookie_was_read(spark: SparkSession) -> None:

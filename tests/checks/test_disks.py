@@ -24,7 +24,7 @@ def test_a_named_directory_without_a_version_is_told_once_a_bookie(spark: SparkS
     ]
     [found] = find("disk-version-missing", tables(spark, directories=rows))
     assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "critical", "confirmed")
-    assert found.message == "bk1: 2 directories have no VERSION: l0, l1"
+    assert found.message == "bk1: 2 directories have no VERSION file: l0, l1"
     assert [each["empty"] for each in found.evidence["directories"]] == [True, False]
 
 
@@ -38,8 +38,8 @@ def test_a_disk_without_a_version_is_a_warning_once_nothing_can_need_it(spark: S
         [found] = find("disk-version-missing", asked)
         return found.severity, found.message
 
-    message = "bk1: 1 directory has no VERSION: l0"
-    released_words = "; no ledger names this bookie, and every entry has all its copies elsewhere"
+    message = "bk1: 1 directory has no VERSION file: l0"
+    released_words = "; no ledger names this bookie, and all copies of every entry exist elsewhere"
     assert severity() == ("warning", message + released_words)
     critical = ("critical", message)
     assert severity(complete=False) == critical
@@ -135,7 +135,7 @@ def test_a_start_is_refused_to_a_bookie_that_is_down_and_the_way_out_is_named(sp
     down, without_cookie, unnamed = find("start-refused", tables(spark, starts=starts, bookies=bookies))
     assert (down.where, down.confidence) == ((None, "bk1"), "confirmed")
     assert down.evidence["way_out"] == "with skipReplayJournalInvalidRecord=true"
-    assert down.message == "bk1 would not start again: why; with skipReplayJournalInvalidRecord=true"
+    assert down.message == "bk1 would not restart: why; with skipReplayJournalInvalidRecord=true"
     assert (without_cookie.where, without_cookie.severity) == ((None, "bk2"), "error")
     assert (unnamed.where, unnamed.severity) == ((None, "bk3"), "note")
 

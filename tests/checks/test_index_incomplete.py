@@ -17,8 +17,8 @@ def test_one_finding_a_bookie_with_counts_and_samples(spark: SparkSession) -> No
     first, second = find("index-incomplete", tables(spark, unindexed=rows))
     assert (first.bookie_id, first.ledger_id, first.severity) == ("a", None, "warning")
     assert first.evidence == {"ledgers": 2, "entries_served": 5, "entries_listed": 0, "sample": ["7", "8"]}
-    assert first.message == "a serves 5 entries of 2 ledgers that its index on disk lacks"
-    assert second.message == "b serves 1 entry of 1 ledger that its index on disk lacks"
+    assert first.message == "a serves 5 entries of 2 ledgers that are missing from its index on disk"
+    assert second.message == "b serves 1 entry of 1 ledger that are missing from its index on disk"
 
 
 def test_what_is_only_listed_is_a_suspect(spark: SparkSession) -> None:
@@ -29,7 +29,7 @@ def test_what_is_only_listed_is_a_suspect(spark: SparkSession) -> None:
     listed, both = find("index-incomplete", tables(spark, unindexed=rows))
     assert (listed.confidence, listed.message) == (
         "suspect",
-        "a lists 1 entry of 1 ledger that its index on disk lacks",
+        "a lists 1 entry of 1 ledger that are missing from its index on disk",
     )
     assert (both.confidence, both.evidence["entries_served"], both.evidence["entries_listed"]) == (
         "confirmed",

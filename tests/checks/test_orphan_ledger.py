@@ -37,7 +37,7 @@ def test_a_ledger_that_no_scan_lists_is_an_orphan_on_each_of_its_bookies(spark: 
     ]
     assert found[0].message == "ledger 1 is on bk1, but not in the metadata"
     assert found[-1].message == (
-        "ledger 6 is on bk1, but not in the metadata; not sure: the store may have the "
+        "ledger 6 is on bk1, but not in the metadata; unconfirmed: the store may have the "
         "ledger at a path that could not be read, or at a wrong path (/r/00: refused)"
     )
     assert [each.evidence["doubt"] for each in found] == [None] * 4 + ["/r/00: refused"]

@@ -30,7 +30,7 @@ def test_a_wrong_check_is_wrong_usage(
     ("text", "message"),
     [
         ("[constants]\nopen_dais = 3", "constants: open_dais: no such constant; did you mean open_days?"),
-        ("[constants]\nopen_days = 0", "constants: open_days: 0 is below 1 days"),
+        ("[constants]\nopen_days = 0", "constants: open_days: 0 is below the minimum of 1 (unit: days)"),
         ("constants = [", "not TOML"),
     ],
 )
