@@ -22,8 +22,8 @@ _OPTIONS_PREFACE = """\
 # Options
 
 `python -m auditor.reports.reference_pages` writes this page. Each option can be a key in the file of
-`--conf`, an argument of `AuditOptions` in Python, or a flag of `bkaudit audit` (`rate_limit` is
-`--rate-limit`). Flags override the file. [conf/audit.toml](../conf/audit.toml) explains when to change each
+`--conf`, an argument of `AuditOptions` in Python, or a flag of `bkaudit audit`. The flag of `rate_limit` is
+`--rate-limit`. Flags override the file. [conf/audit.toml](../conf/audit.toml) explains when to change each
 option.
 
 | option | value | default | |

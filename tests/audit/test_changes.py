@@ -90,7 +90,9 @@ def test_a_baseline_has_to_be_a_run_until_it_expires(tmp_path: Path) -> None:
     file.write_text(entry.format("2020-01-01"))
     check_suppressions(options)
     file.write_text(entry.format("2999-01-01"))
-    with pytest.raises(UsageError, match=r"suppressions\.toml: baseline: run: .*runs/1: contains no finished run"):
+    with pytest.raises(
+        UsageError, match=r"suppressions\.toml: baseline: run: .*runs/1: contains no finished run"
+    ):
         check_suppressions(options)
     write_run(tmp_path / "runs" / "1", [])
     check_suppressions(options)

@@ -45,7 +45,9 @@ def other_process(out: Path, metadata: str = CLUSTER) -> Iterator[subprocess.Pop
 
 def test_a_second_run_beside_one_at_work_is_refused_and_told_who_it_is(tmp_path: Path) -> None:
     with other_process(tmp_path / "first") as other:
-        with pytest.raises(UsageError, match=f"process {other.pid} on .*, writing to {tmp_path}/first") as refused:
+        with pytest.raises(
+            UsageError, match=f"process {other.pid} on .*, writing to {tmp_path}/first"
+        ) as refused:
             Audit("zk://h2:2181,h1:2181/ledgers", [], str(tmp_path / "second")).run()
         assert "the same command" not in str(refused.value)
         assert not (tmp_path / "second").exists()

@@ -137,7 +137,9 @@ def test_what_is_certain_comes_before_what_is_not_known(tmp_path: Path) -> None:
     run_of(tmp_path, [PLAIN, ledger(2, "a", 1, 1)], ALL_WRITE, set(), facts=NO_EARLIER)
     found = rehearse(reopened(tmp_path), ["a"])
     assert (found.answer, causes(found)) == (Answer.NEVER, [Cause.ONLY_COPY, Cause.NO_EARLIER_RUN])
-    assert decommission_text(found).startswith("decommission a: refused. 1 ledger; no other bookie of the ensemble")
+    assert decommission_text(found).startswith(
+        "decommission a: refused. 1 ledger; no other bookie of the ensemble"
+    )
 
 
 def test_holds_on_others_do_not_matter(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_suffix_that_the_store_denies_is_wrong_usage(zookeeper: EmbeddedZooKee
     told = diagnosed(f"zk+flat://{zookeeper.hosts}/ledgers")
     found = line(told, "layout")
     assert (found.state, told.exit_code) == (State.FAIL, 2)
-    assert "the URI says flat, the LAYOUT znode says hierarchical" in found.said
+    assert "the URI says flat, but the LAYOUT znode says hierarchical" in found.said
 
 
 def test_a_root_that_is_not_there_and_a_server_that_is_not_are_unreachable(

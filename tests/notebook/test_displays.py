@@ -35,7 +35,7 @@ def test_a_bookie_tells_of_itself(tmp_path: Path) -> None:
         identities=[{"bookie_id": "bk-a:3181", "aliases": []}],
     )  # fmt: skip
     bookie = run.bookie("bk-a:3181")
-    assert "3 name it; 2 depend on it" in repr(bookie)
+    assert "3 name this bookie; 2 depend on it" in repr(bookie)
     shown = bookie._repr_html_()
     assert "below-ack-quorum" in shown
     assert re.findall(r"width:(\d+)px", shown) == ["300", "200", "200", "0"], (

@@ -102,7 +102,7 @@ def test_a_hole_is_seen_and_said(tmp_path: Path) -> None:
 
 
 def test_a_ledger_that_nobody_knows_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="knows ledger 43"):
+    with pytest.raises(RunError, match="of this run has ledger 43"):
         full(tmp_path).plot.stripes(43)
 
 

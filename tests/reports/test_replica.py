@@ -38,7 +38,7 @@ def test_a_bookie_in_no_ensemble_should_hold_nothing() -> None:
     lines = replica_text(LEDGER, "bk-z:3181", np.array([(3, 3, 2, 0)], GROUP), 80).splitlines()
     assert lines[1:3] == [
         "  should hold   nothing",
-        "  note          no ensemble of the ledger names bk-z:3181",
+        "  note          bk-z:3181 is in no ensemble of the ledger",
     ]
     assert lines[-1] == "  not expected  3,4 (2 entries)"
 

@@ -64,7 +64,9 @@ def test_what_cannot_be_compared_is_a_warning_and_no_end(tmp_path: Path) -> None
     run(tmp_path, "a", 1000)
     (tmp_path / "a" / "tables" / "changes" / "_SUCCESS").unlink()
     [warning] = changes_since_complete(str(tmp_path / "b"), report).warnings
-    assert warning.startswith(f"not compared: {tmp_path}/a: it has no tables/changes")
+    assert warning.startswith(
+        f"not compared: {tmp_path}/a: has no tables/changes, so the run cannot be compared"
+    )
 
 
 def report_of(path: Path, *arguments: str) -> Result:

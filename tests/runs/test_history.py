@@ -90,7 +90,7 @@ def test_what_stands_in_the_way_of_a_comparison_is_a_note(runs: Path) -> None:
         f"{runs}/c/report.json is damaged (it is not a report of this program",
         f"{runs}/b",
     ]
-    assert "it has no tables/changes" in found.notes[1]
+    assert "has no tables/changes, so the run cannot be compared; audit again" in found.notes[1]
     lost = find_sibling_runs(str(runs / "no" / "where" / "new"), HERE).newest(2**62)
     assert lost.run is None
     assert "not compared with any earlier run" in lost.notes[0]
@@ -128,7 +128,7 @@ def test_the_history_of_a_directory_is_a_table(runs: Path) -> None:
     ]  # fmt: skip
     assert lines[1].split()[2:] == ["healthy", "2", "0", "0", "3", "-", "-", "-", "c"]
     assert lines[5].split()[7:] == ["1", "2", "1", "d"]
-    assert "runs of 2 clusters" in lines[6]
+    assert "the runs belong to 2 clusters" in lines[6]
     assert "left out" in outcome.stderr
     assert max(map(len, lines)) <= 80
 
@@ -158,7 +158,7 @@ def test_the_history_is_csv_and_json_too(runs: Path) -> None:
 
 def test_an_empty_history_says_so(tmp_path: Path) -> None:
     assert bkaudit("history", str(tmp_path)).stdout.startswith(
-        f"no finished run is in {tmp_path}; bkaudit audit --out "
+        f"no finished run is in {tmp_path}. To create one, run: bkaudit audit --out "
     )
     outcome = bkaudit("history", str(tmp_path / "none"))
     assert outcome.exit_code == 2

@@ -128,7 +128,7 @@ def test_a_scope_that_is_not_there_is_answered_with_those_that_are(kind: str, tm
     with pytest.raises(StoreError) as raised:
         open_store(f"{scheme}://{file}").cluster()
     assert str(raised.value) == (
-        f"there is no BookKeeper cluster below /ledgers in {file}; it has a cluster at "
+        f"there is no BookKeeper cluster below /ledgers in {file}; a cluster is at "
         f"{scheme}://{file}?scope={SCOPE}"
     )
     store = open_store(f"{scheme}://{file}?scope={SCOPE}")

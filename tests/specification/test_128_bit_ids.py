@@ -170,7 +170,7 @@ def test_protocol_version_2_fails_other_scopes_as_illegal_op() -> None:
 
 @sentence("35-17")
 def test_requests_of_version_3_name_scope_0_alone_while_the_field_has_no_number() -> None:
-    assert "version 3 no number" in str(unaskable_scope_reason(1))
+    assert "BP-35 assigns no field number to the scope in version 3" in str(unaskable_scope_reason(1))
     # Ledger 99 and no other field: a bookie takes it for that of scope 0.
     assert list_request(7, 99).hex().endswith("e206020863")
 

@@ -147,7 +147,10 @@ def test_an_announced_length_has_bounds(length: int, refused: bool) -> None:
             id="a read's answer",
         ),
         pytest.param(
-            bytes.fromhex(f"{HEADER} 109203 e20605 08f503 1063"), 14, "402 outside and 501", id="two statuses"
+            bytes.fromhex(f"{HEADER} 109203 e20605 08f503 1063"),
+            14,
+            "status 402 in the response, but 501",
+            id="two statuses",
         ),
         pytest.param(bytes.fromhex(f"{HEADER} 1000"), 10, "without", id="agreed, and no part of its own"),
         pytest.param(bytes.fromhex(f"{HEADER} 1000 e20604 08001063"), 13, "without", id="agreed, no listing"),

@@ -76,5 +76,5 @@ def test_a_uri_may_only_agree(tmp_path: Path) -> None:
     chosen("zk", FLAT, tmp_path)
     store = open_store(f"dump://{tmp_path}/dump?root=/bk")
     store.uri = parse_metadata_uri("zk+hierarchical://h1:2181/bk")
-    with pytest.raises(UsageError, match="the URI says hierarchical, the LAYOUT znode says flat"):
+    with pytest.raises(UsageError, match="the URI says hierarchical, but the LAYOUT znode says flat"):
         choose_layout(store, store.cluster())

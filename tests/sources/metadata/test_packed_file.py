@@ -71,7 +71,7 @@ def test_wherever_a_packed_file_is_cut_what_comes_before_is_read(kind: str, tmp_
         held, damage = read(file)
         assert noise.startswith(held)
         assert damage is not None
-        assert damage.startswith(f"the {kind} stream is cut or damaged (")
+        assert damage.startswith(f"the {kind} stream is cut off or damaged (")
         assert unpacked_size(file) == len(held) + 1
         assert read(file, len(held)) == (b"", damage)
     file.write_bytes(whole[:-1])

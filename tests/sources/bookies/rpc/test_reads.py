@@ -232,7 +232,7 @@ STRANGE = {
     "an answer to no request": (read_frame(2**40, 403, 1, 1), "which was never sent"),
     "another entry": ("entry", "it is for entry 2 of ledger 1; the request was for entry 1 of ledger 1"),
     "another ledger": ("ledger", "it is for entry 1 of ledger 2; the request was for entry 1 of ledger 1"),
-    "an entry with other ids": ("ids", "entry 2 of ledger 1, announced as 1 of 1"),
+    "an entry with other ids": ("ids", "entry 2 of ledger 1, announced as entry 1 of ledger 1"),
     "half an entry, then the end": ("half", "in the middle"),
 }
 

@@ -59,7 +59,7 @@ def test_a_packed_dump_that_is_cut_is_a_cut_dump(kind: str, wanted: int, tmp_pat
     where, reason = cluster.gaps[-1]
     offset = int(reason.removeprefix("line at byte ").partition(":")[0])
     assert where == "/ledgers"
-    assert f"the {kind} stream is cut or damaged" in reason
+    assert f"the {kind} stream is cut off or damaged" in reason
     assert half <= offset <= len(whole)
     for tree, (_, gaps) in found(store, wanted).items():
         assert gaps, tree
