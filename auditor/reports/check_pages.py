@@ -26,8 +26,8 @@ _CHECKS_PREFACE = """\
 and `bkaudit explain run` print commands with the ids filled in.
 
 The pages do not repeat two rules that most checks share. A check confirms a finding, unless **Sure** names an
-exception. A finding is suspect if its ledgers all changed between the two metadata scans, or if the bookie has
-`disk-id-mismatch`. The pages also leave out these commands:
+exception. A finding is suspect if its ledgers all changed between the two metadata scans, or if the
+bookie has `disk-id-mismatch`. The pages also leave out these commands:
 
 - `ledgermetadata -l ID` prints the metadata of a finding's ledger.
 - `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for entries. *load.*

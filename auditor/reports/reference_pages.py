@@ -21,10 +21,10 @@ _TYPE_WORDS = {bool: "true, false", int: "whole number", float: "number", str: "
 _OPTIONS_PREFACE = """\
 # Options
 
-`python -m auditor.reports.reference_pages` writes this page. Each option can be a key in the file of
-`--conf`, an argument of `AuditOptions` in Python, or a flag of `bkaudit audit`. The flag of `rate_limit` is
-`--rate-limit`. Flags override the file. [conf/audit.toml](../conf/audit.toml) explains when to change each
-option.
+`python -m auditor.reports.reference_pages` writes this page. Each option is a key in the file of
+`--conf`. It is also an argument of `AuditOptions` in Python, and a flag of `bkaudit audit`. The flag of
+`rate_limit` is `--rate-limit`. Flags override the file. [conf/audit.toml](../conf/audit.toml) explains when
+to change each option.
 
 | option | value | default | |
 | --- | --- | --- | --- |

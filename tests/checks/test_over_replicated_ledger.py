@@ -30,7 +30,7 @@ def test_a_copy_outside_the_ensembles_is_left_over(spark: SparkSession) -> None:
         (7, "bk1", "confirmed", False),
     ]
     assert left_over[0].message == "ledger 1: bk1 holds 1 entry of it, but is in none of its ensembles"
-    assert left_over[4].message == "ledger 7: bk1 holds it and is in none of its ensembles"
+    assert left_over[4].message == "ledger 7: bk1 holds it, but is in none of its ensembles"
 
 
 def in_flight(spark: SparkSession, repair: RepairState) -> dict[int | None, tuple[str, list[str]]]:

@@ -94,7 +94,7 @@ def test_what_stands_in_the_way_of_a_comparison_is_a_note(runs: Path) -> None:
     lost = find_sibling_runs(str(runs / "no" / "where" / "new"), HERE).newest(2**62)
     assert lost.run is None
     assert "not compared with any earlier run" in lost.notes[0]
-    assert "top of a file system" in find_sibling_runs("s3://bucket", HERE).newest(2**62).notes[0]
+    assert "root of a file system" in find_sibling_runs("s3://bucket", HERE).newest(2**62).notes[0]
 
 
 @pytest.mark.parametrize(
