@@ -279,6 +279,11 @@ def show(
     found_keys = {
         (finding.id, decimal(finding.ledger_id), finding.bookie_id) for finding in open_run(run_path).findings
     }
+    return compare_findings(report, found_keys)
+
+
+def compare_findings(report: Report, found_keys: set[FindingKey]) -> DemoResult:
+    """Return the differences between ``found_keys`` and the expected findings of the sample."""
     expected_keys = expected_findings()
     unexpected_keys = found_keys - expected_keys
     if report.run.changes is not None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import tarfile
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from auditor.demo.sample import extract, unpack_sample
+from auditor.demo.sample import FindingKey, compare_findings, expected_findings, extract, unpack_sample
 
 WRITTEN = 1_795_000_000_000
 
@@ -40,3 +42,18 @@ def test_where_there_are_filters_an_archive_stays_in_its_place(tmp_path: Path) -
     with pytest.raises(tarfile.OutsideDestinationError) if filtered else nullcontext():
         extract(tmp_path / "bad.tar", inside)
     assert (tmp_path / "outside").exists() != filtered
+
+
+@pytest.mark.parametrize("has_earlier_run", [False, True])
+def test_findings_that_need_an_earlier_run_are_expected_of_later_demonstrations_alone(
+    has_earlier_run: bool,
+) -> None:
+    changes: Any = object() if has_earlier_run else None
+    report: Any = SimpleNamespace(run=SimpleNamespace(changes=changes))
+    stuck: FindingKey = ("orphan-stuck", None, "127.0.101.1:3181")
+    lost: FindingKey = ("entry-lost", "999", None)
+    expected, [absent, *found] = expected_findings(), sorted(expected_findings(), key=str)
+    assert expected == {absent, *found}
+    result = compare_findings(report, {*found, stuck, lost})
+    assert result.missing_findings == [absent]
+    assert result.unexpected_findings == ([lost] if has_earlier_run else [lost, stuck])
