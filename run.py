@@ -75,7 +75,7 @@ def main() -> int:
 def _run_demo(arguments: list[str]) -> int:
     """Run the demonstration.
 
-    If the shell does not find bkaudit afterwards, print a PATH with which it does.
+    If the shell does not find bkaudit afterwards, print a PATH with which the shell finds it.
     """
     exit_code = _run("bkaudit", "demo", *arguments)
     if shutil.which("bkaudit") is None:

@@ -241,7 +241,7 @@ class CompactedError(StoreError):
 
 
 class UnsettledError(StoreError):
-    """Shards of Oxia have no leader, or leave gaps or overlap. A later attempt may succeed."""
+    """Oxia's shards lack a leader, or their hash ranges have gaps or overlap. A later attempt may succeed."""
 
 
 class TooLargeError(StoreError):
@@ -336,8 +336,8 @@ class DecodeError(AuditorError):
 class RuleError(AuditorError, Generic[Value]):
     """Bytes follow their format, but contain a forbidden value.
 
-    ``rule`` is the id of the broken rule. If a check reports this rule, it is the id of that check.
-    ``value`` is the parsed value.
+    ``rule`` is the id of the broken rule. A check that reports the broken rule has the same id. ``value``
+    is the parsed value.
 
     >>> str(RuleError("ledger metadata", "quorum-invalid", "write quorum 3 is above ensemble size 2", None))
     'ledger metadata: write quorum 3 is above ensemble size 2'

@@ -137,7 +137,7 @@ def _measure_audit(
 
 
 def _prepare_answers(table: Path, bookies: Sequence[str]) -> None:
-    """Replace the audit's requests to bookies in this process by the prepared rows in ``table``."""
+    """Make audits in this process read the rows in ``table`` instead of sending requests to bookies."""
 
     def query(cache: TableCache, **_: object) -> BookieAnswers:
         rows = cache.write_table("answers", lambda: cache.spark.read.parquet(str(table)))

@@ -31,7 +31,7 @@ def write_snapshot(cluster: Cluster, directory: Path, session_id: int = 1) -> st
 
 
 def write_dump(cluster: Cluster, path: Path) -> str:
-    """Write the same znodes as a dump, one JSON object per line; return its metadata URI."""
+    """Write the znodes of `write_snapshot` as a dump, one JSON object per line; return its metadata URI."""
     with path.open("w") as file:
         for name, znode_data, owner in _znodes_besides_ledgers(cluster):
             file.write(_dump_line(name, znode_data, owner))

@@ -138,7 +138,7 @@ def peak_memory(run: Callable[[], object]) -> int:
 
 
 def check() -> None:
-    """End the benchmark if the fold and the loop give different groups."""
+    """End the benchmark if `fold_entries` and `plain_loop` give different groups."""
     entries = striped_entries(1000)
     entries = entries[np.random.default_rng(7).random(len(entries)) > 0.1]
     periodic_groups = fold_entries(entries, np.array([0, len(entries)]))

@@ -155,9 +155,9 @@ def _measure_case(case: Case, file: Path, java_command: Encoder) -> Line:
 
 
 def _check_encodings(case: Case, java_value: bytes) -> dict[str, int]:
-    """Return the sizes of both encodings.
+    """Return the sizes of this program's and Java's encodings, in bytes.
 
-    End the benchmark if one of them does not decode to the original entries.
+    End the benchmark if one of the encodings does not decode to the original entries.
     """
     batch = fold_entries(case.entries, np.array([0, len(case.entries)]))
     own_seconds = availability.encode(batch.groups())

@@ -95,9 +95,9 @@ def _measure_stage(
 
 
 def _measure_stat(directory: Path, reusable_part: ReusablePart) -> Line:
-    """Compare with ``stat`` of every file.
+    """Compare a read that reuses the earlier run's rows with calling ``stat`` for every file.
 
-    Any check for changed files needs at least this.
+    Any check for changed files needs at least these calls.
     """
     paths = [os.fsencode(path) for path in directory.rglob("*.idx")]
 

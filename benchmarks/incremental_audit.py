@@ -309,7 +309,7 @@ def _stages_text(seconds: Costs) -> str:
 def _rewrite_ledgers(directories: Sequence[Path], ledgers: Longs) -> None:
     """Write to one index file of each ledger.
 
-    One file in ten loses an entry. The others keep their bytes.
+    One file in ten loses an entry. All other files keep their bytes.
     """
     for file_number, ledger in enumerate(ledgers.tolist()):
         for directory in directories:

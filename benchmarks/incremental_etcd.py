@@ -1,9 +1,9 @@
 """Time to read the ledgers of a running etcd with the help of an earlier run, compared with a full read.
 
-One ledger in a hundred changed. Both ways end with the rows of the ledgers table, without Spark. The rows
+One ledger in a hundred changed. Both reads end with the rows of the ledgers table, without Spark. The rows
 of the earlier run are in Parquet files. The rate limit counts the keys that the store sends. With the
-default limit, both ways mostly wait because of this limit. If the deleted ledgers are spread over all keys,
-the program must list all keys. The last line measures this worst case.
+default limit, both reads mostly wait because of this limit. If the deleted ledgers are spread over all
+keys, the program must list all keys. The last line measures this worst case.
 """
 
 from __future__ import annotations

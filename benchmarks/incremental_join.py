@@ -1,10 +1,10 @@
 """A rejected experiment that reuses the join of an earlier run, compared with a join of all rows.
 
-The rows that were read for a ledger determine whether its pairs of ledger and bookie are unequal. The rows
-of both runs are therefore summed up as one digest per block of 64 neighbouring ids. Only blocks with
+The rows that a run read for a ledger determine which (ledger, bookie) pairs of the ledger are unequal. The
+rows of both runs are therefore summed up as one digest per block of 64 neighbouring ids. Only blocks with
 different digests are joined. The earlier run's unequal pairs are reused for the other blocks. The newest
-hundredth of the ledgers has changed. These ledgers are all in a few blocks, which is the best case. Both
-ways must find the same pairs.
+hundredth of the ledgers has changed. These ledgers are all in a few blocks, which is the best case. The
+experiment and the join of all rows must find the same pairs.
 
 ``BKAUDIT_INCREMENTAL_LEDGERS`` sets the number of ledgers.
 """
@@ -49,7 +49,7 @@ JoinSides = tuple["DataFrame", "DataFrame"]
 
 
 def lines() -> Iterator[Line]:
-    """Yield one line that compares finding and joining the changed blocks with a join of all rows."""
+    """Yield one line: find and join the changed blocks, compared with a join of all rows."""
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         previous_sides, current_sides = _write_tables(spark, folder)

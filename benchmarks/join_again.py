@@ -46,9 +46,9 @@ class JoinCost:
 
 
 def join_again(run: Path, variants: Iterable[JoinVariant]) -> dict[JoinVariant, JoinCost]:
-    """Join a run's tables in each way, each time in a new process; return the fastest join of each way.
+    """Join a run's tables in each variant, always in a new process; return each variant's fastest join.
 
-    The ways run in turns.
+    The variants run in turns.
     """
     fastest_costs: dict[JoinVariant, JoinCost] = {}
     for variant in list(variants) * ROUNDS:
@@ -60,7 +60,7 @@ def join_again(run: Path, variants: Iterable[JoinVariant]) -> dict[JoinVariant, 
 
 
 def find_unequal_in_blocks(spark: SparkSession, tables: Path, replica_count: int) -> DataFrame:
-    """Join the tables ledgers and availability in the directory ``tables``; return the pairs that differ."""
+    """Return the (ledger, bookie) pairs that differ between ledgers and availability in ``tables``."""
     local_file_system = fs.LocalFileSystem()
     ledgers, indexes = (
         TableFiles.from_directory(local_file_system, str(tables / name))

@@ -154,7 +154,7 @@ class ComparisonCase:
 
 
 def lines() -> Iterator[Line]:
-    """Yield the lines of both storages for each way, then the lines of the cold starts."""
+    """Yield lines for each variant of this program on both storages, then the lines of the cold starts."""
     ledgers = int(os.environ.get("BENCHMARK_LEDGERS", "20000"))
     # On SIGTERM, raise an exception: it leaves every block below, which ends the child processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))

@@ -1,4 +1,4 @@
-"""Queries of an audit over all rows of its large tables: read from the files, and answered by Spark.
+"""Queries of an audit over all rows of its large tables, answered either from the files or by Spark.
 
 The benchmark writes the tables ledgers and availability as an audit does, and joins them. Their sources are
 a ZooKeeper snapshot and collected tables. Then the two ways to answer each query take turns, and must

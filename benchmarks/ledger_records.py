@@ -1,6 +1,6 @@
 """Ledger metadata like those of a Pulsar cluster, from a fixed random seed.
 
-The module can also write them as a ZooKeeper snapshot.
+The module can also write the metadata as a ZooKeeper snapshot.
 """
 
 from __future__ import annotations

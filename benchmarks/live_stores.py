@@ -133,9 +133,9 @@ class _Scans:
         )
 
     def _costs(self, options: StoreOptions, rounds: int) -> tuple[list[Cost], list[Cost]]:
-        """Make both scans in both ways, in turns.
+        """Make both scans, in turns with a second scan of changed ledgers only and of all ledgers.
 
-        Returns, for each way, the least costs of the two scans.
+        Returns the least costs of the two scans, first for changed ledgers, then for all ledgers.
         """
         costs_of_variants: list[list[list[Cost]]] = [[], []]
         for _ in range(rounds):
@@ -317,7 +317,7 @@ def _measure_other_requests(server: EmbeddedZooKeeper, paths: list[str]) -> Iter
 
 
 def client_lists(client: Any, parents: Sequence[str]) -> object:
-    """List the children of the sample's parent znodes."""
+    """List the children of each znode in ``parents``."""
     return _send_pipelined(client.get_children_async, parents)
 
 

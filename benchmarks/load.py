@@ -3,8 +3,8 @@
 A client sends requests at a steady rate and does not wait for answers. A slow request therefore delays the
 requests behind it. Each latency counts from the request's scheduled start. The audit's requests come from
 separate processes at the lowest priority. A real audit would run on another machine. Each phase gives a
-median and a 99th percentile. For each of the two, the lines compare the median over all rounds, because
-other programs disturb single rounds.
+median and a 99th percentile. For each of these quantiles, the lines compare the median over all rounds,
+because other programs disturb single rounds.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def alternate_works(
     rounds: int = ROUNDS,
     phase_s: float = PHASE_SECONDS,
 ) -> Iterator[Line]:
-    """Yield lines that compare the client's latencies during each work with its latencies without an audit.
+    """Yield lines that compare a client's latencies during each kind of audit work and without an audit.
 
     Args:
         server: The server's name in the lines.
@@ -161,7 +161,7 @@ def comparison_lines(
 ) -> Iterator[Line]:
     """Yield a line for each kind of request and each quantile.
 
-    A line compares the latency during a work with the latency without it.
+    A line compares the latency during a kind of audit work with the latency without an audit.
     """
     for kind in idle_rounds[0]:
         requests = len(list(chain.from_iterable(latencies[kind] for latencies in loaded_rounds)))

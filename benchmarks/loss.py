@@ -8,9 +8,9 @@ time is this process's processor time, which other work on the machine hardly ch
 
 The run's tables are generated. The ensembles are random and have three or five bookies. A quarter of the
 ledgers has a second ensemble. One ledger in a thousand has a copy that its bookie lacks completely. The
-rival answers the same question ledger by ledger and entry by entry, but only for the first ledgers. For
-these ledgers, both must find the same lost entries. A third run has a twentieth of the bookies, so that
-many ledgers have the same ensembles.
+rival simulates the loss of the rack ledger by ledger and entry by entry, but only for the first ledgers.
+For these ledgers, rival and program must find the same lost entries. A third run has a twentieth of the
+bookies, so that many ledgers have the same ensembles.
 
 ``BKAUDIT_LOSS_LEDGERS`` sets the number of ledgers of the large run.
 """
@@ -184,7 +184,7 @@ def _ledgers(run: GeneratedRun, first_ledger: int) -> pa.Table:
 def _judged_rows(run: GeneratedRun, first_ledger: int) -> pa.Table:
     """Return the rows of the judged table for `BATCH_ROWS` ledgers, from the ledger id ``first_ledger``.
 
-    One ledger in a thousand lacks all copies of its first member, if that member was never replaced.
+    In one ledger in a thousand, the first member lacks all its copies, if it was never replaced.
     """
     ids = np.arange(first_ledger, min(first_ledger + BATCH_ROWS, run.ledgers))
     ids = ids[(ids % 1000 == 1) & (ids % len(QUORUM_SHAPES) == 0)]

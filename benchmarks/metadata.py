@@ -208,7 +208,7 @@ def _parse_and_discard(bodies: list[bytes]) -> None:
 
 
 def _check(file: Path) -> None:
-    """End the benchmark if this program's rows differ from the rival's ledgers or from the plain formula."""
+    """End the benchmark if this program's rows differ from the rival's ledgers or `_expected_entries`."""
     rows = [row for batch in _rows(file) for row in batch.to_pylist()]
     port_ledgers = port.ledgers(file, made.ROOT)
     if [_comparable_fields(row) for row in rows] != [

@@ -59,7 +59,7 @@ class SampledCosts(NamedTuple):
 
 
 def lines() -> Iterator[Line]:
-    """Yield a line for each stage. It compares the time per ledger of the large size and of a third of it."""
+    """Yield a line per stage that compares the time per ledger of the large size and of a third of it."""
     small_sample, large_sample = (
         _measure_in_process(Cluster(sample_size, BOOKIES))
         for sample_size in (LARGE_LEDGER_COUNT // 3, LARGE_LEDGER_COUNT)

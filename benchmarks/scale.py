@@ -107,7 +107,7 @@ def lines() -> Iterator[Line]:
 def _measure_other_paths(plain_audit: Audited) -> Iterator[Line]:
     """Yield lines for audits of a live cluster and for runs on object stores.
 
-    Each should take at most 1.2 times as long as the plain audit.
+    Each audit should take at most 1.2 times as long as the plain audit.
     """
     cluster, object_store_uri = Cluster(LARGE_LEDGER_COUNT, BOOKIES), os.environ.get("BKAUDIT_S3")
     audit_variants = [(FORM_UNFLUSHED, ""), (FORM_ASKED_BOOKIES, ""), ("the run under file://", "file://")]

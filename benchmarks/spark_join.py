@@ -40,7 +40,7 @@ def unequal_rows(ledgers: DataFrame, availability: DataFrame) -> DataFrame:
 
 
 def differing_pairs(spark: SparkSession, uri: str, bookies: str) -> int:
-    """Count the (ledger, bookie) pairs whose bookie does not hold the expected entries.
+    """Count the rows of `unequal_rows`, for the metadata at ``uri`` and the indexes of ``bookies``.
 
     The session must have this program's data sources.
     """
@@ -54,7 +54,7 @@ def differing_pairs(spark: SparkSession, uri: str, bookies: str) -> int:
 
 
 def main() -> None:
-    """Start a session, join both sides, and print the number of pairs that differ."""
+    """Start a session, join metadata and indexes, and print the number of pairs that differ."""
     spark = build_session("local[2]")
     register(spark)
     try:

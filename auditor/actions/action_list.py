@@ -108,9 +108,9 @@ def build_action_list(
 class _PlannedStops:
     """Bookies that the list would stop, and the bookies among them that must keep running.
 
-    A bookie must keep running if no bookie would serve some entries once it stops together with the others.
-    ``last_holders`` maps such a bookie to the only bookies that serve these entries, including the bookie
-    itself.
+    A bookie must keep running if its stop, together with the other stops on the list, would leave some
+    entries without a server. ``last_holders`` maps such a bookie to the only bookies that serve these
+    entries, including the bookie itself.
     """
 
     bookies: frozenset[str] = frozenset()

@@ -208,10 +208,10 @@ _POSSIBLY_LAST_REASONS = (
 
 @asks_tables("gc_foresight")
 def foreign_copies(tables: Tables) -> DataFrame:
-    """Count, by bookie, the ledgers whose last copy may be on it although their ensembles do not name it.
+    """Count the ledgers whose last copy may be on a bookie that is in none of their ensembles, by bookie.
 
-    Columns: bookie_id, count (number of ledgers), certain (number of these ledgers for which it is proved),
-    first (the lowest ledger id).
+    Columns: bookie_id, count (number of ledgers), certain (number of these ledgers whose last copy is
+    proved to be on the bookie), first (the lowest ledger id).
     """
     deletable_copy_rows = tables.gc_foresight.where(F.col("reason").isin(*_POSSIBLY_LAST_REASONS))
     is_wrong_deletion = F.col("verdict") == GcVerdict.WRONG
@@ -246,10 +246,10 @@ def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterato
 
 @asks_tables("past_end")
 def copies_past_end(tables: Tables) -> DataFrame:
-    """Count, by bookie_id, the ledgers for which the bookie has entries after the last entry.
+    """Count, by bookie_id, the ledgers of which the bookie has entries after the ledger's last entry.
 
-    Entries after the last one are harmless if a second writer took over the ledger and closed it, because
-    the first writer got no acknowledgement for them. Ledgers that this explains are not counted.
+    Such entries are harmless if a second writer took over the ledger and closed it, because the first
+    writer got no acknowledgement for them. Ledgers that were taken over in this way are not counted.
     """
     ledgers_without_takeover = tables.judged.where("not coalesce(past_end_by_takeover, false)")
     copy_rows = ledgers_without_takeover.select(F.explode("past_end.bookie_id").alias("bookie_id"))

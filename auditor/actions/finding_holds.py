@@ -1,8 +1,8 @@
 """Holds that come from findings. Each check declares its own (`auditor.model.holds.HoldRule`).
 
-Unconfirmed findings place holds too. A finding that is less severe than its check places no hold, because
-it reports no danger to data. All findings of the same check about the same object (bookie, ledger or
-source) place one hold together.
+Unconfirmed findings place holds too. A finding with a lower severity than its check declares places no
+hold, because such a finding reports no danger to data. All findings of the same check about the same object
+(bookie, ledger or source) place one hold together.
 """
 
 from collections.abc import Callable, Mapping, Sequence

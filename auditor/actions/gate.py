@@ -148,7 +148,7 @@ class HoldBook:
         return tuple(islice(self.iterate_ledger_holds(kind), 1))
 
     def first_holds_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """Return all holds on bookies, logs and sources that forbid a kind, and the first on a ledger."""
+        """Return all holds against an action on bookies, logs and sources, and the first hold on a ledger."""
         other_holds = (hold for holds in self.holds_by_key.values() for hold in holds if kind in hold.forbids)
         return (*other_holds, *self.first_ledger_hold(kind))
 

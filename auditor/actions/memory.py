@@ -295,7 +295,7 @@ _COPY_CHECKS = frozenset(
 
 
 def _is_due_to_unread_copy(seen_parts: SeenParts) -> Column:
-    """Return whether a hold is on an unread bookie because of the bookie's copy of a ledger.
+    """Return whether a check about copies of ledgers placed a hold on a bookie that was not fully read.
 
     Only holds of checks with findings in this run count.
     """

@@ -49,7 +49,7 @@ class StopSet:
         self.stopping: set[str] = set()
 
     def last_holders(self, *bookies: str) -> tuple[str, ...]:
-        """Return the only servers of an entry if stopping ``bookies`` too would stop all of them.
+        """Return the only servers of an entry if all of them would stop once ``bookies`` stop too.
 
         Returns an empty tuple if each entry would still have a server.
 

@@ -294,7 +294,7 @@ class RunsBefore:
         return _first_choice(run_store, "owners_before", self._newest_run_with("tables/ownership", scan_time))
 
     def has_later_run(self, current_time: int) -> bool:
-        """Return whether another run ended after ``current_time`` (ms), so that its holds are not known."""
+        """Return whether another run ended after ``current_time`` (ms). Its holds are then not known."""
         return bool(self.siblings.notes_on_later_runs(current_time))
 
     def _newest_run_with(self, table: str, scan_time: int) -> RunSummary | None:

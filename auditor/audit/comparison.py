@@ -136,7 +136,7 @@ def rpc_limits(options: AuditOptions) -> StoreOptions:
 
 
 class UnequalPairs(NamedTuple):
-    """The table ``unequal`` of replicas whose expected and present entries differ, and the bookies' states.
+    """Replicas whose expected and present entries differ (table ``unequal``), and the states of bookies.
 
     ``ledgers`` and ``indexes`` have at least the rows for the ledgers of these replicas.
     """
@@ -336,7 +336,7 @@ def compare_sides(
 
 
 def _mark_stopped_bookies(states: Mapping[str, BookieState], first_scan: FirstScan) -> dict[str, BookieState]:
-    """Return the states with ``stopped`` set for unregistered bookies, if the store shows registrations."""
+    """Return ``states``. Unregistered bookies get ``is_stopped``, unless a saved store registers none."""
     running_bookies = registered_modes(registrations(first_scan.nodes))
     if not running_bookies and not first_scan.source.live:
         return dict(states)

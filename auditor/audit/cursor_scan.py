@@ -89,9 +89,9 @@ def newest_compactions(owners: DataFrame, first_scan: FirstScan, indexes: Indexe
 
 
 def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> DataFrame:
-    """Return the owner rows, with the ledger ids of ``compactions`` in stale rows of the same cursors.
+    """Return ``owners`` with the compacted ledgers of ``compactions`` in the stale rows of their cursors.
 
-    These rows are then no longer stale.
+    A stale row gets the compacted ledger that the compaction of its cursor names. It is then not stale.
     """
     if not compactions:
         return owners

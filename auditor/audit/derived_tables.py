@@ -187,7 +187,7 @@ PARTS_NEEDING_DISKS = frozenset(
 
 
 def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
-    """Return ``tables`` with ``copies_complete`` set and with the names of the parts that have no rows.
+    """Return ``tables`` with ``copies_complete`` and the names of empty parts (`auditor.tables.parts`).
 
     ``copies_complete`` is True if the cluster needs no copy from an unread disk. ``needs_disks`` is True if
     metadata could not be read, if ledger ids are in doubt, or if bookies have ledgers without metadata.
@@ -295,7 +295,7 @@ def _write_orphans(
 
 
 def _min_orphans_for_proof(settings: CheckSettings) -> int:
-    """Return the smallest number of orphans for which a check needs the recently listed ledgers as proof."""
+    """Return the lowest number of orphans at which a check needs recently listed ledgers as proof."""
     least_default = CheckSettings().least_unexplained  # for the proof of the metadata's scope
     return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, least_default)
 

@@ -85,7 +85,7 @@ def save_ledger_facts(
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
-    """Return facts that must be unchanged to reuse rows of a bookie. Only ``index_time`` may be later."""
+    """Return the facts that must be unchanged to reuse a bookie's rows. ``index_time`` may be later."""
     return {
         "index_time": bookie.index_time,
         "directories": [asdict(directory) for directory in bookie.index_directories],
@@ -218,7 +218,7 @@ class EarlierRun:
         return IndexPlan(parts, notes=(f"no index was reused from run {self.name}: {reason}",))
 
     def ledgers(self, store_root: str, history: History) -> EarlierLedgers | None:
-        """Return the earlier rows of ledgers for an etcd that now has ``history``. None if unusable.
+        """Return the earlier ledger rows for an etcd with ``history``, or None if ``is_usable`` is False.
 
         Raises:
             RunError: no row can be reused. The message says why.
@@ -280,7 +280,7 @@ def check_since(since_option: str | None) -> None:
 
 
 def find_earlier_run(since_option: str | None, run_store: RunStore, cluster: Cluster) -> EarlierRun:
-    """Return the earlier run that ``since_option`` (``--since``) selects. A resumed run keeps its choice.
+    """Return the earlier run that ``--since`` selects. A resumed run keeps the choice of its first attempt.
 
     Raises:
         UsageError: the selected run is of another cluster.

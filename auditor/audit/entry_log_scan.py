@@ -82,7 +82,7 @@ def whole_entries(
 def count_whole_entries(tables: Tables) -> dict[str, int]:
     """Return the number of entries that were read with their payload, or an empty dict without --deep.
 
-    The only key is the name under which the report shows this kind of operation.
+    The dict has one key: the report's name for this kind of read operation.
     """
     if "digests" not in tables.frames:
         return {}
@@ -144,8 +144,8 @@ def read_entry_logs(
 ) -> EntryLogScan | None:
     """Read entry locations, the entry logs and the files next to them. Return None without --entry-logs.
 
-    If the index of a ledger in ``ledgers`` points to a missing log, the indexes of that bookie are read a
-    second time at the end.
+    If a bookie's index of a ledger in ``ledgers`` points to a missing log, the indexes of the bookie are
+    read a second time at the end.
     """
     if not options.entry_logs:
         return None

@@ -88,7 +88,7 @@ class Indexes:
     def has_complete_rows(self) -> bool:
         """Return whether each row of ``availability`` has all known entries of its replica.
 
-        This is not so if index files are truncated, indexes overlap, or journals have entries after the
+        Returns False if index files are truncated, indexes overlap, or journals have entries after the
         marks.
         """
         has_partial_rows = self.shapes.bookies_with_cut_files or self.overlapping_bookies

@@ -139,7 +139,7 @@ class _Rescan:
 
 
 def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
-    """Return the facts of the first scan that a store needs to list later changes, for `StoreSource`.
+    """Return the facts of the first scan that `StoreSource` needs to list later changes in ``store``.
 
     Raises:
         RunError, StoreError: the first scan has no such facts. The message says why.
@@ -181,7 +181,7 @@ def _with_marks(
     restarts: int = 0,
     notes: tuple[str, ...] = (),
 ) -> SecondScan:
-    """Read under-replication marks and locks last, because they show which repairs run at this moment."""
+    """Return a second scan. Under-replication marks and locks are read last: they show running repairs."""
     source = first_scan.source
     marks = source.cache.write_table("marks", lambda: source.table(MarkSource, nodes))
     can_be_complete = source.store.keeps_marks and first_scan.cut is None
@@ -258,8 +258,8 @@ class ClusterMetadata:
     def lacks_layout_and_generator(self) -> bool:
         """Return whether the store certainly lacks both LAYOUT and an id generator, although it should not.
 
-        A Pulsar store that lists ledgers may lack both. Pulsar's driver writes no LAYOUT, and creates the
-        id generator as a container node. ZooKeeper deletes a container node when it is empty.
+        The result is False for a Pulsar store that lists ledgers. Pulsar's driver writes no LAYOUT, and
+        creates the id generator as a container node. ZooKeeper deletes a container node when it is empty.
         """
         if self.source.pulsar_layout and self.source.cache.count("ledgers"):
             return False
@@ -273,7 +273,7 @@ class ClusterMetadata:
         """Return whether the layout is certain, because the store records it or no other layout is possible.
 
         ``wrong_tree_reason`` is the field of `ScanDifference`. Pulsar's driver writes no LAYOUT and has a
-        single layout. If the store has a ledger tree of another layout, its layout is therefore not certain.
+        single layout. If such a store has a ledger tree of another layout, the store's layout is not certain.
         """
         if self.source.pulsar_layout:
             return wrong_tree_reason is None

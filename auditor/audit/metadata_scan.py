@@ -78,7 +78,7 @@ class MetadataSource:
     def table(
         self, source: type[StoreSource], nodes: ClusterNodes, *, earlier_read: str | None = None
     ) -> PartTable:
-        """Return a table of the store, if possible in its state at the time of ``nodes``.
+        """Return a table of the store, if possible as the store was at the time of ``nodes``.
 
         ``earlier_read`` describes an earlier read of the table whose rows may be reused (`StoreSource`). If
         it is None, all rows are read.

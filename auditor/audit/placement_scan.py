@@ -241,7 +241,7 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
 
 
 def _hidden_mapping(mapping_source: str) -> Remark:
-    """Return the remark that ``mapping_source``, the rack mapping below a chroot, does not exist."""
+    """Return the remark that no racks were found, because ``mapping_source`` below a chroot is absent."""
     racks_advice = (
         "if the brokers use another root, save this znode's value from there as FILE.json, and pass "
         "--racks FILE.json"

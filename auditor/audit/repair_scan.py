@@ -150,7 +150,7 @@ def _count_queries(
 def _queries_for_waiting_ledgers(
     ledgers: DataFrame, marked_ledgers: DataFrame, down_bookies: Collection[str]
 ) -> _Queries:
-    """Return queries that count ledgers depending on a down bookie, and other ledgers with a mark."""
+    """Return two count queries: ledgers that depend on a down bookie, and other ledgers with a mark."""
     down_ids = F.array(*map(F.lit, sorted(down_bookies)))
     is_on_down_bookie = F.exists(
         "replicas", lambda replica: replica["depends"] & F.array_contains(down_ids, replica["bookie_id"])

@@ -69,7 +69,7 @@ def write_sources(
 
 
 def _data_time(metadata: ClusterMetadata, data_time: int | None) -> int | None:
-    """Return ``data_time``, or in a resumed run the earlier of it and the time of the run's oldest table.
+    """Return ``data_time``, or the time of the oldest table of a resumed run if that time is earlier.
 
     Times are in ms. Returns None if ``data_time`` is None.
     """

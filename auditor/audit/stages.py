@@ -104,8 +104,8 @@ def with_stages(page: str, stages: Sequence[Stage]) -> str:
 def modules_of(stage: Stage) -> list[str]:
     """Return the names of the modules of auditor/audit that do the work of a stage.
 
-    If the stage's function is in `STAGE_FUNCTIONS`, the result has the modules of the functions that it
-    calls. Otherwise the result is the module of the function itself.
+    If the stage's function is in `STAGE_FUNCTIONS`, the result has the modules of the functions that the
+    stage's function calls. Otherwise the result is the module of the stage's function itself.
     """
     module_name = stage.function.__module__
     if module_name != STAGE_FUNCTIONS:

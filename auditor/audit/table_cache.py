@@ -184,7 +184,7 @@ SCRATCH_DIRECTORY = "scratch"
 def semi_join_scratch(
     cache: TableCache, key_table: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
 ) -> DataFrame:
-    """Return the rows of ``table`` whose ledger id is in the table ``key_table``, or more rows.
+    """Return at least the rows of ``table`` whose ledger id is in the table ``key_table``.
 
     If the key table is large, the result has all rows. Both tables must already be written. ``rows`` are
     all rows of ``table``. ``columns`` are the columns to keep, or None for all columns.

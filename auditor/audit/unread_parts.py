@@ -83,10 +83,10 @@ _ANSWER_CHECK = "index-incomplete"
 
 
 def doubted_by_answers(tables: Tables, earlier_holds: DataFrame) -> frozenset[tuple[str, str | None]]:
-    """Return pairs of the check `_ANSWER_CHECK` and each bookie for which an entry's copy is unknown.
+    """Return the pair of `_ANSWER_CHECK` and the bookie for each bookie with an unknown copy of an entry.
 
-    Earlier holds of these pairs stay in force, because an answer of the bookie might show the copy. The
-    result is empty if the earlier run has no hold of this check.
+    An earlier hold with such a pair stays in force, because an answer of the bookie might show the copy.
+    The result is empty if the earlier run has no hold of this check.
     """
     if earlier_holds.where(F.col("reason") == _ANSWER_CHECK).isEmpty():
         return frozenset()
@@ -99,11 +99,11 @@ def doubted_by_answers(tables: Tables, earlier_holds: DataFrame) -> frozenset[tu
 def doubted_by_foresight(
     tables: Tables, unread_records: Collection[str]
 ) -> frozenset[tuple[str, str | None]]:
-    """Return pairs of gc-would-delete-live and each bookie that may delete a needed copy.
+    """Return the pair of gc-would-delete-live and the bookie for each bookie that may delete a needed copy.
 
     A bookie deletes copies during garbage collection. ``unread_records`` are bookies with copies of ledgers
-    whose metadata records could not be decoded. It is then unknown whether an ensemble of the ledger names
-    the bookie, and how many other copies there should be.
+    whose metadata records could not be decoded. It is unknown whether an ensemble of such a ledger names
+    the bookie, and how many other copies of the ledger there should be.
     """
     doubted_bookies = {
         *unread_records,

@@ -33,8 +33,8 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     """A live bookie holds copies that belong to a vanished bookie id, and will delete them.
 
     What it finds:
-        Reports a bookie id that is not registered and that no disk carries. A live bookie holds exactly the
-        entries that this id should hold, or `bookie-alias` finds that it is the live bookie's old id.
+        Reports an unregistered bookie id for which no directory was found. A live bookie holds exactly the
+        entries that this id should hold, or `bookie-alias` finds that this id is the live bookie's old id.
 
     Why it matters:
         Within a day, the live bookie's garbage collector deletes closed ledgers whose ensembles do not name

@@ -43,16 +43,16 @@ def bookie_alias(roster: Roster) -> Findings:
         - One id is registered at the other id's address.
         - One id has a host name, and the other has its IP address or another spelling of it.
         - The disks of a running bookie hold the entries that a vanished id should hold.
-        - Two of these hints apply. One host name is a short form of the other. A cookie or VERSION of one
-          id has the other id. Both ids have the same directories.
+        - At least two hints apply: one host name is a short form of the other, a cookie or VERSION of one
+          id has the other id, or both ids have the same directories.
 
     Why it matters:
         Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case)
         but not the id in its ledgers' metadata. Clients cannot find the copies under the old id.
 
     How sure:
-        Confirmed if the registered bookie holds, entry for entry, most of the ledgers that the other id
-        should hold, and at least five. Suspect with less evidence. Suspect if the bookie also has
+        Confirmed if the registered bookie holds, entry for entry, at least five and most of the ledgers
+        that the other id should hold. Suspect with less evidence. Suspect if the bookie also has
         `disk-id-mismatch`.
 
     What to do:

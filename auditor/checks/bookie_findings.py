@@ -212,7 +212,7 @@ def closed_logs(tables: Tables) -> DataFrame:
     Returns:
         ``bytes`` is the size of the log. ``entries`` is the number of bytes in entries, and ``remain`` is
         the number of these bytes that garbage collection keeps. ``keeps`` has up to `MAX_SHOWN_LEDGERS`
-        ledgers that keep the log, the largest first. ``unflushed`` is the column of the table space.
+        ledgers that keep the log, the largest first. ``unflushed`` is as in the table space.
     """
     ledger_name = F.expr(LEDGER_NAME)
     has_ledger_id = F.col("ledger_id").isNotNull()

@@ -8,8 +8,8 @@
 ``--checks`` overrides the key ``checks`` of the file, and ``--skip-checks`` overrides ``skip_checks``. A
 run that skips checks is incomplete, because it proves nothing about the faults that these checks find. The
 gate decides whether bkaudit shows a command that writes. It refuses actions that the holds of a skipped
-check could forbid (`kinds_without_holds`). It also refuses actions that the holds of a check could forbid
-if a constant of the check is less careful than its default.
+check could forbid (`kinds_without_holds`). If a constant of a check is less careful than its default, the
+gate treats the check like a skipped one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class CheckConfiguration:
     def unheld_checks(self) -> tuple[str, ...]:
         """Return the ids of the checks whose holds may be missing.
 
-        A check is skipped, or one of its constants is less careful than its default.
+        These are skipped checks, and checks with a constant that is less careful than its default.
         """
         loosened_constants = {*self.settings.loosened_constants()}
         return tuple(
@@ -111,7 +111,7 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
 
 
 def kinds_without_holds(ids: Collection[str]) -> dict[ActionKind, tuple[str, ...]]:
-    """Return the ids of these checks by each kind of action that their holds could forbid.
+    """Return, for each kind of action, the checks in ``ids`` whose holds could forbid the action.
 
     >>> kinds_without_holds(["index-incomplete", "mark-stuck"])[ActionKind.STOP]
     ('index-incomplete',)

@@ -10,7 +10,7 @@ def copy_lagging(tables: Tables) -> DataFrame:
     """An open ledger has an acknowledged entry that one bookie of its ensemble does not have yet.
 
     What it finds:
-        Reports entries of the last segment that an ack quorum of indexes already has. Ledgers in recovery
+        Reports the last segment's entries that an ack quorum of indexes already has. Ledgers in recovery
         count as open.
 
     Why it matters:

@@ -21,8 +21,8 @@ from auditor.model.alias_evidence import MIN_COMPARED_LEDGERS
 def matches_other_bookie(row: Row, match_margin: int) -> bool:
     """Return whether a row of the table contents suggests that the data belongs to the candidate.
 
-    For each ledger that matches only the owner, at least ``match_margin`` ledgers must match only the
-    candidate. In any case, at least `MIN_COMPARED_LEDGERS` ledgers must match only the candidate.
+    At least `MIN_COMPARED_LEDGERS` ledgers must match only the candidate. Their number must also be at
+    least ``match_margin`` times the number of ledgers that match only the owner.
     """
     minimum_ledgers = max(MIN_COMPARED_LEDGERS, match_margin * row["worse"])
     return bool(row["candidate"] != row["owner"] and row["better"] >= minimum_ledgers)

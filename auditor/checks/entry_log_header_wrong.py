@@ -61,8 +61,8 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Ignores maps that the server does not use, and a cache at gcEntryLogMetadataCachePath. If a
-        log was not read entry by entry, wrong ledgers are not found in a map with the right sum of bytes.
+        Ignores maps that the server does not use, and a cache at gcEntryLogMetadataCachePath. A map with
+        wrong ledgers but the right sum of bytes is found only if its log was read entry by entry.
     """
     wrong_logs = _wrong_maps(tables.entry_logs, tables.collector_settings).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:

@@ -1,4 +1,4 @@
-"""Entries that are not at the location in an entry log that an index gives for them."""
+"""Entries that are not at the entry log location that an index gives."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (

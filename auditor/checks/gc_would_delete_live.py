@@ -143,7 +143,7 @@ _CAUSE_TEXTS = {
 
 
 def _findings_without_index(tables: Tables) -> DataFrame:
-    """Return copies that lose entries with a deleted or compacted log, because the index lacks them."""
+    """Return copies that lose entries when a log is deleted or compacted: the index lacks these entries."""
     is_kept_log = (F.col("action") == GcAction.KEEP.value) | is_suspended()
     deleted_or_rewritten_logs = tables.log_foresight.where(~is_kept_log).select("bookie_id", "path", "action")
     rows = tables.space.where(~F.col("remains")).join(deleted_or_rewritten_logs, ["bookie_id", "path"])

@@ -51,7 +51,7 @@ def id_generator_behind(tables: Tables) -> DataFrame:
     Limits:
         Ignores the flat layout, dumps without cversion, and stores with unreadable znodes of their own.
         Reports nothing if an application clearly chooses ids itself. Signs are ids beyond the generator's
-        range, or fewer than 1 in 1,000 listed ids between its next id and the highest id.
+        range, or fewer than 1 listed ledger per 1,000 ids from its next id to the highest listed id.
     """
     may_be_generated = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

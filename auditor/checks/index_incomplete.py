@@ -46,8 +46,8 @@ def index_incomplete(tables: Tables) -> DataFrame:
 
     What to do:
         Do not stop the bookie. Have the ledgers copied while it serves them. Compare the audited
-        directories with those that the bookie has open (`/proc/PID/fd`): a volume may be mounted over them,
-        or their files may be deleted.
+        directories with those that the bookie has open (`/proc/PID/fd`): a volume may be mounted over a
+        directory, or its files may be deleted.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.

@@ -50,7 +50,7 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def queue_clause(tables: Tables) -> Column:
-    """Return the end of a message about a row of `with_queue`: whether it is marked, and who locked it."""
+    """Return the end of a message: whether the row's ledger is marked, and who locked it (`with_queue`)."""
     unknown_mark_reason = (
         "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
     )
@@ -267,7 +267,7 @@ PLACEMENT_COLUMNS = "state, segments, first_entry_id, windows, bookies, location
 def group_by_ledger(segments: DataFrame) -> DataFrame:
     """Return one row per ledger, with the columns of its first segment, ``segments`` and ``excused``.
 
-    ``segments`` is the number of segments. ``excused`` is true if all of them are excused.
+    ``segments`` counts the segments. ``excused`` is true if only unwritable bookies break the policy.
     """
     first_segment = F.expr(f"min(struct({_SEGMENT_COLUMNS})) AS first")
     rows = segments.groupBy(*LEDGER).agg(

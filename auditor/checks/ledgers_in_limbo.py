@@ -47,7 +47,7 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        A ledger that the running bookie serves does not count. The bookie still serves its entries to
+        A ledger that the running bookie serves does not count. The bookie still serves ledgers in limbo to
         clients of protocol version 2.
     """
     rows = filter_part("in_limbo", tables.availability).select(*LEDGER, "bookie_id")

@@ -114,7 +114,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 def _second_look_text(cluster: ClusterFacts) -> Column:
     """Return the end of the message, about the same orphans in another run.
 
-    After an earlier run, the text has the number of orphans that the run had already. Without one, the text
+    The text has the number of orphans that an earlier run also found. If there was no such run, the text
     says that the finding is suspect until a later run finds the same orphans. The text is empty for saved
     metadata, and if a rule other than orphan-share, vanished-ranges and large-orphan-share applies.
     """

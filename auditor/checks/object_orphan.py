@@ -20,8 +20,7 @@ def object_orphan(tables: Tables) -> DataFrame:
 
     What to do:
         Check that no other cluster uses the bucket, and that no topic has the ledger (`bkaudit explain
-        ledger`). Keep the copy until two bucket listings, some days apart, have it without an offload
-        context.
+        ledger`). Keep the copy until two audits, with bucket listings some days apart, report it.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -25,7 +25,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
 
     What it finds:
         Reports registered bookies with ledgers that were already garbage in an earlier run. That run was
-        more than twice the gcWaitTime of `--bookie-conf` ago (without that file, an hour). The evidence
+        more than an hour ago (with `--bookie-conf`: more than twice its gcWaitTime). The evidence
         `causes` has the server's reasons to delete or keep these ledgers (table gc_foresight).
 
     Why it matters:

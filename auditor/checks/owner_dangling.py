@@ -63,8 +63,8 @@ def owner_dangling(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        A schema that is being deleted is reported too. If only the cursor's own ledger names a compacted
-        ledger, its absence is noticed only with saved metadata and the bookies' directories.
+        A schema that is being deleted is reported too. The absence of a compacted ledger that only the
+        cursor's own ledger names is noticed only with saved metadata and the bookies' directories.
     """
     is_offloaded = F.col("offload") == "complete"
     list_position_text = words(" (place {place + 1} of {list_size} in its list)")

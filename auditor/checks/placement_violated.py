@@ -38,9 +38,9 @@ def placement_violated(tables: Tables) -> DataFrame:
         Suspect if the ledger changed between the two metadata scans.
 
     What to do:
-        Check that your Auditor has the policy and mapping that the report names. If the write quorum or
-        ensemble size breaks the policy, change it or minNumZonesPerWriteQuorum. If the severity is `note`,
-        make the named bookies writable. Other ledgers stay where they are until the Auditor repairs
+        Check that your Auditor has the report's policy and mapping. If the write quorum or ensemble size
+        breaks the policy, change this number or minNumZonesPerWriteQuorum. If the severity is `note`, make
+        the named bookies writable. Other findings' ledgers stay where they are until the Auditor repairs
         them or you replace their bookies.
 
     Commands:

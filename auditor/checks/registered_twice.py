@@ -33,7 +33,7 @@ def registered_twice(roster: Roster) -> Findings:
         - `bookkeeper shell endpointinfo -b BOOKIE`.
 
     Limits:
-        A bookie that turns read-only at both scans, and is writable in between, is reported too.
+        A bookie that turns read-only during each scan but is writable in between is reported too.
     """
     for row in roster.bookies:
         if row["registered_twice"]:

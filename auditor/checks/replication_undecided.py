@@ -58,7 +58,7 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
 
 def _unread_journal_reasons(tables: Tables) -> DataFrame:
-    """Return one row, with a map from each bookie with an unread journal to the reason."""
+    """Return one row with a map from bookie to reason, for the bookies with an unread journal."""
     unread_journal_tails = tables.bookies.where("tail = 'unread'").select("bookie_id", "tail_reason")
     return unread_journal_tails.agg(F.map_from_entries(F.collect_list(F.struct("*"))).alias("tails"))
 

@@ -15,8 +15,8 @@ def source_suspect(roster: Roster) -> Findings:
 
     What it finds:
         Reports bookies with at least one of these faults:
-        - The bookie's files are more than an hour older than the metadata, and its index has none of the
-          ledgers that the bookie has received since then.
+        - The bookie's newest file is more than an hour older than the metadata. Its index lacks all ledgers
+          that the bookie received after this file.
         - The tables that `bkaudit collect` made for the bookie are more than an hour older than the
           metadata, or have a time in the future.
         - The directories of all bookies have a different instance id from the cookies in the store.
@@ -26,7 +26,7 @@ def source_suspect(roster: Roster) -> Findings:
 
     How sure:
         Always suspect, because the data may be an old copy. No finding that depends on this data is
-        confirmed. Entries that it lacks are unknown, and the exit code is 3.
+        confirmed. Entries that this data lacks are unknown, and the exit code is 3.
 
     What to do:
         Do nothing to the bookie. Audit its present directories, or audit tables of `bkaudit collect` with

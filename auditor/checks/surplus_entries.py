@@ -1,4 +1,4 @@
-"""Entries on a bookie of their ensemble, although striping sends them to other bookies."""
+"""Entries on a bookie that are past their ledger's end, or that striping sends to other bookies."""
 
 from auditor.checks.bookie_findings import other_entries_findings
 from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check

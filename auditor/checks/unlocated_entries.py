@@ -22,12 +22,11 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
     """Add ``in_entry_logs`` and ``entry_logs_total`` to rows about a ledger.
 
     Returns:
-        ``in_entry_logs`` is an array with one struct per entry log. It has the logs that contain needed
-        entries of the ledger that the index of the log's bookie lacks. Logs with the most lost entries come
-        first, and there are at most `MAX_EVIDENCE_LOGS`. ``entry_logs_total`` is the number of all such
-        logs. Both columns are null if the run read no such log, for example without ``--entry-logs``. Logs
-        whose entries were not read, such as logs in the tables of ``bkaudit collect``, are only in the
-        table log_entries.
+        ``in_entry_logs`` has one struct per entry log that contains needed entries of the ledger, but whose
+        bookie's index lacks these entries. Logs with the most lost entries come first, and there are at
+        most `MAX_EVIDENCE_LOGS`. ``entry_logs_total`` is the number of all such logs. Both columns are null
+        if the run read no such log, for example without ``--entry-logs``. Logs whose entries were not read,
+        such as logs in the tables of ``bkaudit collect``, are only in the table log_entries.
     """
     if "log_entries" not in tables.frames:
         null_column = F.lit(None)

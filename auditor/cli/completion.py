@@ -1,7 +1,7 @@
 """Shell completion of runs, checks, report forms, clusters and bookies.
 
-Each function returns the values that begin with ``word_start``, the word that the user has typed so far. It
-imports other modules only when it is called, that is, after the user has pressed Tab.
+Each function returns the values that begin with ``word_start``, the word that the user has typed so far.
+Other modules are imported only inside the functions, that is, after the user has pressed Tab.
 """
 
 import os
@@ -86,7 +86,7 @@ def forms(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
 
 
 def bookies(context: click.Context, _: click.Parameter, word_start: str) -> list[str]:
-    """Return the bookie ids of the run in the command line. If it names no run, use the newest run."""
+    """Return the bookie ids of the run that the command line names, or else of the newest run."""
     from auditor.cli.defaults import newest_run, runs_directory
     from auditor.errors import AuditorError
     from auditor.runs.reader import RunReader

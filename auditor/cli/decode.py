@@ -26,12 +26,12 @@ class FileDecoder:
 
     Attributes:
         function: The decoding function, as ``module:function``. It takes the bytes of a file and returns a
-            value. If the value can be shown unchanged, this is the codec's own function.
+            value. The codec's own function is used if its value can be shown unchanged.
         argument_names: Names of the command's options that the function takes as further arguments.
         reads_parts: Whether the function takes the open file instead of its bytes. It then reads only parts
             of the file.
-        key: For a value that is a plain text or number, the key under which the output shows it. None if
-            the value is an object, which is shown as it is.
+        key: Key under which the output shows a value that is a plain text or number. None if the value is
+            an object, which is shown as it is.
     """
 
     function: str

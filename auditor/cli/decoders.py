@@ -274,7 +274,7 @@ def decode_cursor(file_content: bytes) -> Any:
 
 
 def decode_cursor_position(file_content: bytes) -> Any:
-    """Return the cursor position in an entry of a cursor's ledger.
+    """Return the cursor position that one entry of a cursor's ledger stores.
 
     ``compacted_ledger`` is None if the entry names no compacted ledger.
     """

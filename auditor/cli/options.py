@@ -259,7 +259,7 @@ class ScaledNumber(click.ParamType[int]):
 
 
 def run_to_make(command_name: str, inputs: Sources, options: AuditOptions) -> str:
-    """Return the directory of the newest interrupted run with the same inputs and options, or a new one."""
+    """Return the path of the newest interrupted run with the same inputs and options, or of a new run."""
     from auditor.audit.run_store import run_identity, unfinished_run
 
     run_identity_digest = run_identity(command_name, inputs.metadata, inputs.bookies, options)
@@ -382,7 +382,7 @@ OPTION_GROUPS: dict[str, tuple[str, ...]] = {
 
 
 class GroupedCommand(click.Command):
-    """Command whose help lists its options below the headings of `OPTION_GROUPS`, others at the end."""
+    """Command whose help lists options below the headings of `OPTION_GROUPS`, and all other options last."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each heading under which the command has options, then all other options."""

@@ -107,7 +107,7 @@ class CollectedTable(NamedTuple):
 
 
 def find_log_directories(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]:
-    """Return every directory with a ``current``, sorted, with the digest of its VERSION file or None."""
+    """Return directories with a ``current`` subdirectory, sorted, with each VERSION file's digest or None."""
     version_by_path = {
         directory.path: directory.version
         for place in places
@@ -248,7 +248,7 @@ def collect(
     Args:
         bookies: directories of bookies, and inventories.
         out: local path, or a URI that pyarrow can write, and with ``spark`` also Spark.
-        options: audit options. The options of reading have an effect, the others do not.
+        options: audit options. Only the options for reading have an effect.
         spark: session to read with. None to read in this process.
         progress: receiver of progress.
 

@@ -158,7 +158,7 @@ def settle_differences(
 def _unequal_rows(sides: Sides, key_columns: tuple[str, ...], listed_sql: str) -> DataFrame:
     """Join both sides, and return the rows whose digests differ, with the version of the row on each side.
 
-    ``key_columns`` identify a row. Rows for which ``listed_sql`` is false are ignored.
+    ``key_columns`` identify a row. Rows that do not meet the SQL condition ``listed_sql`` are ignored.
     """
 
     def select_side(side: DataFrame, name: str) -> DataFrame:

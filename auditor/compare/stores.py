@@ -1,9 +1,9 @@
 """Comparison of two metadata stores, which are given by their URIs.
 
 Both stores are read once, the source first. If there are differences, each running store is read a second
-time. A difference is undecided if this second read found a different version on either side. It is also
-undecided if a record was not found in a store that was not read completely. All other differences are
-certain.
+time. A difference is undecided if the second read of either store found a different version of the record
+than the first read. It is also undecided if a record was not found in a store that was not read completely.
+All other differences are certain.
 """
 
 from __future__ import annotations
@@ -233,8 +233,8 @@ class _OpenStorePair:
     def _is_comparable(self, name: str) -> bool:
         """Return whether both stores should have the same bytes at the path ``name``.
 
-        The only exception is LAYOUT, if just one of the stores is etcd. BookKeeper's etcd driver writes
-        different bytes there from the bytes that the ZooKeeper drivers write.
+        This is so for every path, except for LAYOUT if exactly one of the stores is etcd. BookKeeper's etcd
+        driver and its ZooKeeper drivers write different bytes to LAYOUT.
         """
         are_etcd_layouts = [side.layout is LayoutKind.ETCD for side in self.sides]
         return name != "LAYOUT" or are_etcd_layouts[0] == are_etcd_layouts[1]

@@ -301,7 +301,7 @@ def _bookies_with_unread_logs(run: Batches) -> set[str]:
 
 
 def _has_table(run: Batches, name: str) -> bool:
-    """Return whether the run has a table that only some runs have."""
+    """Return whether the run has the optional table ``name``."""
     try:
         return next(iter(run(f"tables/{name}", TABLES[name].columns.names[:1])), None) is not None
     except RunError:
@@ -309,7 +309,7 @@ def _has_table(run: Batches, name: str) -> bool:
 
 
 def _ledger_flags(run: Batches, findings: FindingObjects) -> tuple[Flags, Flags, Flags]:
-    """Return three flags per finding: the run lists its ledger, judged the ledger, and decided its class."""
+    """Return three flags per finding: the run lists the ledger, judged the ledger, and decided its class."""
     ledger_keys, key_numbers = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
     is_listed, is_judged, is_decided = (
         np.full(len(ledger_keys), default_flag) for default_flag in (False, True, True)

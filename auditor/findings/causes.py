@@ -90,10 +90,10 @@ Only bookies with several directories matter here (`uneven_directories`).
 
 
 def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
-    """Return the index directories of bookies of which one is nearly empty, as (path, ledgers) in order.
+    """Return, by bookie, the index directories as (path, ledgers) in order, if one of them is nearly empty.
 
-    Only bookies with DbLedgerStorage count. It keeps a ledger in the directory at position id modulo number
-    of directories. So all directories should have similar numbers of ledgers.
+    Only bookies with DbLedgerStorage count. This storage keeps a ledger in the directory at position id
+    modulo number of directories. So all directories should have similar numbers of ledgers.
     """
     ledger_counts = {row["directory"]: row["ledgers"] for row in roster.contents}
     contents_by_owner: dict[str, dict[str, tuple[str, int]]] = {}

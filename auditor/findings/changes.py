@@ -280,5 +280,5 @@ def _was_covered(coverage: RunCoverage) -> Column:
 
 
 def _is_whole() -> Column:
-    """Return whether a bookie's directories were found and read to the end. Answers alone are not enough."""
+    """Return whether a bookie's directories were found and read to the end. Its answers do not suffice."""
     return F.col("found") & (F.col("read") == BookieRead.READ)

@@ -15,9 +15,8 @@ all of these conditions are met:
     missing    each bookie that lacks entries lacks the same entries in both runs
     index      the data of each of these bookies is newer than the previous run, by more than the grace
                period. All entries of the ledger were written before the previous run saw the ledger, so the
-               newer index shows them. The ledger's own time is not used. So the rule also works if the
-               store
-               keeps no times (a live etcd), or if a clock is wrong
+               newer index shows them. The rule does not use the ledger's own time. So it also works if the
+               store keeps no times (a live etcd), or if a clock is wrong
     doubts     all doubts about the finding are transient (`auditor.tables.doubts`)
 
 In a series of runs with the same finding, the first run counts. Each run copies the name and time of the
@@ -30,8 +29,8 @@ belongs to another cluster. The facts may have changed since then.
 
 If an owner names the ledger of a finding, the evidence has this owner as ``owner``: tenant, namespace,
 topic, cursor. A finding about a bookie concerns ledgers of many topics. Its evidence has ``owners``: the
-owners of the ledgers in its sample, with the standing of these ledgers (`auditor.tables.ownership`).
-Ledgers that a shadow topic borrows belong to its source topic.
+owners of the sampled ledgers, and a word such as owned or unowned (``standing``, see
+`auditor.tables.ownership`). Ledgers that a shadow topic borrows belong to its source topic.
 """
 
 from collections.abc import Collection
@@ -209,8 +208,8 @@ def add_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     """Add ``owner`` to the evidence of findings about a ledger, and ``owners`` if the evidence has a sample.
 
     ``ownership`` is the run's table. ``owners`` has an element for each owner of sampled ledgers. Its keys
-    are ``ledgers``, ``standing`` and the keys in `OWNER`. The values of the keys in `OWNER` are null if no
-    owner names the ledgers. The standing is ``unknown`` for a ledger that is not in the table.
+    are ``ledgers``, ``standing`` (such as owned) and the keys in `OWNER`, which are null if no owner names
+    the ledgers. A ledger that is not in the table ``ownership`` has the standing ``unknown``.
     """
     ledgers = findings.where("ledger_id is not null").select(*LEDGER).distinct()
     owned_ledgers = _first_owners(ownership, ledgers).where("path is not null")
@@ -246,7 +245,7 @@ def _first_owners(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
 
 
 def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
-    """Return the ``evidence`` of findings without a ledger, and the ``owners`` of its sample, as JSON."""
+    """Return the ``evidence`` of findings without a ledger, and its sampled ledgers' ``owners``, as JSON."""
     sampled_ledgers = _sampled_ledgers(findings)
     ledger_owners = _first_owners(ownership, F.broadcast(sampled_ledgers.select(*LEDGER).distinct()))
     unnamed_owner = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))

@@ -57,9 +57,9 @@ class FindingArrays:
 class FindingPairs:
     """The findings of a new run with their matches in an old run, and the change of each finding.
 
-    ``old_positions`` has, for each finding of the new run, the position of its match in ``old_findings``,
-    or -1 if there is none. ``new_changes`` has its change. ``gone_rows`` has the positions in
-    ``old_findings`` of the findings without a match, ascending. ``gone_changes`` has their changes.
+    For each finding of the new run, ``old_positions`` has the position of the match in ``old_findings``, or
+    -1 without a match, and ``new_changes`` has the change. For old findings without a match, ``gone_rows``
+    has the positions in ``old_findings``, ascending, and ``gone_changes`` has the changes.
     """
 
     old_findings: FindingArrays

@@ -17,8 +17,8 @@ The finding is then called covered. The ``way`` of its `Basis` names the rule:
     finding that counts ledgers is covered if every bookie was read and the listing has no holes.
 ``disks``
     The finding is about data on a bookie's disks. It is covered if the bookie's directories were found and
-    read to the end, the ledger could be judged, and its index there could be read. It is also covered if
-    neither the metadata nor a source knows the bookie.
+    read to the end, the ledger could be judged, and the ledger's index on the bookie could be read. It is
+    also covered if neither the metadata nor a source knows the bookie.
 ``owners``
     The finding is about references to ledgers. It is covered if the owners' trees were read with every
     value in them, and if the listing of ledgers has no holes.
@@ -76,8 +76,8 @@ class FindingFacts:
     """The facts that the later run knows about the objects of findings. Each is a boolean per finding.
 
     Attributes:
-        flags_by_way: whether the finding's basis has this way. Each finding has one way, or none if the
-            table of its basis is not in the run.
+        flags_by_way: by rule (``way`` of a `Basis`), whether the rule applies to the finding. One rule
+            applies to each finding, or none if the table of the finding's basis is not in the run.
         has_ledger: whether the finding is about a ledger.
         is_listed: whether the run lists this ledger.
         is_judged: whether the run could judge the listed ledger.

@@ -54,9 +54,9 @@ MAX_ENTRIES = 1_000
 class SuppressionEntry:
     """One entry of a suppressions file. It selects findings by ``names`` or by ``baseline``.
 
-    ``names`` has the value that each of some columns must have. ``baseline`` is the path or URI of an
-    earlier run. The entry then selects the findings of that run. ``missing`` is the digest of the entries
-    that the finding must miss. It is None if the entry does not state them.
+    ``names`` maps columns of a finding to the values that these columns must have. ``baseline`` is the path
+    or URI of an earlier run. The entry then selects the findings of that run. ``missing`` is the digest of
+    the entries that the finding must miss. It is None if the file states no digest for the entry.
     """
 
     reason: str

@@ -139,7 +139,7 @@ MAX_BOOKIES_NAMED = 2
 
 
 class FindingCount(NamedTuple):
-    """The number of findings that are equal in these fields, and the first of their ledgers.
+    """The number of findings with equal values in these fields, and the first of their ledgers.
 
     ``suppression`` is the number of the suppressions entry that accepts the findings; None if none does.
     """

@@ -21,9 +21,9 @@ Under-replication (ZkLedgerUnderreplicationManager) uses marks and locks:
     underreplication/locks/urL<id>                           a lock: a replication worker repairs the ledger
 
 Each ``hhhh`` is 16 bits of the ledger id in hexadecimal. The id in the last name is decimal and padded to
-ten digits. All these paths are relative to the root. The server finds a mark by its name, and then reads
-the path that belongs to the id in the name. If the mark is in the directories of a different id, the server
-does not find it.
+ten digits. All these paths are relative to the root. The server takes the id from the name of a mark, and
+then reads the path that belongs to this id. It therefore does not find a mark in the directories of a
+different id.
 """
 
 from __future__ import annotations
@@ -186,8 +186,8 @@ class ScopeIdSpan(NamedTuple):
 def scope_id_span(relative_path: str) -> ScopeIdSpan:
     """Return the range of ledger ids that can be at or below ``relative_path``, a path below ``scopes``.
 
-    Each directory name narrows the range. The first name that is not four hexadecimal digits ends this, and
-    all names after it are ignored.
+    Each directory name narrows the range. The first name that is not four hexadecimal digits is ignored,
+    and so are all names after it.
 
     >>> scope_id_span("scopes/0000/0000/0000/0001/ffff")
     ScopeIdSpan(scope=1, low=-281474976710656, high=-1)

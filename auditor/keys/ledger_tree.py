@@ -179,7 +179,7 @@ def classify_unread_path(kind: LayoutKind, relative_path: str) -> ClassifiedPath
 def _path_of_other_layout(
     kind: LayoutKind, relative_path: str, own_layout_path: ClassifiedPath
 ) -> ClassifiedPath:
-    """Return the classification of a path in a different layout, in which ledgers are at or below the path.
+    """Classify a path by a layout other than ``kind``, in which ledgers are at or below the path.
 
     Returns ``own_layout_path``, the classification in the store's own layout, if there is no such layout.
     """
@@ -202,11 +202,11 @@ def _path_of_other_layout(
 
 
 def _classify_below(tree_path: ClassifiedPath, has_children: bool) -> ClassifiedPath:
-    """Return the classification of a leaf in a tree of ledgers, or of a znode below such a leaf.
+    """Return the classification of a znode that is a leaf in a tree of ledgers, or is below such a leaf.
 
-    ``tree_path`` is the classification of the leaf. ``has_children`` is True if the znode to classify is
-    below the leaf. Java does not list a znode below a leaf. The ledgers that the znode could belong to are
-    those of the leaf.
+    ``tree_path`` is the classification of the leaf. It is also the result if the znode is the leaf itself.
+    ``has_children`` is True if the znode is below the leaf. Such a znode could belong to the ledgers of the
+    leaf, but Java does not list it.
     """
     if not has_children or tree_path.kind == "other":
         return tree_path

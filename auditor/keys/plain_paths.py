@@ -47,7 +47,7 @@ _TEMPLATES_BY_LAYOUT: dict[LayoutKind, tuple[tuple[str, int, int], ...]] = {
 
 
 def ledger_ids(layout_kind: LayoutKind, paths: Sequence[str], root_length: int) -> NDArray[np.int64]:
-    """Return the ids of the ledgers at ``paths``; -1 for each path that does not have a form of this module.
+    """Return the ids of the ledgers at ``paths``; -1 for a path that has none of this module's forms.
 
     All these ledgers are in scope 0.
 

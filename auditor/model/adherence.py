@@ -181,11 +181,11 @@ class Verdicts:
 
 
 def refuses_shape(ensemble_size: int, write_quorum: int, settings: PlacementSettings) -> bool:
-    """Return whether the policy gives FAIL to every ensemble of this size and write quorum, in any location.
+    """Return whether the policy gives FAIL to all ensembles of this size and write quorum, in any location.
 
     Only zone policies do so (``ZoneawareEnsemblePlacementPolicyImpl``). They require that the write quorum
-    divides the ensemble size and is larger than minNumZonesPerWriteQuorum. Rack policies never do so. They
-    require at most as many racks as the write quorum has bookies.
+    divides the ensemble size and is larger than minNumZonesPerWriteQuorum. Rack policies never do so,
+    because they never require more racks than the write quorum has bookies.
 
     >>> refuses_shape(3, 2, PlacementSettings(Policy.ZONE, min_zones=2))
     True
@@ -315,7 +315,7 @@ def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
 
 
 def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_regions: int) -> Flags:
-    """Flag the windows in which fewer regions than required together hold an ack quorum of copies.
+    """Flag the windows in which some ``min_regions`` - 1 regions together hold an ack quorum of copies.
 
     A region policy with ``reppMinimumRegionsForDurability`` avoids such windows when it creates an
     ensemble: any ``min_regions`` - 1 regions together must hold fewer than ``ack_quorum`` copies. A bookie

@@ -2,7 +2,7 @@
 
 The functions compare addresses without DNS. `auditor.model.bookie_alias` lists the rules and their
 strengths. The ledgers on disks are the strongest evidence, for and against. A bookie that was given a new
-id keeps its disks. On these disks are, entry for entry, the ledgers whose metadata still contains the old
+id keeps its disks. These disks contain, entry for entry, the ledgers whose metadata still contains the old
 id. A new machine at the old address has none of these ledgers. If an operator replaced the old id in the
 metadata by the id of such a machine, readers would go to a bookie that never had the ledgers.
 """
@@ -93,7 +93,7 @@ def normalise_host(host: str) -> str:
 
 
 def is_ip(host: str) -> bool:
-    """Return whether a host is an IP address, or looks like one so that it cannot be a host name.
+    """Return whether a host is an IP address, or looks like an IP address and cannot be a host name.
 
     >>> is_ip("10.0.0.1"), is_ip("bk1"), is_ip("1.bk")
     (True, False, False)
@@ -155,9 +155,9 @@ class Contents:
     def has_most_ledgers(self) -> bool:
         """Return whether the live bookie has most of the ledgers that the absent id should have.
 
-        A few ledgers are not enough. The absent id may be a bookie that once received the copies of a dead
-        bookie and is now gone itself. If the dead bookie comes back, its disks contain only some ledgers of
-        the absent id.
+        A few ledgers are not enough. Example: the absent id is a bookie that once received the copies of a
+        dead bookie, and is now gone itself. If the dead bookie comes back, it is the live bookie. Its disks
+        contain only some ledgers of the absent id.
 
         >>> Contents(40, held_ledgers=39, matching_ledgers=39).has_most_ledgers
         True

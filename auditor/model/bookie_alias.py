@@ -34,7 +34,7 @@ order:
     same-ledgers       A is registered, and its disks have most of the entries that B   joins
                        should have. B is neither registered nor found on a disk.
 
-A rule on addresses that joins is only a hint if both ids have a cookie and the directories in these cookies
+A joining rule on addresses gives only a hint if both ids have a cookie and the directories in these cookies
 differ. A renamed bookie keeps its disks, so the address was probably given to a different bookie.
 
 No rule joins two ids if the ledgers contradict it. This is the case if the disks of A have no ledger of B,

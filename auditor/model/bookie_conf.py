@@ -94,9 +94,9 @@ def configured_bookie(properties: Mapping[str, str]) -> ConfiguredBookie | None:
 def resolves_ids(properties: Mapping[str, str]) -> bool:
     """Return whether clients with this configuration look up bookies in their registrations (BP-41).
 
-    Clients, the auditor and all tools each read this flag from their own configuration. It is on by
-    default. If it is off, they parse a bookie id as host:port, and ignore the endpoints that the bookie
-    registered.
+    Clients, the auditor and all tools each read ``bookieAddressResolverEnabled`` from their own
+    configuration. It is true by default. If it is false, they parse a bookie id as host:port, and ignore
+    the endpoints that the bookie registered.
 
     >>> resolves_ids({}), resolves_ids({"bookieAddressResolverEnabled": "false"})
     (True, False)

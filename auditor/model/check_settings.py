@@ -24,7 +24,7 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class StricterSide(StrEnum):
-    """The values of a constant, compared with its default, with which a check finds no fewer dangers."""
+    """Direction in which a constant can differ from its default without a check finding fewer dangers."""
 
     ANY = "any"  # no hold depends on it
     LOWER = "lower"
@@ -59,7 +59,7 @@ class CheckConstant(TypedDict):
 
 
 class ChecksChosen(TypedDict):
-    """The checks that were left out, those that may overlook a danger, and the constants of all checks."""
+    """Checks that were left out, checks that may overlook a danger, and the constants of all checks."""
 
     not_run: Annotated[
         list[CheckId], about("checks that were left out; nothing is known about their subjects")
@@ -282,7 +282,7 @@ class CheckSettings:
         return self.open_days * _DAY_MS
 
     def loosened_constants(self) -> tuple[str, ...]:
-        """Return the names of the constants with whose values a check may find fewer dangers than by default.
+        """Return the names of constants with which a check may find fewer dangers than with the defaults.
 
         >>> CheckSettings(least_orphans=50, orphan_share_percent=50).loosened_constants()
         ('orphan_share_percent',)

@@ -38,11 +38,11 @@ _FIELD_BY_KEY = {
 class CollectorSettings:
     """Settings of a garbage collector. The defaults are those of the server.
 
-    ``wait_ms`` and ``over_replicated_wait_ms`` are in milliseconds. All other intervals are in seconds. A
-    compaction threshold is the share of an entry log's bytes that ledgers still need. If the threshold or
-    the interval of a compaction is 0 or less, this compaction is off. If ``over_replicated_wait_ms`` is 0
-    or less, the collection of over-replicated ledgers is off. A disk threshold is the used share of a disk.
-    ``read_buffer`` is the number of bytes that the server reads from an entry log at once. With
+    ``wait_ms`` and ``over_replicated_wait_ms`` are in milliseconds. All other intervals are in seconds.
+    Compaction thresholds are limits on the share of an entry log's bytes that ledgers still need. A
+    compaction is off if its threshold or its interval is 0 or less. If ``over_replicated_wait_ms`` is 0 or
+    less, the collection of over-replicated ledgers is off. Disk thresholds are limits on the used share of
+    a disk. ``read_buffer`` is the number of bytes that the server reads from an entry log at once. With
     ``log_per_ledger``, the server writes each ledger to its own entry log, and so writes several logs at
     the same time. ``source`` is the configuration file, or None if no file was given.
 

@@ -91,7 +91,7 @@ class Comparison:
     notes: tuple[str, ...]
 
     def count(self, change: CopyState) -> int:
-        """Return the number of items of all kinds that are in this state."""
+        """Return the number of items, of all kinds, that are in the state ``change``."""
         return sum(tally.changes[change] for tally in self.tallies)
 
     @property

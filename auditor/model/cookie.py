@@ -73,8 +73,8 @@ class Source(StrEnum):
 class BookieConfiguration:
     """A bookie's lists of directories, in the form of a `Cookie`, and the source of these lists.
 
-    ``has_agreement`` is True if all cookies of the bookie contain the bookie's id and exactly these lists.
-    Its cookies are those in its directories and in the store.
+    ``has_agreement`` is True if the bookie's cookies, in its directories and in the store, all contain the
+    bookie's id and exactly these lists.
     """
 
     journal_dirs: str
@@ -106,9 +106,9 @@ def infer_configuration(
 ) -> BookieConfiguration | None:
     """Infer a bookie's configuration from its cookies. Returns None if no cookie can be read.
 
-    The function chooses the lists of directories that most VERSION files contain. On a tie, it chooses the
-    lists in the store's cookie. If these are not among the tied lists, it chooses those with more
-    directories, because operators usually add directories.
+    The function chooses the lists of directories that most VERSION files contain. If several lists are
+    tied, it chooses the lists in the store's cookie. If the store's cookie contains none of the tied lists,
+    it chooses the tied lists with most directories, because operators usually add directories.
 
     Args:
         bookie_id: id of the bookie.

@@ -143,9 +143,9 @@ class Work:
     writes. ``read`` counts the entries that the server reads to write these copies. Numbers of bytes are
     the payload of entries, in ledgers whose length is known. ``unsized`` counts the copies in all other
     ledgers. ``open_ends`` counts ledgers that the worker fences and closes. The last entries of these
-    ledgers are not included. ``renamed`` counts ledgers that name these bookies but have no entries on
-    them. The command does not wait for these ledgers. ``renamed_stuck`` counts the renamed ledgers for
-    which there is no replacement bookie.
+    ledgers are not included. ``renamed`` counts ledgers that name leaving bookies but have no entries on
+    them. ``decommissionbookie`` does not wait for renamed ledgers. ``renamed_stuck`` counts the renamed
+    ledgers for which there is no replacement bookie.
     """
 
     ledgers: int = 0
@@ -193,8 +193,8 @@ class Candidates:
 class Trial:
     """Rehearsal of removing one bookie, or several bookies at once.
 
-    ``along`` counts ledgers that move too, although no bookie of this trial is in their ensembles, because
-    a bookie there is already absent. ``doubts`` are the numbers of ledgers about which a fact is unknown.
+    ``along`` counts ledgers that also move, although they name no bookie of this trial, because a bookie in
+    their ensembles is already absent. ``doubts`` are the numbers of ledgers about which a fact is unknown.
     ``holds`` are the holds that forbid the removal, the most important first. ``commands`` remove the
     bookies. There are no commands while the gate refuses the removal. ``permission`` is the gate's answer.
 
@@ -230,11 +230,11 @@ class Trial:
 class Rehearsal:
     """Answer to the question whether some bookies may be removed, based on a finished run.
 
-    ``absent`` are bookies that are not registered and that are not among ``bookies``. The Auditor marks
-    their ledgers too. If there are several bookies, ``together`` is the trial of removing all at once, and
-    ``alone`` has a trial for each bookie. ``order`` is the order in which the bookies may be removed one by
-    one. It is empty if this is not allowed. ``seconds`` is the estimated duration, or None if no rate was
-    given.
+    ``absent`` are bookies that are not registered and that are not among ``bookies``. The Auditor marks the
+    ledgers of absent bookies too. If there are several bookies, ``together`` is the trial of removing all
+    at once, and ``alone`` has a trial for each bookie. ``order`` is the order in which the bookies may be
+    removed one by one. ``order`` is empty if no such order is allowed. ``seconds`` is the estimated
+    duration, or None if no rate was given.
     """
 
     run: str
@@ -264,7 +264,7 @@ class Rehearsal:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Commands that remove the bookies, in order. Empty if the gate refuses any of them."""
+        """Commands that remove the bookies, in order. Empty if the gate refuses to remove any of them."""
         if not self.order:
             return self.together.commands
         commands_by_bookie = {trial.bookies[0]: trial.commands for trial in self.alone}

@@ -9,9 +9,9 @@ class BookieExposure:
 
     ``last_known`` counts ledgers with an entry whose copies on all other bookies are missing.
     ``last_served`` counts ledgers with an entry that no other registered bookie has. The ``possible``
-    fields also count ledgers for which this is uncertain. The ``degraded`` fields count only possible
-    ledgers that were written to several bookies, so that their other copies must be gone or out of reach.
-    ``open_ledgers`` counts open ledgers that have this bookie in their last segment.
+    fields also count ledgers for which this is uncertain. The ``degraded`` fields are the ``possible``
+    fields without ledgers written to one bookie only. The other copies of degraded ledgers must be gone or
+    out of reach. ``open_ledgers`` counts open ledgers that have this bookie in their last segment.
     """
 
     bookie_id: str

@@ -231,8 +231,8 @@ def _to_number(text: str | None) -> int | None:
 class ChangeStatus:
     """State of a finding compared with the previous run.
 
-    ``change`` is new, same, worse or better. It is empty if there is no previous run. All runs from
-    ``first_seen`` to this run have the finding. It is a time in milliseconds since 1970, UTC.
+    ``change`` is new, same, worse or better. It is empty if there is no previous run. ``first_seen`` is a
+    time in milliseconds since 1970, UTC. All runs from that time to this run have the finding.
     ``suppressed`` is the reason in the suppression that accepts the finding, or None.
     """
 

@@ -184,8 +184,8 @@ class ChangesSince:
     """Changes since an earlier run. Suppressed findings are left out.
 
     ``run`` is None if there is no run to compare with. ``groups`` are in the order of the findings. Groups
-    with findings that only the earlier run has come last. ``warnings`` are sentences for the people who
-    read the changes.
+    of findings that are only in the earlier run are at the end. ``warnings`` are sentences for the people
+    who read the changes.
     """
 
     run: RunSummary | None

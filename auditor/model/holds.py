@@ -174,8 +174,8 @@ class Hold:
 class HoldNotice:
     """A hold in the form that reports show.
 
-    ``first_seen`` is the time in ms since 1970. ``lift`` is a word of `Lift`. ``lifted_when`` is the same
-    condition as a sentence.
+    All runs since ``first_seen`` (ms since 1970) have the hold. ``lift`` is the word of `Lift` for the
+    condition that lifts the hold. ``lifted_when`` is this condition as a sentence.
     """
 
     object: HoldObject

@@ -22,14 +22,14 @@ FIRST_INDEX_LAYOUT = 5
 
 
 def unnamed_index_refusal(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
-    """Return the refusal for index directories that are not in the bookie's cookies.
+    """Return a bookie's refusal to start with index directories that are not in its cookies.
 
     The cookies have a layout before 5, which contains no index directories. Releases before 4.16 write
     VERSION to index directories, but compare only the journal and ledger directories with the cookie. From
-    4.16 on, the configured index directories must equal those in the cookie. If a cookie contains no index
-    directories, the server compares with its ledger directories instead. The superset check of
-    allowStorageExpansion fails too (bookkeeper #2421). It is not known which release will start, so the
-    refusal is not certain.
+    4.16 on, the configured index directories must equal those in the cookie. If a cookie has no index
+    directories, the server compares its ledger directories with the configured index directories. The
+    superset check of allowStorageExpansion fails too (bookkeeper #2421). It is not known which release will
+    start, so the refusal is not certain.
 
     Args:
         paths: the index directories.
@@ -58,7 +58,7 @@ def unnamed_index_refusal(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
 
 
 def index_count_refusal(expected: Cookie, in_rocksdb: bool) -> Refusal | None:
-    """Return the refusal for a bookie whose number of index directories differs from its ledger directories.
+    """Return the refusal to start of a bookie with unequal numbers of index and ledger directories.
 
     Returns None if the numbers are equal, if no index directories are configured, or if the bookie does not
     use DbLedgerStorage. The server has checked the numbers since 4.16.0 (``DbLedgerStorage.initialize``).

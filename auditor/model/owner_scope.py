@@ -145,7 +145,7 @@ def owner_store_rows(
 def incomplete_reasons(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the reasons why the set of stores is not proved to be complete.
 
-    The result is empty if this is proved, or if there are no stores.
+    The result is empty if the set is proved to be complete, or if there are no stores.
 
     >>> incomplete_reasons([{"source": "pulsar:zk://h1", "reason": "not declared"}])
     ['pulsar:zk://h1: not declared']

@@ -9,8 +9,8 @@ removed. Nothing else is changed. The location of a bookie determines the domain
 
     bookie   the bookie itself
     rack     the whole location: /east/r1 and /west/r1 are two racks
-    zone     the first component of the location
-    region   the first component of the location
+    zone     the first component of the location, with a zone-aware policy
+    region   the first component of the location, with a region-aware policy
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def normalise(location: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlacementSettings:
-    """A placement policy, with the settings of the server class for it. The defaults are those of the server.
+    """A placement policy and its settings, with the defaults of the server's class for this policy.
 
     The ``min_`` and ``desired_`` fields are numbers of racks, zones or regions for each write quorum.
     ``regions_to_write`` is empty if reppRegionsToWrite is not set. ``isolation_groups`` is None if ledgers

@@ -27,7 +27,7 @@ RENAMED_KINDS = {
 
 
 class CommandRole(StrEnum):
-    """Purpose of a command. A step lists its commands in this order. Undo commands reverse the step."""
+    """Purpose of a command. A step lists commands in the order of these members. `UNDO` reverses the step."""
 
     LOOK = "look"  # changes nothing: a dry run
     SAVE = "save"  # keeps what the step overwrites or deletes
@@ -132,14 +132,14 @@ class PlanStep:
     To carry out the step, type its commands in order for each ledger in turn. Replace ID with the ledger's
     id.
 
-    ``ledger_count`` is the number of ledgers, and ``ledgers`` are the first of them. If they are few,
-    ``ledgers`` contains all of them. ``bytes`` is an upper bound for the bytes that the step copies or
-    frees, or None if it is not known. ``requires`` are the conditions that must hold before the step, and
-    ``done_when`` those that hold after it. ``needs`` are conditions that only a person can check.
-    ``expires`` is the time after which a new plan is needed. For a step that waits, it is the time to look
-    again. ``urgency`` is the `Urgency` of the most urgent finding. ``fewest_copies`` is the smallest number
-    of known copies of an entry. Steps are ordered by ``urgency`` and ``fewest_copies``. Both are None if
-    they are not known, as in plans of earlier versions.
+    ``ledger_count`` is the number of the step's ledgers. ``ledgers`` has the first of them, or all if they
+    are few. ``bytes`` is an upper bound for the bytes that the step copies or frees, or None if it is not
+    known. ``requires`` are the conditions that must hold before the step. ``done_when`` are the conditions
+    that hold after the step. ``needs`` are conditions that only a person can check. ``expires`` is the time
+    after which a new plan is needed. For a step that waits, ``expires`` is the time to look again.
+    ``urgency`` is the `Urgency` of the most urgent finding. ``fewest_copies`` is the smallest number of
+    known copies of an entry. Steps are ordered by ``urgency`` and ``fewest_copies``. Both are None if they
+    are not known, as in plans of earlier versions.
     """
 
     number: Count
@@ -259,7 +259,7 @@ class PlanCheck:
 
     @property
     def exit_code(self) -> int:
-        """0 if all steps are still true or done; 1 if a step is no longer true; 3 if a step is not known."""
+        """0 if every step is in state `TRUE` or `DONE`; 1 if a step is `CHANGED`; 3 if one is `UNKNOWN`."""
         states = {step.state for step in self.steps}
         if StepState.CHANGED in states:
             return FOUND

@@ -6,23 +6,22 @@ The policy chooses at random, so these functions return all bookies that it may 
     rack     the old bookie's own rack; then any rack without another bookie of the ensemble; then, unless
              racks are enforced, any bookie
     region   the old bookie's rack; then its region; then any region. If durability is enforced, the last
-             stage takes a region only if afterwards no (minimum - 1) regions together have an ack quorum of
-             any window
-    zone     zones without the nearest neighbours in the ensemble. Each stage avoids fewer neighbours, down to
-             the minimum of zones; the next takes any zone that keeps this minimum. Each stage prefers upgrade
-             domains without a neighbour, else keeps two domains in each zone. If the policy is not strict:
-             any bookie
+             stage allows a region only if afterwards no (minimum - 1) regions together have an ack quorum
+             of copies in any window
+    zone     zones without the position's nearest neighbours in the ensemble. Each stage avoids fewer
+             neighbours, down to the minimum of zones. The last stage allows any zone that keeps this
+             minimum. Each stage prefers upgrade domains without a neighbour, else keeps two domains in each
+             zone. If the policy is not strict: any bookie
     none     any bookie
 
 The server does not check the adherence of the resulting ensemble. It first excludes bookies outside of
 isolation groups.
 
-A new ensemble (`newEnsemble`) needs:
+A new ensemble (`newEnsemble`) needs enough bookies. Some policies need more:
 
-    none     enough bookies
-    rack     the same. If enforced: no bookie of the default rack, and the minimum of racks per write quorum
-    region   the same. With regions to write: quorums that the minimum of regions allows
-    zone     the same. If strict: Qw divides E and is above the minimum of zones, and that many zones exist
+    rack     if enforced: no bookie of the default rack, and the minimum of racks per write quorum
+    region   with regions to write: quorums that the minimum of regions allows
+    zone     if strict: Qw divides E and is above the minimum of zones, and that many zones exist
 
 A policy that enforces locations chooses one bookie after the other, at random, and never goes back. It may
 fail although another choice would have succeeded. `rack_choices` tries all choices of racks. For regions and

@@ -39,7 +39,7 @@ class FailedReplay(NamedTuple):
 
 
 def missing_journals_refusal(files: Sequence[tuple[str, str]], certain: bool) -> Refusal:
-    """Return the refusal for missing journal files. Each file is given as (directory, name).
+    """Return a bookie's refusal to start without the journal ``files``, given as (directory, name) pairs.
 
     >>> print(missing_journals_refusal([("/j", "1a.txn")], True).reason)
     /j lacks 1a.txn, from which the bookie would replay its journal
@@ -52,7 +52,7 @@ def missing_journals_refusal(files: Sequence[tuple[str, str]], certain: bool) ->
 
 
 def failed_replay_refusal(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
-    """Return the refusal for journals that cannot be replayed, with the exception of the first failure.
+    """Return a bookie's refusal to start after failed replays. Its exception is that of the first failure.
 
     >>> damaged = FailedReplay("/j/1a.txn", 512, "a record of -9 bytes", ReplayError.INVALID_RECORD)
     >>> print(failed_replay_refusal([damaged], certain=True).reason)

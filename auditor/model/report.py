@@ -67,10 +67,10 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class DecidedCount:
-    """Numbers of ledgers: all of them, those that were judged, and open ones that cannot be judged.
+    """Numbers of ledgers: all ledgers, judged ledgers, and open ledgers that cannot be judged.
 
     ``open`` counts ledgers that are not closed and in which no entry can be judged, because a writer may
-    still be sending every entry. These ledgers count neither as decided nor as undecided.
+    still be sending each of their entries. Open ledgers count neither as decided nor as undecided.
     """
 
     total: Count
@@ -262,7 +262,7 @@ _REPORT_TYPES: dict[str, Any] = {
 
 
 def _require_known_words(value: Mapping[str, Any]) -> None:
-    """Raise ValueError if the report contains a word or a time that is not possible. The message names it."""
+    """Raise a ValueError that names the word or time, if the report contains an impossible word or time."""
     for remark in value["run"]["remarks"]:
         RemarkKind(remark["kind"])
     run = value["run"]

@@ -123,7 +123,7 @@ class ReportSource(Protocol):
     def statuses_in_order(self) -> StatusLookup:
         """Return a function that looks up the change status of any finding.
 
-        It must be called for findings in the order of `findings`.
+        The returned function must be called for the findings in the order of `findings`.
         """
 
     def last_complete(self) -> int | None:

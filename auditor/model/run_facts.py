@@ -61,7 +61,7 @@ class RemarkKind(StrEnum):
     def asks_for_action(self) -> bool:
         """Whether the remark asks its reader for an action.
 
-        That is so if findings are less certain, or may be incomplete, for a reason that somebody can remove.
+        It does if findings are less certain, or may be incomplete, for a reason that somebody can remove.
         """
         return self in _ACTIONABLE
 
@@ -171,7 +171,7 @@ class CauseCount(TypedDict):
 
 
 class CauseEvidence(TypedDict):
-    """A finding that proves a cause, given by its check and its bookie."""
+    """The check and the bookie of a finding that proves a cause."""
 
     id: CheckId
     bookie_id: str
@@ -180,7 +180,7 @@ class CauseEvidence(TypedDict):
 class FindingCause(TypedDict):
     """A cause that explains several findings; suppressed findings count too.
 
-    These findings have its ``number`` as their ``cause``. ``kind`` is a word of `auditor.findings.causes`.
+    ``number`` is the field ``cause`` of these findings. ``kind`` is a word of `auditor.findings.causes`.
     """
 
     number: Annotated[int, Facet("minimum", 1)]
@@ -279,7 +279,7 @@ class InDoubt(TypedDict):
 
 
 class BookiesListed(TypedDict):
-    """Cookies and registrations that were not read: all below the path ``hidden``, or of single bookies."""
+    """Unread cookies and registrations: all below the path ``hidden``, and those of ``unclear`` bookies."""
 
     hidden: Annotated[
         str | None,

@@ -48,7 +48,7 @@ class Bounds:
     """Lower and upper bound of an outcome. The true outcome is between them.
 
     ``sure`` counts entries that certainly get into a state. ``possible`` counts entries that may get into
-    it. An entry that is either lost or below its ack quorum counts as possible in both states.
+    it. If an entry may be either lost or only below its ack quorum, it counts as possible in both states.
     """
 
     sure: Outcome
@@ -282,8 +282,8 @@ class Simulation:
     """Result of a simulation.
 
     If no failure was requested, ``failure`` is None and ``levels`` has all levels. ``ledgers``,
-    ``namespaces`` and ``topics`` are the first ones that a failure affects. The ``_concerned`` fields are
-    the numbers of all that it affects. ``policy`` and ``mapping`` describe the placement policy and the
+    ``namespaces`` and ``topics`` have the first objects that a failure affects. The ``_concerned`` fields
+    count all objects that it affects. ``policy`` and ``mapping`` describe the placement policy and the
     mapping of locations in use, with their origins. ``mapping`` is None if no location is known.
     """
 

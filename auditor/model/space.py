@@ -61,7 +61,7 @@ class FillForecast:
     """Forecast of the time when the first disk of a bookie will be full.
 
     ``rate`` is in bytes per day. It was measured over ``runs`` runs whose rates agree. ``days`` is the
-    number of days after the last measurement. It is 0 if the disk is already full.
+    number of days from the last measurement until the disk is full. It is 0 if the disk is already full.
     """
 
     name: str

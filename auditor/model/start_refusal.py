@@ -138,10 +138,10 @@ def refusal_without_unread(
     directories: Sequence[BookieDirectory],
     decide: Callable[[Sequence[BookieDirectory]], Refusal | None],
 ) -> Refusal | None:
-    """Return a refusal that is certain whatever the unread directories contain, or None.
+    """Return a refusal to start that is certain whatever the unread directories contain, or None.
 
-    The function decides twice: as if all unread directories had the expected cookie, and as if all of them
-    were new. If the start is refused in both cases, it is refused with any other content of these
+    The function calls ``decide`` twice: as if all unread directories had the expected cookie, and as if all
+    of them were new. If the start is refused in both cases, it is refused with any other content of these
     directories too.
 
     Args:
@@ -173,9 +173,9 @@ def old_data_refusal(directories: Sequence[BookieDirectory]) -> Refusal | None:
 
 
 def unreadable_cookie_refusal(cookie: UnreadableCookie, path: str | None, stored_id: str | None) -> Refusal:
-    """Return the refusal for a cookie that cannot be read.
+    """Return a bookie's refusal to start because of a cookie that cannot be read.
 
-    It is the cookie in the directory ``path``. If ``path`` is None, it is the store's cookie under
+    ``cookie`` is in the directory ``path``. If ``path`` is None, ``cookie`` is the store's cookie under
     ``stored_id``.
     """
     fault = Fault.STORE_UNREADABLE if path is None else Fault.VERSION_UNREADABLE
@@ -191,9 +191,9 @@ def unequal_cookie_refusal(
     path: str | None,
     stored_id: str | None,
 ) -> Refusal:
-    """Return the refusal for a cookie whose ``fields`` differ from the expected cookie.
+    """Return a bookie's refusal to start because ``fields`` of a cookie differ from the expected cookie.
 
-    It is the cookie in the directory ``path``. If ``path`` is None, it is the store's cookie under
+    ``cookie`` is in the directory ``path``. If ``path`` is None, ``cookie`` is the store's cookie under
     ``stored_id``.
     """
     actual_values, expected_values = _cookie_fields(cookie), _cookie_fields(expected)
@@ -207,7 +207,7 @@ def unequal_cookie_refusal(
 def directories_refusal(
     fault: Fault, paths: Sequence[str], problem: str, stored_id: str | None = None
 ) -> Refusal:
-    """Return the refusal for directories that all have the same fault. ``problem`` describes the fault."""
+    """Return the refusal to start because of directories with the same fault, which ``problem`` describes."""
     path_text = paths[0] if len(paths) == 1 else f"each of {', '.join(paths)}"
     return Refusal(INVALID_COOKIE, fault, f"{path_text} has {problem}", tuple(paths), stored_id)
 
@@ -266,7 +266,7 @@ def legacy_refusal(
 def unequal_cookie_fields(
     expected: Cookie, cookie: Cookie, *, allow_expansion: bool = False
 ) -> tuple[str, ...]:
-    """Return the fields that differ from the expected cookie so that the server refuses to start.
+    """Return the fields whose difference from the expected cookie makes the server refuse to start.
 
     The instance id is not compared here. Lists are compared in order. If ``allow_expansion`` is True,
     ledger and index directories are compared as sets, and the expected set may contain more directories. If

@@ -55,9 +55,9 @@ class TailState(StoredWord):
 class TimeBasis(StoredWord):
     """Source of a bookie's index time: column ``index_time_basis`` of the table bookies.
 
-    An index shows the state of a bookie at a certain time. This is the index time. The id of a journal file
-    is not a time, with one exception. The id of a journal's first file is the bookie's clock at its first
-    start. `auditor.sources.bookies.mark_times` compares file times with that clock.
+    The index time is the time at which an index shows the state of a bookie. The id of a journal's first
+    file is the bookie's clock at its first start. The ids of all other journal files are not times.
+    `auditor.sources.bookies.mark_times` compares file times with that clock.
     """
 
     OPTION = "option"  # --index-time
@@ -349,7 +349,7 @@ class LedgerClass(StoredWord):
 
 
 class Reach(StoredWord):
-    """Limit on reading a ledger from registered bookies: column ``reach`` of the table reachability."""
+    """Problem with reading a ledger from registered bookies: column ``reach`` of the table reachability."""
 
     UNAVAILABLE = "unavailable"
     UNRECOVERABLE = "unrecoverable"

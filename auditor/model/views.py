@@ -43,9 +43,9 @@ class RegistrationView:
 
 @dataclass(frozen=True, slots=True)
 class AliasView:
-    """Another id of the bookie, with the evidence of each rule: (rule, evidence for, evidence against).
+    """Another id that may belong to the bookie, with (rule, evidence for, evidence against) for each rule.
 
-    ``is_same_bookie`` is True if it is the same bookie, False if there are only hints.
+    ``is_same_bookie`` is True if both ids belong to the same bookie, False if there are only hints.
     """
 
     bookie_id: str
@@ -69,7 +69,7 @@ class CandidateView:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryView:
-    """A directory of the bookie, or a different bookie's directory that was found at its path.
+    """A directory that has data of the bookie, or that the bookie should use according to the path.
 
     ``ledgers`` is the number of judged ledgers in the directory. According to these ledgers,
     ``owner_candidates`` are the ids that may own the directory, the most likely first.
@@ -90,11 +90,11 @@ class DirectoryView:
 
 @dataclass(frozen=True, slots=True)
 class JournalView:
-    """A journal directory, the mark from which it was read, and the reason why it was not read to its end.
+    """A journal directory, the mark from which the journal was read, and why it was not read to its end.
 
-    ``reason`` is None if it was read to its end. ``files`` counts the journal files from the mark on.
-    ``files_below`` counts the files before the mark, which a restart would not read. ``path`` is the
-    damaged file if there is one, and the directory otherwise. It is None if no directory is known.
+    ``reason`` is None if the journal was read to its end. ``files`` counts the journal files from the mark
+    on. ``files_below`` counts the files before the mark, which a restart would not read. ``path`` is the
+    damaged file if there is one, and the directory otherwise. ``path`` is None if no directory is known.
     """
 
     path: str | None
@@ -196,12 +196,12 @@ class AnswerView:
 
 @dataclass(frozen=True, slots=True)
 class LogEntriesView:
-    """Entries of a ledger that are in an entry log of a bookie but not in its index.
+    """Entries of a ledger that are in an entry log of a bookie but not in the bookie's index.
 
     ``entries`` are BP-34 groups, each encoded in 24 bytes, and ``count`` is the number of entries. Both are
     None if the entries of the log were not read. In that case ``reason`` says why. ``lost_count`` is the
-    number of these entries that are in no index at all. ``size`` is the size of these entries in bytes. If
-    the entries are not known, it is the size of the whole ledger in this log.
+    number of these entries that are in no bookie's index. ``size`` is the number of bytes of ``entries`` in
+    the log. If ``entries`` is None, ``size`` is the number of bytes of the whole ledger in this log.
     """
 
     bookie_id: str

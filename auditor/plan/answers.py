@@ -64,12 +64,12 @@ class Answers:
         ledgers: Facts about the ledgers of the plan.
         named_bookies: Bookies in an ensemble of any ledger. None for a store.
         fingerprints: Fingerprints of the run's findings. None for a store.
-        read_bookies: Bookies that the run read. If the run lacks an earlier finding about one of them, the
-            finding is gone, unless its check is in ``blind_checks``.
+        read_bookies: Bookies that the run read. If the run lacks an earlier finding about such a bookie,
+            the finding is gone, unless its check is in ``blind_checks``.
         blind_checks: Checks that saw nothing in the run.
         run: The newer run, whose gate permits steps. None for a store.
-        joint_holders: The function that takes the bookies that would stop, and returns those sets of them
-            that are the only servers of an entry. None for a store.
+        joint_holders: The function that takes the bookies that would stop, and returns the sets of bookies
+            among them that are the only servers of an entry. None for a store.
     """
 
     source_text: str

@@ -357,7 +357,7 @@ def refuse_unconfirmed(kind: ActionKind, title: str, way_out: str, groups: Findi
 
 
 def refuse_unstored_copies(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
-    """Return the refusal to stop a bookie that serves entries which its disks lack."""
+    """Return a refused step: a bookie that serves entries which its disks lack must not stop."""
     reason_text = (
         "the bookie serves entries that are not on its disk (index-incomplete); these are lost "
         "when the bookie stops"
@@ -374,7 +374,7 @@ def refuse_last_of_set(
     bookies: Sequence[str],
     last_holders: Sequence[str],
 ) -> RefusedStep:
-    """Return the refusal to stop ``bookies``, because no bookie would then serve some entry.
+    """Return a refused step: ``bookies`` must not stop, because no bookie would then serve some entry.
 
     ``last_holders`` has the only bookies that serve the entry: ``bookies``, and bookies that other steps of
     the plan stop. If the gate permits a start, the refusal advises a restart instead.

@@ -330,9 +330,9 @@ def _recover_all_ledgers(
 
 
 def _find_start_refusal(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> Refused | None:
-    """Return the refusal to start one of these bookies. None if all of them may start.
+    """Return why one of these bookies must not start, or None if all of them may start.
 
-    If several must not start, the refusal is about the first of them.
+    If several must not start, the reason is about the first of them.
     """
     gate_answers = (
         permit(plan_facts.run, ActionKind.START, [bookie_object(bookie)]) for bookie in lost_bookies
@@ -341,7 +341,7 @@ def _find_start_refusal(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> R
 
 
 def _find_cluster_refusal(plan_facts: PlanFacts) -> Refused | None:
-    """Return the refusal to let AutoRecovery copy all marked ledgers; None if it may copy them."""
+    """Return why AutoRecovery must not copy all marked ledgers, or None if it may copy them."""
     gate_answer = permit_everywhere(plan_facts.run, ActionKind.RECOVER)
     return gate_answer if isinstance(gate_answer, Refused) else None
 
@@ -357,7 +357,7 @@ def _start_alternative_text(plan_facts: PlanFacts, lost_bookies: Sequence[str]) 
 
 
 def _find_way_out(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocking_cause: Cause) -> str:
-    """Return the advice about a cause. It never advises an action that a hold forbids."""
+    """Return the advice about a cause. The advice never includes an action that a hold forbids."""
     if (
         blocking_cause in _REMEDY_BY_CAUSE_WITHOUT_START
         and (refusal := _find_start_refusal(plan_facts, lost_bookies)) is not None
@@ -384,7 +384,7 @@ def _has_no_digest(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocked_l
 
 
 def _count_ledgers(listed_rows: Sequence[LedgerRow], ledger_count: int) -> int:
-    """Return the number of listed ledgers. If the list is full, return ``ledger_count`` if that is more."""
+    """Return the number of listed ledgers, or ``ledger_count`` if the list is full and this is larger."""
     return len(listed_rows) if len(listed_rows) < MAX_LEDGERS else max(len(listed_rows), ledger_count)
 
 

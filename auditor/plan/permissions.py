@@ -152,8 +152,8 @@ def forbid_last_stops(
     Args:
         steps_with_checks: The steps of one plan, each with its check result.
         registered_bookies: The bookies that run now.
-        joint_holders: The function that takes the bookies that would stop, and returns those sets of them
-            that are the only servers of an entry.
+        joint_holders: The function that takes the bookies that would stop, and returns the sets of bookies
+            among them that are the only servers of an entry.
     """
     ordered_steps_with_checks, running_bookies = list(steps_with_checks), frozenset(registered_bookies)
     stops_by_step = {

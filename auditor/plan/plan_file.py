@@ -121,7 +121,7 @@ def _format_toml(plan_value: dict[str, Any]) -> str:
 def _toml_value(plan_value: Any, key: str = "") -> Any:
     """Return a value for TOML.
 
-    It contains no nulls, times are TOML times, and long texts are folded into lines.
+    The value has no nulls, its times are TOML times, and its long texts are folded into lines.
     """
     if isinstance(plan_value, Mapping):
         return {
@@ -271,7 +271,7 @@ def make_plan(run: RunReader) -> RepairPlan:
     """Plan the repair of a run's findings.
 
     The most urgent steps come first. Steps of the same urgency are sorted by kind and number of copies. The
-    gate refuses dangerous steps if the run's data is too old. The clock of ``run.holds`` decides this.
+    gate refuses dangerous steps if the run's data is too old by the clock of ``run.holds``.
 
     Raises:
         RunError: a table of the run is missing or broken.

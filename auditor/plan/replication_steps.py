@@ -224,7 +224,7 @@ def _find_lacking_bookie(plan_facts: PlanFacts, row: Mapping[str, Any]) -> str |
 def _is_recently_marked(plan_facts: PlanFacts, ledger: int) -> bool:
     """Return whether AutoRecovery will soon copy a marked ledger.
 
-    AutoRecovery must work. The mark must be young, or a worker must have locked the ledger.
+    The result is True if AutoRecovery works, and if the mark is young or a worker has locked the ledger.
     """
     mark_time = plan_facts.marks.mark_time(ledger)
     latest_time = plan_facts.facts.scan_time - EXPIRY_MS

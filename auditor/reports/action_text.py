@@ -39,8 +39,8 @@ def first_action_lines(report: Report, run: str, width: int) -> list[str]:
 def action_lines(number: int, action: Action, run: str, width: int) -> list[str]:
     """Return the lines of a numbered action.
 
-    They have the text of the action, the checks and the number of findings that ask for it, and the command
-    that explains it.
+    The lines have the text of the action, its checks, and the number of findings that ask for the action.
+    The last line has the command that explains the action.
     """
     findings = f"{', '.join(action['checks'])}, {plural(action['count'], 'finding')}"
     text = f"{number}. {action['text']}{unconfirmed_note(action)} [{findings}]"

@@ -52,7 +52,7 @@ _LAST_PLACEHOLDER = re.compile(r"\bLAST\b")
 def placeholders_of(finding: Finding, instance_id: str | None = None) -> dict[str, str]:
     """Return the values for the placeholders in the commands of a finding's check.
 
-    ``ID`` is the only ledger of the finding. ``BOOKIE`` is the bookie of the finding, or the first with
+    ``ID`` is the only ledger of the finding. ``BOOKIE`` is the finding's bookie, or the first bookie with
     missing or unknown entries. ``FIRST`` is the first entry that this bookie lacks or may lack. ``NEXT`` is
     the last such entry plus one. ``INSTANCE`` is ``instance_id``. A placeholder without a value has no key.
 
@@ -87,7 +87,7 @@ def placeholders_of(finding: Finding, instance_id: str | None = None) -> dict[st
 
 
 def entry_runs_of_class(finding: Finding, max_entry_runs: int) -> tuple[list[tuple[int, int]], int]:
-    """Return runs of the entries because of which a ledger has its class, and the number of all such runs.
+    """Return runs of the entries that give a ledger its class, and the number of all these runs.
 
     A run is a sequence of consecutive entries, given as the pair of its first and last entry id. Only the
     first ``max_entry_runs`` runs are returned.
@@ -122,8 +122,8 @@ def advice(
 
     A check may advise to start a bookie. If a hold of ``run`` forbids this start, the reason replaces "What
     to do". A command that writes is filled in only if the gate (`permit_command`) permits it by the holds of
-    ``run``. If the gate refuses the command, the reason replaces it. Without a run, a command that writes
-    keeps its placeholders.
+    ``run``. If the gate refuses the command, the reason replaces the command. If ``run`` is None, a command
+    that writes keeps its placeholders.
 
     Args:
         check: The check whose advice is shown.
@@ -132,8 +132,8 @@ def advice(
         indent: Blanks before each line.
         scope_id: Scope of the ledger. For a scope other than 0, commands on the ledger are left out, because
             no released shell takes a scope.
-        finding: A finding about a ledger. Commands for consecutive entries are repeated for each run of
-            entries in its class, at most `MAX_ENTRY_RUNS` times. None: such commands keep their placeholders.
+        finding: A finding about a ledger. A command for consecutive entries is repeated for at most
+            `MAX_ENTRY_RUNS` runs of `entry_runs_of_class`. None: such a command keeps its placeholders.
         storages: Index storages of the bookies concerned, where None is an unknown storage. Commands for any
             other storage are left out. If ``storages`` is None, commands for all storages are shown.
         run: The run whose holds apply. None: a manual page, for which no holds apply.
@@ -173,7 +173,7 @@ def advice(
 
 
 def _start_refusal_text(check: Check, placeholders: PlaceholderValues, run: HeldRun | None) -> str | None:
-    """Return the reason why the bookie in ``placeholders`` must not be started."""
+    """Return why the bookie in ``placeholders`` must not be started, or None if nothing forbids the start."""
     name = placeholders.get("BOOKIE")
     if run is None or name is None or check.action is not ActionKind.START:
         return None
@@ -302,8 +302,8 @@ def check_page_lines(
         count: Number of findings.
         unconfirmed_count: Number of findings that are not confirmed.
         storage: Index storage of the bookie. None: unknown.
-        ledger_finding: The first finding about a ledger, for which commands are filled in. None if no finding
-            is about a ledger.
+        ledger_finding: The first finding about a ledger. Commands are filled in for this finding. None if
+            no finding is about a ledger.
         run: The run whose holds apply (`advice`).
     """
     confidence_text = _check_sentences(check)[0]

@@ -85,9 +85,9 @@ def checked_extents(report: Report) -> tuple[Extent, Extent, Extent]:
 class CheckCount(NamedTuple):
     """Numbers of findings of one check that have the same urgency and severity.
 
-    ``sums`` has these numbers under the keys ``count``, ``new``, ``worse``, ``suppressed`` and ``unsure``
-    (not confirmed). The field ``unsure`` has the number of findings for each confidence other than
-    confirmed.
+    ``sums`` has these numbers under the keys ``count``, ``new``, ``worse``, ``suppressed`` and ``unsure``.
+    ``sums["unsure"]`` counts all findings that are not confirmed. The field ``unsure`` has the number of
+    these findings for each confidence.
     """
 
     urgency: Urgency
@@ -233,7 +233,7 @@ def _acceptance_clause(report: Report) -> str:
 
 
 def accepted_gaps(report: Report) -> str | None:
-    """Return a sentence on unchecked objects that suppressions accept. None if they accept none."""
+    """Return a sentence on the unchecked objects that suppressions accept, or None without such objects."""
     gaps = report.run.accepted
     if not any(gaps.values()):
         return None

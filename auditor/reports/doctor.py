@@ -82,7 +82,7 @@ class Diagnosis:
     def exit_code(self) -> int:
         """Return the exit code of the diagnosis.
 
-        It is the one that takes precedence among the exit codes of all lines.
+        It is the first code in `EXIT_CODES_BY_PRECEDENCE` that a line has, or else `CLEAN`.
 
         >>> Diagnosis((Line("store", "access", State.FAIL, "no answer", None, UNREACHABLE),), ()).exit_code
         4

@@ -72,7 +72,7 @@ def is_sentence_on_subject(finding: Finding) -> bool:
 
 
 def tag_texts(finding: Finding, change_status: ChangeStatus | None) -> list[str]:
-    """Return the confidence, the change, the first day and the suppression of a finding.
+    """Return a finding's confidence, its change, the day when it was first seen, and its suppression.
 
     Default values (confirmed, unchanged, not suppressed) are left out.
 
@@ -112,9 +112,9 @@ def missing_text(finding: Finding, max_bookies: int) -> str:
 
 
 def _missing_parts(missing_entries: Sequence[Missing], max_bookies: int) -> list[str]:
-    """Return the entries that each of the first ``max_bookies`` bookies lacks.
+    """Return a text for each of the first ``max_bookies`` bookies, on the entries that the bookie lacks.
 
-    The last text is the number of further bookies, if there are any.
+    If there are further bookies, the last text has their number.
     """
     parts = [
         f"{part.bookie_id} lacks {entries_text(part.groups, part.count)}"
@@ -131,7 +131,7 @@ _CLASS_TEXTS: dict[str, str] = {
 
 
 def class_groups(finding: Finding) -> tuple[Group, ...]:
-    """Return the entries because of which a ledger has its class. Empty if the finding is not about a class.
+    """Return the entries that give a ledger its class. Empty if the finding is not about a class.
 
     For the class entry-lost, for example, these are the lost entries.
     """
@@ -142,7 +142,7 @@ def class_groups(finding: Finding) -> tuple[Group, ...]:
 
 
 def class_entries_text(finding: Finding) -> str:
-    """Return the entries because of which a ledger has its class, as ranges.
+    """Return the entries that give a ledger its class, as ranges.
 
     For the class entry-lost, for example, these are the lost entries. Empty if the finding is not about a
     class.
@@ -167,7 +167,7 @@ def _has_entries_in_logs(finding: Finding) -> bool:
 
 
 def positions_text(finding: Finding) -> str:
-    """Return the entries because of which a ledger has its class, as positions in its Pulsar topic.
+    """Return the entries that give a ledger its class, as positions in the ledger's Pulsar topic.
 
     Returns an empty text if no Pulsar topic is known to own the ledger.
 
@@ -188,8 +188,8 @@ def positions_text(finding: Finding) -> str:
 def entry_parts(finding: Finding, max_bookies: int) -> list[str]:
     """Return texts on the entries that a finding about a ledger concerns.
 
-    The first texts have the entries because of which the ledger has its class, and their Pulsar positions.
-    The other texts have the missing entries of at most ``max_bookies`` bookies, grouped by bookie.
+    The first texts have the entries that give the ledger its class, and the Pulsar positions of these
+    entries. The other texts have the missing entries of at most ``max_bookies`` bookies, grouped by bookie.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1", ((4, 4, 1, 0),), 1)

@@ -300,7 +300,7 @@ def _count_parts(report: Report, columns: int) -> list[_Part]:
 
 
 def _count_forms(report: Report, check_counts: list[CheckCount]) -> list[Form]:
-    """Return forms of the line for these counts, which name fewer and fewer checks.
+    """Return forms of the line for these counts. Each form names fewer checks than the form before it.
 
     A NUL stands for a blank at which no line may break.
     """
@@ -340,7 +340,7 @@ def _impact_text(report: Report, check_counts: list[CheckCount]) -> str:
 
 
 def _count_text(check_count: CheckCount) -> str:
-    """Return the id and the count of a check, and how many are unconfirmed, new, worse or suppressed."""
+    """Return a check's id and number of findings, and how many are unconfirmed, new, worse or suppressed."""
     notable_counts = check_count.unsure | {
         name: check_count.sums[name] for name in ("new", "worse", "suppressed")
     }

@@ -32,12 +32,12 @@ _SEVERITIES = tuple(str(severity) for severity in Severity)
 def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
     """Return a table of runs for a terminal, the oldest run first.
 
-    If there is no earlier run to compare a run with, a dash stands in place of its changes.
+    A run that has no earlier run to be compared with has a dash in place of its changes.
 
     Args:
         runs: The runs, oldest first.
-        width: Columns of a line. If a row would be wider, the verdict and the name of each run stand below
-            its numbers. None: rows may have any width.
+        width: Columns of a line. If a row would be wider, each run takes two rows: its numbers, and below
+            them its verdict and its name. None: rows may have any width.
     """
     if not runs:
         return "this directory has no finished run"
@@ -117,7 +117,7 @@ def status_line(report: Report, run: str, now_ms: int, data_ms: int | None = Non
         run: The run's directory.
         now_ms: Current time in ms since 1970, UTC.
         data_ms: Time of the oldest data on which the run is based, in ms since 1970, UTC. None: unknown.
-            The line shows the age of the data if it is much older than the run.
+            The line shows the age of data that is much older than the run.
     """
     run_facts = report.run
     counts = severity_counts_text(report, suppressed=False)

@@ -1,4 +1,4 @@
-"""A report as JUnit XML for build servers: one test case for each check, those with findings first.
+"""A report as JUnit XML for build servers: one test case for each check, checks with findings first.
 
 A test case fails if its check has unsuppressed findings of `warning` or worse. The same findings make a
 verdict "not healthy". A check without such findings is a skipped test case if it lacked some of its input

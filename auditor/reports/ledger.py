@@ -223,9 +223,9 @@ def _wrap_text(text: str, width: int, indent: str) -> list[str]:
 
 
 def _ledger_class_text(ledger: LedgerView) -> str:
-    """Return the ledger's class, judged from the copies on disk, and what registered bookies can serve.
+    """Return a text on the ledger's class, and on what registered bookies can serve.
 
-    A ledger with an unregistered ensemble member is never called healthy.
+    Copies on disk decide the class. A ledger with an unregistered ensemble member is never called healthy.
     """
     class_text = ledger.judged_class or "not judged"
     if not ledger.down_members:

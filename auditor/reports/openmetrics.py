@@ -149,8 +149,8 @@ def render(
         last_complete: End of the newest complete run in ms since 1970, UTC. None: no run is complete. It is
             ignored if ``report`` is itself complete.
         space_figures: Figures of the bookies' disks. None: the run has none.
-        namespaces: Totals of all namespaces. Those with the worst findings come first. None: no owners were
-            read.
+        namespaces: Totals of all namespaces, sorted by their findings, the worst first. None: no owners
+            were read.
         near_losses: Data that is one failure from loss, by level of the failure.
     """
     cluster_label = {"cluster": report.cluster.name}
@@ -324,8 +324,8 @@ def _limit_bookies(
 def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sample]:
     """Yield the samples on namespaces.
 
-    ``namespaces`` has the totals of all namespaces. Those with the worst findings come first. If it is
-    None, no owners were read, and there are no samples.
+    ``namespaces`` has the totals of all namespaces, sorted by their findings, the worst first. None: no
+    owners were read, and there are no samples.
     """
     if namespaces is None:
         return

@@ -165,7 +165,7 @@ def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
 
 
 def _distance_parts(level: LevelLoss) -> Iterator[PagePart]:
-    """Yield numbers of ledgers, by the number of racks (or other domains) whose failure loses an entry."""
+    """Yield numbers of ledgers, by how many racks (or other domains) must fail before an entry is lost."""
     counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
     texts = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
     if lost_ledgers := level.distance.get(0):
@@ -263,7 +263,7 @@ def _amount_text(amount: Amount) -> str:
 
 
 def _write_parts(answers: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
-    """Yield kinds of ensembles: those whose writes fail or may fail, then those whose writes go on."""
+    """Yield ensembles by kind: first kinds whose writes fail or may fail, then kinds whose writes go on."""
     sentences = [
         f"{answer.answer} for {_shape_text(answer)}: {answer.why}"
         for answer in answers

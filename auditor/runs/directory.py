@@ -249,7 +249,7 @@ class RunDirectory:
         return int(self.dataset(table_path).count_rows())
 
     def require_columns(self, table_path: str, column_names: Sequence[str]) -> None:
-        """Raise an error if a file of the table lacks one of these columns: it belongs to another table."""
+        """Raise an error for a file that lacks one of these columns, and so belongs to another table."""
         try:
             for fragment in self.dataset(table_path).get_fragments():
                 if missing := [name for name in column_names if name not in fragment.physical_schema.names]:

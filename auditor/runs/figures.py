@@ -78,7 +78,7 @@ def figures_of(run: RunReader) -> Figures:
 
 
 def _bookie_figures(run: RunReader) -> list[BookieFigure]:
-    """Return every bookie that is in an ensemble or has directories, in the order of the table."""
+    """Return every bookie that is in an ensemble or has directories, in the order of table ``bookies``."""
     missing_copies, unknown_copies, surplus_copies = (_BookieCounts() for _ in range(3))
     for batch in run.batches("tables/judged", ["missing", "unknown", *_SURPLUS_COLUMNS]):
         missing_copies.add([batch["missing"]])
@@ -138,7 +138,7 @@ class _BookieCounts:
 
 
 def _ledger_histograms(run: RunReader) -> Iterator[Histogram]:
-    """Yield the histograms of ledgers by size, by age and by quorum, from one pass over the table."""
+    """Yield the histograms of ledgers by size, age and quorum, from one pass over the table ``ledgers``."""
     columns = ["state", "length", "ctime", "metadata_ctime", "ensemble_size", "write_quorum", "ack_quorum"]
     sizes: Counter[str] = Counter()
     ages: Counter[str] = Counter()
@@ -208,8 +208,8 @@ def _count_quorums(quorums: Counter[str], batch: Any) -> None:
 def _class_histogram(run: RunReader) -> Histogram:
     """Return the histogram of ledgers by class.
 
-    The label of a bar has the certain class of its ledgers. If their possible class differs, the label has
-    it too.
+    The label of a bar has the certain class of its ledgers. If the possible class of these ledgers differs
+    from it, the label also has the possible class.
     """
     counts_by_label: Counter[str] = Counter()
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):

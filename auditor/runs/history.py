@@ -201,7 +201,7 @@ class RunDifference:
         )
 
     def changes(self) -> Iterator[ChangedFinding]:
-        """Yield every changed finding: those of the new run in its order, then those only in the old run."""
+        """Yield the changed findings of the new run in its order, then the findings only in the old run."""
         for run, rows, change_numbers, old_positions in self._changed_findings():
             finding_batches = pick_rows(_batch_reader(run), rows, _COLUMNS)
             for position, row in enumerate(row for batch in finding_batches for row in batch.to_pylist()):
@@ -210,10 +210,10 @@ class RunDifference:
                 yield ChangedFinding(change=change, **self._old_row(int(old_positions[position])), **row)
 
     def _changed_findings(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
-        """Yield two tuples about changed findings: those of the new run, then those only in the old run.
+        """Yield two tuples: on the changed findings of the new run, and on findings only in the old run.
 
-        A tuple has the run, the row numbers of these findings in that run, and their changes. Its last
-        element has the positions of the same findings among the findings of the old run (`_old_row`), or -1
+        A tuple has a run, the row numbers of the findings in this run, and the findings' changes. The last
+        element has the position of each finding among the findings of the old run (`_old_row`). It is -1
         for a new finding.
         """
         finding_pairs = self._finding_pairs

@@ -70,8 +70,8 @@ def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
     """Return the view of one bookie, by its id or the beginning of its id (`whole_bookie_id`).
 
     Raises:
-        RunError: no bookie id of the run begins with this text, or several do. The message lists these, or
-            similar ids.
+        RunError: no bookie id of the run begins with this text, or several do. The message lists the ids
+            that begin with the text, or else similar ids.
     """
     bookie_id = whole_bookie_id(run, bookie_id)
     is_of_bookie = ds.field("bookie_id") == bookie_id
@@ -160,7 +160,7 @@ def _registration_view(row: dict[str, Any]) -> RegistrationView:
 
 
 def _directory_views(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...]:
-    """Return the directories that were given for the bookie, and those with its data, sorted by path."""
+    """Return the directories given for the bookie and the directories with its data, sorted by path."""
     is_of_bookie = (ds.field("owner") == bookie_id) | (ds.field("place") == bookie_id)
     contents_by_directory: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(run.table("contents", filter=is_of_bookie).to_pylist(), key=lambda row: row["rank"]):

@@ -87,7 +87,7 @@ def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
 def with_served_entries(
     replica: ReplicaView, answers: Iterable[AnswerView], reasons: Mapping[str, str]
 ) -> ReplicaView:
-    """Return the replica plus its bookie's served entries. ``reasons``: why copies are unknown."""
+    """Return a replica plus entries that its bookie served. ``reasons`` says why copies are unknown."""
     stored_groups = replica.held_entries
     served = [
         groups_of(answer.entries)
@@ -121,7 +121,7 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
 
 
 def ledger_views(run: RunReader, ledgers: Sequence[tuple[int, int]]) -> list[LedgerView | None]:
-    """Return the view of each (id, scope), or None if the run lacks it. Read each table only once."""
+    """Return the view of each (id, scope), or None for a ledger not in the run. Read each table only once."""
     rows = _LedgerRows(run, ledgers)
     return [_ledger_view(rows, *ledger) for ledger in ledgers]
 
@@ -310,7 +310,7 @@ def _first_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _rows_with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the index rows. For bookies in an ensemble, they also have the entries in the journals."""
+    """Return the index rows. Rows of bookies in an ensemble also have the entries in their journals."""
     from auditor.tables.accounts import HeldAccount, merge_journal_tail
 
     members = {name for segment in ledger["segments"] or () for name in segment["ensemble"]}
@@ -332,7 +332,7 @@ def _rows_with_tails(
 
 
 def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
-    """Return each member's expected entries. In an open ledger, the newest indexed entry is the last."""
+    """Return each member's expected entries. An open ledger ends at the newest entry in a member's index."""
     judged_groups = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged_groups

@@ -1,7 +1,7 @@
 """Contents of the entry logs of a run, summed batch by batch, for ``bkaudit space`` and for metrics.
 
     by bookie                     one pass over the table space
-    by ledger, application, age   several passes, one for each million rows or two of the tables
+    by ledger, application, age   several passes, one for every 1 to 2 million rows of the tables
 
 If there are several passes, each pass processes the ledgers whose ids have the same residue modulo the
 number of passes. It joins the bytes of these ledgers with their metadata. Memory holds one row for each
@@ -180,7 +180,7 @@ def _sums_by_bookie(run: RunReader) -> _SumsByName:
 
 
 def _totals_by_ledger(run: RunReader, max_totals: int) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
-    """Return the ``max_totals`` largest ledgers, the bytes by class of all others, and their number."""
+    """Return the ``max_totals`` largest ledgers, all others' bytes by class, and the number of others."""
     largest_totals: tuple[SpaceTotal, ...] = ()
     remaining_bytes: Counter[str] = Counter()
     remaining_count = 0
@@ -230,7 +230,7 @@ def _ledger_name(scope_id: int | None, ledger_id: int | None) -> str:
 def _sums_by_label(run: RunReader, grouping: SpaceBy) -> _SumsByName:
     """Return the bytes by class for each label of `LABEL_READERS`.
 
-    Ledgers that the metadata does not list share a label, and so do bytes without a ledger.
+    All ledgers that the metadata does not list share one label. All bytes without a ledger share another.
     """
     sums_by_label: _SumsByName = {}
     pass_count = _pass_count(run, "space", "ledgers")
@@ -330,7 +330,7 @@ def _space_totals(byte_sums: _SumsByName) -> tuple[SpaceTotal, ...]:
 def _largest_totals(
     totals: list[SpaceTotal] | tuple[SpaceTotal, ...], max_totals: int
 ) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
-    """Return the ``max_totals`` largest totals, the bytes by class of all others, and their number."""
+    """Return the ``max_totals`` largest totals, all others' bytes by class, and the number of others."""
     sorted_totals = sorted(totals, key=lambda total: (-total.bytes, total.name))
     remaining_bytes: Counter[str] = Counter()
     for other_total in sorted_totals[max_totals:]:

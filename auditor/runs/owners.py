@@ -62,7 +62,7 @@ def has_every_owner(run: RunReader) -> bool:
 
 
 def owner_scopes(run: RunReader) -> list[SourceScope]:
-    """Return what each owner store of a run claims to cover, and what is proved of it.
+    """Return what each owner store of a run claims to cover, and the part of this claim that is proved.
 
     Empty if the run read no owners or is of an older version.
     """

@@ -159,7 +159,7 @@ class RunReader:
         return Findings(self.directory, self.report)
 
     def findings_of(self, bookie_id: str) -> Iterator[dict[str, Any]]:
-        """Yield the findings about a bookie, and those about entries that the bookie lacks or may lack.
+        """Yield findings about a bookie, and findings about entries that the bookie lacks or may lack.
 
         Rows have id, urgency, severity, confidence, scope_id, ledger_id, fingerprint, message and
         ``missing``, the number of entries that this bookie lacks. The rows are in the order of the findings.

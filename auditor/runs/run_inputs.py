@@ -1,7 +1,7 @@
 """Inputs of finished runs, such as entry logs and owner stores, and the checks that lost input.
 
-A check lost input if the run had less input for it than an earlier run. Earlier findings of the check that
-are gone then do not count as fixed.
+A check lost input if the run had less input for it than an earlier run. If the run then lacks an earlier
+finding of this check, the finding does not count as fixed.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def require_known(run: RunReader, selection: Selection) -> None:
     The user has then probably mistyped the name.
 
     Raises:
-        UsageError: the bookie or topic is unknown. The message names it and similar ones.
+        UsageError: the bookie or topic is unknown. The message has its name and similar names.
         RunError: a table is broken.
     """
     from auditor.runs.load_bookie import bookie_hint, bookie_ids

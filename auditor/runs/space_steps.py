@@ -71,7 +71,7 @@ class GroupedBytes:
 
 
 class LeakedBytes(NamedTuple):
-    """Number of ledgers without an owner on one bookie, their bytes, and how many of them are confirmed."""
+    """Number and bytes of the ledgers without an owner on one bookie, and number of the confirmed ledgers."""
 
     ledgers: int
     bytes: int
@@ -188,7 +188,7 @@ def _make_step(
     risk: str,
     make_command: Callable[[Allowed], str] | None = None,
 ) -> SpaceStep | RefusedSpace:
-    """Return a step. If the gate's decision ``step_permission`` does not permit it, return a refusal.
+    """Return a step, or a refusal if the gate's decision ``step_permission`` does not permit the step.
 
     ``make_command`` makes the step's command from the permission. None: the step has no command.
     """

@@ -140,7 +140,7 @@ class CopyStates:
     def _split_windows(
         self, windows: Windows, window_rows: Longs, copy_numbers: Longs, is_on_bookie: Bools
     ) -> Windows:
-        """Return the windows. Pieces replace each window that has a partly missing copy.
+        """Return the windows, with each window that has a partly missing copy cut into pieces.
 
         All entries of a piece are missing on the same bookies.
         """
@@ -272,9 +272,9 @@ def _range_pieces(
     ensemble_size: int,
     packed_groups: tuple[bytes, ...],
 ) -> tuple[tuple[tuple[bool, ...], int], ...]:
-    """Cut the entries of a window by the sets in ``packed_groups``, and count the entries of each piece.
+    """Cut a window's entries into pieces by the sets in ``packed_groups``; count the entries of each piece.
 
-    The flags of a piece show which of the sets contain its entries.
+    A piece has one flag for each set: whether the set contains the entries of the piece.
 
     >>> lacks = np.array([(2, 2, 3, 0)], [("f", ">i8"), ("l", ">i8"), ("s", ">i4"), ("p", ">i4")]).tobytes()
     >>> _range_pieces(0, 9, 0, 3, (lacks,))

@@ -189,8 +189,8 @@ _HOURS_PER_YEAR = 24 * 365.0
 class CopysetSums:
     """All distinct copysets, and the pairs of bookies that have a copyset in common.
 
-    Each copyset is stored as a 64-bit number. If all bookies of the copyset fit into the number, it
-    contains them. Otherwise it is a hash.
+    Each copyset is stored as a 64-bit number. The number contains all bookies of the copyset if they fit
+    into 64 bits. Otherwise the number is a hash.
     """
 
     def __init__(self, bookie_count: int) -> None:

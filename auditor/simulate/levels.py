@@ -304,7 +304,7 @@ class LevelSums:
 def make_bounds(outcome_sums: Longs) -> tuple[Bounds, Bounds]:
     """Return the bounds of the loss according to the metadata, and according to the indexes.
 
-    ``outcome_sums`` has the axes view, outcome, and unit (ledgers, entries, bytes).
+    The axes of ``outcome_sums`` are the four bounds, outcomes, and units (ledgers, entries, bytes).
     """
     promised_loss, possible_promised_loss, loss_today, possible_loss_today = map(_make_outcome, outcome_sums)
     return Bounds(promised_loss, possible_promised_loss), Bounds(loss_today, possible_loss_today)

@@ -86,9 +86,9 @@ class FailureEffect:
 class OutcomeBounds:
     """The best and worst possible `WindowOutcome` of each window.
 
-    ``mildest_outcomes`` has the best outcomes if the failure takes at least one existing copy. They differ
-    from ``best_outcomes`` only if every copy that the failure takes may have been missing before, and at
-    open ends. At an open end, the mildest outcome is always OPEN_END.
+    ``mildest_outcomes`` has the best outcomes on the condition that the failure takes an existing copy. At
+    an open end, the mildest outcome is always OPEN_END. Elsewhere it differs from the best outcome only if
+    every copy that the failure takes may have been missing before.
     """
 
     best_outcomes: NDArray[np.int8]
@@ -123,7 +123,7 @@ def tally(
     group_count: int,
     unresponsive_bookies: UnresponsiveBookies,
 ) -> Longs:
-    """Return ledgers, entries and bytes by view, group and outcome: an array of the shape (4, groups, 5, 3).
+    """Return ledgers, entries, bytes by `TALLY_BOUND_NAMES`, group and outcome: shape (4, groups, 5, 3).
 
     ``group_number_by_window`` has the group of each window, such as the domain that fails.
     """
@@ -155,7 +155,7 @@ def tally(
 
 
 def _has_uncertain_copies(windows: Windows, copies_of_failure: FailureEffect) -> Bools:
-    """Flag the windows of ledgers for which the views may differ.
+    """Flag the windows of ledgers for which the bounds of `tally` may differ.
 
     Such a ledger has an open end, or a copy that is missing, unknown or only possibly taken.
     """
@@ -278,7 +278,7 @@ _HARMFUL_OUTCOMES = (
 def _add_outcomes(
     outcome_sums: Longs, windows: Windows, bounds_by_window: OutcomeBounds, group_number_by_window: Longs
 ) -> None:
-    """Add windows to ``outcome_sums``, an array by (certain and possible, groups, outcomes, units)."""
+    """Add windows to ``outcome_sums``. Its axes are certain and possible, groups, outcomes, units."""
     harmed_rows = np.flatnonzero(bounds_by_window.worst_outcomes != WindowOutcome.UNHARMED)
     windows, bounds_by_window, group_number_by_window = (
         windows.take(harmed_rows),

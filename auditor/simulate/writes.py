@@ -69,7 +69,7 @@ class Isolation:
         return outside_groups(ensemble_size, locations, bookies, self.groups)
 
     def settings(self, cluster_settings: PlacementSettings) -> PlacementSettings:
-        """Return the settings for placing the ledger. They use Pulsar's policy if its metadata has groups."""
+        """Return ``cluster_settings``, with Pulsar's policy if the groups come from the ledger's metadata."""
         return replace(cluster_settings, policy=Policy.RACK) if self.is_own else cluster_settings
 
 

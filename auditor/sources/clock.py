@@ -22,8 +22,8 @@ BURST_SECONDS = 0.1
 class RateLimit:
     """A token bucket that allows ``rate`` units per second on average. A rate of 0 means no limit.
 
-    The bucket starts empty. So a read as a whole is never faster than its rate. A request for more units
-    than the bucket can hold is allowed, but waits longer.
+    The bucket starts empty. So the average speed of a whole read never exceeds ``rate``. A request for more
+    units than the bucket can hold is allowed, but waits longer.
 
     >>> waits = []
     >>> limit = RateLimit(100, clock=lambda: 0.0, sleep=waits.append)

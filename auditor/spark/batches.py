@@ -2,7 +2,7 @@
 
 Before a Spark task has its first row, it starts two Python processes, and these load modules that the
 driver has already loaded. Spark also starts four processes to plan a data source that is requested by name.
-To avoid this, this module plans data sources itself.
+To avoid these four processes, this module plans data sources itself.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _ROWS_PER_BATCH = 4096
 def map_batches(rows: DataFrame, map_partition: BatchFunction, columns: pa.Schema | StructType) -> DataFrame:
     """Return the rows that ``map_partition`` makes from the batches of the table ``rows``.
 
-    If the tables are tiny, the driver calls ``map_partition`` itself, because it would take longer to start
-    the Python processes of a task.
+    If the audit's tables are tiny, the driver calls ``map_partition`` itself. A task would take longer,
+    because it would have to start Python processes.
 
     Args:
         rows: the input table.

@@ -251,11 +251,11 @@ class Execution:
 
         Args:
             sources: the tables that the rows come from.
-            schema: the columns of these rows. The column ``bucket`` contains the number of the bucket.
+            schema: the columns of the source rows. The column ``bucket`` contains the number of the bucket.
             map_bucket_rows: makes batches of the result from all batches of a bucket.
             columns: the columns of the result.
-            replicas: the number of replicas that the rows describe.
-            value_columns: the columns of the sources whose values a task keeps in memory.
+            replicas: the number of replicas that the sources' rows describe.
+            value_columns: the source columns that a task keeps in memory.
         """
         if not is_large(sum(source.files.size for source in sources)):
             batches = chain.from_iterable(source.read(source.files, 1) for source in sources)
@@ -277,7 +277,7 @@ class Execution:
         """Mark a written table for broadcast joins if it is small enough.
 
         Spark then sends the table to every task. Without the mark, Spark assumes that the table is ten
-        times as large as its files. It then sorts all ledgers to join a few.
+        times as large as its files. Spark would then sort all ledgers to join a few of them.
         """
         return F.broadcast(rows) if IN_MEMORY_BYTES < table.size <= max_bytes else rows
 
@@ -287,10 +287,10 @@ class Execution:
         key_files: TableFiles,
         write_joined_rows: Callable[[], tuple[DataFrame, TableFiles]],
     ) -> DataFrame:
-        """Return the rows of ``rows`` whose key is in ``key_files``. The result may contain other rows too.
+        """Return the rows of ``rows`` whose key is in ``key_files``, or all rows if there are many keys.
 
-        If there are few keys, ``write_joined_rows`` is called. It writes the rows that have a key, and
-        returns the written table and its files. If there are many keys, all rows are returned.
+        If there are few keys, ``write_joined_rows`` is called. It writes the rows that have one of the
+        keys, and returns the written table and its files.
         """
         return self.broadcast(*write_joined_rows()) if key_files.size <= MAX_BROADCAST_BYTES else rows
 

@@ -89,7 +89,7 @@ def _kill_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def describe_java_end() -> str | None:
-    """Return how the Java process of this process's sessions ended, as the end of a sentence.
+    """Return how the Java process of this program's Spark sessions ended, as the end of a sentence.
 
     Returns None if the Java process still runs, if there is none, or if another program started it, as
     spark-submit does.
@@ -124,7 +124,7 @@ def _describe_end(exit_code: int) -> str:
 
 
 def set_log_file(log_path: Path | None) -> None:
-    """Record the file to which the Java process of this process's sessions writes its output.
+    """Record the file to which the Java process of this program's Spark sessions writes its output.
 
     None means that the Java process writes to standard error.
     """

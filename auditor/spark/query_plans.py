@@ -5,10 +5,10 @@ takes nearly all of the time. Spark generates and compiles Java code for each qu
 of a query again whenever a part ends. Both pay off only for many rows. For small tables, these settings
 switch both off, and set the number of partitions to the number of cores.
 
-Tiny tables have the rows of some ten thousand ledgers. For them, one task finishes a step before two tasks
-have started. So these tables have one partition. One task also joins the rows of such tables faster than a
-job sends one side of the join to every task. Tables of one partition are joined without a shuffle. A query
-of them is then one stage, in which a dozen joins cost less than one shuffle.
+Tiny tables have the rows of some ten thousand ledgers. One task finishes a step of their queries before two
+tasks have started. So these tables have one partition. One task also joins the rows of such tables faster
+than a job sends one of the joined tables to every task. Tables of one partition are joined without a
+shuffle. A query of such tables is then one stage, in which a dozen joins cost less than one shuffle.
 
 Large tables are joined in partitions that fit in memory. Their rows are narrow and similar to each other,
 so files and shuffles compress well and take ten times their size in memory. With its defaults, Spark would

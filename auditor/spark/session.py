@@ -184,8 +184,8 @@ def build_session(
     settings (`auditor.spark.running_session`). The running session does not change.
 
     For a new session, the function looks for Java (`auditor.spark.java`). Python workers use the driver's
-    interpreter, unless PYSPARK_PYTHON names a different interpreter. Otherwise, if no environment is
-    activated, they would start an interpreter that has no pyarrow.
+    interpreter, unless PYSPARK_PYTHON names a different interpreter. By default, workers would start an
+    interpreter that has no pyarrow if no environment is activated.
 
     Args:
         master: Spark's master, or None for the configured master.
@@ -195,7 +195,7 @@ def build_session(
         keep_classes: whether to keep Java's classes for later sessions (`auditor.spark.java`). This needs a
             ``log``, because Java still writes messages after the command has ended.
         is_small_audit: returns whether the session is for one small audit. It is called when Java starts.
-            If True, Java compiles code only with its first compiler, and collects garbage in one thread.
+            If it returns True, Java uses only its first compiler, and collects garbage in one thread.
         user_session: the session to copy.
 
     Raises:
@@ -354,10 +354,10 @@ def _unreachable_error(address: str) -> str | None:
 
 @contextmanager
 def _redirect_output(log: Path | None) -> Iterator[None]:
-    """Redirect standard output of this process and its children to ``log``, or to standard error without it.
+    """Redirect standard output of this process and its children to ``log``, by default to standard error.
 
-    If ``log`` is given, standard error also goes there. Standard output is only for the report. If it is a
-    pipe, its reader would otherwise wait for every child process that has the pipe open.
+    If ``log`` is given, standard error also goes there. Standard output is only for the report. If children
+    could write to it, the reader of a pipe would wait for every child process that has the pipe open.
     """
     sys.stdout.flush()
     descriptors = os.dup(1), os.dup(2)

@@ -1,6 +1,6 @@
 """The Parquet files of one table, which the driver and tasks read without Spark.
 
-They read the files directly if no Spark query needs the rows of a finished table.
+If no Spark query needs the rows of a finished table, its files are read in this way.
 """
 
 from __future__ import annotations

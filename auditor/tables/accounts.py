@@ -238,9 +238,9 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
 
     ``index`` is None if there is no index. An entry is held if the index or the answer has it. There is one
     exception: if the bookie does not serve the index, and its answer has entries, only the answer counts.
-    If the answer is in state ok, the result has its state and time. Otherwise the result has those of the
-    index. An empty answer does not change an index that is damaged, in limbo or not served, because a
-    bookie that recreates a damaged index also gives an empty answer.
+    If the answer is in state ok, the result has the state and time of the answer. Otherwise it has the
+    state and time of the index. An empty answer does not change an index that is damaged, in limbo or not
+    served, because a bookie that recreates a damaged index also gives an empty answer.
 
     The answer is a listing. It proves that its entries exist, but not that other entries are missing.
     ``is_read_completely`` is True if the bookie's directories were read completely. In this case an index

@@ -6,21 +6,21 @@
 A bookie id in a ledger's ensembles proves little. If a cluster has only as many bookies as an ensemble,
 every ledger names every bookie. The striping proves more. An id explains a ledger *exactly* if the
 directory holds exactly the entries that the striping assigns to the id. If two ids explain a ledger, the
-ledger does not show which of them is right. Every id in these ensembles is a candidate. Each candidate is
-compared with the directory's owner. The comparison counts the ledgers that only one of the two explains:
+ledger does not show which id is right. Each id in the ledgers' ensembles is a candidate. Each candidate is
+compared with the directory's owner, by the numbers of ledgers that only candidate or only owner explains:
 
     better  Only the candidate explains the ledger, and the candidate's own directories lack entries that it
-            should hold. If they lack none, no disk of the candidate is missing, and the copy here is a
-            left-over. A candidate that has more entries than its stripe lacks nothing: replication workers
-            copy whole segments. After a decommissioning, new members of large ensembles therefore hold more
-            than their stripe.
+            should hold. If its directories lack no entry, none of its disks is missing, and the copy in
+            this directory is a left-over. A candidate with more entries than its stripe lacks nothing:
+            replication workers copy whole segments. After a decommissioning, new members of large ensembles
+            therefore hold more than their stripe.
     worse   Only the owner explains the ledger.
 
 Nearly every directory belongs to its owner. A join of all replicas is not needed to see that: a replica
 that is not among the unequal pairs (`auditor.tables.unequal`) matches its owner exactly. Only the
 directories of ``doubted`` bookies (`bookies_in_doubt`) are compared with every id. In other directories, no
-candidate can be better for any ledger. Otherwise the owner would hold exactly the entries that the
-candidate should hold and lacks. Both would then have an unequal pair, and the owner would be doubted.
+candidate can be better for any ledger. If one were better, the owner would hold exactly the entries that
+the candidate should hold and lacks. Both would then have an unequal pair, and the owner would be doubted.
 
 The result consists of counts. Entry sets are therefore compared by a 64-bit hash. Bookie ids are also
 hashed until they are counted. Only the counts, one for each directory and id, are sorted.
@@ -186,7 +186,7 @@ def _count_by_owner(
     unequal: DataFrame,
     directory_rows: DataFrame,
 ) -> DataFrame:
-    """Count the ledgers in each directory that its owner explains: all replicas except unequal ones.
+    """Count, for each directory, the ledgers that its owner explains: all replicas except unequal ones.
 
     ``ledger_counts`` has the number of ledgers (``all``) in each directory (``key``). The function reads
     only the rows of ``availability`` and ``ledgers`` for the ledgers of unequal pairs.

@@ -246,7 +246,7 @@ def gc_foresight(
 def collected_since(earlier_forecast: DataFrame, availability: DataFrame) -> DataFrame:
     """Return the bookies whose collector ran since an earlier run.
 
-    It ran if a ledger is gone that the earlier run expected it to delete.
+    A collector ran if the earlier run expected it to delete a ledger, and the ledger is gone.
     """
     is_deleted = (F.col("action") == GcAction.DELETE) & (F.col("pass") == GcPass.LISTING)
     stored_replicas = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
@@ -311,9 +311,9 @@ def _forecast_over_replicated(rows: DataFrame, collector: Collector) -> DataFram
 def _forecast_misplaced_replicas(
     availability: DataFrame, ledgers: DataFrame, foreign_copies: DataFrame, collector: Collector
 ) -> DataFrame:
-    """Forecast what the collector does with replicas of ledgers that its pass does not find in the listing.
+    """Forecast what the collector does with replicas of ledgers that its pass does not find.
 
-    The listing is the store's listing of ledgers.
+    The pass looks for the ledgers in the store's listing of ledgers.
     """
     server_listing, settings = collector.listing, collector.settings
     assert server_listing.found_ids is not None

@@ -5,8 +5,8 @@ the other replicas are sets of BP-34 groups, and the judgement consists of set o
 time depends on the number of groups, not on the number of entries.
 
 The metadata decides which entries are judged. In a closed ledger, all entries are judged. In other ledgers,
-only entries before the last segment are judged, and not the last write quorum of these entries. A writer
-may still be sending them.
+only entries before the last segment are judged. The last of these, as many as the write quorum, are not
+judged, because a writer may still be sending them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -88,7 +88,7 @@ class LedgerFacts:
 
     @property
     def segment_ranges(self) -> list[tuple[int, int]]:
-        """Return the first and last entry of each segment: last < first if empty, 2^63 - 1 if it is open."""
+        """Return each segment's first and last entry. Empty: last < first. Open: last is 2^63 - 1."""
         ledger_end = self.last_entry_id if self.is_closed else _OPEN_END
         segment_starts = [first for first, _ in self.segments]
         return [
@@ -190,7 +190,7 @@ def _classify_replica(
 def _weigh_gone_entries(
     ledger: LedgerFacts, pair: Pair, unheld_groups: Groups, state: BookieState, judgement: Judgement
 ) -> tuple[Pair, Groups]:
-    """Classify entries in missing entry logs. Return the pair and ``unheld_groups``, both without them."""
+    """Classify entries in missing entry logs. Return pair and ``unheld_groups`` without these entries."""
     gone_groups = coverage.intersection(unheld_groups, pair.gone_groups)
     gone_copies = weigh_gone(gone_groups, pair.gone_agreed or state.is_stopped, pair.replies or ReadReplies())
     judgement.doubts |= unanswerable_doubts(ledger, pair, state) if len(gone_copies.missing_groups) else set()
@@ -318,7 +318,7 @@ def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace
 
 
 def _classify_excess(ledger: LedgerFacts, pair: Pair, judgement: Judgement) -> None:
-    """Classify held entries that are not striped to the bookie: stale in segments without it, or surplus."""
+    """Classify held entries not striped to the bookie: stale in segments without the bookie, or surplus."""
     if not len(pair.held_groups):
         return
     striped_groups = (

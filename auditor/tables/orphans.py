@@ -177,9 +177,9 @@ def orphans(
 
 
 def _has_files(emptiness_condition: str = "length(groups) = 0") -> Column:
-    """Return whether the bookie has the ledger.
+    """Return the condition that the bookie of a row has the ledger of the row.
 
-    The condition applies to rows of ``availability``, or to rows of index counts.
+    Rows are of ``availability``, or of index counts with a different ``emptiness_condition``.
     """
     # A bookie that was asked for a ledger and has no entry of it does not have the ledger.
     is_empty_answer = (F.col("storage") == "rpc") & F.expr(emptiness_condition)
@@ -187,7 +187,7 @@ def _has_files(emptiness_condition: str = "length(groups) = 0") -> Column:
 
 
 def _find_ids_above_all(indexes: DataFrame, listed_ids: DataFrame, bookies: list[str]) -> DataFrame:
-    """Find pairs in RocksDB indexes whose ledger may have been created after the scan.
+    """Find (ledger, bookie) pairs in RocksDB indexes whose ledger may have been created after the scan.
 
     A RocksDB index keeps no times, but new ledgers have higher ids. A ledger may be newer than the scan if
     its id is above all ids that the scan lists in its scope. If the scan lists no id in a scope, this is
@@ -236,7 +236,7 @@ def holdings(
     recent_ids: RecentIds | None = None,
     owner_rows: DataFrame | None = None,
 ) -> DataFrame:
-    """Count, by bookie, the ledgers in its index, the orphans among them, and the orphans in doubt.
+    """Count, for each bookie, the ledgers in its index, its orphans, and its orphans in doubt.
 
     Args:
         index_counts: Counts over all indexes (`auditor.tables.index_counts`).
@@ -312,9 +312,9 @@ def vanished_ranges(
 
 
 def _add_orphan_counts(ledgers: DataFrame, orphans: DataFrame, keys: list[str], *counts: Column) -> DataFrame:
-    """Return ``ledgers`` with three kinds of columns, grouped by ``keys``.
+    """Return ``ledgers`` with three kinds of columns about the orphans with the same ``keys``.
 
-    They are the number of orphans, the number of orphans in doubt, and ``counts``.
+    The columns are the number of orphans, the number of orphans in doubt, and ``counts``.
     """
     doubted_count = F.count("doubt").alias("in_doubt")
     orphan_counts = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), doubted_count, *counts)
@@ -325,7 +325,7 @@ def _add_orphan_counts(ledgers: DataFrame, orphans: DataFrame, keys: list[str], 
 def find_over_replicated(
     judged: DataFrame, ledgers: DataFrame, marks: DataFrame, locks: DataFrame, bookies: DataFrame
 ) -> DataFrame:
-    """Find ledgers on a bookie that none of their ensembles names, with one row per pair.
+    """Find copies on bookies that no ensemble of the ledger names, with one row per ledger and bookie.
 
     The result has the columns scope_id, ledger_id, bookie_id, count, behind_end, state, marked, locked and
     exposed. ``count`` is the number of held entries. ``behind_end`` is the number of held entries after the

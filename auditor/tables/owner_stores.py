@@ -118,9 +118,9 @@ class StoreMatches:
     """The names, in this run and in the earlier run, that denote the same store of owners.
 
     Args:
-        first_names: For stores with several names in this run: the first name, by each other name.
+        first_names: For each further name of a store in this run, the first name of the store.
         current_names: The name of each store in this run, by its name in the earlier run.
-        identities: For each store, a name that stays the same in every run, by its first name in this run.
+        identities: The identity of each store, by its first name in this run. It is the same in all runs.
     """
 
     first_names: Mapping[str, str]

@@ -2,18 +2,18 @@
 
 Owners and ledgers are joined once, by ledger id. The result has one row per reference, and one per ledger
 without a reference. The application's ledgers are in scope 0, like all ledgers of an unmodified BookKeeper.
-Both sides together give the standing of a row:
+The owner and the ledger together give the value of the column ``standing``:
 
     owned       the ledger exists and an owner names it
     offloaded   the ledger is gone, because its owner replaced it by a copy in an object store: no fault
     dangling    an owner names the ledger, and no scan of the ledgers has it
-    unowned     its custom metadata names an owner; that owner was read, and no longer names the ledger
-    young       no owner names it, and it is younger than the grace: its owner may still add it
+    unowned     the ledger's custom metadata names an owner, which was read and no longer names the ledger
+    young       no owner names the ledger, and it is younger than the grace: its owner may still add it
     unknown     an owner of the ledger, or the ledger itself, may exist unseen: ``why`` says what was not read
-    foreign     no owner names it, and it claims another application, or a namespace that no store has
-    unnamed     no owner names it, and its custom metadata names no owner
+    foreign     no owner names the ledger. It claims another application, or a namespace that no store has
+    unnamed     no owner names the ledger, and its custom metadata names no owner
 
-The audit reads ledgers, then owners, then ledgers again; a saved store is read once. A ledger that only one
+The audit reads ledgers, then owners, then ledgers again. A saved store is read once. A ledger that only one
 scan lists was created or deleted meanwhile, which is no fault.
 
 A ledger is owned if any store of owners names it. The custom metadata of a ledger tells which owner it claims
@@ -192,7 +192,7 @@ def ownership(
 
 
 def _claim_chroot(chroots: Mapping[str, str]) -> Column:
-    """Return the chroot of the row's store; without a store, the one that all stores share, or empty text."""
+    """Return the chroot that all stores share, or else the chroot of the row's store, or empty text."""
     distinct_chroots = {*chroots.values()}
     chroot = F.lit(next(iter(distinct_chroots)) if len(distinct_chroots) == 1 else "")
     if len(distinct_chroots) > 1:
@@ -263,7 +263,7 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``claimed_namespace``, and ``namespace_read``: whether a store has it. Null without a claim."""
+    """Add ``claimed_namespace`` and whether a store has it (``namespace_read``): null without a claim."""
     name = "claimed_namespace"
     namespaces_of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(
         F.col(name).isNotNull()
@@ -275,7 +275,7 @@ def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: int) -> DataFrame:
-    """Add ``listed_before`` and ``dropped_since``. For a ledger without owner, set its last ``store``."""
+    """Add ``listed_before`` and ``dropped_since``. A ledger without owner gets its earlier ``store``."""
     if old_rows is None:
         return rows.withColumns({"listed_before": F.lit(False), "dropped_since": F.lit(None).cast("bigint")})
     # Runs of earlier releases have neither column.

@@ -102,11 +102,11 @@ def weigh_gone(gone_groups: Groups, is_certain: bool, replies: ReadReplies) -> G
         replies: The bookie's replies to reads.
 
     Returns:
-        The copies that are missing and those that are unknown. Served entries are in neither group. If the
-        bookie served any of the entries, the list of its logs was incomplete. In that case another entry is
-        missing if the bookie denied it or could not read it, else unknown. If the bookie served none of the
-        entries, all are missing in two cases: ``is_certain`` is True, or the bookie denied or could not
-        read one of them. Otherwise all are unknown.
+        The missing copies and the unknown copies. Served entries are in neither group. If the bookie served
+        any of the entries, the list of its logs was incomplete. Each remaining entry is then missing if the
+        bookie denied it or could not read it, else unknown. If the bookie served none of the entries, all
+        are missing in two cases: ``is_certain`` is True, or the bookie denied or could not read an entry.
+        Otherwise all are unknown.
     """
     unserved_groups = coverage.difference(gone_groups, replies.served_groups)
     denied_groups = (

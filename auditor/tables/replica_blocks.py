@@ -95,7 +95,7 @@ class CodedColumn(NamedTuple):
 
 
 class ReplicaBatch(NamedTuple):
-    """Replicas of the same account, as columns.
+    """Replicas from the same source (`Account`), as columns.
 
     ``answered`` are the times of the bookies' answers. For expected replicas, ``states`` are the states of
     their ledgers.

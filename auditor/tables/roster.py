@@ -1,8 +1,8 @@
 """Facts about the cluster and its bookies in the driver's memory.
 
-They come from all tables whose size does not depend on the number of ledgers. A cluster has tens of
-bookies, or thousands at most. For 100,000 bookies these rows would take up to 1 GB. Code that reads them
-needs no Spark query. Such queries would take most of the time of a small audit.
+The facts come from all tables whose size does not depend on the number of ledgers. A cluster has tens of
+bookies, or thousands at most. For 100,000 bookies the facts would take up to 1 GB. Code that reads them
+needs no Spark query. Spark queries for the facts would take most of the time of a small audit.
 """
 
 from __future__ import annotations
@@ -180,8 +180,8 @@ class Roster:
     def aliases(self) -> frozenset[tuple[str, str]]:
         """Return pairs of ids, in both orders, that the check bookie-alias reports as the same bookie.
 
-        A bookie counts only if ensembles name one of its ids that is not registered. If all its ids are
-        registered, they have the same address, and the check endpoint-duplicate reports that.
+        The ids of a bookie count only if ensembles name an id of the bookie that is not registered. If all
+        its ids are registered, they have the same address, and the check endpoint-duplicate reports that.
         """
         return frozenset(
             (row["bookie_id"], other_id)

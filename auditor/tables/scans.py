@@ -284,7 +284,7 @@ def drop_deleted_ledgers(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
 def add_since_column(
     rows: DataFrame, unchanged_columns: list[str], scan_time: int, earlier_rows: DataFrame | None
 ) -> DataFrame:
-    """Add ``since``: the scan time in ms of the first of consecutive runs with an equal row.
+    """Add ``since``: the scan time (ms) of the oldest run since which every run has an equal row.
 
     Rows are equal if their values of ``unchanged_columns`` are equal. ``earlier_rows`` is the same table of
     the previous run, or None. A table from an older program version may lack the column ``since``.

@@ -3,13 +3,13 @@
 Expected and held entries are canonical BP-34 groups. So a healthy replica takes one comparison of bytes and
 has no row. All later queries use only the rows of this table.
 
-    1. Readers get the accounts of replicas from the run's tables: ledgers, availability, answers, journals.
-    2. Each account is packed in blocks, one for each bucket of ledgers. Spark brings together the blocks of a
-       bucket.
-    3. A bucket is sorted by ledger and bookie. Accounts of one pair are combined. Pairs that differ are kept.
+    1. Readers get accounts from the run's tables: ledgers, availability, answers, journals. An account is
+       the report of one source on the entries of replicas.
+    2. Each account is packed in blocks, one per bucket of ledgers. Spark brings a bucket's blocks together.
+    3. A bucket is sorted by ledger and bookie. The accounts of each (ledger, bookie) pair are combined.
 
-A replica becomes a row only once it is known to differ. Only pairs with two accounts of held entries are
-examined one by one (`auditor.tables.accounts`).
+A pair becomes a row only once its expected and held entries are known to differ. Only pairs with two
+accounts of held entries are examined one by one (`auditor.tables.accounts`).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _ROWS_PER_BATCH = 1 << 16
 
 
 class AccountFiles(NamedTuple):
-    """A table's files with accounts of replicas, their `Account`, and the function that reads them."""
+    """The files of one table, the `Account` of its replicas, and the function that reads the files."""
 
     account: Account
     files: TableFiles
@@ -101,8 +101,8 @@ class BookieTrust(NamedTuple):
 
     Entries on ``foreign_bookies`` are of another cluster, so they equal nothing here. The disks of
     ``read_bookies`` were read completely: their indexes prove which entries are missing, and their listings
-    do not. ``part_read_bookies`` have unknown entries even without a pair. So if such a bookie answered
-    about a ledger that is not closed, the answer makes a pair.
+    do not. A bookie of ``part_read_bookies`` has unknown entries. If it answered about a ledger that is not
+    closed, the pair of this ledger and bookie has a row even if its expected and held entries are equal.
     """
 
     foreign_bookies: frozenset[str] = frozenset()
@@ -113,7 +113,7 @@ class BookieTrust(NamedTuple):
 def find_unequal(
     execution: Execution, accounts: Sequence[AccountFiles], bookie_trust: BookieTrust, replicas: int = 0
 ) -> Rows:
-    """Find the pairs that differ: rows of `UNEQUAL`. ``replicas`` is the number of replicas to compare."""
+    """Return the rows of `UNEQUAL`. ``replicas`` is the number of replicas to compare."""
     sources = [
         BucketSource(account.files, partial(_pack_blocks, account.account, account.read))
         for account in accounts
@@ -137,7 +137,7 @@ def _compare_bucket(blocks: Iterable[pa.RecordBatch], bookie_trust: BookieTrust)
 def unequal_rows(
     replicas: ReplicaBatch, accounts: NDArray[np.int8], bookie_trust: BookieTrust
 ) -> Iterator[pa.RecordBatch]:
-    """Return the pairs that differ, as rows of `UNEQUAL`. ``accounts`` has the `Account` of each replica.
+    """Return the rows of `UNEQUAL` for ``replicas``. ``accounts`` has the `Account` of each replica.
 
     If the metadata or an index has the same replica twice, the replica makes two pairs, as in any join.
     """
@@ -158,7 +158,7 @@ def unequal_rows(
 
 
 class _Pairs(NamedTuple):
-    """The row numbers, among the replicas, of each account of each pair; -1 if a pair has no such account."""
+    """For each pair and `Account`, the row number of the pair's replica, or -1 if there is none."""
 
     expected: Longs
     indexed: Longs
@@ -205,7 +205,7 @@ def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
 def _cross_product(
     order: Longs, sorted_accounts: NDArray[np.int8], first_positions: Longs, sizes: Longs
 ) -> _Pairs:
-    """Combine the accounts of a ledger and bookie into pairs: each account with each one of other kinds."""
+    """Return all pairs of each ledger and bookie. A pair combines one replica of each `Account` present."""
     rows = np.repeat(first_positions - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
     pair_numbers = np.repeat(np.arange(len(first_positions)), sizes)
     account_counts = np.array(
@@ -270,16 +270,16 @@ class _Comparison:
         )
 
     def have_several_accounts(self, pairs: _Pairs) -> NDArray[np.bool_]:
-        """Return for each pair whether its accounts of held entries must be united.
+        """Return for each pair whether its accounts other than `Account.EXPECTED` must be united.
 
-        Such a pair has several accounts, or a single account that is not an index.
+        Such a pair has several of these accounts, or a single one that is not an index.
         """
         is_read = self._is_read[self._replicas.bookies.codes[pairs.answer]]
         is_answered: NDArray[np.bool_] = (pairs.answer >= 0) & (is_read | (pairs.indexed >= 0))
         return is_answered | (pairs.tail >= 0) | (pairs.missing_logs >= 0)
 
     def compare_one_account(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
-        """Return the rows of pairs with at most one account of held entries."""
+        """Return the rows of pairs with at most one account other than `Account.EXPECTED`."""
         replicas, expected = self._replicas, pairs.expected
         held_rows = np.maximum(pairs.indexed, pairs.answer)
         bookie = replicas.bookies.codes[np.maximum(expected, held_rows)]
@@ -295,7 +295,7 @@ class _Comparison:
             yield self._unequal_batch(expected[batch_rows], held_rows[batch_rows])
 
     def compare_several_accounts(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
-        """Return the rows of pairs with several accounts of held entries. These are united one by one."""
+        """Return the rows of pairs for which `have_several_accounts` is True. Unite them one by one."""
         replicas = self._replicas
         for batch_slice in byte_slices(self._group_bytes(*pairs), _ROWS_PER_BATCH):
             batch_pairs = pairs.take_rows(batch_slice)
@@ -322,7 +322,7 @@ class _Comparison:
             yield batch.filter(pa.array([held_account is not None for held_account in held_accounts]))
 
     def _group_bytes(self, *combination_rows: Longs) -> Longs:
-        """Return for each pair the total bytes of the groups in the given accounts. -1 means no account."""
+        """Return for each pair the total bytes of the groups in these rows. Row -1 means no account."""
         codes = self._replicas.groups.codes
         sizes: Longs = np.sum(
             [
@@ -344,7 +344,7 @@ class _Comparison:
         gone_groups: bytes | None,
         gone_state: str | None,
     ) -> HeldAccount | None:
-        """Return the held entries of a pair. None if they equal the expected entries: the pair has no row."""
+        """Return the held entries of a pair, or None (no row) if they equal the expected entries."""
         if index is not None and gone_groups is not None and gone_state is not None:
             index = subtract_gone_entries(index, gone_groups, gone_state)
         held_account = index

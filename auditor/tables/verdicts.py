@@ -128,10 +128,7 @@ def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.Recor
 
 
 class _LedgerSet:
-    """The ids and scopes of a table's ledgers. It tells whether the ledgers of other rows are among them.
-
-    Each ledger takes 8 bytes.
-    """
+    """The scopes and ids of a table's ledgers, as a set. Each ledger takes 8 bytes."""
 
     def __init__(self, rows: pa.Table) -> None:
         self._of_scope = {}

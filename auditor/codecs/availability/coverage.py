@@ -1,9 +1,9 @@
 """Arithmetic on the entry sets of one ledger: entries missing on each bookie, and number of copies left.
 
 Arguments and results are sets as canonical groups (`auditor.codecs.availability.fold`), sorted and disjoint.
-Every result is exact. The cost depends on the number of groups, never on the number of entries. A comparison
-beyond the bound of `MAX_RUNS` raises `CoverageLimitError`. This happens for sets of different periods, if
-their common pattern or the result has millions of runs that no group can express.
+Every result is exact. The cost depends on the number of groups, never on the number of entries. A function
+raises `CoverageLimitError` if it would have to handle more than `MAX_RUNS` runs one by one. This happens if
+sets have different periods, and no group can express millions of runs of their common pattern or result.
 
 For each entry, `sweep` adds up the weights of the sets that contain the entry, without a loop over entries.
 The edges of all groups cut the ids into intervals. Within one interval every set is empty, full or periodic.
@@ -111,7 +111,7 @@ def _window(window: Longs, period: Longs, interval_size: Longs) -> Longs:
 
 
 def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int) -> tuple[Longs, Longs, int]:
-    """Return the runs of a set inside each window, and the number of runs beyond two per interval."""
+    """Return the runs of a set in each window, and the number of runs after the second of each window."""
     interval_rows = np.flatnonzero(rows >= 0)
     rows, low, window_end = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
     first, size, period = batch.first[rows], batch.size[rows], np.maximum(batch.period[rows], 1)
@@ -131,7 +131,7 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int)
 
 
 def runs_of_steps(steps: Steps, is_kept: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
-    """Return start, end and interval of each maximal run of steps with ``is_kept``; intervals end runs.
+    """Join adjacent ``is_kept`` steps of an interval into runs. Return each run's start, end and interval.
 
     >>> steps = sweep([GroupBatch.from_tuples([[(0, 9, 1, 3)]])], [1])
     >>> [part.tolist() for part in runs_of_steps(steps, steps.total == 0)]
@@ -347,7 +347,7 @@ def last_entry(groups: Groups) -> int:
 
 
 def most_shared_entry(sets: Sequence[Groups]) -> int | None:
-    """Return the entry that is in the most sets, or the first such entry. None if all sets are empty.
+    """Return the first of the entries that are in the most sets, or None if all sets are empty.
 
     Raises `CoverageLimitError` as `auditor.codecs.availability.coverage.sweep` does.
 

@@ -42,7 +42,7 @@ def fold(batch: GroupBatch) -> GroupBatch:
     """Fold sets of groups into the canonical form.
 
     The groups of a set must be sorted, and each must end before the next begins. Groups may touch, and
-    their sizes may exceed int32. If a ledger has several segments, pass one set per bookie for all of them.
+    their sizes may exceed int32. Pass one set per bookie, with its entries of all segments of a ledger.
     Raises `CoverageLimitError` if runs are so long that their pieces would fill the memory.
 
     >>> fold(GroupBatch.from_tuples([[(0, 0, 1, 0), (2, 2, 1, 0), (4, 4, 1, 0)]])).last.tolist()

@@ -34,7 +34,7 @@ Group = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class JavaAvailability:
-    """An availability value that gives the same answers as the server's class.
+    """An availability value that gives the same results as the server's ``AvailabilityOfEntriesOfLedger``.
 
     ``groups`` are tuples (first, last, size, period), sorted by first.
 
@@ -46,9 +46,9 @@ class JavaAvailability:
 
     @classmethod
     def from_entries(cls, entries: Iterable[int]) -> JavaAvailability:
-        """Return the value that the class's constructor builds from entries: one group per run.
+        """Return the value that the server's constructor builds from entries: one group per run.
 
-        The entries may be in any order. The constructor drops entry -1.
+        The entries may be in any order. The server's constructor drops entry -1.
 
         >>> JavaAvailability.from_entries([5, 3, -1, 3]).groups
         ((3, 3, 1, 0), (5, 5, 1, 0))
@@ -72,7 +72,7 @@ class JavaAvailability:
 
     @classmethod
     def parse(cls, data: bytes) -> JavaAvailability:
-        """Read a value. Raises `DecodeError` where the server's class raises an exception.
+        """Read a value. Raises `DecodeError` where ``AvailabilityOfEntriesOfLedger`` raises an exception.
 
         >>> JavaAvailability.parse(bytes(64)).total
         0
@@ -95,9 +95,9 @@ class JavaAvailability:
 
     @property
     def total(self) -> int:
-        """Return the number of entries that the class reports.
+        """Return the number of entries that ``AvailabilityOfEntriesOfLedger`` reports.
 
-        The class counts overlapping entries twice, and counts invalid groups negatively.
+        The server counts overlapping entries twice, and counts invalid groups negatively.
         """
         return _wrap_to_long(sum(map(_entries_in, self.groups)))
 
@@ -197,8 +197,8 @@ def _group_contains(group: Group, entry: int) -> bool:
 
 
 def _group_end(group: Group) -> int:
-    """Return the end of a group as the server's class computes it: the start of its last run
-    plus its size.
+    """Return the end of a group as ``AvailabilityOfEntriesOfLedger`` computes it: the start of the
+    group's last run plus the group's size.
     """
     return _wrap_to_long(group[1] + group[2])
 

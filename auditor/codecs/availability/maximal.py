@@ -5,18 +5,18 @@ not fold. So before sets are folded, runs that touch become one run. Runs longer
 pieces of that size and a remainder. The cost depends on the number of groups, not on the number of runs,
 because only the first and last run of a group can touch another group.
 
-`opening_runs` finds the runs that open a group in a long array of entry ids. Folding needs no more than
-this. A run of consecutive ids *continues* if its size equals that of the previous run, and its distance
-from the previous run equals the distance before that. A run that continues never opens a group. Every other
-run opens a group, with one exception: directly after a run that opened a group, the next run may join this
-group as its second run. The next run that does not continue then opens a group again. Consider a chain of
-runs in which each run could be the second run of a group that the run before it opens. In such a chain,
-every second run opens a group.
+`opening_runs` finds the runs that open a group in a long array of entry ids. Folding needs no other result.
+A run of consecutive ids *continues* under two conditions. (1) Its size equals that of the previous run. (2)
+Its distance from the previous run equals the previous run's distance from the run before. A run that
+continues never opens a group. Every other run opens a group, with one exception: directly after a run that
+opened a group, the next run may join this group as its second run. The next run that does not continue then
+opens a group again. Consider a chain of runs in which each run could be the second run of a group that the
+run before it opens. In such a chain, every second run opens a group.
 
 The search goes block by block. So the data stays in the processor's cache, and memory is needed for groups,
 not for ids. A block that only continues the pattern of the block before it is skipped. There are two cases.
-If the block is the middle of a single run, a comparison of its two ends proves it, because ids ascend and
-are unique. If the block repeats a run, a comparison of every id with the id one run earlier proves it.
+A comparison of its two ends proves that a block is the middle of a single run, because ids ascend and are
+unique. A comparison of every id with the id one run earlier proves that a block repeats a run.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def opening_runs(
 
     ``first`` and ``size`` are the first ids and the lengths of the runs. ``set_starts`` are the numbers of
     the runs at which sets begin. The first ``settled_runs`` runs are already decided and are not returned.
-    ``may_join`` is True if the last of these runs opened a group, so that the next run may join it.
+    If ``may_join`` is True, the last settled run opened a group, and the next run may join this group.
 
     >>> opening_runs(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
     [0, 3]

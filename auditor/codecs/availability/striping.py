@@ -185,7 +185,7 @@ def entries_short_of_copies(
 
     The arguments are those of `most_missing_copies`. ``min_missing`` must be 1 or more. The first result
     has one set per row. The second result tells for each row whether this set is valid. A set is not valid
-    if its entries form several runs within one round of the ensemble.
+    if the residues of its entries, modulo the ensemble size, form several cyclic runs.
 
     >>> one, gone = np.array([1]), np.array([[True, True, False]])
     >>> sets, exact = entries_short_of_copies(0 * one, 9 * one, 3 * one, 2 * one, gone, 2 * one)

@@ -45,7 +45,7 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
     Args:
         data: The whole value, with its 64-byte header.
         mode: ``strict`` returns the groups as they are written. ``java`` accepts everything that the
-            server's class accepts, and returns a value that answers as that class does.
+            server's ``AvailabilityOfEntriesOfLedger`` accepts, and returns a `JavaAvailability`.
 
     Raises:
         DecodeError: A header field or a group is wrong. The error names the offset of the first one.
@@ -106,9 +106,9 @@ def groups_of_entries(entries: ArrayLike) -> Groups:
 
 
 def encode(groups: Groups) -> bytes:
-    """Encode entries as the proposal does: a 64-byte header, followed by folded groups.
+    """Encode entries in the form that BP-34 proposes: a 64-byte header, followed by folded groups.
 
-    Equal sets of entries give equal bytes, whatever their groups were. A run longer than 2^31 - 1 is cut
+    Equal sets of entries give equal bytes, even if their groups differ. A run longer than 2^31 - 1 is cut
     into pieces of that size and a remainder. Apart from these pieces, no groups of the value touch.
 
     Args:

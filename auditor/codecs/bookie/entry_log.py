@@ -1,4 +1,4 @@
-"""An entry log's header and its ledgers map, the number of bytes of each ledger in a ``.log`` file.
+"""The header and the ledgers map of a ``.log`` file. The map contains the number of bytes of each ledger.
 
     byte 0       4        8              16           20     1024
          "BKLO"  version  map offset     map ledgers  zeros  entries ... map
@@ -15,8 +15,8 @@ record begins at byte 1024 with its size, 3068, and a ledger id of -1.
 
 All numbers are big-endian. An offset of 0 means that there is no map, because the bookie still writes to
 the log or stopped before it closed the log. A log of version 0 never has a map. A size of 0 or below ends
-the map (the padding that fills a file up to its block is negative). In the map, the bytes of a ledger
-include the 4-byte size of each entry.
+the map. The padding that fills a file up to its block has a negative size. In the map, the bytes of a
+ledger include the 4-byte size of each entry.
 
 The rules are those of the server (``DefaultEntryLogger.extractEntryLogMetadataFromIndex``). If the map
 contradicts the header, the server reads the whole log instead. Nothing in this module reads an entry.

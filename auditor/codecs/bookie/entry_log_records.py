@@ -75,9 +75,9 @@ _POSITIVE_SIZE = re.compile(rb"(?!\x00{4})[\x00-\x7f]", re.DOTALL)
 class LogEntries(NamedTuple):
     """Some entries of a log, in the order of the log, as int64 arrays of the same length.
 
-    ``offsets`` are the starts of the entries' records. A bookie's index points 4 bytes further. ``sizes``
-    are the sizes of the whole records, including the 4-byte size field. A ledgers map counts the same
-    bytes.
+    ``offsets`` are the starts of the entries' records. A bookie's index contains these offsets plus 4.
+    ``sizes`` are the sizes of the whole records, including the 4-byte size field. A ledgers map contains
+    sums of such sizes.
     """
 
     offsets: Longs
@@ -94,8 +94,8 @@ class EntryLogRecords(LengthPrefixed):
     After `entries` has ended, ``end`` is the offset after the last whole record. ``cut`` is True if another
     record follows that extends beyond ``size``. This record starts at ``cut_at``. ``other_bytes`` is the
     number of bytes of records that are not entries. ``padding_bytes`` is the number of bytes between
-    records. The header, the entries, the bytes after ``end`` and these two numbers add up to the size of
-    the file.
+    records. The bytes of the header, of the entries and after ``end``, plus ``other_bytes`` and
+    ``padding_bytes``, add up to the size of the file.
 
     >>> data = bytes(1024) + bytes.fromhex("00000010 0000000000000007 0000000000000002 f0f0f0f0")
     >>> log = EntryLogRecords(lambda offset, length: data[offset : offset + length], len(data))
@@ -283,10 +283,10 @@ def extract_ledgers(
     is_direct: bool,
     buffer_bytes: int = LARGER_BUFFER_BYTES,
 ) -> BytesByLedger | None:
-    """Return the bytes of each ledger that a garbage collector finds without reading all entries.
+    """Return the bytes of each ledger that a garbage collector finds with ``header`` and the ledgers map.
 
-    The garbage collector uses ``header`` and the ledgers map. The log may be damaged. Returns None if the
-    garbage collector reads all entries instead, or leaves the log unchanged after an error.
+    The log may be damaged. Returns None if the garbage collector reads all entries of the log instead, or
+    leaves the log unchanged after an error.
     """
     if header.version < 1 or header.map_offset == 0:
         return None

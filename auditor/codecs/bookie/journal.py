@@ -80,9 +80,9 @@ class Journal(LengthPrefixed):
     """A journal file of ``size`` bytes. `records` reads the file once, from start to end.
 
     After `records` has ended, ``end`` is the offset at which the journal ended. ``cut`` tells whether the
-    file ends inside the record or padding that begins at ``end``. If `records` raised an error,
-    ``replay_error`` is the error with which a server's replay stops at that record. It is None if a
-    server's replay continues there.
+    file ends inside the record or padding that begins at ``end``. If `records` raised an error at a record,
+    ``replay_error`` is the error with which a server's replay stops at the same record. ``replay_error`` is
+    None if a server's replay continues at this record.
 
     >>> data = bytes.fromhex("00000010 0000000000000007 0000000000000002 00000000")
     >>> journal = Journal.open(lambda offset, length: data[offset : offset + length], len(data))

@@ -66,7 +66,7 @@ def decode(data: bytes) -> LedgerData:
 def stored_key(data: bytes) -> bytes:
     """Return the master key, which is a secret, from a ledger's record.
 
-    Raises `DecodeError` if it is damaged.
+    Raises `DecodeError` if the record is damaged.
 
     >>> stored_key(bytes.fromhex("080110001a02abcd")).hex()
     'abcd'

@@ -190,7 +190,7 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
 
 
 def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64]) -> Elements:
-    """Read the elements of many leaves at once. The leaves are those that `leaves` returned."""
+    """Read the elements of many leaves at once. Leaf i extends from byte ``offsets[i]`` to ``end[i]``."""
     page_heads = _records_at(data, offsets, _PAGE_HEADER_DTYPE)
     counts = page_heads["count"].astype(np.int64)
     is_valid_leaf = (page_heads["kind"] == LEAF_PAGE) & (PAGE_HEADER.size + 16 * counts <= end - offsets)

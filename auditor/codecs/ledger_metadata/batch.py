@@ -1,8 +1,8 @@
 """Decoder of the metadata of many ledgers at once, in any mix of formats, damaged or not.
 
-A ledger is sound if it breaks no rule. Its fields show this. Most ledgers of a cluster are sound. Sound
-ledgers of formats 2 and 3 become columns, without a Python object per ledger. All other ledgers are read
-one by one with `auditor.codecs.ledger_metadata.one`, which reports the damage or the broken rule.
+A ledger is sound if its fields break no rule. Most ledgers of a cluster are sound. Sound ledgers of formats
+2 and 3 become columns, without a Python object per ledger. All other ledgers are read one by one with
+`auditor.codecs.ledger_metadata.one`, which reports the damage or the broken rule.
 """
 
 from __future__ import annotations

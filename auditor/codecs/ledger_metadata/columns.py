@@ -150,7 +150,7 @@ def _concatenate(columns: Sequence[LedgerColumns], name: str) -> Any:
 
 
 def _renumber(columns: Sequence[LedgerColumns], name: str, names_field: str) -> Longs:
-    """Convert indexes into each part's list of names to indexes into the concatenation of these lists."""
+    """Return the indexes ``name`` of all parts, changed to indexes into the parts' concatenated names."""
     row_starts = np.cumsum([0, *(len(getattr(part_columns, names_field)) for part_columns in columns[:-1])])
     return np.concatenate(
         [getattr(part_columns, name) + start for part_columns, start in zip(columns, row_starts, strict=True)]
@@ -158,7 +158,7 @@ def _renumber(columns: Sequence[LedgerColumns], name: str, names_field: str) -> 
 
 
 def _by_row(parts: Sequence[tuple[Longs, LedgerColumns]], name: str) -> dict[int, Any]:
-    """Merge dictionaries of the parts, which have values for only a few rows, by final row position."""
+    """Merge the dictionaries ``name`` of the parts, which have few items, by final row position."""
     return {
         int(part_rows[row]): row_value
         for part_rows, part_columns in parts
@@ -205,7 +205,7 @@ class LedgerFields:
     """The fields of many ledgers, and of their segments and custom metadata.
 
     All blobs are in ``octets``. Segments and custom metadata are messages inside the ledgers' messages.
-    Blob i of `LedgerField.SEGMENT` is message i of ``segments``. The owner of this blob in ``ledgers`` is
+    Blob i of ``ledgers.blobs[LedgerField.SEGMENT]`` is message i of ``segments``. The owner of this blob is
     the ledger that contains the segment.
     """
 

@@ -33,7 +33,7 @@ def interpret(version: int, message: LedgerMetadataFormat, store_ctime: int | No
 
     Length and last entry are used only for a closed ledger. The digest type is used only if there is a
     password. A password without a digest type means CRC32. ``store_ctime`` is the creation time in the
-    store, in ms, or None if it is not known. It is used if the message contains no time.
+    store, in ms, or None if unknown. It is used if the message itself contains no creation time.
     """
     state = STATES[message.state]
     is_closed = state is LedgerState.CLOSED

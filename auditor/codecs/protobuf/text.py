@@ -49,7 +49,7 @@ def parse(message_type: type[MessageT], data: bytes, format_name: str, start: in
     """Read a message of type ``message_type`` from the text that begins at byte ``start``.
 
     Raises `DecodeError` at the first byte that breaks the format, or at the end if a required field is
-    absent. Its offsets count from the beginning of ``data``. Its messages never quote the text.
+    absent. Offsets in errors count from the beginning of ``data``. Errors never quote the text.
 
     >>> from auditor.codecs.protobuf.pb.underreplication_pb2 import LockDataFormat
     >>> parse(LockDataFormat, b'bookieId: "host-a"', "lock").bookieId

@@ -38,7 +38,7 @@ def parse(
     """Read a message from ``data[start:end]``, which may have at most ``max_bytes`` bytes.
 
     Raises `DecodeError` at the first field that breaks the format, or at the end if a required field is
-    absent. Its offsets count from the beginning of ``data``.
+    absent. Offsets in errors count from the beginning of ``data``.
 
     >>> from auditor.codecs.protobuf.pb.underreplication_pb2 import ReplicasCheckFormat
     >>> parse(ReplicasCheckFormat, bytes.fromhex("088080babbc82e"), "check time").replicasCheckCTime

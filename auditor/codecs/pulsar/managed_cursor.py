@@ -1,4 +1,4 @@
-"""The position of a Pulsar subscription: the value of the cursor's znode, and an entry of its own ledger.
+"""The position of a Pulsar subscription, from the cursor's znode and an entry of the cursor's ledger.
 
     znode     PulsarManagedCursorInfo (schemas/pulsar_managed_ledger.proto), plain or compressed
               (`auditor.codecs.pulsar.managed_ledger`); no bytes at all: a cursor that was never written
@@ -6,8 +6,8 @@
 
 If a cursor has a ledger of its own, it writes its position to this ledger, and the position in its znode is
 older. If it has none, ``cursorsLedgerId`` is -1, and the znode contains everything. After its position, a
-cursor has ranges of acknowledged entries, which this module only counts. An entry contains them as ranges
-or as bits (managedLedgerPersistIndividualAckAsLongArray). The znode contains them as ranges.
+cursor has ranges of acknowledged entries, which this module only counts. In the cursor's ledger, they are
+stored as ranges or as bits (managedLedgerPersistIndividualAckAsLongArray). In the znode, they are ranges.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ManagedCursor:
 
     @property
     def compacted_ledger(self) -> int | None:
-        """Return the id of the compacted ledger at this position, or None if there is none."""
+        """Return the id of the compacted ledger in the znode's properties, or None if there is none."""
         return self.properties.get(COMPACTED_LEDGER)
 
 
@@ -73,7 +73,7 @@ class CursorPosition:
 
     @property
     def compacted_ledger(self) -> int | None:
-        """Return the id of the compacted ledger at this position, or None if there is none."""
+        """Return the id of the compacted ledger in the entry's properties, or None if there is none."""
         return self.properties.get(COMPACTED_LEDGER)
 
 

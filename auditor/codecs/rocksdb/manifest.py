@@ -1,4 +1,4 @@
-"""The files of a RocksDB database: its MANIFEST, a log of version edits; and the format of its logs.
+"""The MANIFEST of a RocksDB database, which is a log of version edits, and the format of RocksDB's logs.
 
 An edit is a row of fields, each a tag (varint) and its value; strings have a varint length before them:
 
@@ -13,8 +13,8 @@ An edit is a row of fields, each a tag (varint) and its value; strings have a va
     8192 bit: readers skip an unknown field by its length; the old forms 8196 and 8197 have no length:
     8196, 8199  log file added             8197, 8200  log files below a number deleted
 
-Edits are applied in order; within one edit, files are deleted before files are added. A log file has nothing
-that is not in a table if its number is below the log number of the default column family, or below the least
+Edits are applied in order. Within one edit, files are deleted before files are added. Tables contain all
+writes of a log file if its number is below the log number of the default column family, or below the least
 number to keep. Only the default column family counts: DbLedgerStorage has no other. C++:
 ``db/version_edit.cc``, ``db/wal_edit.cc``, ``db/version_edit_handler.cc``.
 
@@ -28,14 +28,14 @@ block is zeros. A record that does not fit is split into fragments:
           u32, masked  u16      u8      u32                         little-endian
 
 The checksum covers type, log number and payload, and is masked: rotated right by 15 bits, 0xa282ead8 added.
-In a log file that is used again, a record with another log number is from its earlier use: the log ends
-there. It also ends at the rest of an old record that the last new one overwrote in part, if no later block
+If a log file is used again, a record with another log number is from its earlier use, and the log ends
+there. The log also ends at an old record that the last new record overwrote in part, if no later block
 begins with a new record.
 
 RocksDB reads up to the first bad record and does not report the rest. Here a bad record is an error, and so
-is a gap in the sequence numbers. Two losses cannot be noticed. The last log may end earlier than it once did,
-at the end of a record. In a file that is used again, the last block may have been cut or may name another
-log. C++: ``db/log_format.h``, ``db/log_reader.cc``, ``db/write_batch.cc``.
+is a gap in the sequence numbers. Two losses cannot be noticed. (1) The last log was cut at the end of a
+record. (2) In a file that is used again, the last block was cut, or names another log. C++:
+``db/log_format.h``, ``db/log_reader.cc``, ``db/write_batch.cc``.
 """
 
 from __future__ import annotations

@@ -189,9 +189,9 @@ def _lengths_struct(path_length: int) -> struct.Struct:
 
 
 def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
-    """Return the fixed parts of many records as an array of dtype `TAIL`.
+    """Return the tails of many records (the fields after the data) as an array of dtype `TAIL`.
 
-    ``offsets`` are the starts of these parts.
+    ``offsets`` are the starts of the tails.
     """
     return windows(np.frombuffer(data, np.uint8), offsets, TAIL.itemsize).view(TAIL)
 

@@ -85,7 +85,7 @@ def render(
         figures: Counts for pictures, from `auditor.runs.figures.figures_of`.
         ledgers: Ledgers to draw, which have missing entries.
         history: Runs of the same directory, oldest first.
-        change_statuses: Change and first day of each finding in the report.
+        change_statuses: Function that maps the fingerprint of a finding in the report to its change status.
         run_name: Name of the run in commands.
         notes: Further notices for the reader.
         findings: All findings in their order, each with its change status.

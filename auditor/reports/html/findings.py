@@ -273,8 +273,8 @@ def drawing_values_of(ledger: LedgerView, findings: Sequence[Finding], run: str)
 def _worst_replicas(replicas: Sequence[Replica]) -> list[Replica]:
     """Return the replicas to draw, in their original order.
 
-    At most `MAX_DRAWING_ROWS` replicas are drawn. Those with missing entries take precedence, then those
-    with surplus entries.
+    At most `MAX_DRAWING_ROWS` replicas are drawn. Replicas with missing entries take precedence, then
+    replicas with surplus entries.
     """
 
     def rank_of_replica(replica_number: int) -> tuple[int, int]:

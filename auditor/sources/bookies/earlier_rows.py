@@ -243,7 +243,7 @@ class UnchangedFiles:
 def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | SkippedPath]:
     """List the changed and new files of a part, in the same form as `list_part`.
 
-    Also select the earlier rows of the unchanged files in ``rows`` (`EarlierRows.select_rows`).
+    Also select in ``rows`` the earlier rows of the unchanged files (`EarlierRows.select_rows`).
     """
     for smaller_part in split_part(part, rows):
         unchanged_files = find_unchanged(smaller_part, rows)
@@ -357,7 +357,7 @@ def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
 
 
 def _is_quiet(directory: bytes, start_ms: int) -> bool:
-    """Return whether a directory has no sub-directory and last changed `QUIET_MS` before ``start_ms``."""
+    """Return whether a directory has no sub-directory, and is `QUIET_MS` older than ``start_ms``."""
     try:
         status = os.stat(directory)  # noqa: PTH116 -- hot: no Path a directory
     except OSError:

@@ -72,8 +72,8 @@ class AttributedBookie:
 
     Attributes:
         index_directories: The index directories that can be read, in configured order.
-        read: ``read``, ``partial`` or ``unread``. With ``partial``, the entries in the index are present,
-            and it is unknown whether any other entry is.
+        read: ``read``, ``partial`` or ``unread``. With ``partial``, the entries in the index are present.
+            It is unknown whether entries that are not in the index are present.
         reason: The reason why the bookie is ``partial`` or ``unread``. None if it is ``read``.
         index_time: A time, in ms, up to which the index has all entries. None if a ledger directory of the
             bookie has no lastMark, or if no evidence dates one of the marks.

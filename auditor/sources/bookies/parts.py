@@ -5,7 +5,7 @@ files, a part is a bookie and some of its first-level directory names. Scope 0 h
 scopes have names of their own.
 
 A task reads each of its names in all index directories of the bookie. So it sees all index files of a
-ledger, even if several directories contain one. The driver lists only the first level. The task that reads
+ledger, even if they are in several directories. The driver lists only the first level. The task that reads
 the files lists the lower levels.
 """
 
@@ -72,10 +72,9 @@ class IndexPart:
     Attributes:
         directories: The index directories, in configured order.
         names: The first-level names to read.
-        names_of_other_parts: The first-level names that the other parts of the bookie read. It is set in
-            only one part of each bookie, and None in the others. That part also reads the files directly in
-            ``current``, and every name that no other part reads. So it also reads names that appear after
-            the parts were planned.
+        names_of_other_parts: The first-level names that the bookie's other parts read. None in all parts of
+            the bookie except one. This one part also reads the files directly in ``current``, and every
+            name that no other part reads. So it also reads names that appear after the parts were planned.
         threads: The number of reading threads. Several threads are useful for files that are not in the
             page cache (`auditor.sources.bookies.part_rows`).
     """

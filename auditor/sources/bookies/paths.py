@@ -140,7 +140,7 @@ class OwnedDirectory:
 def match_directories(
     paths: Sequence[str], owned_directories: Iterable[OwnedDirectory]
 ) -> PathMatches[OwnedDirectory]:
-    """Match paths first with directories that contain a ``current``, and then with the others.
+    """Match paths with directories that contain a ``current``, and then with directories without it.
 
     The empty mount point of a disk has no ``current``, but may have the same name as a real directory.
     """
@@ -228,7 +228,7 @@ def _decisive_cookies(
 ) -> list[Cookie]:
     """Return the cookies whose paths the program uses.
 
-    These are the cookies of the first group in the following order that is not empty:
+    These are the cookies of the first group in this list that has any cookie:
 
     1. the bookie's own cookies on ledger and index disks
     2. all cookies on ledger and index disks
@@ -280,7 +280,7 @@ def _match_all_paths(
 ) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
     """Match paths with directories by the last parts of the paths.
 
-    If this leaves a path unmatched, match it by its position in an inventory.
+    A path that this leaves unmatched is then matched by its position in an inventory.
     """
     matched_paths = match_directories(_distinct_paths(path_lists.values()), owned_directories)
     matches, reasons = matched_paths.directory_by_path, matched_paths.reasons

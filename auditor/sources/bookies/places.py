@@ -15,10 +15,10 @@ does not decide which bookie a directory belongs to: `auditor.sources.bookies.ow
     index = ["/mnt/a/index0", "/mnt/a/index1"]           # only where indexDirectories is configured
 
     current/lastMark      the mark of the only journal directory
-    current/lastMark.0    the mark of the first of several; a ledger's journal is its id modulo their number
+    current/lastMark.0    the mark of the first of n journals; ledger L uses journal number L modulo n
 
-A bookie replays each journal from the greatest mark for it in any ledger directory. Without a mark it replays
-the journal from the beginning. `auditor.sources.bookies.mark_times` dates an index by its marks.
+A bookie replays each journal from the journal's greatest mark in any ledger directory. Without a mark, it
+replays the journal from the beginning. `auditor.sources.bookies.mark_times` dates an index by its marks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ INVENTORY_ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRole:
-    """A directory's role in an inventory, and its position among all ``of`` directories of that role."""
+    """A directory's role in an inventory, and its position among the ``of`` directories with this role."""
 
     path: str
     role: str

@@ -29,10 +29,10 @@ class ReusablePart:
 
 
 def read_reusable_part(reusable_part: ReusablePart) -> Iterator[pa.RecordBatch]:
-    """Read the changed files or databases of a part, and take the other rows from the earlier run.
+    """Yield a part's rows. Rows of unchanged files or databases come from the earlier run.
 
-    If the VERSION file of a directory has changed, the directory may be on a different disk. In that case,
-    no row of the earlier run is used.
+    The function reads only changed files or databases. If the VERSION file of a directory has changed, the
+    directory may be on a different disk. In that case, no row of the earlier run is used.
 
     Raises:
         RunError: a file of the earlier run's table is missing or damaged.
@@ -55,8 +55,8 @@ def _read_if_changed(
 ) -> Iterator[pa.RecordBatch]:
     """Read the databases of an index directory, unless they are unchanged.
 
-    If they are unchanged, select their earlier rows in ``rows``. The stray files in the same directory have
-    no stamp. Therefore, their rows are always written again.
+    If the databases are unchanged, select their earlier rows in ``rows``. The stray files in the same
+    directory have no stamp. Therefore, the rows of stray files are always written again.
     """
     directory_part = replace(part, directories=(directory,))
     stray_paths = _find_strays_if_unchanged(directory, rows)

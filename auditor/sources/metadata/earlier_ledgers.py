@@ -1,13 +1,13 @@
 """Reuse of an earlier run's ledger rows, so that a run on etcd reads only what changed since then.
 
 The rows are in the Parquet files of the earlier run's table ``ledgers``. They are in the order of their
-keys, within a file and from one file to the next. A part of the new scan has a few neighbouring files. The
-key range of a part ends at the first key of the next part. A part is read in pieces. Each piece has a range
-of keys, and the earlier run's rows in this range. Together the pieces cover every key once, including keys
-without a row.
+keys, within a file and from one file to the next. Each part of the new scan gets a few neighbouring files.
+The key range of a part ends at the first key of the next part. A part is read in pieces. Each piece has a
+range of keys, and the earlier run's rows in this range. Together the pieces cover every key once, including
+keys without a row.
 
-A row is reused only if its path is the path that belongs to its ledger id. All other rows are for stray
-keys, or for values that are too large for a message. The keys of these rows are uncertain. If a table has
+A row is reused only if it has the path that belongs to its ledger id. Rows with another path are for stray
+keys, or for values that are too large for a message. The keys of such rows are uncertain. If a table has
 such rows, its pieces may lack keys.
 
 A store that can report the changes since an earlier run is a `ComparableStore`.
@@ -65,8 +65,8 @@ class LedgerFile(NamedTuple):
 class EarlierLedgers:
     """The files of an earlier run's table that contain ledgers, in the order of the ledgers' keys.
 
-    ``table`` is the directory of the table. ``whole`` is True if, in every row, the path is the path that
-    belongs to the ledger id.
+    ``table`` is the directory of the table. ``whole`` is True if every row has the path that belongs to its
+    ledger id.
     """
 
     table: str
@@ -176,7 +176,7 @@ def earlier_pieces(
 def _batches(earlier_ledgers: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows that can be reused, in batches. No batch is empty or larger than a piece.
 
-    A row can be reused if its path is the path that belongs to its ledger id.
+    A row can be reused if it has the path that belongs to its ledger id.
     """
     for name, _ in earlier_ledgers.files:
         with open_earlier_file(earlier_ledgers.table, name, LEDGERS) as file:
@@ -197,7 +197,7 @@ def _batches(earlier_ledgers: EarlierLedgers, columns: Sequence[str]) -> Iterato
 def _reusable_file(table: str, name: str) -> tuple[LedgerFile | None, bool]:
     """Return a file with its first ledger, and whether all rows of the file can be reused.
 
-    A row can be reused if its path is the path that belongs to its ledger id. If no row can be reused, the
+    A row can be reused if it has the path that belongs to its ledger id. If no row can be reused, the
     function returns None instead of the file. It reads the columns, not the statistics in the footer,
     because Arrow ends the process if a footer is damaged.
     """
@@ -218,7 +218,7 @@ def _ledger_row_mask(ledgers: pa.RecordBatch) -> pa.BooleanArray:
 
 @runtime_checkable
 class ComparableStore(Protocol):
-    """A store that can report what changed since an earlier run, and reuse that run's other rows."""
+    """A store that can report changes since an earlier run, and reuse the unchanged rows of that run."""
 
     def history(self) -> History:
         """Return the identity of the store's history. Call `MetadataStore.cluster` first."""

@@ -180,7 +180,7 @@ def path_of(layout: LayoutKind, ledger: LedgerId) -> str:
 
 
 def _paths_of_other_layouts(root: str, layout: LayoutKind, ledger: LedgerId) -> dict[str, LayoutKind]:
-    """Return the paths that a ledger has in ZooKeeper layouts other than ``layout``, with these layouts.
+    """Return each path that a ledger has in a ZooKeeper layout other than ``layout``, and that layout.
 
     The dict is empty for a ledger outside scope 0, or if ``layout`` is etcd's layout.
     """

@@ -41,8 +41,8 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
     """Turn a batch of znodes of the tree of marks into rows of `MARKS`. Damaged znodes give a row too.
 
     A directory gives a row only if it has no children. Some stores do not report the number of children. In
-    such a store, a directory gives a row if this batch has none of its children. Another batch may still
-    have some of them.
+    such a store, a directory gives a row if this batch has none of its children. The directory may still
+    have children in another batch.
     """
     root_length = len(root) + 1 if root != "/" else 1
     rows: list[dict[str, Any]] = []

@@ -149,7 +149,7 @@ class UnpackedFile(io.RawIOBase):
         return len(next_bytes)
 
     def _read_bytewise(self) -> bytes:
-        """Return the bytes between the last whole piece and the damage, which are read one by one."""
+        """Read the bytes after the last whole step one by one, up to the damage, and return them."""
         unpacked_bytes = bytearray()
         with _open_stream(self._path, self.kind) as stream:
             for _ in range(self._pieces):
@@ -197,8 +197,8 @@ def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader
 def unpacked_size(path: Path) -> int:
     """Return the unpacked size of a file, in bytes. Raises OSError.
 
-    A packed file is read to its end. For a damaged file, the result is one byte larger than the content. So
-    a caller that reads this many bytes reaches the damage.
+    A packed file is read to its end. For a damaged file, the result is one byte larger than the readable
+    content. So a caller that reads this many bytes reaches the damage.
     """
     if packing_of(path) is None:
         return path.stat().st_size

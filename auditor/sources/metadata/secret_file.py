@@ -65,7 +65,7 @@ class SecretFile:
 class Section:
     """One table of the file.
 
-    Callers read its keys. `refuse_unread_keys` refuses the table if it has a key that no caller has read.
+    `refuse_unread_keys` refuses the table if the table has a key that no caller has read.
     """
 
     def __init__(self, file: SecretFile, name: str, values: Mapping[str, Any]) -> None:

@@ -173,7 +173,7 @@ class Tree(StrEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """The work of one task. Each store has a subclass. It is immutable, and small when pickled."""
+    """The work of one task. Each store has a subclass. A part is immutable, and small when pickled."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class History(NamedTuple):
 class LedgerChanges(NamedTuple):
     """The sorted paths in the ledger tree that were created, changed or deleted since a watch started.
 
-    If these paths are not known, ``unknown_reason`` has the reason. It is None if ``paths`` is complete.
+    ``unknown_reason`` is the reason why these paths are not known. It is None if ``paths`` is complete.
     """
 
     paths: tuple[str, ...] = ()
@@ -379,7 +379,7 @@ def tree_of(below_root: str) -> Tree | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCount:
-    """A number of ledgers: in etcd of all scopes, elsewhere of scope 0. If not ``is_exact``, an estimate."""
+    """A number of ledgers (etcd: in all scopes; else: in scope 0). An estimate unless ``is_exact``."""
 
     ledgers: int
     is_exact: bool

@@ -1,1 +1,1 @@
-"""Owners of ledgers: references to ledgers that applications keep in the metadata store or another one."""
+"""Owners of ledgers: applications' references to ledgers, in the metadata store or in another store."""

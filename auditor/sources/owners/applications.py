@@ -104,7 +104,7 @@ class Reference(NamedTuple):
 
 
 class OwnerNames(NamedTuple):
-    """The names of an owner. A name is None if the owner has none at this level."""
+    """The names of an owner, one for each level. A name is None if the owner has no name at its level."""
 
     tenant: str | None = None
     namespace: str | None = None
@@ -116,8 +116,8 @@ class OwnerNames(NamedTuple):
 class Owner:
     """The content of one znode: the owner's names, its references, and a cursor's mark-delete position.
 
-    An owner without a ledger has one reference with the id None, because its existence matters too.
-    ``compression`` is how the value is compressed; None if values of this kind never are.
+    An owner without a ledger has one reference with the id None, because the owner's existence matters.
+    ``compression`` is how the value is compressed; None if values of this kind are never compressed.
     """
 
     names: OwnerNames
@@ -300,7 +300,7 @@ def _with_root(store: str, root: str) -> str:
 
 
 OWNERS = schema_of(
-    ("application", pa.string(), "application that has the reference: pulsar"),
+    ("application", pa.string(), "application that refers to the ledger: pulsar"),
     ("store", pa.string(), "the store of owners that has the reference, in the form of --owners"),
     (
         "status",

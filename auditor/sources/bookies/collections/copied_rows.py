@@ -87,7 +87,7 @@ class CopiedRows:
     owner_of_piece: Mapping[str, PieceOwner]
 
     def read(self, share_group: Sequence[FileShare]) -> Iterator[pa.RecordBatch]:
-        """Yield only the rows of directories that belong to the owner of their piece (`PieceOwner.roots`).
+        """Yield the group's rows of directories that the owner of their piece owns (`PieceOwner.roots`).
 
         Raises:
             OSError: a page of a file changed since it was written.

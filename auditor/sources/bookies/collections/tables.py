@@ -67,7 +67,7 @@ class Piece:
 
     @property
     def tail(self) -> TailPart:
-        """The journals whose tails to read. ``bookie_id`` of the result is the id of the piece."""
+        """The piece's journals, to read their tails. The result's ``bookie_id`` is the piece's id."""
         return TailPart(self.id, self.journals.directories, self.journals.trouble)
 
 

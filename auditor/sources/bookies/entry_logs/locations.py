@@ -304,7 +304,7 @@ def _probe_logs(
 def _look_up_entry(
     logs: LogSizes, log_id: int, offset: int, log_end: int, expected_ids: tuple[int, int]
 ) -> tuple[str, tuple[int, int] | None]:
-    """Look up one entry. Return the result, and (ledger, entry) of another entry at the offset or None."""
+    """Look up an entry. Return the result, and (ledger, entry) of a wrong entry at the offset, or None."""
     try:
         record_numbers = logs.read_record(log_id, offset)
     except FileNotFoundError:

@@ -67,7 +67,7 @@ class LogContents:
         is_map_unreadable: Whether the map cannot be read.
         is_header_astray: Whether the header has a negative map offset, with which a garbage collector with a
             large read buffer reads wrong ledgers. No server writes a negative map offset.
-        collector_scan: The result of a collector that reads the entries. None if it misses no record.
+        collector_scan: The result of a collector's scan of the entries. None if the scan misses no record.
         collector_bytes: Bytes of each ledger as the garbage collector counts them: by the map if it accepts
             the map, else by the entries. May name false ledgers. Empty if there is no map and the scan fails.
     """
@@ -358,7 +358,7 @@ class LedgerEntries(NamedTuple):
     """Entries of some ledgers in one log, in the log's order, as int64 arrays of equal length.
 
     Attributes:
-        sizes: Bytes of whole records with the four bytes of their length, as a ledgers map counts them.
+        sizes: The bytes of each record, including its four length bytes, as a ledgers map counts them.
         log_bytes: The length of the log.
         damage: Why the log was not read to its end. None if it was read to its end.
     """

@@ -229,7 +229,7 @@ _BYTE_BY_NAME = {b"%x" % byte_value: byte_value for byte_value in range(256)}
 def _list_scoped(
     directories: Sequence[str], paths: Sequence[str], numbers: _PathNumbers, padded_paths: Sequence[str] = ()
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List all index files of scopes other than 0 below the path ``numbers``, in all index directories."""
+    """List all index files of scopes other than 0 below ``paths``, which all have the path ``numbers``."""
     # The first two numbers give the scope. Files above the third directory count as files of scope 0.
     naming = _naming_of_scope(index_path.ledger_of_directories(numbers).scope if len(numbers) > 2 else 0)
     paths_by_number: dict[int, list[str]] = {}
@@ -269,7 +269,7 @@ def _list_unpadded(
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List the index files of scopes other than 0 below ``third_levels``, whose names lack zero padding.
 
-    Another part may list the padded first directory. If a ledger's index is there too, the server opens it.
+    Another part may list the padded first directory. If a ledger has an index there, the server opens it.
     """
     for numbers in sorted(third_levels):
         name = f"{numbers[0]:08x}"
@@ -278,7 +278,7 @@ def _list_unpadded(
 
 
 def _find_padded_files(padded_paths: Sequence[str], numbers: _PathNumbers) -> dict[str, str]:
-    """Return the index files, by name, below padded first directories. The lower ones may lack padding."""
+    """Return index files by name, below padded first directories. Lower directories may be unpadded."""
     padded_files: dict[str, str] = {}
     for first_level, lower_directories in product(padded_paths, index_path.directory_paths(numbers[1:])):
         directory = f"{first_level}/{lower_directories}"
@@ -354,7 +354,7 @@ def _list_leaf(
 def _relocated_ledger(
     directories: Sequence[str], name: str, path: str, leaf: str, path_by_name: dict[str, str], naming: _Naming
 ) -> int | SkippedPath:
-    """Return the ledger of a relocation file. If a directory has the ``.idx``, return the file as a stray."""
+    """Return the ledger of a relocation file, or the file as a stray if a directory has the ``.idx``."""
     ledger_id = naming.from_name(name)
     if ledger_id is None or naming.to_path(ledger_id) != f"{leaf}/{name}":
         return _misplaced_file(directories, path, name, naming)

@@ -69,8 +69,8 @@ def fold_locations(
     Args:
         batches: The rows, in the order of keys.
         unexpected_rows: Receives the rows that the server cannot have written.
-        signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. They come after all
-            others. If True, no row may have a negative entry id: `scoped_ledgers` removes such rows first.
+        signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. Negative ids come
+            last. If True, no row may have a negative entry id: `scoped_ledgers` removes such rows first.
     """
     open_ledger: _OpenLedger | None = None
     for rows in batches:
@@ -173,7 +173,7 @@ def _valid_rows(rows: Rows, unexpected_rows: UnexpectedRows, key_bytes: int) -> 
 def _ledger_bounds(ledger_of_row: BigEndianLongs) -> Longs:
     """Return the row where each ledger begins, and the row after the last ledger.
 
-    The ids are in ascending order. So if the first and the last row have the same id, all rows have it.
+    The ids are in ascending order. So if the first and the last row have the same id, all rows do.
     """
     if ledger_of_row[0] == ledger_of_row[-1]:
         return np.array([0, len(ledger_of_row)])

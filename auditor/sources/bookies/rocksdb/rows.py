@@ -105,7 +105,7 @@ def read_databases(
 
 
 def read_database_stamp(current_path: str) -> int | None:
-    """Return a single stamp for all databases in an index directory. Call this before they are read.
+    """Return one stamp for all databases in an index directory. Call this before reading the databases.
 
     Return None if a file has no stamp, or if the status of a file cannot be read.
     """

@@ -1,9 +1,9 @@
 """A reader of a bookie's RocksDB databases: all rows in the order of their keys, in batches (pyrex-rocksdb).
 
-Only this module uses the library pyrex-rocksdb. It writes nothing to the bookie's directory and takes no
-lock. Instead of the database, it opens a scratch directory with links and copies. It verifies checksums,
-and reports a damaged block as an error. It counts the rows that DbLedgerStorage cannot have written, and
-keeps the first of them as an example.
+Only this module uses the library pyrex-rocksdb. The module writes nothing to the bookie's directory and
+takes no lock. Instead of the database, it opens a scratch directory with links and copies. It verifies
+checksums, and reports a damaged block as an error. It counts the rows that DbLedgerStorage cannot have
+written, and keeps the first of them as an example.
 
 The scratch directory links to RocksDB's table files, because these never change. It has copies of the small
 files that do change: CURRENT, the MANIFEST and the write-ahead logs. The logs are copied first. If a flush
@@ -347,7 +347,7 @@ def _to_strings(column: pa.BinaryArray) -> Strings:
 
 
 def _typed_error(directory: str, message: str) -> UnreadError:
-    """Convert an error text from RocksDB to an error. It names the database, not the scratch directory."""
+    """Convert an error text from RocksDB. The error names the database, not the scratch directory."""
     message = _SCRATCH_PATH.sub(directory, message)
     if _CORRUPTION not in message:
         return UnreadError(directory, message)
@@ -389,7 +389,7 @@ class UnexpectedRows:
         self.count += len(row_numbers)
 
     def rows(self) -> Iterator[SkippedPath]:
-        """If any rows were counted, yield one row with their number and the first key."""
+        """If any rows were counted, yield one row with their number and the key of the first one."""
         if self.count:
             reason = (
                 f"{plural(self.count, 'row')} that DbLedgerStorage does not write; the first has "

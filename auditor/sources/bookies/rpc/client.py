@@ -132,7 +132,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return False
 
     def mute_bookie_reason(self, silent_count: int) -> str | None:
-        """Return why to stop after ``silent_count`` subjects got no answer, or None to go on."""
+        """Return why the client must stop after ``silent_count`` subjects got no answer, or None if not."""
         return None
 
     async def ask(self, waiting_subjects: deque[Subject]) -> list[Reply]:
@@ -299,8 +299,8 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     def _use_next_protocol(self) -> bool:
         """Switch to the next protocol version if the current one got no valid answer.
 
-        Return whether this switched. Silence is no reason to switch. A bookie that does not know a version
-        says so or closes the connection.
+        Return whether the client has switched. Silence is no reason to switch. A bookie that does not know
+        a version says so or closes the connection.
         """
         if self._has_understood or self._has_mute_connection or len(self._wire_protocols) < 2:
             return False
@@ -374,7 +374,7 @@ class Conversation(Generic[Subject, Answer, Reply]):
 
 
 def split_by_bookie(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield each bookie id with its rows of a batch. The batches must be sorted by ``bookie_id``."""
+    """Yield (bookie id, rows) for each bookie in each batch. The batches must be sorted by ``bookie_id``."""
     for batch in batches:
         if batch.num_rows:
             bookie_column = batch.column("bookie_id")

@@ -67,7 +67,7 @@ class Wire(Protocol[_Subject, Answer]):
         """
 
     def find_mismatch(self, subject: _Subject, answer: Answer) -> DecodeError | None:
-        """Return an error if the answer is not about ``subject``, although it has the key of that request.
+        """Return an error if the answer has the key of the request but is not about ``subject``.
 
         Return None if the answer matches.
         """
@@ -167,7 +167,7 @@ class BookieConnection(Generic[Subject, Answer]):
     async def _receive_answer(self, answer_length: int) -> None:
         """Read one answer, and deliver it only after all its bytes have arrived.
 
-        This includes the bytes that are dropped.
+        The method waits for the dropped bytes too.
         """
         kept_bytes = await self.reader.readexactly(self.wire.kept_length(answer_length))
         if self.access.tls is not None and is_late_start_tls(kept_bytes):
@@ -266,7 +266,7 @@ _MAX_PORT = 65_535
 def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]) -> dict[str, Endpoint]:
     """Return the endpoint of each bookie in ``bookies``, from rows of the table ``registrations``.
 
-    If a bookie has no usable address, the value is the reason.
+    For a bookie without a usable address, the value is the reason why it has none.
 
     >>> rows = [{"bookie_id": "b1", "damage": None,
     ...          "endpoints": [{"host": "h", "port": 3181, "protocol": "bookie-rpc"}]}]

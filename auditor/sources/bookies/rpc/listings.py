@@ -208,9 +208,9 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
             answer, in seconds.
 
     Returns:
-        A row with state ok or unreadable for each pair. If a bookie cannot be asked, or stops answering, a
-        row with state gap stands for all its pairs without a row. Write the rows at once, because each
-        evaluation of the result asks the bookies again.
+        A row with state ok or unreadable for each pair. If a bookie cannot be asked, or stops answering,
+        one row with state gap covers all pairs of this bookie that have no row. Write the rows at once,
+        because each evaluation of the result asks the bookies again.
     """
     schema = spark_schema(SCHEMA)
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}

@@ -38,7 +38,7 @@ class ProbeResult:
 def probe_bookies(
     addresses: Mapping[str, Address], access: BookieAccess, timeout_s: float
 ) -> dict[str, ProbeResult]:
-    """Send one read to each bookie, to all in parallel.
+    """Send one read to each bookie. All reads run in parallel.
 
     If a bookie refuses the read, find out which authentication it requires.
     """

@@ -54,8 +54,8 @@ class WholeDump(NamedTuple):
     Attributes:
         nodes: the cluster's own znodes, without ledgers, marks and locks.
         gaps: (absolute path, reason) of places where some of the cluster's own znodes may be missing.
-        newest_record: a record with the largest zxids and the largest times of all records; None if there
-            is no record.
+        newest_record: a record that combines the largest zxids and the largest times of all records; None
+            if there is no record.
         frame: the check of the dump's first and last line.
         last_path: path of the last record at or below the root; None if that record could not be read.
     """
@@ -123,7 +123,7 @@ class LineStore(SavedStore[WholeDump]):
         return znode_batches(record for record in records if self._may_concern_tree(record, part.tree))
 
     def has_neighbour(self, name: str) -> bool:
-        """Return whether the dump has ``name``, or a path below it, beside the root.
+        """Return whether the dump has a node ``name`` beside the root, or any path below that node.
 
         See `NeighbourStore.has_neighbour`.
         """
@@ -177,7 +177,7 @@ class LineStore(SavedStore[WholeDump]):
     def _cut_reason(self, whole_dump: WholeDump) -> str | None:
         """Return the reason why a dump without first and last lines may be cut off.
 
-        Return None if nothing indicates that it is cut off.
+        Return None if nothing indicates that the dump is cut off.
         """
         if whole_dump.frame.has_last_line or whole_dump.frame.has_first_line:
             return None

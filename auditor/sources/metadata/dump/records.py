@@ -14,8 +14,8 @@ A dump may have a first line that announces a last line, and a last line that co
 
 ``time`` is the time when the dump was begun, in ms. It is optional. The earliest dumps have neither of
 these two lines. A dump with a ``begin`` line but without an ``end`` line is cut off. A dump with neither
-line could be cut off after any line. So a record that such a dump lacks may still have existed in the
-store.
+line could be cut off after any line. Such a dump does not prove that a missing record was missing in the
+store too.
 """
 
 from __future__ import annotations

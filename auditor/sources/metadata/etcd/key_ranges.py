@@ -176,8 +176,8 @@ def _halve(
 ) -> Sequence[KeySpan]:
     """Cut a span into two spans, each with about half of the keys and with at least one key.
 
-    Return () if that is impossible. The left span ends at the number of the first key plus a power of two.
-    This power is the largest one with which the left span has at most half of the keys.
+    Return () if that is impossible. The left span ends at the number of its first key plus a power of two.
+    The function uses the largest power with which the left span has at most half of the keys.
     """
     key = read_first_key(span.start, span.end)
     ledger = etcd.from_path(etcd.key_text(key)[len(etcd_scope) + 1 :]) if key is not None else None
@@ -228,10 +228,10 @@ def path_ledger_spans(
 def _digit_edges(span: KeySpan, read_first_key: FirstKeyReader) -> Sequence[bytes]:
     """Return keys at which a span can be cut, or [] if there are none.
 
-    Each returned key consists of a prefix of the span's first key, and one more byte: a digit, or the byte
-    after the digit 9. The prefix contains all leading bytes that the first key and the span's end have in
-    common. It ends before a digit of the first key. The first such digit that gives a key inside the span
-    is used.
+    The function replaces one digit of the span's first key by every digit, or by the byte after the digit
+    9, and drops the rest of the key. It tries the digits of the first key from left to right, after the
+    bytes that the first key and the span's end have in common. It stops at the first digit that gives a key
+    inside the span, and returns all such keys for this digit.
     """
     key = read_first_key(span.start, span.end)
     if key is None:
@@ -280,7 +280,7 @@ def is_ledger(root: str, path: str) -> bool:
 
 
 def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
-    """Return a dict of keys by their ZooKeeper names (`auditor.keys.etcd.node_name`).
+    """Return a dict that maps ZooKeeper names (`auditor.keys.etcd.node_name`) to the keys of etcd.
 
     Keys that have no ZooKeeper name are omitted.
 
@@ -296,7 +296,7 @@ def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
 
 
 def nodes_of_root(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
-    """Return a dict of the cluster's own keys by their names below the root.
+    """Return a dict that maps names below the root to the cluster's own keys.
 
     Ledgers, marks and locks are omitted. The keys must be ZooKeeper's paths.
 

@@ -188,7 +188,7 @@ class PathEtcdStore(PinnedEtcd):
         return parts
 
     def has_neighbour(self, name: str) -> bool:
-        """Return whether there is a key below ``name`` beside the root; see `NeighbourStore`."""
+        """Return whether any key exists below the path ``name`` beside the root; see `NeighbourStore`."""
         pinned_moment = self._moment = self._moment or self._pin_moment()
         sibling_store_path = f"{self.root.rpartition('/')[0]}/{name}"
         return self._pages.first_key(*_keys_below(sibling_store_path), pinned_moment.revision) is not None
@@ -208,7 +208,7 @@ class PathEtcdStore(PinnedEtcd):
 
 
 def count_path_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
-    """Count the keys whose names begin with a digit directly below the root.
+    """Count the keys below the root whose name, relative to the root, begins with a digit.
 
     These are the ledgers, and also the parents of ledgers if such keys exist. So the count is not exact.
 

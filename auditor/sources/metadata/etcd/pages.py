@@ -158,7 +158,7 @@ class EtcdPages:
     def _counted_pages(self, range_request: EtcdRangeRequest) -> Iterator[Page]:
         """Yield all pages of a range.
 
-        Raise an error if the number of their keys differs from the number that the server counts.
+        Raise an error if the pages do not have as many keys as the server counts in the range.
         """
         received_count = expected_count = 0
         for page, answer in self._read_pages(self._client.begin(range_request)):

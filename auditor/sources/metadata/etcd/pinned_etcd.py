@@ -1,8 +1,8 @@
 """Reader of a running etcd at one revision, or of the changes since an earlier revision. It never writes.
 
 `PinnedEtcd.cluster` pins the newest revision. A moment is a pinned revision and its time. Every part
-carries the moment, so all tasks see the same state, whenever they run. A process that reads the ledgers
-through another object passes the moment on in `StoreOptions`: ``revision=nodes.revision`` and
+carries the moment, so all tasks see the same state, whenever they run. To read the ledgers through another
+object, a process passes the moment on in `StoreOptions`: ``revision=nodes.revision`` and
 ``revision_time=nodes.scan_time``.
 
 etcd keeps old revisions until a compaction. etcd compacts by itself if ``--auto-compaction-retention`` is
@@ -10,10 +10,10 @@ set; an operator's job can compact too. If the pinned revision disappears during
 `CompactedError`. The process that started the tasks then calls `PinnedEtcd.has_lost_moment`. It starts again
 from `PinnedEtcd.cluster`, which pins a newer revision.
 
-`ChangedRowsReader` reuses an earlier run's rows of ledgers that have not changed. It works on pieces of
-these rows. For each piece it asks the server for the keys in its range that changed since the earlier run.
-The answer also has the number of all keys in the range, so the number of unchanged keys follows. If the
-piece has exactly that many rows whose keys did not change, they are reused: none of their keys was deleted.
+`ChangedRowsReader` reuses an earlier run's rows of unchanged ledgers. It works on pieces of these rows. For
+each piece, it asks the server for the keys in the piece's range that changed since the earlier run. The
+answer also has the number of all keys in the range. From it follows the number of unchanged keys. If the
+piece has exactly as many rows with unchanged keys, none was deleted, and the reader reuses these rows.
 Otherwise, the reader lists the keys of the range without values. It then reuses each row whose key is listed
 with the same version.
 
@@ -23,7 +23,7 @@ version. A server that was reset to an older state cannot report them, even afte
 detects a restored snapshot before anything is read.) If a check fails, or much has changed, the reader reads
 the whole range.
 
-etcd keeps no times. A ledger's mtime is the latest possible time: that at which the revision was pinned.
+etcd keeps no times. A ledger's mtime is the latest possible time: the time when the revision was pinned.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class ChangedRowsPart(Part):
 
 
 class _PieceRequest(NamedTuple):
-    """A piece of earlier rows, and the request for its keys that changed at revision ``since`` or later.
+    """A piece of earlier rows, and a request for the keys that changed in the range of the piece.
 
-    ``pending`` is None if the piece has no rows.
+    The answer has the changes at revision ``since`` or later. ``pending`` is None if the piece has no rows.
     """
 
     piece: EarlierPiece
@@ -102,7 +102,7 @@ class _PieceRequest(NamedTuple):
 
 
 class ChangedRowsReader:
-    """A reader of one part's rows, in ``columns`` of the table ``ledgers``; see the module docstring."""
+    """A reader of one part's rows, with the columns ``columns`` of ``ledgers``; see the module docstring."""
 
     def __init__(self, pages: EtcdPages, part: ChangedRowsPart, root: str, columns: pa.Schema) -> None:
         self._pages = pages
@@ -268,9 +268,9 @@ class PinnedEtcd(ABC):
     def cluster(self) -> ClusterNodes:
         """Pin a revision and read the cluster's own keys at it; see `MetadataStore.cluster`.
 
-        The revision is that of the options, or else the newest. If etcd compacts the newest revision during
-        the read, a newer one is pinned. The keys of ``nodes`` are ZooKeeper's names of znodes
-        (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's clock.
+        The method pins the revision in the options. If they have none, it pins the newest revision, and a
+        newer one if etcd compacts that revision during the read. The keys of ``nodes`` are ZooKeeper's
+        names of znodes (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's clock.
         """
         restart_count = 0
         while True:
@@ -338,7 +338,7 @@ class PinnedEtcd(ABC):
         self._client.close()
 
     def _key_counter_and_reader(self, moment: Moment) -> tuple[KeyCounter, FirstKeyReader]:
-        """Return two functions for a moment: a counter of the keys in ranges, and a reader of a first key."""
+        """Return two functions for a moment: one counts the keys in ranges, one reads a range's first key."""
         revision = moment.revision
         return partial(self._pages.count_keys, revision=revision), partial(
             self._pages.first_key, revision=revision

@@ -304,7 +304,7 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
     names = staticmethod(nodes_of_root)
 
     def has_neighbour(self, name: str) -> bool:
-        """Return whether there is a key below ``name`` beside the root; see `NeighbourStore`."""
+        """Return whether any key exists below the path ``name`` beside the root; see `NeighbourStore`."""
         neighbour = EtcdSnapshotStore(replace(self.uri, root=f"{self.root.rpartition('/')[0]}/{name}"))
         try:
             return bool(neighbour.parts(Tree.WHOLE, LayoutKind.ETCD, 1))

@@ -191,7 +191,7 @@ def _add_leaves(data: memoryview, pass_state: _PassState, spans: list[PageSpan])
 def _find_unordered(
     pass_state: _PassState, key_revisions: Revisions, is_valid: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return a mask of misplaced changes. Such a change is not later than the valid change before it."""
+    """Return a mask of the valid changes that have no higher revision than the valid change before them."""
     is_unordered = np.zeros(len(is_valid), bool)
     rows = np.flatnonzero(is_valid)
     if rows.size:
@@ -206,7 +206,7 @@ def _find_unordered(
 def _keys_below(
     data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_ends: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return a mask of the keys that are the scope or below it. /bk2 is not below /bk."""
+    """Return a mask of the keys that equal the scope or are below it. /bk2 is not below /bk."""
     is_below_scope = np.zeros(len(key_at), bool)
     if not len(scope):
         return key_at >= 0

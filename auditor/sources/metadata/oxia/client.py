@@ -132,9 +132,9 @@ class ShardAnswer(Generic[Item]):
 class OxiaClient:
     """A client that sends questions to the leaders of a namespace's shards.
 
-    The first question connects. `begin` does not wait, so several questions can be in flight; the caller
-    limits them. ``operations`` counts connections, calls by kind, records and keys received, and retries.
-    ``service`` is the accepted service name. ``answered`` is True once any server has answered or refused.
+    It connects at the first question. `begin` does not wait, so several questions can be in flight. The
+    caller limits their number. ``operations`` counts connections, calls by kind, records and keys received,
+    and retries. ``service`` is the accepted service name. ``answered`` is True after any answer or refusal.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class OxiaClient:
         """Return the offset of the newest entry in a shard's log.
 
         Raises:
-            StoreError: the shard does not report it, for example because notifications are off.
+            StoreError: the shard does not report the offset, for example because notifications are off.
         """
         with closing(self._notifications(shard, None)) as stream:
             return next(stream).offset

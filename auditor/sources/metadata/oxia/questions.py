@@ -93,7 +93,7 @@ class ShardQuestion(Protocol[Item]):
 class ChildRecords:
     """A question for the records directly below a path.
 
-    The answer begins at the key ``start``. None means all records.
+    The answer begins at the key ``start``. If ``start`` is None, the answer has all records.
     """
 
     path: str
@@ -123,7 +123,7 @@ class ChildRecords:
 class ChildKeys:
     """A question for the keys directly below a path.
 
-    The answer begins at the key ``start``. None means all keys.
+    The answer begins at the key ``start``. If ``start`` is None, the answer has all keys.
     """
 
     path: str
@@ -188,7 +188,7 @@ class RecordsAt:
 def range_request(shard: int, path: str, start: bytes | None) -> Any:
     """Return the request for the keys or records directly below a path.
 
-    The answer begins at the key ``start``. None means the first key below the path.
+    The answer begins at the key ``start``. If ``start`` is None, it begins at the first key below the path.
 
     >>> range_request(0, "/ledgers", None).end
     b'/ledgers//'

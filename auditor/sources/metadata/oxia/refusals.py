@@ -37,7 +37,7 @@ _TLS_SECTION = "oxia.tls"
 
 
 def is_temporary(error: grpc.RpcError) -> bool:
-    """Return whether the same question may succeed later, or if it is sent to another server."""
+    """Return whether a retry of the same question may succeed, later or on another server."""
     details = error.details() or ""
     if _NOT_OXIA_MESSAGE in details or _NO_NAMESPACE_MESSAGE in details:
         return False

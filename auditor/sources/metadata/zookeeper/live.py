@@ -162,7 +162,7 @@ class ZooKeeperStore:
         return [f"{self.root}/{name}" for name in names if tree is Tree.WHOLE or tree_of(name) is tree]
 
     def _list_next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
-        """Return the children of those znodes in ``level_paths`` whose subtrees can be cut.
+        """Return the children of each znode in ``level_paths`` that has a subtree which can be cut.
 
         Return {} if more than `MAX_LISTED_PATHS` subtrees can be cut.
         """

@@ -61,7 +61,7 @@ _LOGGER.addHandler(logging.NullHandler())
 
 
 class NotReachedError(Exception):
-    """Raised if no server accepts the connection, or if it does not answer. Another attempt may succeed."""
+    """Raised if no server accepts the connection, or the server does not answer. A retry may succeed."""
 
 
 class Session:

@@ -152,8 +152,8 @@ def find_certain_ledgers(
 ) -> NDArray[np.bool_]:
     """Return a mask of the rows that certainly belong to the ledger tree.
 
-    The first bytes of the name of such a row are a digit, an L and a digit, or ``scopes/``. Callers
-    classify the few other rows one by one.
+    The name of such a row begins with a digit, with an L and a digit, or with ``scopes/``. Callers
+    classify the few rows outside the mask one by one.
     """
     file_bytes = np.frombuffer(data, np.uint8)
     name_starts = record_bounds.path_at[rows] + len(root.encode()) + 1

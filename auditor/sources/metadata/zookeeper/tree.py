@@ -95,7 +95,7 @@ def walk(reader: ZooKeeperReader, top_znodes: Iterable[TopZnode]) -> Iterator[tu
 def _take_unlisted(unlisted_znodes: list[_InnerZnode], max_children: int) -> list[_InnerZnode]:
     """Remove some inner znodes from the end of the list, and return them.
 
-    Together they have at most ``max_children`` children. A single znode may have more.
+    Together they have at most ``max_children`` children. A znode with more children is returned alone.
     """
     inner_znodes = [unlisted_znodes.pop()]
     child_count = inner_znodes[0].num_children
@@ -321,7 +321,7 @@ class TreeWatch:
     def _next_level(self, session: Session, level_paths: Sequence[str]) -> Iterator[str]:
         """Yield the inner znodes that are children of the znodes in ``level_paths``.
 
-        If a znode has only ledgers below it, its children are not inner znodes. So it is not listed.
+        A znode that has only ledgers below it is not listed, because its children are not inner znodes.
         """
         divisible_path = DIVISIBLE_PATHS[Tree.LEDGERS]
         inner_paths = [
