@@ -56,7 +56,7 @@ STARTS = schema_of(
     ("paths", pa.list_(pa.string()), "the configured directories at fault"),
     ("stored_id", pa.string(), "bookie id whose cookie in the store is at fault or missing"),
     ("expansion_error", pa.string(), "like error, for a start with allowStorageExpansion"),
-    ("expansion_fault", pa.string(), "kind of the fault that prevents a start with allowStorageExpansion=true"),
+    ("expansion_fault", pa.string(), "kind of the fault that prevents a start with storage expansion"),
     ("expansion_reason", pa.string(), "like reason, for a start with allowStorageExpansion"),
     ("expansion_paths", pa.list_(pa.string()), "like paths, for a start with allowStorageExpansion"),
     (
