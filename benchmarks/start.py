@@ -46,7 +46,7 @@ _WITHOUT_ARCHIVE = {"JDK_JAVA_OPTIONS": "-Xshare:auto"}
 
 
 def lines() -> Iterator[Line]:
-    """Yield lines for quick commands, a whole audit, a session, and commands that read the run."""
+    """Yield results for quick commands, an audit, a Spark session, and commands that read the audit's run."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as directory:
         work_directory, cluster = Path(directory), Cluster(LEDGERS)
         dump_path = write_dump(cluster, work_directory / "metadata.jsonl")

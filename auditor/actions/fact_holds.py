@@ -5,7 +5,7 @@ These facts lead to holds:
     last known bytes      a copy that is, or may be, the only one; a copy on a bookie that is in none of the
                           ledger's ensembles; bytes that no index lists; disks that were not read while data
                           is missing
-    copies that differ    entries past the end of a closed ledger (findings report different payloads)
+    copies that differ    a bookie has entries after a closed ledger's end; payloads that differ are findings
     damaged databases     starting the bookie fails, or loses the data behind the damage
     unreachable ledgers   no member is registered, or the copies of an entry are on bookies that are down
     open ledgers          recovery would fence their writers

@@ -136,7 +136,7 @@ class Check:
         except ValueError as error:
             raise TypeError(f"{self.id}: {error}") from error
         if self.urgency in URGENCIES_THAT_FORBID_ACTIONS and not self.holds:
-            raise TypeError(f"{self.id}: its urgency is {self.urgency}, and it declares no hold")
+            raise TypeError(f"{self.id}: a check of urgency {self.urgency} must declare at least one hold")
         if unknown_settings := [name for name in self.settings if name not in constants()]:
             raise TypeError(f"{self.id} uses unknown settings: {', '.join(unknown_settings)}")
 

@@ -10,23 +10,23 @@ def copy_lagging(tables: Tables) -> DataFrame:
     """An open ledger has an acknowledged entry that one bookie of its ensemble does not have yet.
 
     What it finds:
-        Reports the last segment's entries that an ack quorum of indexes already has. Ledgers in recovery
-        count as open.
+        Reports entries of the last segment that a bookie's index lacks, but an ack quorum's indexes have.
+        Ledgers in recovery count as open.
 
     Why it matters:
         A short lag is usually harmless. A bookie that lags in many audits drops writes.
 
     How sure:
-        Always suspect, because an index lags behind its journal.
+        Always suspect: an index lags behind its journal.
 
     What to do:
-        Audit again later. If the same bookie lags again, check its log and disks.
+        Audit again later. If the bookie still lags, check its log and disks.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        No other check reports on the last segment of an open ledger.
+        No other check covers an open ledger's last segment.
     """
     return finding_rows(
         filter_part("lagging", tables.judged),

@@ -44,11 +44,11 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
 
     What it finds:
-        Reports bookies with many orphans, which are ledgers that the metadata does not list now.
+        Reports bookies with many orphans (ledgers that the metadata does not list now).
         `recent_orphans` counts orphans that disappeared from the metadata less than one garbage collection
         interval before the scan (gcWaitTime of `--bookie-conf`, else 15 minutes). `unexplained_orphans`
         counts orphans that are not recent, have no index newer than the scan, and were not dropped by their
-        owner. The evidence has the rules that apply. Numbers in these rules are minimums:
+        owner. A bookie is reported if a rule below applies (evidence `rules`). The counts are minimums:
         - `orphan-share`: 100 orphans that are not recent, more than 5 % of the bookie's ledgers.
         - `every-ledger`: 100 orphans, and no other ledger on the bookie.
         - `vanished-ranges`: 100 ledgers in a block of 10,000 ids, all of them orphans that are not recent.
@@ -56,7 +56,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         - `store-older`: the id generator gave out all listed ids, but not the id of an orphan (a restored
           backup, or another cluster's store).
         - `store-bare`: one orphan, in a store with neither LAYOUT nor id generator, unless Pulsar has
-          ledgers in the store.
+          ledgers there.
         - `large-orphan-share`: 5 unexplained orphans, more than 20 % of the bookie's ledgers.
         - `store-empty`: one unexplained orphan, in a store without ledgers whose id generator gave out 5
           ids.

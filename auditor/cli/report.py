@@ -224,7 +224,8 @@ def _require_listing_forms(report_outputs: tuple[Output, ...], selection: Select
     type=click.Choice(SPACE_BY),
     default="bookie",
     show_default=True,
-    help="Show byte totals for each of these. application: the name in the ledgers' custom metadata.",
+    help="Show byte totals for each bookie, ledger, application (named in the ledgers' custom metadata) or "
+    "ledger age.",
 )
 @click.option(
     "--top",

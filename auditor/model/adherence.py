@@ -298,7 +298,7 @@ def flag_crowded(zones: Numbers, domains: Numbers) -> Flags:
 
 
 def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
-    """Return, for each window, the domain that contains all copies of an entry.
+    """Return, for each window (an entry's write quorum), the domain that contains all copies of the entry.
 
     The result is -1 for a window with several domains or with a bookie whose domain is unknown. ``codes``
     has the domain at each position of each ensemble (`domain_codes`). With a write quorum of 1 every result

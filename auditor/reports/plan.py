@@ -115,7 +115,7 @@ _CONDITION_SENTENCES = {
     Fact.COOKIE: ("{of} has its cookie ({value})", "{of} has no cookie"),
     Fact.REPLICATION: ("replication is switched {value}", "replication is switched off"),
     Fact.AUDITOR: ("an auditor is {value}", "no auditor is elected"),
-    Fact.NAMED: ("a ledger names {of}", "no ledger names {of}"),
+    Fact.NAMED: ("some ledger's ensembles contain {of}", "no ledger's ensembles contain {of}"),
     Fact.FINDING: ("the finding {of} is present", "the finding {of} is no longer present"),
     Fact.VERSION: ("each ledger has the version and state {value}", "the ledgers changed"),
     Fact.LISTED: ("the store has the ledger", "the store has no such ledger"),

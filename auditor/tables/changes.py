@@ -64,7 +64,7 @@ CHANGES = schema_of(
     (
         "known_confidence",
         pa.string(),
-        "confidence that the next run compares with: confirmed if an earlier run confirmed the "
+        "confidence with which the next run compares its own: confirmed if an earlier run confirmed the "
         "finding and no later run has ruled it out",
     ),
     (

@@ -32,7 +32,7 @@ _MEMBER_FIELDS = ("bookie_id", "groups", "depends")
 
 
 def members(execution: Execution, ledgers: TableFiles) -> pa.Table:
-    """Return the rows of `MEMBERS`, counted in the files of the table ``ledgers``."""
+    """Return the rows of `MEMBERS`. They count ledgers in the files of the table ``ledgers``."""
     return execution.count_rows(MEMBERS, ledgers, _count_members, MEMBERS.names[1:])
 
 

@@ -263,7 +263,7 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``claimed_namespace`` and whether a store has it (``namespace_read``): null without a claim."""
+    """Add ``claimed_namespace`` and whether a store has it (``namespace_read``). No claim: both are null."""
     name = "claimed_namespace"
     namespaces_of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(
         F.col(name).isNotNull()

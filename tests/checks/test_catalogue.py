@@ -325,7 +325,7 @@ def test_a_check_with_a_command_of_unknown_risk_cannot_be_made() -> None:
 @pytest.mark.parametrize("urgency", [Urgency.DESTROYS_DATA, Urgency.LOST])
 def test_a_check_of_lost_data_without_a_hold_cannot_be_made(urgency: Urgency) -> None:
     find = BY_ID["mark-missing"].find
-    with pytest.raises(TypeError, match=f"its urgency is {urgency}, and it declares no hold"):
+    with pytest.raises(TypeError, match=f"a check of urgency {urgency} must declare at least one hold"):
         check(Severity.CRITICAL, rests_on=Basis.DISKS, urgency=urgency)(find)
     hold = HoldRule(HoldTarget.BOOKIE, (ActionKind.COLLECT,))
     made = check(Severity.CRITICAL, rests_on=Basis.DISKS, urgency=urgency, holds=(hold,))(find)

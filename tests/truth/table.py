@@ -29,7 +29,7 @@ _TEXT = """\
 
 ## Foreign bytes
 
-Tests read foreign bytes, which other programs wrote: files, parts of files, and answers of servers that the
+Tests read foreign bytes, which other programs wrote: files, parts of files, and answers of servers that
 tests start ("live"). If a reader has no such bytes, `tests/truth/formats.toml` must state the reason.
 """
 _PROOFS = """\
@@ -168,7 +168,7 @@ def page() -> str:
     unavailable = [row.name.partition(", in")[0] for row in rows if row.lacks]
     own = [_family(row.name) for row in rows if row.own]
     lines += ["", f"In tests, other programs read the report forms: {', '.join(forms)}."]
-    lines += ["", f"The tests lack foreign bytes in these formats: {'; '.join(unavailable)}."]
+    lines += ["", f"No test reads another program's bytes in these formats: {'; '.join(unavailable)}."]
     lines += ["", f"No other program writes these formats: {'; '.join(own)}."]
     lines += ["", _PROOFS.rstrip("\n")]
     for proof in proofs():

@@ -100,9 +100,9 @@ def fold(batch: GroupBatch) -> GroupBatch:
 
 
 def fold_runs(start: NDArray[np.int64], size: NDArray[np.int64], offsets: NDArray[np.int64]) -> GroupBatch:
-    """Fold sets of ascending runs, which may touch.
+    """Compress each set of ascending runs into BP-34 groups in canonical form (`GroupBatch`).
 
-    Set i consists of the runs ``offsets[i]:offsets[i + 1]``.
+    Set i consists of the runs ``offsets[i]:offsets[i + 1]``. Runs of a set may be adjacent.
 
     >>> fold_runs(np.array([1, 4, 7]), np.array([2, 2, 2]), np.array([0, 3])).period.tolist()
     [3]

@@ -277,7 +277,7 @@ def _list_inventory_places(source: Path) -> Iterator[PlaceFound]:
 
 
 def _walk_place(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
-    """Return the directories below a place, and its gaps (`PlaceFound`). Do not search below ``current``."""
+    """Return the directories below a place, and its gaps: (path, reason). Do not search below ``current``."""
     directories: list[DirectoryFound] = []
     gaps: list[tuple[str, str]] = []
     searched_inodes: set[tuple[int, int]] = set()

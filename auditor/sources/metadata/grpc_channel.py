@@ -1,4 +1,4 @@
-"""gRPC channels to a metadata store, without TLS or with the TLS files in the credentials file."""
+"""gRPC channels to a metadata store, without TLS or with the TLS files that the credentials file names."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ class ClusterNodes:
             as in its logs; in etcd the revision; in Oxia the largest version id.
         gaps: (absolute path, reason) of unreadable places.
         notes: facts about the source for the report, such as a damaged snapshot that was skipped.
-        proves_absence: False if the source could be cut off without a trace.
+        proves_absence: False if the source may have been truncated without any sign of it.
         cut: reason why more may be missing than the gaps show; None if there is none.
     """
 

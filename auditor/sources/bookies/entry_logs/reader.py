@@ -338,7 +338,7 @@ class _LogReader:
 def _sum_per_ledger(
     scope_ids: Longs, ledger_ids: Longs, sizes: Longs, entry_counts: Longs
 ) -> tuple[Longs, Longs, Longs, Longs]:
-    """Return scopes, ledgers, bytes and entries with one item per ledger, in ascending order of ids."""
+    """Return four arrays sorted by (scope, ledger): scopes, ledgers, and their total bytes and entries."""
     if not len(ledger_ids):
         return scope_ids, ledger_ids, sizes, entry_counts
     order = np.lexsort((ledger_ids, scope_ids)) if scope_ids.any() else np.argsort(ledger_ids, kind="stable")
