@@ -152,7 +152,7 @@ def test_a_store_that_is_named_twice_takes_the_place_of_no_other(spark: SparkSes
     run = second.audit("2", twice, twice)
     assert unowned(run) == dict.fromkeys(T2, "suspect")
     [(_, message)] = suspect(run)
-    assert f"it is the store {twice[0]} under a second name" in message
+    assert f"it is the same store as {twice[0]}, under a second name" in message
     assert (
         f"{both[1]}: the store was not read in this run; the store no longer lists 5 of 5 ledgers" in message
     )

@@ -78,7 +78,7 @@ def test_a_damaged_journal_record_refuses_the_start_as_the_audit_says(
         [finding] = run.of("start-refused")
         assert (finding["bookie_id"], finding["severity"]) == (down, "error")
         assert finding["confidence"] == "confirmed"
-        assert f"at byte {at}, at which the replay of the journal ends" in finding["message"]
+        assert f"at byte {at}; the replay of the journal ends there" in finding["message"]
         evidence = json.loads(finding["evidence"])
         assert (evidence["error"], evidence["fault"]) == (exception, fault)
         assert (evidence["way_out"] is not None) is skippable
@@ -192,7 +192,7 @@ def test_index_directories_refuse_the_start_after_an_upgrade_from_4_14(
         evidence = json.loads(found[0]["evidence"])
         assert evidence["fault"] == "index-not-in-cookie"
         assert evidence["way_out"].startswith(
-            "without indexDirectories" if in_rocksdb else "write the bookie's index"
+            "without the setting indexDirectories" if in_rocksdb else "write the bookie's index"
         )
         actions = [action["text"] for action in after.report.run.actions]
         assert not any(text.startswith("start ") for text in actions)

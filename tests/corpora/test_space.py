@@ -413,7 +413,7 @@ def test_collected_databases_and_logs_give_the_space_of_the_disks(
     )
     assert others(collected.table("space"))
     notes = [*map(sentence_of, collected.report.run.remarks)]
-    assert any("bookies read from a collection" in note for note in notes)
+    assert any("bookies read from collections" in note for note in notes)
     assert any(note.startswith(f"entry logs: {plural(len(unread), 'file')} or director") for note in notes)
 
 
