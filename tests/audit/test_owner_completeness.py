@@ -125,7 +125,7 @@ def test_all_stores_of_owners_are_joined_and_a_store_that_goes_missing_is_notice
     [proved, east] = joined.table("owner_stores")
     assert proved["scope_proved"] == proved["scope_claimed"] == east["scope_proved"]
     assert proved["reason"] is None
-    assert "10 of 10 claims" in proved["proof"]
+    assert "of 10 ledgers that name an owner, 10 name an owner" in proved["proof"]
     # The operator's word alone is not enough: two later runs lack what the first one saw listed.
     only = [second.store()]
     lost = second.audit("2", only, only)

@@ -196,7 +196,7 @@ def test_what_looks_like_a_rename_is_an_edge_with_what_speaks_against_it(audited
     assert edges["10.1.0.4:3181", "bk-4"]["against"] == (
         "the live bookie's disks have none of the 2 ledgers that name the absent id, but not the live one"
     )
-    assert edges["10.1.0.8:3181", "bk-8"]["against"] == "3 of 3 ledgers have both ids in one ensemble"
+    assert edges["10.1.0.8:3181", "bk-8"]["against"] == "3 of 3 ledgers have both ids in the same ensemble"
 
 
 def test_no_identity_is_told_twice(world: Identities, audited: Audited) -> None:

@@ -86,7 +86,7 @@ def test_the_stores_own_mapping_is_found(spark: SparkSession, corpus: Corpus, tm
     assert locations.domain(first, Level.REGION) == "east"
     assert locations.groups(first) == ("default",)
     assert locations.domain(last, Level.RACK) is None
-    assert locations.origin == f"/bookies of dump://{dump}"
+    assert locations.origin == f"/bookies in dump://{dump}"
     assert facts is not None
     assert (facts["located"], facts["mapping_origin"]) == (1, locations.origin)
     # Pulsar's policy counts bookies that its groups name, gone or not; they are nowhere.
@@ -120,7 +120,7 @@ def test_a_damaged_mapping_is_said_and_is_none(spark: SparkSession, corpus: Corp
     assert report.run.placement is None
     [note] = [note for note in map(sentence_of, report.run.remarks) if "racks" in note]
     assert note == (
-        f"the racks of Pulsar could not be read: /bookies of dump://{dump}: Pulsar bookie racks: is "
+        f"the racks of Pulsar could not be read: /bookies in dump://{dump}: Pulsar bookie racks: is "
         "not JSON: Expecting value (at byte 12)"
     )
 

@@ -63,7 +63,7 @@ def lines_of_ledgers_with_a_member_down(run: Audited) -> list[str]:
             "ledgers need repair, but have no under-replication mark",
             1,
         ),
-        ("f4", {("all-bookies-read-only", None, "error", "confirmed")}, "no ledger queued", 1),
+        ("f4", {("all-bookies-read-only", None, "error", "confirmed")}, "no ledgers queued", 1),
         (
             "h20",
             {("ledger-unavailable", number, "error", "confirmed") for number in range(20, 25)},
@@ -93,5 +93,5 @@ def test_a_ledger_whose_only_copy_is_on_a_bookie_that_is_down(spark: SparkSessio
     run = audited(spark, tmp_path, "h17")
     assert ("ledger-unavailable", 30, "error", "confirmed") in repair_findings(run)
     text = ledger_report.render(ledger_view(RunReader(run.out), 30))
-    assert text.startswith("ledger 30: unavailable, no registered bookie can serve ")
+    assert text.startswith("ledger 30: unavailable: no registered bookie can serve ")
     assert lines_of_ledgers_with_a_member_down(run)

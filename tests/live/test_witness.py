@@ -364,7 +364,7 @@ def test_an_index_that_went_beneath_a_running_bookie_is_a_finding_on_the_bookie(
     assert FLUSHED + STEP * INTERLEAVED not in about_ledgers(run)
     [found] = run.of("index-incomplete")
     assert (found["bookie_id"], found["severity"], found["confidence"]) == (a, "warning", "confirmed")
-    assert found["message"] == f"{a} serves 10 entries of 1 ledger that its index on disk lacks"
+    assert found["message"] == f"{a} serves 10 entries of 1 ledger that are missing from its index on disk"
     # The bookie does not look where the file lies, and says that it has no such ledger.
     moved = MOVED + STEP * INTERLEAVED
     [lost] = [row for row in run.of("entry-lost") if row["ledger_id"] == moved]

@@ -50,10 +50,10 @@ def test_of_zookeeper_of_its_files_and_of_a_dump(tmp_path: Path) -> None:
         hidden = f"zk://{server.hosts}/chroot/ledgers"
         assert beside(hidden) is None
         assert beside(live) == WRITTEN
-        assert placement(live).origin == f"/bookies of {live}"
+        assert placement(live).origin == f"/bookies in {live}"
         [found] = placement(hidden).remarks
         assert found["text"] == "no racks were found"
-        assert found["details"][0] == f"/chroot/bookies of {hidden} does not exist"
+        assert found["details"][0] == f"/chroot/bookies in {hidden} does not exist"
         assert placement(hidden).origin is None
         for name, options in (("a", []), ("b", ["--without-owners"])):
             assert bkaudit("dump", live, str(tmp_path / name), *options).exit_code == 0
