@@ -133,7 +133,7 @@ def test_all_stores_of_owners_are_joined_and_a_store_that_goes_missing_is_notice
     for run in (lost, later):
         assert unowned(run) == dict.fromkeys(T2, "suspect")
         [(severity, message)] = suspect(run)
-        assert (severity, "lost 5 ledgers of 5" in message) == ("warning", True)
+        assert (severity, "no longer lists 5 of 5 ledgers" in message) == ("warning", True)
         assert deleted(run) == []
     assert {row["seen_before"] for row in later.table("ownership") if row["ledger_id"] in T2} == {True}
 
