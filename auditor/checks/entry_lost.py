@@ -44,8 +44,8 @@ def entry_lost(tables: Tables) -> DataFrame:
         running cluster, the audit asks the ledger's registered bookies for its entry with the fewest
         copies. If they answer that they lack this entry, the age of their indexes does not matter. Suspect
         if a bookie could not be asked, or if its list of entries is the only evidence. The next run
-        confirms an unchanged suspect finding without `lasting_doubts`, if its indexes are newer than this
-        run by `--grace` (`earlier_run`). Suspect if the ledger changed between the two metadata scans.
+        confirms an unchanged suspect finding without `lasting_doubts`, if its indexes are newer than the
+        first run by `--grace` (`earlier_run`). Suspect if the ledger changed between the two metadata scans.
         Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:

@@ -36,7 +36,7 @@ def test_live_data_under_an_id_that_is_gone_is_critical(spark: SparkSession) -> 
     assert (found.where, found.severity, found.confidence) == ((None, "new"), "critical", "confirmed")
     assert found.message == (
         "new holds copies of 12 ledgers that name old, which is not registered: "
-        "the garbage collector of new will delete 12 of them"
+        "the garbage collector of new will delete 12 of these ledgers"
     )
     [alias] = found.evidence["aliases"]
     assert (alias["alias"], alias["has_cookie"], alias["ledgers"]) == ("old", True, 12)

@@ -293,7 +293,7 @@ def test_a_store_is_asked_for_what_it_says(tmp_path: Path) -> None:
     ("journal", "more", "state", "why"),
     [
         ("/j", [], StepState.UNKNOWN, (
-            "unknown: no ledger names e:1",
+            "unknown: no ledger's ensembles contain e:1",
             "a store cannot show this, but an audit of the metadata can; use plan check --run",
         )),
         ("/k", [], StepState.CHANGED, ("not true: e:1 has its cookie (DIGEST)",)),
