@@ -55,7 +55,7 @@ from auditor.sources.metadata.uri import SAVED_SCHEMES, MetadataUri, parse_metad
 from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
-from auditor.spark.tasks import translate_run_errors
+from auditor.spark.tasks import cancel_queries_on_error, translate_run_errors
 from auditor.spark.types import SparkSession
 from auditor.tables.run_tables import TABLES
 
@@ -289,5 +289,5 @@ class Audit:
                     is_small_audit=partial(is_small, uri, self.options),
                     user_session=spark,
                 )
-                with query_plans(session) as plans:
+                with query_plans(session) as plans, cancel_queries_on_error(session):
                     yield TableCache(Execution(session, plans), run_store, progress)

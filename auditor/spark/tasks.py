@@ -260,3 +260,20 @@ def _report_progress(spark: SparkSession, progress: Progress, stop_event: thread
                     progress.expect(stage.numTasks)
                 progress.advance(stage.numCompletedTasks - tasks_by_stage.get(stage_id, 0))
                 tasks_by_stage[stage_id] = stage.numCompletedTasks
+
+
+@contextmanager
+def cancel_queries_on_error(session: SparkSession) -> Iterator[None]:
+    """Cancel the running queries of the audit's own ``session`` if the block fails or is interrupted.
+
+    Without this, Java goes on with a query whose caller was interrupted. Queries of other sessions of the
+    same context continue.
+    """
+    from py4j.protocol import Py4JError
+
+    try:
+        yield
+    except BaseException:
+        with suppress(Py4JError, OSError):  # Java may be what has failed
+            session.interruptAll()
+        raise
