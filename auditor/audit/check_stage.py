@@ -6,7 +6,7 @@ of each cause.
 """
 
 from collections.abc import Collection, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 from auditor import checks
 from auditor.audit.changes import RunsBefore
@@ -134,13 +134,18 @@ def _rows_of_checks(cache: TableCache, tables: Tables, checks_not_run: Collectio
     for check in queries_with_input(checks.TABLE_CHECKS, tables):
         if check.id not in checks_not_run:
             check_groups.setdefault(checks.GROUP_OF[check.id], []).append(check)
-    group_frames = cache.execution.write_groups(
-        check_groups,
-        lambda table_checks: confirm(ask_table_checks(table_checks, tables), tables.moved_ledgers),
-        lambda check_group, make_rows: cache.write_table(check_group, make_rows, "tables/checks"),
-    )
+
+    def group_rows(table_checks: Sequence[TableCheck]) -> DataFrame:
+        confirmed_rows = confirm(ask_table_checks(table_checks, tables), tables.moved_ledgers)
+        return cache.execution.merge_tasks(confirmed_rows)
+
+    # Spark would plan a single query of all checks for longer than it runs the queries of the groups.
+    group_frames = [
+        cache.write_table(check_group, partial(group_rows, table_checks), "tables/checks")
+        for check_group, table_checks in check_groups.items()
+    ]
     bookie_checks = [check for check in checks.ROSTER_CHECKS if check.id not in checks_not_run]
     rows = ask_roster_checks(bookie_checks, tables.roster)
     group_frames.append(cache.write_rows("roster", rows, FOUND_SCHEMA, "tables/checks"))
-    all_rows = reduce(lambda rows, group_rows: rows.unionByName(group_rows), group_frames)
+    all_rows = reduce(lambda united_rows, frame: united_rows.unionByName(frame), group_frames)
     return doubt_unproved(all_rows, tables.cluster.unproved_bookies)

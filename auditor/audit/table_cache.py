@@ -66,7 +66,10 @@ class TableCache:
         self.run_store = run_store
         self.progress = progress
         self.frames: dict[str, DataFrame] = {}
-        """Tables that this run has written or found, by name."""
+        """Tables that this run has written or found, by path below ``tables``.
+
+        A table of a subdirectory may have the same name as a table of the run, such as ``placement``.
+        """
 
     @property
     def run(self) -> RunDirectory:
@@ -85,7 +88,8 @@ class TableCache:
 
     def write_table(self, name: str, make_rows: Callable[[], Rows], directory: str = "tables") -> DataFrame:
         """Return a table. If its files are incomplete or missing, first write the result of ``make_rows``."""
-        if name not in self.frames:
+        key = _table_path(directory, name).removeprefix("tables/")
+        if key not in self.frames:
             table = _RunTable(self.run, _table_path(directory, name))
             if self.run.exists(f"{table.table_directory}/{DONE_FILE}"):
                 rows = self.execution.open_table(table)
@@ -97,8 +101,8 @@ class TableCache:
             if not self.frames and directory == "tables":
                 # The size of the first table is an estimate of the size of the others.
                 self.execution.plan_for(table.files().size)
-            self.frames[name] = rows
-        return self.frames[name]
+            self.frames[key] = rows
+        return self.frames[key]
 
     def write_rows(
         self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, directory: str = "tables"

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import pyarrow as pa
 from pyarrow import fs
@@ -64,8 +64,6 @@ MAX_BROADCAST_BYTES = 4 << 20
 A table of some hundred thousand narrow rows has this size.
 """
 
-T = TypeVar("T")
-Query = TypeVar("Query")
 BucketFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -184,36 +182,12 @@ class Execution:
             require_shared(self.spark, *location.shared_directory())
             self._shared = True
 
-    def write_groups(
-        self,
-        query_groups: Mapping[str, Sequence[Query]],
-        union: Callable[[Sequence[Query]], DataFrame],
-        write: Callable[[str, Callable[[], DataFrame]], DataFrame],
-    ) -> list[DataFrame]:
-        """Write the rows of many queries, and return the written tables.
+    def merge_tasks(self, union: DataFrame) -> DataFrame:
+        """Return a union of queries with as many tasks as partitions.
 
-        For large tables, each group of queries is written separately. A single query for everything would
-        take longer to plan than to run, because Spark plans the rest of a query again whenever a part ends.
-        For tiny tables, a single query is faster.
-
-        Args:
-            query_groups: the queries, by name of their group.
-            union: combines several queries into one.
-            write: writes a table. Its arguments are the table's name, and the function that makes the
-                table.
+        Otherwise each query has its own tasks, most of them idle.
         """
-        if has_one_task_plans(self.spark):
-            query_groups = {"all": [query for group in query_groups.values() for query in group]}
-
-        def rows(queries: Sequence[Query]) -> DataFrame:
-            # Each query has its own tasks, most of them idle.
-            return union(queries).coalesce(partitions(self.spark))
-
-        return [
-            write(group_name, partial(rows, queries))
-            for group_name, queries in query_groups.items()
-            if queries
-        ]
+        return union.coalesce(partitions(self.spark))
 
     def count_rows(
         self, schema: pa.Schema, table: TableFiles, count_file_rows: FileReader, sum_columns: Sequence[str]

@@ -258,3 +258,16 @@ def test_an_audit_of_several_stores_of_owners_goes_on_with_its_own_unfinished_ru
     single = run_identity("audit", "zk://h1/ledgers", [], AuditOptions(owners=both[:1]))
     with pytest.raises(RunError, match="an unfinished run with different sources or options"):
         RunDirectory(str(tmp_path)).begin(single)
+
+
+def test_tables_of_two_directories_may_have_the_same_name(spark: SparkSession, tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path / "run"))
+    run.begin({"metadata": "a"})
+    cache = TableCache(Execution(spark), RunStore(run), Silent())
+    table = cache.write_rows("placement", [{"bookie_id": "bk1"}], SCHEMA)
+    checked = cache.write_rows("placement", [{"bookie_id": "bk2"}], SCHEMA, "tables/checks")
+    again = cache.write_rows("placement", [], SCHEMA, "tables/checks")
+    assert [[row["bookie_id"] for row in rows.collect()] for rows in (table, checked, again)] == [
+        ["bk1"], ["bk2"], ["bk2"],
+    ]  # fmt: skip
+    assert cache.count("placement") == cache.count("checks/placement") == 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,10 @@ from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.spark import execution
 from auditor.spark.execution import Execution, read_parts
 from auditor.spark.part_tables import PartTable
-from auditor.spark.query_plans import TINY_BYTES, query_plans
+from auditor.spark.query_plans import TINY_BYTES, partitions, query_plans
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 COLUMNS = StructType([StructField("entry_id", LongType())])
 
@@ -67,20 +67,11 @@ def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
     assert rows.column_names == SCHEMA.names
 
 
-@pytest.mark.parametrize(("table_bytes", "written"), [(TINY_BYTES, 1), (TINY_BYTES + 1, 3)])
-def test_groups_of_queries_are_written_once(spark: SparkSession, table_bytes: int, written: int) -> None:
-    names: list[str] = []
-
-    def union(queries: list[int]) -> DataFrame:
-        return spark.createDataFrame([(query,) for query in queries], "number long")
-
-    def write(name: str, make: Callable[[], DataFrame]) -> DataFrame:
-        names.append(name)
-        return make()
-
+@pytest.mark.parametrize("table_bytes", [TINY_BYTES, TINY_BYTES + 1])
+def test_a_union_has_no_more_tasks_than_partitions(spark: SparkSession, table_bytes: int) -> None:
     with query_plans(spark) as plans:
         plans.fit_to_tables(table_bytes, 0)
-        groups = {"a": [1, 2], "b": [3], "c": [4, 5], "none": []}
-        tables = Execution(spark, plans).write_groups(groups, partial(union), write)
-        assert sorted(row["number"] for table in tables for row in table.collect()) == [1, 2, 3, 4, 5]
-    assert len(names) == written
+        union = reduce(lambda rows, query: rows.union(query), [spark.range(n, n + 1) for n in range(5)])
+        merged = Execution(spark, plans).merge_tasks(union)
+        assert sorted(row["id"] for row in merged.collect()) == [0, 1, 2, 3, 4]
+        assert merged.rdd.getNumPartitions() <= partitions(spark) < union.rdd.getNumPartitions()
