@@ -22,7 +22,7 @@ _REASONS_OF_ABSENT_COOKIES = (Fault.NOT_IN_STORE, Fault.NOT_EMPTY)
 @roster_check(
     Severity.ERROR,
     rests_on=Basis.DISKS,
-    do_now="do not restart {bookies} until the cause is fixed",
+    do_now="do not start {bookies} again until the cause is fixed",
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def start_refused(roster: Roster) -> Findings:

@@ -166,13 +166,15 @@ def _rebuild_step(
         undo_text = "put the old index file back"
     elif index_kind in ("ledgers", _BOTH_DATABASES):
         manual_commands += procedures.REBUILD_LEDGERS_INDEX.filled(step_permission, placeholder_values)
-        undo_text = "with the bookie stopped, replace current/ledgers with ledgers.PREV-TIME"
+        undo_text = "with the bookie stopped, move current/ledgers away and ledgers.PREV-TIME to its place"
         if index_kind == _BOTH_DATABASES:
             manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(step_permission, placeholder_values)
-            undo_text += ", and current/locations with locations.BACKUP-TIME"
+            undo_text += "; likewise current/locations and locations.BACKUP-TIME"
     else:
         manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(step_permission, placeholder_values)
-        undo_text = "with the bookie stopped, replace current/locations with locations.BACKUP-TIME"
+        undo_text = (
+            "with the bookie stopped, move current/locations away and locations.BACKUP-TIME to its place"
+        )
     start_gate_answer, preconditions = (
         permit(plan_facts.run, ActionKind.START, action_objects[:1], previous_action=step_permission),
         _REBUILD_NEEDS,

@@ -46,13 +46,13 @@ _REASON_BY_CAUSE = {
     Cause.NO_ADMISSIBLE: RefusalReason.NO_SPARE,
     Cause.NO_COVERAGE: RefusalReason.LIVE_WRITER,
 }
-_START_REMEDY_TEXT = "restart the bookie, or find its disks; these entries exist nowhere else"
+_START_REMEDY_TEXT = "start the bookie, or find its disks; these entries exist nowhere else"
 _WAY_OUT_BY_CAUSE = {
     Cause.ONLY_COPY: _START_REMEDY_TEXT,
     Cause.UNREADABLE: _START_REMEDY_TEXT,
     Cause.NO_SPARE: "add a bookie, or make a read-only bookie writable again",
     Cause.NO_ADMISSIBLE: "add a bookie in another rack, or relax the placement policy",
-    Cause.NO_COVERAGE: "restart the bookie, and let the writers close the ledgers",
+    Cause.NO_COVERAGE: "start the bookie, and let the writers close the ledgers",
     Cause.NO_AUDITOR: "start AutoRecovery on a bookie",
     Cause.IDLE_WORKERS: "start replication workers, or find out why they stopped",
 }
