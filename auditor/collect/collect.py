@@ -314,7 +314,7 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
 def _directory_tables(
     target: Collection, places: Sequence[PlaceFound], pieces: Sequence[Piece]
 ) -> Iterator[tuple[str, CollectedFiles]]:
-    """Write the tables about directories. Yield the name and the files of each table."""
+    """Write the small tables about directories. Yield the name and the files of each table."""
     piece_ids = {
         (piece.place, directory.path): piece.id for piece in pieces for directory in piece.directories
     }

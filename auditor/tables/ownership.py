@@ -275,7 +275,8 @@ def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: int) -> DataFrame:
-    """Add ``listed_before`` and ``dropped_since``. A ledger without owner gets its earlier ``store``."""
+    """Add ``listed_before`` and ``dropped_since``. For a ledger without owner, set its last ``store``."""
+    # A dropped ledger stays dropped. Else the next run would trust a store that lost its lists.
     if old_rows is None:
         return rows.withColumns({"listed_before": F.lit(False), "dropped_since": F.lit(None).cast("bigint")})
     # Runs of earlier releases have neither column.
@@ -300,7 +301,8 @@ def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: in
 
 
 def _add_seen_before(rows: DataFrame, earlier_ownership: DataFrame | None) -> DataFrame:
-    """Add ``seen_before``: an earlier run found the ledger unowned, or unknown only because of its age."""
+    """Add ``seen_before``: an earlier run found the ledger unowned, or unknown only for its age."""
+    # The earlier run is older by the grace, so all its ledgers are older than the grace.
     if earlier_ownership is None:
         return rows.withColumn("seen_before", F.lit(False))
     has_no_age = (F.col("standing") == "unknown") & (F.col("why") == NO_AGE_REASON)

@@ -263,7 +263,7 @@ _UNINDEXED_CLASSES = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SU
 
 
 def _split_classes(rows: DataFrame) -> DataFrame:
-    """Return one row for each class of a ledger's bytes in a log."""
+    """Return a row per class of a ledger's bytes. Live and surplus share the rest by numbers of entries."""
     unlocated_bytes = F.when(F.col("located").isNull(), F.col("bytes")).otherwise(0)
     unindexed_bytes = F.when(
         F.col("index_lacks") & F.col("class").isin(*_UNINDEXED_CLASSES),

@@ -334,7 +334,7 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
 
 
 def _find_candidates(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Return a mask of the rows whose files may be below the first-level names in ``name_mask``."""
+    """Return a mask of all rows below the first-level names in ``name_mask``, and of a few other rows."""
     ledger_ids = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
     # Other scopes have trees of their own, and a misplaced file may lie anywhere.
     is_path_unpredictable = pc.or_(

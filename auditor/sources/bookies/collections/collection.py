@@ -203,7 +203,7 @@ class Collection:
 
 
 def _parse_manifest(manifest_value: Any) -> CollectionManifest:
-    """Parse the JSON value of collection.json."""
+    """Parse the value of collection.json. Raise ValueError, KeyError or TypeError for foreign values."""
     schema = manifest_value["schema"]
     if schema != MANIFEST_SCHEMA:
         raise ValueError(f"schema {schema!r}; this version reads {MANIFEST_SCHEMA!r}")
@@ -391,6 +391,7 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
 
 def _parse_marks(row: dict[str, Any]) -> tuple[tuple[str, LastMark], ...]:
     """Return the marks of a directory, each with the name of its file."""
+    # Older collections have only the greatest mark. It gets the file name of a bookie with one journal.
     if (marks := row.get("marks")) is not None:
         return tuple((mark["name"], LastMark(mark["file_id"], mark["offset"])) for mark in marks)
     if row.get("mark_file_id") is None:

@@ -254,7 +254,7 @@ def _missing_entry_groups(
 def _probe_logs(
     columns: Mapping[str, Longs], first_entries: Longs, last_entries: Longs, logs: LogSizes
 ) -> dict[str, Any]:
-    """Compare every row with the sizes of the logs. For some rows, also look up one entry in its log."""
+    """Compare rows with the logs' sizes, and look up some entries. Return {} for unknown directories."""
     if not logs.has_directories:
         return {}
     log_ids, ledger_ids, scope_ids, lowest_offsets, highest_offsets = (

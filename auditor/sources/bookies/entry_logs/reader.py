@@ -310,7 +310,7 @@ class _LogReader:
             contents.map_damage = DecodeError("entry log", contents.header.map_offset, reason)
 
     def _record_collector_misses(self, header: EntryLogHeader) -> None:
-        """Record damage if a bad header or map causes a garbage collector to miss ledgers of the log."""
+        """Record damage if a collector that accepts a bad header or map would miss ledgers of the log."""
         contents = self._contents
         collector_ledgers = extract_ledgers(self._read_bytes, contents.size, header, contents.is_direct)
         missing_ledgers = (

@@ -229,7 +229,7 @@ _BYTE_BY_NAME = {b"%x" % byte_value: byte_value for byte_value in range(256)}
 def _list_scoped(
     directories: Sequence[str], paths: Sequence[str], numbers: _PathNumbers, padded_paths: Sequence[str] = ()
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List all index files of scopes other than 0 below ``paths``, which all have the path ``numbers``."""
+    """List index files of scopes other than 0. The server prefers equal names below ``padded_paths``."""
     # The first two numbers give the scope. Files above the third directory count as files of scope 0.
     naming = _naming_of_scope(index_path.ledger_of_directories(numbers).scope if len(numbers) > 2 else 0)
     paths_by_number: dict[int, list[str]] = {}
@@ -308,7 +308,7 @@ def _list_leaf(
     path_by_name: Mapping[str, str] | None = None,
     third_levels: dict[_PathNumbers, list[str]] | None = None,
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List the files of one directory of indexes, in all index directories that have it (``paths``)."""
+    """List the index files of a leaf directory. The server prefers equal names in ``path_by_name``."""
     scope_id, from_name, to_path, _ = naming
     path_by_name = dict(path_by_name or {})
     ledger_files: list[tuple[int, str]] = []

@@ -179,7 +179,7 @@ class ChangedRowsReader:
         return _Versions.from_names(names, versions)
 
     def _merge(self, rows: pa.RecordBatch, unchanged_rows: NDArray[np.int64], page: Page) -> pa.RecordBatch:
-        """Merge unchanged earlier rows with the changed keys in ``page``, in the order of their paths."""
+        """Merge earlier rows at positions ``unchanged_rows`` with changed keys in ``page``, by path."""
         columns = {name: rows[name] for name in self._columns.names}
         columns |= {"mtime": self._part.moment.time, "reused": True}
         changed_rows = self._decode_page(page)
