@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.messages import is_prose, messages
 from tests.prose import PAGES, ROOT
 from tests.syntax import syntax_tree
-from tests.test_plain_names import source_files
+from tests.test_plain_names import bound_names, source_files
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -70,15 +70,16 @@ def message_texts() -> Iterator[str]:
 def name_lists() -> Iterator[str]:
     """Yield the names of each module: those of a function or class below it, arguments in parentheses."""
     for path in source_files():
-        lines = [*_names(syntax_tree(path), "  ")]
+        lines = [*module_names(syntax_tree(path))]
         if lines:
             yield "\n".join([str(path.relative_to(ROOT)), *lines])
 
 
-def _names(node: ast.Module | Definition, indent: str) -> Iterator[str]:
+def module_names(node: ast.Module | Definition, indent: str = "  ") -> Iterator[str]:
+    """Yield lines with the names of a module, a class or a function, and of all definitions in it."""
     inner = [child for child in _children(node) if isinstance(child, Definition)]
     own_nodes = [child for child in _children(node) if not isinstance(child, Definition)]
-    names = dict.fromkeys(name for child in own_nodes for name in _bound_names(child))
+    names = dict.fromkeys(name for child in own_nodes for name in bound_names(child) if name != "_")
     if names:
         yield f"{indent}{', '.join(names)}"
     for child in inner:
@@ -88,7 +89,7 @@ def _names(node: ast.Module | Definition, indent: str) -> Iterator[str]:
             arguments = [argument.arg for argument in ast.walk(child.args) if isinstance(argument, ast.arg)]
             shown_arguments = ", ".join(name for name in arguments if name not in ("self", "cls"))
             yield f"{indent}{child.name}({shown_arguments})"
-        yield from _names(child, indent + "    ")
+        yield from module_names(child, indent + "    ")
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
@@ -99,20 +100,6 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
         yield child
         if not isinstance(child, Definition):
             yield from _children(child)
-
-
-def _bound_names(node: ast.AST) -> Iterator[str]:
-    """Yield the name that this very node binds, if it is not an underscore."""
-    match node:
-        case (
-            ast.Name(id=name, ctx=ast.Store())
-            | ast.Attribute(attr=name, ctx=ast.Store())
-            | ast.arg(arg=name)
-            | ast.ExceptHandler(name=str(name))
-            | ast.MatchAs(name=str(name))
-            | ast.MatchStar(name=str(name))
-        ) if name != "_":
-            yield name
 
 
 KINDS: Mapping[str, Callable[[], Iterator[str]]] = {

@@ -34,19 +34,22 @@ VAGUE_WORDS = frozenset((
 def assigned_names(tree: ast.AST) -> Iterator[str]:
     """Yield every name that a module assigns, binds, or takes as an argument, once for each place."""
     for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                yield name
-            case ast.arg(arg=name):
-                yield name
-            case (
-                ast.ExceptHandler(name=str(name))
-                | ast.MatchAs(name=str(name))
-                | ast.MatchStar(name=str(name))
-            ):
-                yield name
-            case ast.MatchMapping(rest=str(name)):
-                yield name
+        yield from bound_names(node)
+
+
+def bound_names(node: ast.AST) -> Iterator[str]:
+    """Yield the name that this very node binds, if it binds one."""
+    match node:
+        case (
+            ast.Name(id=name, ctx=ast.Store())
+            | ast.Attribute(attr=name, ctx=ast.Store())
+            | ast.arg(arg=name)
+            | ast.ExceptHandler(name=str(name))
+            | ast.MatchAs(name=str(name))
+            | ast.MatchStar(name=str(name))
+            | ast.MatchMapping(rest=str(name))
+        ):
+            yield name
 
 
 def is_vague(name: str) -> bool:
