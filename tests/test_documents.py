@@ -153,4 +153,4 @@ def test_a_decision_has_three_parts_and_is_short(title: str, text: str) -> None:
 
 def test_decisions_have_different_titles() -> None:
     titles = [title for title, _ in decisions()]
-    assert len(titles) == len({*titles}) > 40
+    assert len(titles) == len({*titles}) > 50

@@ -25,7 +25,7 @@ _TEXT = """\
 # Truth: foreign bytes and proofs
 
 `python -m tests.truth > docs/truth.md` writes this page from `tests/truth/formats.toml` and
-`tests/truth/proofs.toml`. These files list all formats, tests and results ([adding things](adding.md)).
+`tests/truth/proofs.toml`.
 
 ## Foreign bytes
 
