@@ -279,7 +279,7 @@ def entries_text(groups: Sequence[Group], count: int) -> str:
     >>> entries_text([(1, 1, 2, 0), (4, 4, 5, 0)], 7)
     '1,2,4-8 (7 entries)'
     >>> entries_text([(0, 2997, 2, 3)], 2000)
-    '0-2998 every 3, 2 long (2,000 entries)'
+    '0-1, 3-4, ... 2997-2998 (2,000 entries)'
     >>> entries_text([(5, 5, 1, 0)], 1)
     '5 (1 entry)'
     """
@@ -311,8 +311,12 @@ def _ranges_text(
 
 def _periodic_text(group: Group, entry_name: Callable[[int], str], range_separator: str) -> str:
     first, last, size, period = group
-    length_clause = f", {size} long" if size > 1 else ""
-    return f"{entry_name(first)}{range_separator}{entry_name(last + size - 1)} every {period}{length_clause}"
+    run_texts = [
+        entry_name(start) + (f"{range_separator}{entry_name(start + size - 1)}" if size > 1 else "")
+        for start in (first, first + period, last)
+    ]
+    is_every_run_shown = last - first == 2 * period
+    return f"{run_texts[0]}, {run_texts[1]},{' ' if is_every_run_shown else ' ... '}{run_texts[2]}"
 
 
 def _entry_runs_text(group: Group, entry_name: Callable[[int], str], range_separator: str) -> str:

@@ -117,8 +117,8 @@ def fold_text(
         max_lines: Largest number of lines. If text is left out, the last line ends with an ellipsis. None:
             any number.
 
-    >>> fold_text("bk-a:3181 lacks 4; 10-2999 every 3", 20, "  ", "    ", max_lines=2)
-    ['  bk-a:3181 lacks 4;', '    10-2999 every 3']
+    >>> fold_text("bk-a:3181 lacks 4; 10-12 and 2999", 20, "  ", "    ", max_lines=2)
+    ['  bk-a:3181 lacks 4;', '    10-12 and 2999']
     >>> fold_text("one two three four", 10, max_lines=1)
     ['one tw ...']
     """

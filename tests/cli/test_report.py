@@ -80,7 +80,7 @@ def test_a_pipe_gets_a_line_a_finding_the_worst_last_and_then_the_screen(run: Pa
     lines = outcome.stdout.splitlines()
     assert (
         "critical entry-lost ledger 9223372036854770002: entry 4 has no copy left; bk-a:3181 lacks 4; "
-        "10-2999 every 3, 2 long (1,995 entries); bk-b:3181 lacks 1,2,4-8 (7 entries) "
+        "10-11, 13-14, ... 2998-2999 (1,995 entries); bk-b:3181 lacks 1,2,4-8 (7 entries) "
         "[confirmed, since 2026-11-18]" in lines
     )
     assert "4 suppressed findings hidden: --show-suppressed shows them" in lines

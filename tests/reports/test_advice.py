@@ -63,7 +63,7 @@ IN_CLASS = {"class_entries": {"groups": [[4, 13, 2, 3], [20, 20, 1, 0]], "count"
 def test_each_run_of_entries_in_the_class_has_its_command_as_far_as_they_are_shown() -> None:
     found = replace(SHORT, evidence=IN_CLASS)
     lines = advice_lines([FindingWithHistory(found)], 80)
-    assert lines[2] == "    no copy left: 4-14 every 3, 2 long; 20 (9 entries)"
+    assert lines[2] == "    no copy left: 4-5, 7-8, ... 13-14; 20 (9 entries)"
     told = [line.strip() for line in lines]
     at = told.index("bookkeeper shell readledger -l 43 -fe 4 -le 5")
     assert told[at + 1 : at + 4] == [

@@ -65,8 +65,8 @@ SHORT = replace(
 
 def test_a_finding_says_which_entries_and_positions_are_in_its_class() -> None:
     assert entry_parts(SHORT, 5) == [
-        "below ack quorum: 4-19 every 5; 30-32 (7 entries)",
-        "topic shop/orders/a-partition-0: positions 7:4 to 7:19 every 5; 7:30 to 7:32",
+        "below ack quorum: 4, 9, ... 19; 30-32 (7 entries)",
+        "topic shop/orders/a-partition-0: positions 7:4, 7:9, ... 7:19; 7:30 to 7:32",
         "absent on bk0:1, bk1:1, bk2:1, bk3:1, bk4:1 and 2 more",
         "bk8:1 lacks 4 (1 entry)",
     ]
@@ -88,9 +88,10 @@ def test_only_entries_of_a_topics_own_ledger_are_positions() -> None:
     [
         ([(0, 0, 3, 0)], 3, "0-2 (3 entries)"),
         ([(0, 3, 2, 3)], 4, "0,1,3,4 (4 entries)"),
-        ([(0, 15, 1, 5)], 4, "0-15 every 5 (4 entries)"),
-        ([(0, 15, 1, 5), (20, 20, 1, 0)], 5, "0-15 every 5; 20 (5 entries)"),
-        ([(1, 1, 1, 0), (5, 2000, 3, 5)], 1201, "1; 5-2002 every 5, 3 long (1,201 entries)"),
+        ([(0, 15, 1, 5)], 4, "0, 5, ... 15 (4 entries)"),
+        ([(0, 10, 2, 5)], 6, "0-1, 5-6, 10-11 (6 entries)"),
+        ([(0, 15, 1, 5), (20, 20, 1, 0)], 5, "0, 5, ... 15; 20 (5 entries)"),
+        ([(1, 1, 1, 0), (5, 2000, 3, 5)], 1201, "1; 5-7, 10-12, ... 2000-2002 (1,201 entries)"),
         ([(2**62, 2**62, 2**31 - 1, 0)], 2**31 - 1, f"{2**62}-{2**62 + 2**31 - 2} (2,147,483,647 entries)"),
     ],
 )

@@ -15,8 +15,8 @@ def test_a_listing_is_compared_with_what_the_bookie_should_hold() -> None:
     listed = np.array([(0, 0, 1, 0), (2, 5, 2, 3), (30, 30, 1, 0)], GROUP)
     assert replica_text(LEDGER, "bk-a:3181", listed, 80).splitlines() == [
         "ledger 42 on bk-a:3181",
-        "  should hold   0; 2-9 every 3, 2 long; 11 (8 entries)",
-        "  in this run   0; 2-9 every 3, 2 long (7 entries)",
+        "  should hold   0; 2-3, 5-6, 8-9; 11 (8 entries)",
+        "  in this run   0; 2-3, 5-6, 8-9 (7 entries)",
         "  listed        0,2,3,5,6,30 (6 entries)",
         "  missing       8,9,11 (3 entries)",
         "  not expected  30 (1 entry)",
