@@ -5,8 +5,8 @@
     python3 run.py test     ruff, mypy and the shorter tests, without a cluster of bookies
 
 `run.py test --quick` runs only tests that start no other process and write no file, without ruff and mypy.
-`--all` runs all tests, long ones (tests/long.toml) and the short forms of the proofs too, and ten times as
-many examples of each property. `--rest` runs the tests that `--all` adds to `run.py test`.
+`--all` runs all tests. These include long tests (tests/long.toml), and the short forms of the proofs. Each
+property gets ten times as many examples. `--rest` runs the tests that `--all` adds to `run.py test`.
 
 The first call makes an environment in .venv beside this file and installs the project into it. Later calls
 reuse it until pyproject.toml or constraints.txt changes. If there is no Java 17 or newer, the call also

@@ -46,8 +46,8 @@ class AuditorError(Exception):
     """Base class of all errors that this package raises on purpose.
 
     If a Spark task fails, the driver receives only the text of the traceback. In a task, an error therefore
-    carries its arguments as a note, which Python prints below the message. From this note the driver
-    creates the same error again.
+    stores its arguments in a note, which Python prints below the message. The driver recreates the error from
+    this note.
     """
 
     exit_code: ClassVar[int] = 4
@@ -222,8 +222,8 @@ class UnknownWordError(RunError, ValueError):
 class RunUsageError(RunError, UsageError):
     """A run that cannot be used.
 
-    The run does not exist, lacks the requested part, or was written with a different configuration or by a
-    different version.
+    The run does not exist or lacks the requested part. Or it was written with a different configuration, or
+    by a different version.
 
     >>> RunError.exit_code, RunUsageError.exit_code, issubclass(RunUsageError, UsageError)
     (5, 2, True)
@@ -269,7 +269,7 @@ class FileSystemError(AuditorError):
 
 
 class OutputError(AuditorError):
-    """Standard output cannot be written, and the reason is not a closed pipe."""
+    """Standard output cannot be written, for a reason other than a closed pipe."""
 
 
 class UnreadError(AuditorError):

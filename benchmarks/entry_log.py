@@ -3,7 +3,7 @@
 The scanned file is an entry log that was not closed. It has 2,000,000 entries of 1 kB, in which fifty
 ledgers take turns. The scan and ``cat`` read it from the page cache. The ledgers maps belong to 2,000
 generated logs of 1 GB with 200 ledgers each. These logs are closed, and their files have a hole in place of
-the entries. In the last case, one process reads 100,000 of these logs (100 TB) and makes the rows of a run
+the entries. In the last case, one process reads 100,000 of these logs (100 TB). It makes the rows of a run
 from them, as a task does. The note reports the memory of the process.
 """
 

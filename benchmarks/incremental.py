@@ -3,8 +3,8 @@
 One index file in a hundred has changed since the earlier run.
 
 The benchmark measures the tasks that list and read the index directories to rows, without Spark. The rows of
-the earlier run are in a Parquet file, as a run stores them, or in one file for each of several tasks. Index
-files are in the page cache unless a line says otherwise.
+the earlier run are in a Parquet file, as a run stores them. In one case, there is one file for each of
+several tasks. Index files are in the page cache unless a line says otherwise.
 
 A directory needs no new listing if it is an hour older than the earlier run. The directories here are new, so
 the benchmark dates the earlier run to tomorrow. `benchmarks.incremental_audit` measures whole audits.

@@ -133,7 +133,7 @@ class _Scans:
         )
 
     def _costs(self, options: StoreOptions, rounds: int) -> tuple[list[Cost], list[Cost]]:
-        """Make both scans, in turns with a second scan of changed ledgers only and of all ledgers.
+        """Make both scans in each round, once with a second scan of changed ledgers and once of all ledgers.
 
         Returns the least costs of the two scans, first for changed ledgers, then for all ledgers.
         """

@@ -2,8 +2,8 @@
 
 Servers on loopback are loaded with ledgers. They sync their writes to disk, as in production. The client
 reads and writes random ledgers. The scan is the scan of an audit with tasks on two cores, so two
-connections share its limits. When a scan ends, a new one begins. This scan is compared with a scan without
-a rate limit, with the largest batch and the most requests in flight that the options allow.
+connections share its limits. When a scan ends, a new one begins. This scan is compared with a scan that has
+no rate limit. That scan has the largest batch and the most requests in flight that the options allow.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ class Line:
     """One measurement: ``amount`` units of work in ``seconds``, and the same figures for the rival.
 
     ``goal`` is the smallest ratio that is required, and ``target`` is the smallest ratio that is desired.
-    If ``most`` is true, both are the largest such ratios. Both are printed but never asserted. Memory is
-    the peak in MiB of Spark's Java process and of the largest Python worker. Shuffle and spill are bytes.
-    None means that this benchmark does not measure the value.
+    If ``most`` is true, ``goal`` and ``target`` are the largest ratios instead. Both are printed but never
+    asserted. Memory is the peak in MiB of Spark's Java process and of the largest Python worker. Shuffle
+    and spill are bytes. None means that this benchmark does not measure the value.
 
     >>> line = Line("encode", 3e6, "ids", 0.01, "a loop", 3e5, 0.03, goal=15)
     >>> f"{line.rate:,.0f} {line.unit}/s, {line.ratio:.0f}x {line.rival}"

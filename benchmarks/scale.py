@@ -4,8 +4,9 @@ The metadata come from a ZooKeeper snapshot and the indexes from collected table
 planted ones. Every audit has its own Java process. The lines have the time of the whole command and of the
 longest stages. ``BKAUDIT_LEDGERS`` sets the larger size.
 
-Further lines measure four variants: an entry of each bookie in its journal, answers of one bookie in ten,
-the run under ``file://``, and the run under ``s3a://``. The last one needs a bucket in ``BKAUDIT_S3``.
+Further lines measure four variants. In the first two, each bookie has an entry in its journal, or one bookie
+in ten gives answers. In the other two, the run is under ``file://`` or under ``s3a://``. The last one needs a
+bucket in ``BKAUDIT_S3``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Holds (bans on actions), the gate that permits or refuses an action, and the ordered list of actions."""
+"""Holds, which forbid actions; the gate, which permits or refuses them; the ordered list of actions."""

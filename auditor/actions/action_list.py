@@ -1,13 +1,13 @@
 """Ordered list of the actions that a run's findings require. Screens, pages and alerts show this list.
 
 A check can have an instruction (``do_now``) and the kind of action that the instruction performs
-(``action``). The list contains the instruction for the objects on which the gate permits this action. A
-second list contains the forbidden instructions and the reasons. The actions on the same object are
+(``action``). If the gate permits this action on an object, the list contains the instruction for the object.
+A second list contains the forbidden instructions and the reasons. The actions on the same object are
 adjacent, in the order of execution. Objects are ordered by their most urgent finding.
 
 A hold can forbid a necessary stop of a bookie because no other bookie has or serves some entries. The
 instruction is then to copy these entries first, and to stop the bookie afterwards. The same applies if
-several bookies on the list are the only servers of an entry, because not all of them may stop.
+several bookies on the list are the only servers of an entry: they may not all stop.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ def build_action_list(
 class _PlannedStops:
     """Bookies that the list would stop, and the bookies among them that must keep running.
 
-    A bookie must keep running if its stop, together with the other stops on the list, would leave some
-    entries without a server. ``last_holders`` maps such a bookie to the only bookies that serve these
-    entries, including the bookie itself.
+    A bookie must keep running if its stop and the other stops together would leave an entry without a server.
+    ``last_holders`` maps such a bookie to the only bookies that serve such an entry, including the bookie
+    itself.
     """
 
     bookies: frozenset[str] = frozenset()

@@ -196,8 +196,8 @@ def fill_command(command: str, values: PlaceholderValues, permission: Allowed | 
         permission: the gate's answer. None for a command that changes nothing, or if ``values`` is empty.
 
     Raises:
-        TypeError: the command changes something, and the permission is missing, is for a different kind of
-            action, or does not cover an object in the command.
+        TypeError: the command changes something and ``permission`` does not permit it. The permission is
+            missing, is for a different kind of action, or does not cover an object in the command.
 
     >>> fill_command("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk 1;reboot"})
     "bookkeeper shell recover -q 'bk 1;reboot'"

@@ -1,4 +1,4 @@
-"""Holds that come from facts, not from findings.
+"""Holds (rules that forbid actions) that come from facts in the tables, not from findings.
 
 These facts lead to holds:
 
@@ -208,10 +208,10 @@ _POSSIBLY_LAST_REASONS = (
 
 @asks_tables("gc_foresight")
 def foreign_copies(tables: Tables) -> DataFrame:
-    """Count the ledgers whose last copy may be on a bookie that is in none of their ensembles, by bookie.
+    """Count, for each bookie outside a ledger's ensembles, the ledgers whose last copy it may have.
 
-    Columns: bookie_id, count (number of ledgers), certain (number of these ledgers whose last copy is
-    proved to be on the bookie), first (the lowest ledger id).
+    Columns: bookie_id, count (number of ledgers), certain (number of ledgers for which the run proved this),
+    first (the lowest ledger id).
     """
     deletable_copy_rows = tables.gc_foresight.where(F.col("reason").isin(*_POSSIBLY_LAST_REASONS))
     is_wrong_deletion = F.col("verdict") == GcVerdict.WRONG
@@ -246,10 +246,10 @@ def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterato
 
 @asks_tables("past_end")
 def copies_past_end(tables: Tables) -> DataFrame:
-    """Count, by bookie_id, the ledgers of which the bookie has entries after the ledger's last entry.
+    """Count, for each bookie_id, the ledgers whose copy on the bookie continues after the ledger's end.
 
-    Such entries are harmless if a second writer took over the ledger and closed it, because the first
-    writer got no acknowledgement for them. Ledgers that were taken over in this way are not counted.
+    The further entries are harmless if a second writer took over the ledger and closed it. The first writer
+    then got no acknowledgement for them. Ledgers with such a takeover are not counted.
     """
     ledgers_without_takeover = tables.judged.where("not coalesce(past_end_by_takeover, false)")
     copy_rows = ledgers_without_takeover.select(F.explode("past_end.bookie_id").alias("bookie_id"))
@@ -272,11 +272,11 @@ def past_end_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Ro
 
 @asks_tables("space")
 def unindexed_bytes(tables: Tables) -> DataFrame:
-    """Return needed bytes that no index lists, by bookie_id and log_id. The run must have read entry logs.
+    """Return the bytes in entry logs that no index lists and that may be needed, by bookie_id and log_id.
 
-    Further columns are bytes, ledgers (number of ledgers) and certain. Bytes in a log that is newer than
-    the index are not certain, because the index may list them after its next flush. The log that the bookie
-    is writing to does not count, because garbage collection does not delete it.
+    The run must have read entry logs. Further columns are bytes, ledgers (number of ledgers) and certain. If
+    a log is newer than the index, its bytes are not certain: the next flush may add them to the index. The
+    log that the bookie is writing to does not count, because garbage collection does not delete it.
     """
     disk_space_rows = tables.space.where(F.col("bookie_id").isNotNull())
     unindexed_rows = disk_space_rows.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn(
@@ -335,7 +335,7 @@ def unindexed_byte_rows(log_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 
 
 def unread_owner_rows(were_owners_read: bool) -> Iterator[Row]:
-    """Yield one hold on the source of owners if no owner store was read. Otherwise yield nothing."""
+    """Yield one hold on the source of owners if no store of ledgers' owners was read, else nothing."""
     if not were_owners_read:
         message = "no owner store was read, so it is unknown which ledgers are in use"
         forbidden_kinds = (ActionKind.DELETE_LEDGER,)

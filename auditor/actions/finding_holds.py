@@ -1,8 +1,8 @@
-"""Holds that come from findings. Each check declares its own (`auditor.model.holds.HoldRule`).
+"""Holds (bans on actions) from findings. Each check declares its own (`auditor.model.holds.HoldRule`).
 
-Unconfirmed findings place holds too. A finding with a lower severity than its check declares places no
-hold, because such a finding reports no danger to data. All findings of the same check about the same object
-(bookie, ledger or source) place one hold together.
+Unconfirmed findings place holds too. A check declares a severity. A finding with a lower severity places no
+hold, because it reports no danger to data. All findings of the same check about the same object (bookie,
+ledger or source) place one hold together.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -129,7 +129,7 @@ _OBJECT_KIND_BY_TARGET = {
 def _aggregate_holds(
     finding_rows: DataFrame, hold_target: HoldTarget, rules_by_check: Mapping[str, tuple[Check, HoldRule]]
 ) -> DataFrame:
-    """Aggregate findings to one hold for each key and check."""
+    """Group findings by check and by the key of their object, and return one hold for each group."""
     # All findings of one key are about the same ledger, or about none.
     ledger_columns = [F.first(name).alias(name) for name in LEDGER]
     null_columns = [F.lit(None).cast("bigint").alias(name) for name in LEDGER]

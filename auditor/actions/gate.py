@@ -1,4 +1,4 @@
-"""The gate: it decides whether an action is permitted, by the holds of a run and the age of its data.
+"""The gate: it permits or refuses an action by a run's holds (rules that forbid actions) and its data's age.
 
     permit(run, ActionKind.RECOVER, [bookie("bk1:3181"), ledger(42)])
 
@@ -55,7 +55,7 @@ After a rebuild of its index, a bookie can open its databases, and its garbage c
 
 
 class HeldRun(Protocol):
-    """A finished run with holds. The gate uses no other part of a run."""
+    """A run with holds. The gate uses no other part of a run. Usually the run is finished."""
 
     @property
     def holds(self) -> HoldBook:
@@ -83,7 +83,7 @@ class HoldBook:
     """Holds of one run. Each request reads holds on ledgers from the run again, because there may be many.
 
     Args:
-        read_batches: reads parts of the run.
+        read_batches: function that reads parts of the run.
         has_holds_table: whether the run has the table holds; runs of earlier versions lack it.
         oldest_data_time: the time of the oldest data that the run rests on, ms.
         has_earlier_run: whether an earlier run with holds was found.
@@ -133,7 +133,7 @@ class HoldBook:
         return holds_by_key
 
     def find_ledger_holds(self, keys: Collection[str]) -> dict[str, list[Hold]]:
-        """Return the holds on the ledgers with these keys, by key. One pass over the holds on ledgers."""
+        """Return the holds on the ledgers with these keys, by key. Reads all holds on ledgers once."""
         holds_by_ledger: dict[str, list[Hold]] = {}
         if keys and self.exists:
             key_array = pa.array(sorted(keys), pa.string())
@@ -148,7 +148,7 @@ class HoldBook:
         return tuple(islice(self.iterate_ledger_holds(kind), 1))
 
     def first_holds_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """Return all holds against an action on bookies, logs and sources, and the first hold on a ledger."""
+        """Return holds that forbid an action: all on bookies, logs and sources, the first on a ledger."""
         other_holds = (hold for holds in self.holds_by_key.values() for hold in holds if kind in hold.forbids)
         return (*other_holds, *self.first_ledger_hold(kind))
 
@@ -192,9 +192,9 @@ class HoldBook:
     def deletable_ledgers(self, keys: Collection[str]) -> frozenset[str]:
         """Return those ``keys`` whose ledgers the run proved to be closed and without an owner.
 
-        The proof is a confirmed finding ``ledger-unowned`` about a closed ledger. Such a finding requires
-        that every owner store was read, and that two runs at least one ledger rollover apart agree (see
-        `auditor.model.owner_scope.ROLLOVER_MS`).
+        The proof is a confirmed finding ``ledger-unowned`` about a closed ledger. The finding requires that
+        the run read every owner store. It also requires an equal finding of a run at least one ledger
+        rollover earlier (`auditor.model.owner_scope.ROLLOVER_MS`).
         """
         proved_keys: set[str] = set()
         if keys and self.exists:
@@ -306,7 +306,7 @@ def permit_ledgers(
     ledger_objects: Sequence[ActionObject],
     previous_action: Allowed | None = None,
 ) -> tuple[Allowed | None, tuple[Refused, ...]]:
-    """Decide on which ledgers an action that handles each ledger separately is permitted.
+    """Decide for each ledger whether an action is permitted. The action handles each ledger separately.
 
     Args:
         run: the finished run that the action is based on.

@@ -1,4 +1,4 @@
-"""Carrying holds over: a run keeps each hold of the earlier run until it proves that the reason has ended.
+"""Holds of earlier runs. A run keeps each hold until it proves that the reason of the hold has ended.
 
 Each hold names the condition that ends it:
 
@@ -11,7 +11,7 @@ Each hold names the condition that ends it:
 Some facts are only visible with an option (entry logs, answers of bookies, further stores of owners). A
 later run without this option does not end a hold (`auditor.actions.run_inputs`).
 
-A hold that this run finds again keeps the time at which it was first seen.
+If this run places the same hold again, the hold keeps the time at which a run first placed it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NEEDED_DATA_REASONS = (FactReason.LAST_KNOWN_COPY, FactReason.FOREIGN_COPY, Fac
 
 @dataclass(frozen=True)
 class SeenParts:
-    """Facts about what this run read. They decide whether a hold of the earlier run has ended.
+    """Data that this run read or did not read. It determines whether a hold of the earlier run has ended.
 
     Args:
         is_metadata_whole: whether all metadata was read.
@@ -56,9 +56,10 @@ class SeenParts:
         unseen_findings: pairs (check id, bookie id) of earlier findings that this run did not look for. The
             bookie id is None if the finding is not about a bookie.
         checks_with_findings: checks with findings in this run.
-        unseen_reasons: reasons of holds that the earlier run could see but this run cannot.
-        unseen_carried_reasons: reasons of holds that a run before the earlier run could see but this run
-            cannot. They matter for holds that the earlier run itself only carried over.
+        unseen_reasons: reasons of holds that this run could not find, because it read less data than the
+            earlier run.
+        unseen_carried_reasons: the same, compared with a run before the earlier run. They matter for holds
+            that the earlier run itself took over.
         unread_log_keys: keys of holds on bookies and entry logs with bytes that this run could not read.
         bookies_with_unread_records: bookies with copies of ledgers whose record could not be decoded. None
             if all records could be decoded.
@@ -78,11 +79,11 @@ class SeenParts:
 
 
 def unseen_findings(change_rows: DataFrame) -> DataFrame:
-    """Return check, bookie and ledger of earlier findings that may still exist but this run could not see.
+    """Return check, bookie and ledger of earlier findings that may still exist but this run could not check.
 
-    A finding may also look milder only because this run read less. For example, entry-lost becomes
-    below-ack-quorum if a bookie that lacks the entry cannot be read. The result then has a row for each
-    check of `TROUBLE_STAGES`.
+    The result includes findings that are milder now, because this run may have read less. For example,
+    entry-lost becomes below-ack-quorum if a bookie that lacks the entry cannot be read. A finding of a check
+    in `TROUBLE_STAGES` gives one row for each of these checks.
     """
     current_rank, known_rank = severity_ranks(), severity_ranks("known_severity")
     is_milder = (current_rank > known_rank) | (
@@ -140,9 +141,9 @@ _COOKIE_CHECKS = tuple(
 
 
 def pairs_with_unreadable_cookie(cookies: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str | None]]:
-    """Return all pairs of a check of `_COOKIE_CHECKS` and a bookie with an unreadable cookie.
+    """Return (check id, bookie id) for each bookie with an unreadable cookie and each of `_COOKIE_CHECKS`.
 
-    ``cookies`` are rows of `Roster.all_cookies`.
+    These checks find nothing about such a bookie. ``cookies`` are rows of `Roster.all_cookies`.
     """
     damaged_bookies = {row["bookie_id"] for row in cookies if row["damage"] is not None}
     return frozenset(
@@ -154,7 +155,7 @@ def pairs_with_unreadable_cookie(cookies: Iterable[Mapping[str, Any]]) -> frozen
 
 
 def undecided_ledgers(tables: Tables) -> DataFrame:
-    """Return the ledgers with an unknown copy: their key columns, and ``unread_record``.
+    """Return the ledgers that have an unknown copy, as their key columns and ``unread_record``.
 
     ``unread_record`` is true if the record of the ledger could not be decoded, so that all copies are
     unknown.
@@ -295,9 +296,9 @@ _COPY_CHECKS = frozenset(
 
 
 def _is_due_to_unread_copy(seen_parts: SeenParts) -> Column:
-    """Return whether a check about copies of ledgers placed a hold on a bookie that was not fully read.
+    """Return whether a hold on an incompletely read bookie comes from a check about copies of ledgers.
 
-    Only holds of checks with findings in this run count.
+    The result is true only for checks that have findings in this run.
     """
     rests_on_copies = _is_value_among(_COPY_CHECKS & seen_parts.checks_with_findings, F.col("reason"))
     return (
@@ -306,7 +307,7 @@ def _is_due_to_unread_copy(seen_parts: SeenParts) -> Column:
 
 
 def _is_reason_unseen(seen_parts: SeenParts) -> Column:
-    """Return whether this run could not see the reason of a hold, because it read fewer inputs."""
+    """Return whether this run could not find the reason of a hold again, because it read fewer inputs."""
     reason_column = F.col("reason")
     is_carried_reason_unseen = F.col("carried") & _is_value_among(
         seen_parts.unseen_carried_reasons, reason_column

@@ -1,7 +1,7 @@
 """Procedures of plan steps: the commands for each kind of action, in order.
 
-The placeholders in commands are replaced by names of objects only if the gate permits this kind of action on
-these objects. The manual pages of checks describe the effect and the risk of each command.
+Names of objects replace the placeholders in a command only if the gate permits the action on these objects.
+The manual pages of checks describe the effect and the risk of each command.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def set_settings(permission: Allowed, bookie_id: str, settings: Sequence[str]) -
 
 
 def exchange_disks(permission: Allowed, bookies: Sequence[str], paths: Sequence[str]) -> PlanCommand:
-    """Return the instruction to put exchanged directories back while the bookies are stopped."""
+    """Return the instruction to move swapped directories back to their bookies while these are stopped."""
     require_permission(permission, ActionKind.STOP, *map(bookie, bookies))
     quoted_paths = ", ".join(shlex.quote(path) for path in paths)
     instruction_text = f"move each of these directories back to its own place: {quoted_paths}"

@@ -1,7 +1,7 @@
-"""Joint check of all stops in a list of instructions. A hold alone considers only one bookie.
+"""Joint check of all stops in a list of instructions. A single hold considers only one bookie.
 
-If two bookies are the only servers of an entry, either of them may stop while the other one runs, but not
-both. The run's ledgers show such sets of bookies (`auditor.simulate.exposure.find_joint_holders`).
+If two bookies are the only servers of an entry, one of them may stop while the other one runs. They may not
+both stop. The run's ledgers show such sets of bookies (`auditor.simulate.exposure.find_joint_holders`).
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class StopSet:
         self.stopping: set[str] = set()
 
     def last_holders(self, *bookies: str) -> tuple[str, ...]:
-        """Return the only servers of an entry if all of them would stop once ``bookies`` stop too.
+        """Return the bookies that are the only servers of an entry and would all be stopped with ``bookies``.
 
-        Returns an empty tuple if each entry would still have a server.
+        Returns an empty tuple if each entry would still have a running server.
 
         >>> stops = StopSet([("a:1", "b:1")])
         >>> stops.last_holders("a:1")

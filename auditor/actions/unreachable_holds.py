@@ -1,4 +1,4 @@
-"""Holds on ledgers with an entry that no running bookie can have."""
+"""Holds (rules that forbid actions) on ledgers with an entry that no running bookie can have."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 `auditor.audit.audit_stages` declares the stages.
 
 Before the program starts Java, it must know whether the audit is small, because the Java options depend on
-this. A small audit (some ten thousand ledgers) runs most Java code only a few times, to plan queries.
-Java's second compiler and a garbage collector with its own threads would then use a quarter of the
-processor time without any gain. For saved metadata, the file sizes show how large the audit is. For a
-running store, the program needs at most a few hundred reads to find out.
+this. A small audit (some ten thousand ledgers) runs most Java code only a few times, to plan queries. Java's
+second compiler and a garbage collector with its own threads would use a quarter of the processor time. This
+would bring no gain. For saved metadata, the file sizes show how large the audit is. For a running store, the
+program needs at most a few hundred reads to find out.
 """
 
 from collections.abc import Iterator, Sequence

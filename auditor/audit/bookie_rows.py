@@ -78,7 +78,7 @@ def bookie_rows(
 def start_rows(
     indexes: Indexes, metadata: ClusterMetadata, conf_path: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return the rows of the table ``starts``, which say whether each bookie would start now.
+    """Return the rows of the table ``starts``, which show whether each bookie could start now.
 
     ``conf_path`` is the path of the ``--bookie-conf`` file. Returns no rows if it is unknown whether the
     cluster has an instance id.

@@ -4,8 +4,8 @@
     hour_ago   the newest run that ended an hour or more before the first scan. Bookies have collected garbage
                since that run.
 
-A resumed run keeps the two runs that its first attempt chose. If suppressed findings explain why replicas
-are undecided, the replicas stay undecided in the report, but do not lead to exit code 3.
+A resumed run keeps the two runs that its first attempt chose. A replica with unknown entries is undecided. If
+suppressed findings explain it, it stays undecided in the report, but does not lead to exit code 3.
 """
 
 from collections import Counter
@@ -294,7 +294,7 @@ class RunsBefore:
         return _first_choice(run_store, "owners_before", self._newest_run_with("tables/ownership", scan_time))
 
     def has_later_run(self, current_time: int) -> bool:
-        """Return whether another run ended after ``current_time`` (ms). Its holds are then not known."""
+        """Return whether another run ended after ``current_time`` (ms), so that this run lacks its holds."""
         return bool(self.siblings.notes_on_later_runs(current_time))
 
     def _newest_run_with(self, table: str, scan_time: int) -> RunSummary | None:
@@ -357,7 +357,7 @@ NO_ACCEPTED_GAPS: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 
 
 def find_accepted_gaps(changes: RunChanges, tables: Tables) -> AcceptedGaps:
-    """Return the undecided bookies, ledgers and replicas that suppressed findings explain.
+    """Return the bookies, ledgers and replicas with unknown entries that suppressed findings explain.
 
     A finding about a ledger explains all replicas of the ledger. A finding about a ledger and a bookie
     explains the ledger's replica on that bookie. A finding about a bookie alone explains all replicas on the
@@ -388,7 +388,7 @@ def find_accepted_gaps(changes: RunChanges, tables: Tables) -> AcceptedGaps:
 
 
 def _unknown_copies(judged_ledgers: DataFrame, bookies: list[str], explained_ledgers: DataFrame) -> DataFrame:
-    """Return every replica with unknown entries, and whether a suppressed finding explains the replica."""
+    """Return each replica with unknown entries, and whether a suppressed finding explains why."""
     unknown_copies = judged_ledgers.select(*LEDGER, F.explode("unknown").alias("copy"))
     replicas = unknown_copies.select(*LEDGER, F.col("copy.bookie_id").alias("bookie_id"))
     explanations = explained_ledgers.groupBy(*LEDGER).agg(

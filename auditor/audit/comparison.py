@@ -8,10 +8,10 @@ directory or collection is asked about every ledger that may have entries on it.
 only about ledgers where their index differs from the metadata. Their answers include entries that are not yet
 written to the index. No bookie is asked which ledgers it has: the protocol has no such request.
 
-Witness reads come last. On a live cluster, the audit asks bookies for entries before it reports the entries
-as lost. `auditor.tables.rejudgement` chooses the reads and applies the answers. The table ``witness`` has
-every answer. The audit asks a bookie only in three cases: (1) a copy is missing, (2) a ledger is in limbo or
-misplaced, or (3) an answer lists more entries than the bookie's disk has.
+Witness reads (requests for single entries) come last. On a live cluster, the audit asks bookies for entries
+before it reports them as lost. `auditor.tables.rejudgement` chooses the reads and applies the answers. The
+table ``witness`` has every answer. The audit asks a bookie only in three cases: (1) a copy is missing, (2) a
+ledger is in limbo or misplaced, or (3) an answer lists more entries than the bookie's disk has.
 """
 
 from collections.abc import Mapping, Sequence
@@ -138,7 +138,7 @@ def rpc_limits(options: AuditOptions) -> StoreOptions:
 class UnequalPairs(NamedTuple):
     """Replicas whose expected and present entries differ (table ``unequal``), and the states of bookies.
 
-    ``ledgers`` and ``indexes`` have at least the rows for the ledgers of these replicas.
+    A pair is a ledger and a bookie. ``ledgers`` and ``indexes`` have at least the rows of these ledgers.
     """
 
     unequal_replicas: DataFrame
@@ -148,9 +148,9 @@ class UnequalPairs(NamedTuple):
 
 
 class SideComparison(NamedTuple):
-    """The tables unequal and judged, the witness reads, and how much of each bookie was read.
+    """The tables ``unequal`` and ``judged``, the witness reads, and how much of each bookie was read.
 
-    ``ledgers`` and ``indexes`` have at least the rows for the ledgers of the unequal pairs.
+    ``ledgers`` and ``indexes`` have at least the rows for the ledgers in the table ``unequal``.
     """
 
     unequal_replicas: DataFrame
@@ -164,7 +164,7 @@ class SideComparison(NamedTuple):
 def judge_by_index(
     cache: TableCache, first: FirstScan, pairs: UnequalPairs, options: AuditOptions
 ) -> DataFrame:
-    """Judge the unequal pairs by the indexes alone.
+    """Judge the replicas whose expected and present entries differ, by the indexes alone.
 
     If no bookie can be asked about missing entries, the result is the table ``judged``. Otherwise it is the
     table ``judged_by_index``, which `judge_with_witness` replaces with ``judged``.
@@ -271,8 +271,8 @@ def query_bookies(
 ) -> BookieAnswers | None:
     """Ask the registered bookies in ensembles for their listings. Return None if no source is ``rpc:``.
 
-    ``indexes`` has the entries that were found in files. An answer shows the state of the bookie at the
-    time of the answer, including the entries in the bookie's write cache.
+    ``indexes`` has the entries that were found in files. An answer shows the bookie's entries at the time of
+    the answer, including those in its write cache.
     """
     bookies, ledgers = indexes.bookies, first.ledgers
     if not bookies.has_rpc_source:
@@ -336,7 +336,7 @@ def compare_sides(
 
 
 def _mark_stopped_bookies(states: Mapping[str, BookieState], first_scan: FirstScan) -> dict[str, BookieState]:
-    """Return ``states``. Unregistered bookies get ``is_stopped``, unless a saved store registers none."""
+    """Return ``states`` with unregistered bookies as stopped, unless a saved store registers no bookie."""
     running_bookies = registered_modes(registrations(first_scan.nodes))
     if not running_bookies and not first_scan.source.live:
         return dict(states)
@@ -388,10 +388,10 @@ def _find_unequal_rows(
 def bookies_taking_reads(
     witness: DataFrame, bookies: Mapping[str, BookieState], askable_bookies: Sequence[str]
 ) -> list[str]:
-    """Return the askable bookies whose copies are judged with witness reads.
+    """Return those of ``askable_bookies`` whose copies are judged with answers to witness reads.
 
-    A bookie is left out if it refuses reads and its journal was read completely. Its copies are judged by
-    its index and journal. The function runs a Spark query.
+    If a bookie refuses reads and its journal was read completely, it is left out. Its copies are then judged
+    by its index and journal. The function runs a Spark query.
     """
     refusals = witness.where(F.col("answer") == WitnessAnswer.REFUSED).select("bookie_id").distinct()
     refusing_ids = {row["bookie_id"] for row in refusals.collect()}

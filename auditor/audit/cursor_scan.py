@@ -1,12 +1,12 @@
-"""Reader of the ids of topics' compacted ledgers that only entries of cursor ledgers contain.
+"""Reader of compacted ledgers' ids that are stored only in entries of cursor ledgers.
 
 While a topic is loaded, its compaction cursor stores its position and the id of the compacted ledger. It
 writes both to entries of the cursor's own ledger. The cursor's znode is older than these entries.
 
 With saved metadata, the bookies do not change. So the audit reads the newest entry, and takes from it only
-the id of the compacted ledger. The compacted ledger stays unknown unless two conditions are true: (1) All
-bookies in the ensembles of the cursor ledger were read completely, with their journals. (2) No journal has
-a later entry.
+the id of the compacted ledger. The compacted ledger is known only if two conditions are true: (1) All bookies
+in the ensembles of the cursor ledger were read completely, with their journals. (2) No journal has a later
+entry.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,8 +53,8 @@ class _Copy:
 def newest_compactions(owners: DataFrame, first_scan: FirstScan, indexes: Indexes) -> list[Compaction]:
     """Return the compacted ledgers that the newest cursor entries name.
 
-    Cursors whose newest entry is uncertain are left out. The list is empty for a live store, where a cursor
-    may move while it is read.
+    If it is uncertain which entry of a cursor is the newest, the cursor is left out. The list is empty for a
+    live store, where a cursor's position may change during the read.
     """
     if first_scan.source.live:
         return []  # the cursor may move while it is read
@@ -89,9 +89,10 @@ def newest_compactions(owners: DataFrame, first_scan: FirstScan, indexes: Indexe
 
 
 def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> DataFrame:
-    """Return ``owners`` with the compacted ledgers of ``compactions`` in the stale rows of their cursors.
+    """Return ``owners`` with the stale references to compacted ledgers replaced by newer ones.
 
-    A stale row gets the compacted ledger that the compaction of its cursor names. It is then not stale.
+    A row is stale if the cursor's ledger may contain a newer reference. If ``compactions`` has the row's
+    cursor, the row gets the compacted ledger from there, and is not stale any more.
     """
     if not compactions:
         return owners

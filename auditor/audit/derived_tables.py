@@ -106,7 +106,7 @@ def derive_tables(
         difference: The differences between the scans.
         indexes: The data read from bookies.
         answers: The bookies' own listings, or None if no bookie was asked.
-        comparison: The unequal pairs and their judgement.
+        comparison: The replicas that differ from the metadata, and the result for their ledgers.
         ownership: The table ``ownership``, or None if there are no owners.
         earlier_runs: The earlier runs of the cluster.
         placement: The placement policy and the locations of bookies.
@@ -190,7 +190,7 @@ def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
     """Return ``tables`` with ``copies_complete`` and the names of empty parts (`auditor.tables.parts`).
 
     ``copies_complete`` is True if the cluster needs no copy from an unread disk. ``needs_disks`` is True if
-    metadata could not be read, if ledger ids are in doubt, or if bookies have ledgers without metadata.
+    metadata was not read, the scan may have missed ledger ids, or bookies have ledgers without metadata.
     """
     count_queries = part_count_queries(tables.frames)
     parts_without_rows = empty_parts(count_queries, aggregate_many(count_queries))
@@ -295,7 +295,7 @@ def _write_orphans(
 
 
 def _min_orphans_for_proof(settings: CheckSettings) -> int:
-    """Return the lowest number of orphans at which a check needs recently listed ledgers as proof."""
+    """Return the least number of orphans for which a check needs evidence of recently listed ledgers."""
     least_default = CheckSettings().least_unexplained  # for the proof of the metadata's scope
     return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, least_default)
 
@@ -308,7 +308,7 @@ def _write_contents(
     bookies: DataFrame,
     counts: DataFrame,
 ) -> None:
-    """Write the table ``contents``: the bookie to which the content of each directory seems to belong.
+    """Write the table ``contents``: for each directory, the bookie to which its content seems to belong.
 
     Only bookies whose data differs from the metadata are compared with other bookies.
     """

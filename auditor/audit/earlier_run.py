@@ -3,8 +3,8 @@
 A row is reused if its source certainly has the same content now. All other data is read again. Two kinds of
 sources qualify:
 
-    - index files and databases with unchanged stamps, on bookies with unchanged directories
-      (`auditor.sources.bookies.earlier_rows`)
+    - index files and databases with unchanged stamps (inode, size and times), on bookies with unchanged
+      directories (`auditor.sources.bookies.earlier_rows`)
     - unchanged ledgers in a running etcd (`auditor.sources.metadata.etcd.pinned_etcd`)
 
 If a run cannot reuse any row, it reports the reason.
@@ -85,7 +85,7 @@ def save_ledger_facts(
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
-    """Return the facts that must be unchanged to reuse a bookie's rows. ``index_time`` may be later."""
+    """Return a bookie's facts. To reuse its rows, all must be unchanged, but ``index_time`` may be later."""
     return {
         "index_time": bookie.index_time,
         "directories": [asdict(directory) for directory in bookie.index_directories],
@@ -317,10 +317,10 @@ def _unusable_run(path: str, reason: str) -> EarlierRun:
 
 
 def _newest_run(out: str, cluster: Cluster) -> str | None:
-    """Return the path of the newest run that has unchanged tables and is in the same directory as ``out``.
+    """Return the path of the newest run with intact tables in the directory that also contains ``out``.
 
-    If there is none, return the newest complete run, or None. A run with unchanged tables may be
-    incomplete: it has no rows for data that it could not read. The new run reads that data.
+    If there is none, return the newest complete run, or None. A run with intact tables may be incomplete: it
+    has no rows for data that it could not read. The new run reads that data.
     """
     runs = sorted(
         (summary.finished, path, summary.complete)
@@ -332,7 +332,7 @@ def _newest_run(out: str, cluster: Cluster) -> str | None:
 
 
 def _are_tables_intact(path: str) -> bool:
-    """Return whether this program version wrote the run, and the run's reusable tables are unchanged."""
+    """Return whether this program version wrote the run and its reusable tables are still unchanged."""
     try:
         facts = RunDirectory(path).read_manifest().get(REUSABLE_KEY, {})
         if {name: facts.get(name) for name in writer_identity()} != writer_identity():

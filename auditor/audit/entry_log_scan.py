@@ -66,9 +66,9 @@ def whole_entries(
     ledger_directories: Mapping[str, Sequence[str]],
     options: AuditOptions,
 ) -> DataFrame:
-    """Return a frame of sampled entries of index parts.
+    """Return a Spark frame with sampled entries of the indexes, each with its payload.
 
-    Tasks read the entries when a query uses the frame.
+    Spark tasks read the entries when a query uses the frame.
     """
     entry_sample = EntrySample(
         options.digest_entries, options.digest_percent, options.digest_budget * 1_000_000
@@ -144,8 +144,8 @@ def read_entry_logs(
 ) -> EntryLogScan | None:
     """Read entry locations, the entry logs and the files next to them. Return None without --entry-logs.
 
-    If a bookie's index of a ledger in ``ledgers`` points to a missing log, the indexes of the bookie are
-    read a second time at the end.
+    An index may point to a missing log for a ledger in ``ledgers``. The indexes of that bookie are then read
+    again at the end.
     """
     if not options.entry_logs:
         return None

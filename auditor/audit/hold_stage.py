@@ -208,7 +208,7 @@ def _rows_of_facts(
 def permitted_ledgers(
     findings: DataFrame, changes: RunChanges, holds: DataFrame
 ) -> dict[str, PermittedLedgers]:
-    """Return, by check id, the number of permitted actions on ledgers and the first of these ledgers.
+    """Return, by check id, the number of ledgers with a permitted action, and the first of these ledgers.
 
     The action that a check proposes for a ledger is permitted if no hold on the ledger forbids it.
 

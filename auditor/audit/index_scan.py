@@ -151,7 +151,7 @@ class Indexes:
         return max(bookie.journals.mark_ms, (tail.last_write if tail else None) or 0)
 
     def dated_replicas(self) -> DataFrame:
-        """Return one row for each replica, with file times only where they can show the age of an orphan.
+        """Return one row for each replica. Rows have file times only if these can show the age of an orphan.
 
         Rows from collections always have file times. Other rows have them only if the metadata is saved and
         an index may be newer than the metadata scan.
@@ -362,8 +362,8 @@ def index_cost(parts: Iterable[index_parts.IndexPart], replicas: int) -> ReadCos
 def _find_overlapping_bookies(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[str]:
     """Return the bookies where a ledger may have more than one row.
 
-    The index of such a bookie was read from several sources, or one of its databases has a ledger that
-    belongs to another of its databases.
+    The index of such a bookie was read from several sources. Or one of its databases has a ledger that
+    belongs in another of its databases.
     """
     has_split_databases = any(
         directory.storage == index_parts.ROCKSDB and directory.directory_count > 1

@@ -237,9 +237,9 @@ def index_date(
     The data contains all changes of the bookie up to that time. Returns None if the time is unknown.
 
     If the journal of a running bookie was read, the result is the time of that read. If the journal of a
-    stopped bookie or of a saved copy was read, the result is the later of two times: the last write to the
-    journal, and the write of its mark. A bookie that stopped cleanly had all entries in its index when it
-    wrote its last mark. For such a bookie, the time of that mark is used.
+    stopped bookie or of a saved copy was read, the later of two times is the result. These are the last write
+    to the journal, and the write of its mark. A bookie that stopped cleanly had all entries in its index when
+    it wrote its last mark. For such a bookie, the time of that mark is used.
 
     Otherwise the position of the mark gives the time (`auditor.sources.bookies.mark_times`). The time at
     which the mark was written would be too late. A flush may take minutes, and the index may lack entries

@@ -54,8 +54,7 @@ class Holder:
 def lock_file(metadata: str | MetadataUri, out: str) -> Path | None:
     """Return the cluster's lock file in the parent directory of ``out``, or None if ``out`` is a URI.
 
-    The path of the file does not depend on the order of the hosts in the metadata URI, or on its layout
-    suffix.
+    The path of the file depends neither on the order of the URI's hosts nor on its layout suffix.
 
     >>> one = lock_file("zk://h1:2181;h2:2181/ledgers", "/runs/today")
     >>> other = lock_file("zk+flat://h2:2181,h1:2181/ledgers", "/runs/tomorrow")

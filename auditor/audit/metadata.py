@@ -3,13 +3,13 @@
 A saved store is scanned once, and that scan counts as both. A live store is scanned again after the bookies
 were read. A finding about an object that changed between the scans is never confirmed.
 
-If the store can list changes, only the changed ledgers are read again, and the others are taken from the
-first scan. etcd tells which keys have a newer revision, and how many keys there are. ZooKeeper is watched,
-beginning before the first scan. Oxia keeps its changes for some time. If the store cannot list changes, all
-ledgers are read again, and the report has the reason.
+If the store can list changes, only the changed ledgers are read again. The others are taken from the first
+scan. etcd reports the keys with a newer revision, and the number of keys. ZooKeeper is watched from before
+the first scan. Oxia keeps its changes for some time. If the store cannot list changes, all ledgers are read
+again, and the report has the reason.
 
-An object exists if one of the scans has it. An object is absent if both scans lack it. A scan does not prove
-that an object is absent if the source was truncated, or unreadable where the object would be.
+An object exists if one of the scans has it. An object is absent if both scans lack it. If the source was
+truncated, or unreadable where the object would be, a scan does not prove its absence.
 """
 
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ from auditor.tables.scans import DOUBTFUL_IDS, STATUSES_WITH_OPEN_IDS, doubtful_
 
 @dataclass(frozen=True)
 class SecondScan:
-    """M1: the cluster's nodes, the table ``ledgers_again``, and the table ``marks``, read in this order.
+    """The second metadata scan (M1): cluster nodes, then table ``ledgers_again``, then table ``marks``.
 
     ``ledgers`` is the table ``ledgers_again``, or None if the first scan counts as both scans.
     ``marks_listed`` is True if all under-replication marks were seen. ``restarts`` is the number of times
@@ -237,7 +237,7 @@ class ClusterMetadata:
         return self.first.cut is None and all(map(instance_id_missing, both_scans))
 
     def bookies_listed(self) -> bool:
-        """Return whether all cookies and registrations were read. If not, a missing one proves nothing."""
+        """Return whether all cookies and registrations were read, so that the absence of one is certain."""
         return self._hidden_bookies() is None
 
     def bookie_list_gaps(self) -> BookiesListed:
@@ -256,7 +256,7 @@ class ClusterMetadata:
         return ids_drawn(self.second.nodes, self.source.layout)
 
     def lacks_layout_and_generator(self) -> bool:
-        """Return whether the store certainly lacks both LAYOUT and an id generator, although it should not.
+        """Return whether the store certainly lacks both LAYOUT and an id generator, but should have them.
 
         The result is False for a Pulsar store that lists ledgers. Pulsar's driver writes no LAYOUT, and
         creates the id generator as a container node. ZooKeeper deletes a container node when it is empty.
@@ -280,7 +280,7 @@ class ClusterMetadata:
         return self.source.layout is LayoutKind.ETCD or "LAYOUT" in self.first.nodes.nodes
 
     def is_used(self) -> bool:
-        """Return whether all of the store was read, and no id generator shows that the cluster is new."""
+        """Return whether the store was read completely and its id generators do not show a new cluster."""
         id_ranges = self.issued_id_ranges()
         is_new = bool(id_ranges) and sum(ids.next - ids.low for ids in id_ranges) < NEW_CLUSTER_IDS
         return not self.gaps() and not is_new

@@ -78,7 +78,7 @@ class MetadataSource:
     def table(
         self, source: type[StoreSource], nodes: ClusterNodes, *, earlier_read: str | None = None
     ) -> PartTable:
-        """Return a table of the store, if possible as the store was at the time of ``nodes``.
+        """Return a table of the store. If possible, it shows the state at the time when ``nodes`` were read.
 
         ``earlier_read`` describes an earlier read of the table whose rows may be reused (`StoreSource`). If
         it is None, all rows are read.
@@ -106,7 +106,7 @@ class MetadataSource:
 
 @dataclass(frozen=True)
 class FirstScan:
-    """M0: the table ``ledgers``, and the nodes of the cluster itself at that time.
+    """The first metadata scan (M0): the table ``ledgers``, and the nodes of the cluster itself at that time.
 
     ``restarts`` is the number of times that the scan had to start again. ``notes`` say why no ledgers were
     taken from an earlier run.
@@ -263,10 +263,10 @@ def count_ids_in_doubt(doubtful_id_rows: DataFrame) -> InDoubt | None:
 
 
 def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
-    """Return a sentence if the paths of other layouts contain a whole ledger tree, else None.
+    """Return a sentence about a whole ledger tree at paths of another layout, or None without such a tree.
 
-    Ledgers at such paths count as a whole tree in two cases. Either they are at least as many as the
-    ledgers at paths of the store's own layout, or they are more than `MAX_LEDGERS_ELSEWHERE`.
+    Ledgers at paths of other layouts count as a whole tree in two cases. (1) There are at least as many of
+    them as ledgers at paths of the store's own layout. (2) There are more than `MAX_LEDGERS_ELSEWHERE`.
     ``layout_note`` says where the store's layout comes from. Runs up to two Spark queries.
     """
     if ledgers.where(IS_IN_ANOTHER_LAYOUT).isEmpty():

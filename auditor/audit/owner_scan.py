@@ -102,7 +102,7 @@ class Owners:
 
 
 def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
-    """Read the owners of ledgers after M0, and write the table ``owners``.
+    """Read the owners of ledgers after the first metadata scan (M0), and write the table ``owners``.
 
     Raises:
         StoreError: a store that ``--owners`` names cannot be read, or has no owners.
@@ -290,9 +290,9 @@ def write_owner_stores(
 
 
 def _count_owners(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int) -> OwnerCounts:
-    """Return counts of the rows of two tables, some of them grouped by store.
+    """Count rows of the tables ``owners`` and ``ownership``, and return the counts, some of them by store.
 
-    The tables are ``owners``, in the argument ``rows``, and ``ownership``.
+    ``rows`` is the table ``owners``.
     """
     counts = list_counts(ownership, owners.applications, scan_time).collect()
     counts_by_store: dict[str, ListCounts] = {}

@@ -59,7 +59,7 @@ def _knows_registrations(roster: Roster) -> bool:
 
 
 class QueueTables(NamedTuple):
-    """The tables from which ledgers that wait for re-replication are counted.
+    """The tables for counting the ledgers that wait for re-replication.
 
     ``marks`` does not contain marks of ledgers that were created after the first scan.
     """

@@ -1,9 +1,9 @@
 """The directory of a run in progress: its facts, its report, and how an interrupted run is resumed.
 
-A table is complete once its _SUCCESS file is written. A resumed run does not read a complete table from its
-source again, unless the store is live and the table is too old. A run reads metadata, then indexes, then
-metadata again, within a short time. If a run were resumed much later, all changes since the first attempt
-would look as if they had happened during the audit.
+A table is complete once its _SUCCESS file is written. A resumed run does not read the source of a complete
+table again. The exception is a table that is too old and comes from a live store. A run reads metadata, then
+indexes, then metadata again, within a short time. If a run were resumed much later, all changes since the
+first attempt would look like changes during the audit.
 """
 
 import json
@@ -124,8 +124,8 @@ def run_identity(
 def unfinished_run(runs: str, identity: dict[str, Any], max_age_seconds: float) -> str | None:
     """Return the newest interrupted run directly below ``runs`` with this identity, or None.
 
-    A run of a live store is skipped if its oldest table is older than ``max_age_seconds``, because it would
-    start from the beginning. Directories that are not runs of this program are skipped too.
+    A run of a live store is skipped if its oldest table is older than ``max_age_seconds``. If resumed, it
+    would read everything again. Directories that are not runs of this program are skipped too.
 
     Raises:
         RunError: ``runs`` exists and cannot be listed.

@@ -80,8 +80,8 @@ def find_foreign_sources(first_scan: FirstScan, bookies: ClusterBookies) -> dict
     """Return a reason for each bookie if the directories of all bookies belong to another cluster.
 
     Otherwise the result is empty. If the directories of some bookies belong to this cluster, the source is
-    right, and disks of the other bookies were exchanged. The result is also empty if one of the bookies has
-    no cookie with the store's instance id in the store. In that case the store may have been formatted
+    right, and the other bookies' disks were swapped. The result is also empty if a bookie's cookie in the
+    store is missing or has another instance id than the store. In that case the store may have been formatted
     while the bookies ran.
     """
     bookie_ids = [name for name, bookie in bookies.attribution.bookies.items() if bookie.has_directory]

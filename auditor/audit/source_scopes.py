@@ -1,6 +1,6 @@
-"""The table ``sources``: for each source, the scope that it claims and the scope that the audit proved.
+"""The table ``sources``: for each source, its claimed scope (a part of the cluster) and the proved scope.
 
-If a source lacks an object, the object counts as absent within the proved scope, and as unknown outside it.
+If a source lacks an object within its proved scope, the object is absent. Outside this scope it is unknown.
 The metadata covers every ledger of its cluster if four conditions are true:
 
     - The metadata was listed without a gap.

@@ -1,9 +1,8 @@
 """Disk space in entry logs by owner, and a forecast of garbage collection.
 
 The forecast (table ``gc_foresight``) needs metadata and indexes, but no entry logs. It starts from orphans
-and from copies outside the ensembles. If a metadata record is in the wrong place or has the greatest
-possible id, the servers list different ledgers from the scan. In this case the forecast considers all
-ledgers.
+and from copies outside the ensembles. A metadata record may be in the wrong place or have the greatest
+possible id. The servers then list other ledgers than the scan, and the forecast considers all ledgers.
 
 A bookie keeps a deleted ledger until its next garbage collection. On a busy bookie, many orphans may
 therefore be ledgers that were deleted since its last collection. `find_recent_ids` finds these ledgers.
@@ -167,9 +166,9 @@ def disk_remarks(disks: DataFrame) -> list[Remark]:
 
 
 def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) -> dict[str, tuple[int, ...]]:
-    """Return counts of files and bytes, by name.
+    """Return counts of files and bytes, by the names below.
 
-    The sum of bytes in ``space`` must equal the total length of all files.
+    The number of bytes in the table ``space`` must equal the total length of all files.
 
         files    numbers of files, bytes, ledgers maps, maps compared with the log's entries, logs in
                  metadata caches, and unreadable caches
@@ -293,7 +292,7 @@ def query_foresight(collector: Collector, tables: Tables, earlier_rows: DataFram
 
 
 def find_recent_ids(metadata: ClusterMetadata, earlier_runs: RunsBefore) -> RecentIds:
-    """Return evidence that the metadata still listed certain orphans within the last collection interval.
+    """Return evidence that some orphans were in the metadata during the last garbage collection interval.
 
     The evidence is an earlier run that lists these orphans, or the order of ids. Runs up to two Spark
     queries.
@@ -344,7 +343,7 @@ def ids_issued_since(
 
 
 def _server_listing(metadata: ClusterMetadata) -> ServerListing:
-    """Return the ledgers that garbage collectors will list next, derived from the last metadata scan."""
+    """Return the ledgers that the bookies' next garbage collection will list, by the last metadata scan."""
     source, second_ledgers = metadata.source, metadata.second.ledgers
     ledger_rows = metadata.first.ledgers if second_ledgers is None else second_ledgers
     if doubtful_ledgers(ledger_rows).isEmpty():

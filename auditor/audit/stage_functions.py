@@ -72,7 +72,7 @@ class MetadataRead(NamedTuple):
 
 
 def scan_metadata(cache: TableCache, source: MetadataSource, options: AuditOptions) -> MetadataRead:
-    """Scan the metadata (M0)."""
+    """Scan the metadata for the first time (scan M0)."""
     earlier = find_earlier_run(options.since, cache.run_store, source.cluster)
     watch_ledgers(source)
     return MetadataRead(earlier, scan_first(source, earlier))
@@ -138,7 +138,7 @@ class SecondScanRead(NamedTuple):
 
 
 def scan_again(first: FirstScan) -> SecondScanRead:
-    """Scan the metadata again (M1), after all requests to bookies are done."""
+    """Scan the metadata again (scan M1), after all requests to bookies are done."""
     metadata = ClusterMetadata(first, scan_second(first))
     return SecondScanRead(metadata, write_difference(metadata))
 

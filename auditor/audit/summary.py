@@ -297,7 +297,7 @@ def _count_operations(
 
 
 class UnreadMetadata(NamedTuple):
-    """A size-limited sample of unreadable metadata, and the ledger ids in doubt because of it."""
+    """A size-limited sample of unreadable metadata, and the ledger ids that the scan may have missed."""
 
     gaps: list[str]
     in_doubt: InDoubt | None

@@ -29,8 +29,8 @@ def _unread_indexes(tables: Tables) -> DataFrame:
 def unread_logs(tables: Tables) -> DataFrame | None:
     """Return bookie_id and log_id of logs that were not read to their end, or None without --entry-logs.
 
-    If a directory of a bookie could not be listed, a row with a null log_id stands for all logs of the
-    bookie.
+    If a directory of a bookie could not be listed, the bookie has a row with a null log_id. It means that any
+    log of the bookie may be unread.
     """
     if "entry_logs" not in tables.frames:
         return None
@@ -40,7 +40,7 @@ def unread_logs(tables: Tables) -> DataFrame | None:
 
 
 def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
-    """Return the rows of `unread_logs`, and further rows for logs with bytes of an unknown owner.
+    """Return the rows of `unread_logs`, and also a row for each log with bytes of an unknown owner.
 
     Returns None if `unread_logs` does.
     """
@@ -83,10 +83,10 @@ _ANSWER_CHECK = "index-incomplete"
 
 
 def doubted_by_answers(tables: Tables, earlier_holds: DataFrame) -> frozenset[tuple[str, str | None]]:
-    """Return the pair of `_ANSWER_CHECK` and the bookie for each bookie with an unknown copy of an entry.
+    """Return (`_ANSWER_CHECK`, bookie id) for each bookie that has an unknown copy of an entry.
 
-    An earlier hold with such a pair stays in force, because an answer of the bookie might show the copy.
-    The result is empty if the earlier run has no hold of this check.
+    An earlier hold of that check on such a bookie stays in force. An answer of the bookie might show the
+    copy. The result is empty if the earlier run has no hold of this check.
     """
     if earlier_holds.where(F.col("reason") == _ANSWER_CHECK).isEmpty():
         return frozenset()
@@ -99,11 +99,11 @@ def doubted_by_answers(tables: Tables, earlier_holds: DataFrame) -> frozenset[tu
 def doubted_by_foresight(
     tables: Tables, unread_records: Collection[str]
 ) -> frozenset[tuple[str, str | None]]:
-    """Return the pair of gc-would-delete-live and the bookie for each bookie that may delete a needed copy.
+    """Return (gc-would-delete-live, bookie id) for each bookie that may delete a needed copy.
 
-    A bookie deletes copies during garbage collection. ``unread_records`` are bookies with copies of ledgers
-    whose metadata records could not be decoded. It is unknown whether an ensemble of such a ledger names
-    the bookie, and how many other copies of the ledger there should be.
+    An earlier hold of that check on such a bookie stays in force. A bookie deletes copies during garbage
+    collection. ``unread_records`` are bookies with copies of ledgers whose metadata records could not be
+    decoded. The ensembles of such a ledger are unknown, and so is the number of copies that it should have.
     """
     doubted_bookies = {
         *unread_records,

@@ -34,7 +34,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
     What it finds:
         Reports an unregistered bookie id for which no directory was found. A live bookie holds exactly the
-        entries that this id should hold, or `bookie-alias` finds that this id is the live bookie's old id.
+        entries that this id should hold, or had this id before (`bookie-alias`).
 
     Why it matters:
         Within a day, the live bookie's garbage collector deletes closed ledgers whose ensembles do not name
@@ -47,9 +47,8 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
     What to do:
         First stop the live bookie, or restart it with gcOverreplicatedLedgerWaitTime=0, which stops these
-        deletions. Then give the bookie its old id back, or write the new id into the ledgers' metadata and
-        afterwards into the cookie. Until then, do not run decommissionbookie or cookie_delete for the old
-        id.
+        deletions. Then give the bookie its old id back. Or write the new id into the ledgers' metadata, and
+        afterwards into the cookie. Until then, do not run decommissionbookie or cookie_delete for the old id.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
@@ -92,9 +91,9 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
 
 def _copies_of_unregistered(tables: Tables) -> DataFrame:
-    """Return copies on live bookies that are in no ensemble of the ledger.
+    """Return copies on live bookies, if no ensemble of the ledger names the bookie.
 
-    ``alias`` is the vanished bookie id that should hold the copy.
+    The column ``alias`` has the vanished bookie id that should hold the copy.
     """
 
     from auditor.tables.gc_foresight import other_ids

@@ -16,8 +16,9 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
 
     What it finds:
-        A copy counts as missing only if it is certainly absent. If a ledger is not closed, the check
-        ignores its last segment, and as many entries before it as the write quorum.
+        A copy counts as missing only if it is certainly absent. If a ledger is not closed, the check ignores
+        its last segment. It also ignores the entries directly before this segment, as many as the write
+        quorum.
 
     Why it matters:
         The next failure may destroy the last copy. Recovery may treat the entry as never written.

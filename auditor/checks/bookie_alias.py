@@ -51,8 +51,8 @@ def bookie_alias(roster: Roster) -> Findings:
         but not the id in its ledgers' metadata. Clients cannot find the copies under the old id.
 
     How sure:
-        Confirmed if the registered bookie holds, entry for entry, at least five and most of the ledgers
-        that the other id should hold. Suspect with less evidence. Suspect if the bookie also has
+        Confirmed if the registered bookie holds at least five, and most, of the ledgers that the other id
+        should hold. All their entries must agree. Suspect with less evidence. Suspect if the bookie also has
         `disk-id-mismatch`.
 
     What to do:
@@ -76,9 +76,9 @@ def bookie_alias(roster: Roster) -> Findings:
           Run it only once the ledgers have the new id.
 
     Limits:
-        Two ids are not reported if only one hint applies, or if most ledgers of the unregistered id have
-        both ids in one ensemble. Nor are they reported if the registered bookie has no entry of these
-        ledgers. DNS is not queried.
+        Two ids are not reported if only one hint applies. The same applies if most ledgers of the
+        unregistered id have both ids in one ensemble. It also applies if the registered bookie has no entry
+        of these ledgers. DNS is not queried.
     """
     identity_by_bookie = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}
     member_rows = [row for row in roster.bookies if row["bookie_id"] in identity_by_bookie]

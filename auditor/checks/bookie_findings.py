@@ -1,9 +1,9 @@
 """Findings about bookies, and counts per bookie for checks.
 
-`bookie_finding` fills every column of a finding. BookKeeper regularly leaves thousands of useless entries
-or ledgers behind, for example after a worker has copied a fragment. Checks therefore report them in one
-finding per bookie, with counts. A table of the run has the single rows. A finding about entry logs has the
-number and the total size of the logs, and the names of the largest logs.
+`bookie_finding` fills every column of a finding. BookKeeper regularly leaves thousands of useless entries or
+ledgers behind, for example after a worker has copied a fragment. Checks therefore report them in one finding
+per bookie, with counts. A table of the run has the single rows. A finding about entry logs has the number of
+logs, their total size, and the names of the largest.
 """
 
 import json
@@ -134,8 +134,8 @@ def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
 def other_entries_findings(tables: Tables, column: str, description_text: str) -> DataFrame:
     """Return one finding for each bookie that has entries in one column of the table ``judged``.
 
-    A ledger counts as doubtful if it is not closed, if it changed between the two metadata scans, or if the
-    bookie's data may belong to another bookie.
+    A ledger counts as doubtful if it is not closed or changed between the two metadata scans. It also counts
+    as doubtful if the bookie's data may belong to another bookie.
 
     Args:
         tables: the tables of the run.
@@ -183,7 +183,7 @@ def other_entries_findings(tables: Tables, column: str, description_text: str) -
 
 
 def doubtful_ledgers_clause() -> Column:
-    """Return the end of a message about a row of `count_per_bookie`: the number of doubtful ledgers.
+    """Return the last words of a message: the number of doubtful ledgers in a row of `count_per_bookie`.
 
     The text is empty if the row has no doubtful ledger.
     """
@@ -210,9 +210,9 @@ def closed_logs(tables: Tables) -> DataFrame:
     unknown owner.
 
     Returns:
-        ``bytes`` is the size of the log. ``entries`` is the number of bytes in entries, and ``remain`` is
-        the number of these bytes that garbage collection keeps. ``keeps`` has up to `MAX_SHOWN_LEDGERS`
-        ledgers that keep the log, the largest first. ``unflushed`` is as in the table space.
+        ``bytes`` is the size of the log. ``entries`` is the size of its entries in bytes, and ``remain`` is
+        the part of this size that garbage collection keeps. ``keeps`` has up to `MAX_SHOWN_LEDGERS` ledgers
+        that keep the log, the largest first. ``unflushed`` is as in the table space.
     """
     ledger_name = F.expr(LEDGER_NAME)
     has_ledger_id = F.col("ledger_id").isNotNull()

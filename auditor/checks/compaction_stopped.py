@@ -23,8 +23,8 @@ def compaction_stopped(tables: Tables) -> DataFrame:
     """A running bookie has entry logs that compaction should have rewritten.
 
     What it finds:
-        Reports closed entry logs of registered bookies that are below a compaction threshold, and already
-        were more than two compaction intervals ago. Needs an earlier run with `--entry-logs` in the same
+        Reports closed entry logs of registered bookies. The logs are below a compaction threshold, and were
+        below it more than two compaction intervals ago. Needs an earlier run with `--entry-logs` in the same
         directory.
 
     Why it matters:

@@ -50,7 +50,7 @@ class CheckConfiguration:
     def identity(self) -> dict[str, Any]:
         """Return the configuration as a JSON object.
 
-        An audit resumes an interrupted run only if the objects of both are equal.
+        An audit resumes an interrupted run only if both runs have equal configurations.
         """
         return {"not_run": list(self.not_run), "constants": asdict(self.settings)}
 

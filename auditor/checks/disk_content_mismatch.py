@@ -19,10 +19,11 @@ from auditor.model.alias_evidence import MIN_COMPARED_LEDGERS
 
 
 def matches_other_bookie(row: Row, match_margin: int) -> bool:
-    """Return whether a row of the table contents suggests that the data belongs to the candidate.
+    """Return whether a directory's data seems to belong to another bookie, the candidate of the row.
 
-    At least `MIN_COMPARED_LEDGERS` ledgers must match only the candidate. Their number must also be at
-    least ``match_margin`` times the number of ledgers that match only the owner.
+    ``row`` is a row of the table ``contents``. A ledger matches a bookie if its entries are those that the
+    bookie should have. At least `MIN_COMPARED_LEDGERS` ledgers must match only the candidate. Their number
+    must also be at least ``match_margin`` times the number of ledgers that match only the owner.
     """
     minimum_ledgers = max(MIN_COMPARED_LEDGERS, match_margin * row["worse"])
     return bool(row["candidate"] != row["owner"] and row["better"] >= minimum_ledgers)
@@ -97,7 +98,7 @@ def disk_content_mismatch(roster: Roster) -> Findings:
 
 
 def _took_new_id(owner: Row, candidate: Row) -> bool:
-    """Return whether the owner is registered and the candidate is gone, as after a change of the id."""
+    """Return whether the owner is registered and the candidate is gone, as if the bookie changed its id."""
     return owner["registered"] is not None and candidate["registered"] is None and not candidate["found"]
 
 

@@ -32,15 +32,15 @@ def entries_past_end(tables: Tables) -> DataFrame:
     """An ack quorum of a closed ledger's bookies holds entries past the ledger's end.
 
     What it finds:
-        Reports entries directly after the ledger's last entry. A ledger is not reported if its writer
-        closed it and its metadata has not changed since. The severity is `note`, which forbids no action,
-        if the metadata changed exactly as in one takeover by another client, such as a broker failover
-        (`taken_over`).
+        Reports entries directly after the ledger's last entry. A ledger is not reported if its writer closed
+        it and its metadata has not changed since. The severity is `note`, which forbids no action, if another
+        client took over the ledger (`taken_over`), as in a broker failover. The metadata must have changed
+        exactly as in one takeover.
 
     Why it matters:
         Writers may have got acknowledgements for entries past the end, but no reader gets them. Recovery
-        misses entries if empty bookies replaced bookies of the ledger (bookkeeper #4812), or if one bookie
-        answered that it lacks an entry (#2908).
+        misses entries in two cases. Empty bookies replaced bookies of the ledger (bookkeeper #4812), or one
+        bookie answered that it lacks an entry (#2908).
 
     How sure:
         Always suspect, even in later runs, because no data shows whether the writer got acknowledgements

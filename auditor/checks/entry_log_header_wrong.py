@@ -33,8 +33,8 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     """An entry log's ledgers map, or the garbage collector's cached copy of it, disagrees with the log.
 
     What it finds:
-        Needs `--entry-logs`. The audit then compares every ledgers map with the length of its log.
-        It reads one log in 64 entry by entry (`--deep`: every log), and each log that the next garbage
+        Needs `--entry-logs`. The audit then compares every ledgers map with the length of its log. It also
+        reads all entries of one log in 64 (`--deep`: of every log), and of each log that the next garbage
         collection deletes. Reports these faults:
         - The map lacks a ledger, has an extra ledger, or has a wrong number of bytes for a ledger.
         - The map's offset hides ledgers: it is a little below 0 (`header-astray`), or past the end of a log
@@ -61,8 +61,8 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Ignores maps that the server does not use, and a cache at gcEntryLogMetadataCachePath. A map with
-        wrong ledgers but the right sum of bytes is found only if its log was read entry by entry.
+        Ignores maps that the server does not use, and a cache at gcEntryLogMetadataCachePath. A map may have
+        wrong ledgers but the right sum of bytes. It is found only if the log's entries were read.
     """
     wrong_logs = _wrong_maps(tables.entry_logs, tables.collector_settings).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:

@@ -36,9 +36,9 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         missing.
 
     How sure:
-        Confirmed if the bookie was stopped, if the directory is a saved copy, or if a second reading or run
-        finds the same fault (table gone_entries). Suspect if a running bookie may have moved the entries,
-        or has no entry log at all. Suspect if the bookie also has `disk-id-mismatch`.
+        Confirmed if the bookie was stopped, or the directory is a saved copy. Also confirmed if a second
+        reading or run finds the same fault (table gone_entries). Suspect if a running bookie may have moved
+        the entries, or has no entry log at all. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         First look for the log on unmounted disks and among moved files. After a failed transactional

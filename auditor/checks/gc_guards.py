@@ -1,8 +1,8 @@
 """Guards before garbage collection: reasons to distrust metadata that lists too few ledgers.
 
 A bookie deletes ledgers that its metadata store does not list. If that list is wrong or belongs to another
-cluster, the bookie may delete everything. One sign of a wrong list is a large number of orphans, which are
-ledgers on a bookie that the list lacks. Another sign is the instance id of another cluster.
+cluster, the bookie may delete everything. One sign of a wrong list is a large number of orphans: ledgers on a
+bookie that the list lacks. Another sign is the instance id of another cluster.
 """
 
 from collections.abc import Mapping

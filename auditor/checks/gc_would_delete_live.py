@@ -56,9 +56,9 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: metadata and indexes agree. Suspect if an entry log that will be deleted was not read for
-        unindexed entries. Suspect for `unseen` if another ledger prevents the deletion of the log, or if
-        the bookie's scan of the log may run out of memory. Suspect if the bookie also has
-        `disk-id-mismatch`.
+        unindexed entries. Suspect for `unseen` if another ledger prevents the deletion of the log. Also
+        suspect for `unseen` if the bookie's scan of the log may run out of memory. Suspect if the bookie also
+        has `disk-id-mismatch`.
 
     What to do:
         First stop the bookie or its garbage collection. Then:
@@ -143,7 +143,7 @@ _CAUSE_TEXTS = {
 
 
 def _findings_without_index(tables: Tables) -> DataFrame:
-    """Return copies that lose entries when a log is deleted or compacted: the index lacks these entries."""
+    """Return copies with entries that the index lacks, in logs that are about to be deleted or compacted."""
     is_kept_log = (F.col("action") == GcAction.KEEP.value) | is_suspended()
     deleted_or_rewritten_logs = tables.log_foresight.where(~is_kept_log).select("bookie_id", "path", "action")
     rows = tables.space.where(~F.col("remains")).join(deleted_or_rewritten_logs, ["bookie_id", "path"])

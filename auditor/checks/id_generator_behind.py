@@ -36,9 +36,9 @@ def id_generator_behind(tables: Tables) -> DataFrame:
         without its generator.
 
     How sure:
-        Confirmed if the application never chooses ids (Pulsar), or if bookies hold orphans with such ids
-        and the generator gave out every listed id. Suspect if an application may have chosen these ids
-        itself.
+        Confirmed if the application never chooses ids (Pulsar). Also confirmed if bookies hold orphans with
+        such ids and the generator gave out every listed id. Suspect if an application may have chosen these
+        ids itself.
 
     What to do:
         Create no ledger until the generator is beyond every id in use. In ZooKeeper, create and delete
@@ -50,8 +50,9 @@ def id_generator_behind(tables: Tables) -> DataFrame:
 
     Limits:
         Ignores the flat layout, dumps without cversion, and stores with unreadable znodes of their own.
-        Reports nothing if an application clearly chooses ids itself. Signs are ids beyond the generator's
-        range, or fewer than 1 listed ledger per 1,000 ids from its next id to the highest listed id.
+        Reports nothing if an application clearly chooses ids itself. One sign is an id beyond the generator's
+        range. Another is fewer than 1 listed ledger per 1,000 ids between the generator's next id and the
+        highest listed id.
     """
     may_be_generated = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

@@ -1,8 +1,8 @@
-"""Queries that several checks share: ledgers by class, by broken rule and by placement, marks and locks.
+"""Queries that several checks share: ledgers by class, broken rule or placement; marks; and locks.
 
-A ledger has one finding and one class, which is the class of its worst entry. If a ledger is not closed,
-only its finished segments determine its class. Such a ledger is never entry-lost, and its finding is never
-confirmed.
+The class of a ledger is the state of its worst entry, such as below-ack-quorum. A ledger has one finding. If
+a ledger is not closed, only its finished segments determine its class. Such a ledger is never entry-lost, and
+its finding is never confirmed.
 """
 
 from auditor.checks.finding_rows import (
@@ -50,7 +50,7 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def queue_clause(tables: Tables) -> Column:
-    """Return the end of a message: whether the row's ledger is marked, and who locked it (`with_queue`)."""
+    """Return the last words of a message: whether the ledger is marked, and who locked it (`with_queue`)."""
     unknown_mark_reason = (
         "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
     )
@@ -73,8 +73,8 @@ def queue_clause(tables: Tables) -> Column:
 def waiting_marks(tables: Tables) -> DataFrame:
     """Return under-replication marks that are older than ``stuck_hours`` and that no worker has locked.
 
-    The result leaves out stale marks and marks of deleted ledgers. ``empty`` is true if the ledger is closed
-    and has no entry.
+    The result leaves out marks of deleted ledgers, and marks of ledgers that have all their copies again.
+    ``empty`` is true if the ledger is closed and has no entry.
     """
 
     from auditor.tables.marks import named_marks
@@ -142,9 +142,10 @@ def marks_of_deleted_ledgers(tables: Tables) -> DataFrame:
 
 
 def judged_with_class(tables: Tables) -> DataFrame:
-    """Return the rows of the table judged, with the class and the potential class of each ledger.
+    """Return the rows of the table ``judged``, with the columns ``class`` and ``potential_class``.
 
-    ``potential_class`` is the ledger's class if all unknown copies are missing.
+    ``class`` is the state of the ledger's worst entry, such as entry-lost. ``potential_class`` is the class
+    that the ledger has if all unknown copies are missing.
     """
     verdicts = tables.verdicts.select(*LEDGER, "class", "potential_class")
     return tables.judged.join(verdicts, [*LEDGER])
@@ -161,7 +162,7 @@ def rows_of_members(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
-    """Return one finding for each ledger of a class, with the ledger's entries of that class."""
+    """Return one finding for each ledger of a class such as entry-lost, with its entries of that class."""
     entry_groups = group_list(F.col("class_entries.groups"), max_groups=None)
     return finding_rows(
         _judged_with_queue(tables).where(F.col("class") == ledger_class).withColumn("groups", entry_groups),
@@ -267,7 +268,7 @@ PLACEMENT_COLUMNS = "state, segments, first_entry_id, windows, bookies, location
 def group_by_ledger(segments: DataFrame) -> DataFrame:
     """Return one row per ledger, with the columns of its first segment, ``segments`` and ``excused``.
 
-    ``segments`` counts the segments. ``excused`` is true if only unwritable bookies break the policy.
+    ``segments`` is the number of rows. ``excused`` is true if only unwritable bookies break the policy.
     """
     first_segment = F.expr(f"min(struct({_SEGMENT_COLUMNS})) AS first")
     rows = segments.groupBy(*LEDGER).agg(

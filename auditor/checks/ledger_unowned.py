@@ -28,7 +28,8 @@ def ledger_unowned(tables: Tables) -> DataFrame:
     What to do:
         Start with the oldest and largest ledgers. Ask the team whether its topic was deleted on purpose: a
         lost znode can be put back only while its ledgers exist. Delete a ledger only if the finding is
-        confirmed, its topic is known to be gone, and nobody plans to restore the application's metadata.
+        confirmed and its topic is known to be gone. Also make sure that nobody plans to restore the
+        application's metadata.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
@@ -36,8 +37,8 @@ def ledger_unowned(tables: Tables) -> DataFrame:
           Never run it for a ledger that is only suspect.
 
     Limits:
-        Not reported: ledgers whose age or namespace is unknown, that belong to another application, or that
-        may belong to an owner that could not be read.
+        Ledgers of unknown age or namespace are not reported. Nor are ledgers of another application, or
+        ledgers that may belong to an owner that could not be read.
     """
     is_complete = not incomplete_reasons(tables.roster.owner_stores)
     doubt_text = F.coalesce("why", F.lit(None if is_complete else NOT_COMPLETE_REASON))

@@ -20,8 +20,8 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
         Reports old marks of closed, empty ledgers that no worker has locked.
 
     Why it matters:
-        No data can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble, so
-        the ledger returns to the queue (bookkeeper #3220).
+        No data can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble. The
+        ledger then returns to the queue (bookkeeper #3220).
 
     How sure:
         Confirmed by metadata and mark. Suspect if all of the ledgers changed between the two metadata

@@ -16,8 +16,8 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
     """A bookie's master key for a ledger does not match the other bookies' key or the ledger's password.
 
     What it finds:
-        Reports master keys in `.idx` files or RocksDB that differ from the key on most of the ledger's
-        bookies, or do not match the password in the credentials file. Needs `--deep`.
+        Needs `--deep`. Reports master keys in `.idx` files or RocksDB that differ from the key on most of the
+        ledger's bookies. Also reports keys that do not match the password in the credentials file.
 
     Why it matters:
         A DbLedgerStorage bookie refuses the right key (EIO: "masterKey in db can only be set once"), so

@@ -32,8 +32,8 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     What it finds:
         Reports znodes whose name cannot be parsed, or whose path is not the path of their ledger id.
-        `elsewhere` counts the znodes at paths of another layout. If there are at least as many of them as
-        ledgers, or more than 10,000, LAYOUT and the ledger tree disagree. The severity is then `critical`,
+        `elsewhere` counts the znodes at paths of another layout. LAYOUT and the ledger tree disagree if there
+        are more than 10,000 of these znodes, or at least as many as ledgers. The severity is then `critical`,
         unless bookies still find these ledgers in their listing.
 
     Why it matters:
@@ -47,9 +47,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     What to do:
         If LAYOUT and the tree disagree, stop every bookie first. If no ledger is at a path of LAYOUT, put
-        back the LAYOUT that fits the tree, start one bookie, and check that it lists its ledgers. Otherwise
-        find out to which ledger the znode belongs, perhaps from its content. Move the znode only while no
-        bookie collects garbage, and first copy it under another name with ZooKeeper's client.
+        back the LAYOUT that fits the tree. Then start one bookie, and check that it lists its ledgers.
+        Otherwise find out to which ledger the znode belongs, perhaps from its content. Move the znode only
+        while no bookie collects garbage, and first copy it under another name with ZooKeeper's client.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`

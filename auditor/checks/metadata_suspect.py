@@ -67,9 +67,9 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     How sure:
         Confirmed means that the numbers are right, not that the metadata is wrong. Suspect if only
         `large-orphan-share` or `store-empty` applies, or only `store-bare` in a saved store. Suspect if the
-        rule needs orphans whose records may be in unread parts of the store (`in_doubt`). Suspect in a
-        running store if only `orphan-share` and `vanished-ranges` apply, until a run an hour or more later
-        finds enough of the same orphans (`lasting_orphans`).
+        rule needs orphans whose records may be in unread parts of the store (`in_doubt`). In a running store,
+        `orphan-share` and `vanished-ranges` alone are suspect at first. A run an hour or more later confirms
+        them if it finds enough of the same orphans (`lasting_orphans`).
 
     What to do:
         Stop the bookie until you know whether its metadata or its data is right. If metadata was lost,
@@ -112,10 +112,10 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 
 
 def _second_look_text(cluster: ClusterFacts) -> Column:
-    """Return the end of the message, about the same orphans in another run.
+    """Return the end of the message, which says whether an earlier run found the same orphans.
 
-    The text has the number of orphans that an earlier run also found. If there was no such run, the text
-    says that the finding is suspect until a later run finds the same orphans. The text is empty for saved
+    The text has the number of orphans that an earlier run also found. Without an earlier run, the text says
+    that the finding stays suspect until a later run finds the same orphans. The text is empty for saved
     metadata, and if a rule other than orphan-share, vanished-ranges and large-orphan-share applies.
     """
     if not cluster.live:

@@ -76,7 +76,8 @@ class AvailableInputs:
         has_bookie_sources: Whether ``--bookies`` named a source.
         directory_count: Number of bookie directories found.
         read_bookie_count: Number of bookies that were read completely.
-        has_undecided_copies: Whether the run could not decide all ledgers and replicas.
+        has_undecided_copies: Whether the run could not find out for every ledger and replica which entries
+            are missing.
         skipped_checks: Checks that the run skipped.
     """
 

@@ -17,9 +17,9 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
     """A ledger is completely offloaded to an object store, but still takes up space on bookies' disks.
 
     What it finds:
-        Reports ledgers if their topic's ledger list says that BookKeeper's copy was deleted, or if their
-        offload was completed longer ago than `--owner-grace`. With `--offload-listing`, only ledgers whose
-        copy is in the bucket count.
+        Reports ledgers whose topic's ledger list says that BookKeeper's copy was deleted. Also reports
+        ledgers whose offload was completed longer ago than `--owner-grace`. With `--offload-listing`, only
+        ledgers whose copy is in the bucket count.
 
     Why it matters:
         The ledger's disk space is not freed.

@@ -45,13 +45,13 @@ def owner_dangling(tables: Tables) -> DataFrame:
         topic's ledger list also says that BookKeeper's copy was deleted.
 
     Why it matters:
-        Readers fail at the missing ledger. Without the ledger a subscription restarts from an older
-        position, a topic may not load, and a schema refuses producers and consumers.
+        Readers fail at the missing ledger. Without the ledger, a subscription restarts from an older
+        position, and a topic may not load. A schema refuses producers and consumers.
 
     How sure:
-        Confirmed if owner and ledgers were read at the same time, or if the owner was read between two
-        metadata scans that both lack the ledger. Suspect if the owner changed, if the scans have gaps that
-        could hide the ledger, or if owners and ledgers were saved at different times (`doubt`).
+        Confirmed if owner and ledgers were read at the same time. Also confirmed if the owner was read
+        between two metadata scans that both lack the ledger. Suspect if the owner changed, the scans have
+        gaps that could hide the ledger, or owners and ledgers were saved at different times (`doubt`).
 
     What to do:
         Look for the ledger on the bookies' disks (`orphan-ledger`) before garbage collection deletes it,
@@ -63,8 +63,8 @@ def owner_dangling(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        A schema that is being deleted is reported too. The absence of a compacted ledger that only the
-        cursor's own ledger names is noticed only with saved metadata and the bookies' directories.
+        A schema that is being deleted is reported too. If only the cursor's own ledger names a compacted
+        ledger, its absence is noticed only with saved metadata and the bookies' directories.
     """
     is_offloaded = F.col("offload") == "complete"
     list_position_text = words(" (place {place + 1} of {list_size} in its list)")

@@ -40,9 +40,9 @@ def owners_suspect(roster: Roster) -> Findings:
         Confirmed: the proof is missing.
 
     What to do:
-        Before you delete ledgers, pass `--owners` with the store of every Pulsar cluster that has ledgers
-        here, and `--owners-complete` with all of these stores. If owners lost ledgers, first find out
-        whether the store was restored or wiped.
+        Before you delete ledgers, pass the store of every Pulsar cluster that has ledgers here with
+        `--owners`. Pass all of these stores with `--owners-complete` too. If owners lost ledgers, first find
+        out whether the store was restored or wiped.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`

@@ -24,9 +24,9 @@ def placement_at_risk(tables: Tables) -> DataFrame:
 
     What it finds:
         Reports ledgers that have a write quorum of two or more bookies in one rack, zone or region. The
-        server accepts this if the policy is for regions, if a vanished bookie counts as a zone of its own,
-        or if the policy requires only 1 rack. With reppRegionsToWrite, an ack quorum in fewer regions than
-        reppMinimumRegionsForDurability is reported too.
+        server accepts this if the policy is for regions or requires only 1 rack. It also accepts this if a
+        vanished bookie counts as a zone of its own. With reppRegionsToWrite, an ack quorum in fewer regions
+        than reppMinimumRegionsForDurability is reported too.
 
     Why it matters:
         A single failure can take every copy of an entry.

@@ -16,8 +16,8 @@ def quorum_invalid(tables: Tables) -> DataFrame:
     """A ledger has impossible quorums.
 
     What it finds:
-        Reports ledgers with a write quorum above the ensemble size, an ack quorum above the write quorum,
-        or one of these numbers below 1.
+        Reports ledgers whose write quorum is above the ensemble size, or whose ack quorum is above the write
+        quorum. Also reports ledgers with one of these numbers below 1.
 
     Why it matters:
         No client can write or recover the ledger.

@@ -18,8 +18,8 @@ def replication_disabled(roster: Roster) -> Findings:
 
     What it finds:
         Reports clusters with the znode `underreplication/disable`, which `autorecovery -d` makes. The
-        severity is `error` if ledgers wait for replication and the znode is more than a day old, or of
-        unknown age.
+        severity is `error` if ledgers wait for replication, and the znode's age is unknown or more than a
+        day.
 
     Why it matters:
         Nothing is marked or copied, even if a bookie is lost.

@@ -1,4 +1,4 @@
-"""Ledgers whose class is unknown because of a bookie's unreadable or old index."""
+"""Ledgers that may lack copies: a bookie's old or unreadable index leaves it unknown."""
 
 from auditor.checks.check import Basis, Column, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, words
@@ -30,9 +30,10 @@ def replication_undecided(tables: Tables) -> DataFrame:
     """It is unknown whether a ledger has all copies, because a bookie's index is old or unreadable.
 
     What it finds:
-        Reports ledgers for which a bookie's index is damaged, misplaced or incomplete, differs from the
-        bookie's answers, or points into a missing entry log. If a bookie's index is older than the ledgers
-        and no journal shows newer entries, the bookie has one finding for all these ledgers.
+        Reports ledgers for which a bookie's index is damaged, misplaced or incomplete. Also reports ledgers
+        for which the index differs from the bookie's answers, or points into a missing entry log. A bookie's
+        index may be older than some ledgers, while no journal shows newer entries. The bookie then has one
+        finding for all these ledgers.
 
     Why it matters:
         The ledger may be losing copies.
@@ -97,7 +98,7 @@ def _bookie_findings(rows: DataFrame) -> DataFrame:
 
 
 def _ledger_findings(rows: DataFrame) -> DataFrame:
-    """Return one finding for each ledger with an unknown copy that no finding of a bookie explains."""
+    """Return one finding for each ledger with an unknown copy that no finding about a bookie explains."""
     has_other_reason = F.exists(
         "unknown", lambda copy: ~copy["why"].isin(*_REASONS_OF_BOOKIES) & ~_depends_on_journal(copy)
     )

@@ -17,8 +17,8 @@ def source_suspect(roster: Roster) -> Findings:
         Reports bookies with at least one of these faults:
         - The bookie's newest file is more than an hour older than the metadata. Its index lacks all ledgers
           that the bookie received after this file.
-        - The tables that `bkaudit collect` made for the bookie are more than an hour older than the
-          metadata, or have a time in the future.
+        - The bookie's tables from `bkaudit collect` are more than an hour older than the metadata, or have a
+          time in the future.
         - The directories of all bookies have a different instance id from the cookies in the store.
 
     Why it matters:

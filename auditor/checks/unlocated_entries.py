@@ -22,8 +22,8 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
     """Add ``in_entry_logs`` and ``entry_logs_total`` to rows about a ledger.
 
     Returns:
-        ``in_entry_logs`` has one struct per entry log that contains needed entries of the ledger, but whose
-        bookie's index lacks these entries. Logs with the most lost entries come first, and there are at
+        ``in_entry_logs`` has one struct per entry log with needed entries of the ledger that the bookie's
+        index lacks. Logs are ordered by the number of entries that no index has, largest first. There are at
         most `MAX_EVIDENCE_LOGS`. ``entry_logs_total`` is the number of all such logs. Both columns are null
         if the run read no such log, for example without ``--entry-logs``. Logs whose entries were not read,
         such as logs in the tables of ``bkaudit collect``, are only in the table log_entries.

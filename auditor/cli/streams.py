@@ -2,7 +2,7 @@
 
 A command continues even if nobody reads its output. A scheduler thus gets the exit code of an audit even if
 the log collector restarts. Any other error of standard output, such as a full disk, is an error of the
-command, because the requested report is then missing.
+command. The requested report is then missing.
 """
 
 from __future__ import annotations

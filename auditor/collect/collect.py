@@ -107,7 +107,7 @@ class CollectedTable(NamedTuple):
 
 
 def find_log_directories(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]:
-    """Return directories with a ``current`` subdirectory, sorted, with each VERSION file's digest or None."""
+    """Return the sorted directories that contain ``current``, each with its VERSION file's digest or None."""
     version_by_path = {
         directory.path: directory.version
         for place in places
@@ -353,7 +353,7 @@ def _write_in_driver(target: Collection, table: CollectedTable, progress: Progre
 
 
 def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
-    """Yield each bookie that was not found completely, and each path that was not listed, with reasons."""
+    """Yield the incompletely found bookies and the paths that could not be listed, each with the reason."""
     attribution = attribute(places, frozenset(), {}, None)
     cookie_ids = {row.cookie_bookie_id for row in attribution.directories if row.cookie_bookie_id is not None}
     for bookie_id, bookie in attribute(places, cookie_ids, {}, None).bookies.items():

@@ -1,9 +1,9 @@
 """Comparison of two metadata stores, which are given by their URIs.
 
 Both stores are read once, the source first. If there are differences, each running store is read a second
-time. A difference is undecided if the second read of either store found a different version of the record
-than the first read. It is also undecided if a record was not found in a store that was not read completely.
-All other differences are certain.
+time. A difference is undecided if a store's second read found another version of the record than its first
+read. It is also undecided if the record was not found in an incompletely read store. All other differences
+are certain.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ MAX_NAMED_TOPICS = 10
 
 
 def ledger_blockers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) -> tuple[Blocker, ...]:
-    """Return one blocker for each cause of blocked ledgers, the worst first.
+    """Return one `Blocker` for each cause that prevents ledgers from moving, the worst first.
 
     ``ids`` has the scope and id of each blocked ledger. ``cause_codes`` has the cause of each blocked
     ledger, as an index into `CAUSE_BY_CODE`.

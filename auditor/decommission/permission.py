@@ -48,9 +48,10 @@ def permit_decommission(run: HeldRun, bookies: Sequence[str], live_bookies: Sequ
 
 
 def gate_blockers(permission: Permission) -> Iterator[Blocker]:
-    """Yield the causes of a refusal: its holds, and the reason why the run permits no removal at all.
+    """Yield the causes of a refusal: its holds, and the reason if the run permits no removal at all.
 
-    If some holds are certain, uncertain ones are left out. Nothing is yielded if the removal is permitted.
+    If at least one hold is certain, the uncertain holds are left out. Nothing is yielded if the removal is
+    permitted.
     """
     if isinstance(permission, Allowed):
         return

@@ -240,7 +240,7 @@ class _Bookies:
 def _run_trials(
     run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums], isolation_numbers: IsolationNumbers
 ) -> int:
-    """Add every ledger with a removed bookie to all trials, and return the number of undecided ledgers."""
+    """Add each ledger with a removed bookie to all trials. Return how many ledgers' bookies are unknown."""
     is_removed_bookie = np.logical_or.reduce([sums.is_removed_bookie for sums in trials])
     copy_states = CopyStates(run.directory, bookies.numbers)
     undecided_ledger_count = 0
@@ -377,8 +377,8 @@ def _candidate_counts(trial_sums: TrialSums) -> Candidates:
 def _decommission_order(joint_trial_sums: TrialSums, single_trials: Sequence[model.Trial]) -> tuple[str, ...]:
     """Return the order in which to remove the bookies one by one: the bookie with the least copying first.
 
-    Returns an empty tuple if one of them must not be removed. Also returns an empty tuple if a ledger has too
-    few spares to replace all of them at once, because the last removal would then fail.
+    Returns an empty tuple if one of the bookies must not be removed. Also returns it if a ledger has too few
+    spares to replace all of the bookies, because the last removal would then fail.
     """
     if joint_trial_sums.ledgers_without_spare or not all(
         trial.answer in (Answer.NOW, Answer.AFTER) for trial in single_trials

@@ -200,9 +200,10 @@ class Targets:
         self._paths = [server_view.paths[name] for name in names]
 
     def flag_uncertain_isolation_groups(self, isolation_numbers: Longs) -> tuple[Bools, Bools]:
-        """Return two flags per ledger: its groups are unknown; AutoRecovery ignores the ledger's own groups.
+        """Return two flags per ledger about its isolation groups.
 
-        ``isolation_numbers`` has the number of each ledger's isolation groups.
+        The first flag is True if the ledger's groups are unknown. The second is True if AutoRecovery ignores
+        the ledger's own groups. ``isolation_numbers`` has the number of each ledger's isolation groups.
         """
         ignores_isolation_groups = self._settings.groups is None
         isolation_flags = [

@@ -42,8 +42,8 @@ class Segments(SegmentColumns):
     Args:
         entry_bytes: Array by ledger: the mean payload of an entry, in bytes. NaN if the ledger is not closed.
         isolation: Array by ledger: the number that identifies the ledger's isolation groups.
-        last_entries: Last entry of each segment. It is below the first entry if the segment has no entry, or
-            if the segment is an open end, whose last entry is unknown.
+        last_entries: Last entry of each segment. It is below the first entry if the segment is empty, or if
+            it is an open end (its last entry is unknown).
         is_open_end: Whether the segment is the open end of its ledger.
         ensembles: Numbers of the bookies. `NO_BOOKIE` fills the row past the end of the ensemble.
     """
@@ -127,7 +127,7 @@ class _SegmentInspection:
 
 
 class _LedgerCauses(NamedTuple):
-    """Arrays by ledger: the code of the first cause, a flag per doubt, and whether spares are too few."""
+    """Arrays by ledger: code of the first cause, flags for unknown facts, and whether spares are too few."""
 
     codes: NDArray[np.int8]
     doubts: dict[str, Bools]
@@ -135,9 +135,9 @@ class _LedgerCauses(NamedTuple):
 
 
 class TrialSums:
-    """Sums over batches of ledgers in a trial that removes ``leaving_bookies``, which are bookie numbers.
+    """Sums over batches of ledgers in a trial removal of the bookies with numbers ``leaving_bookies``.
 
-    ``absent_bookies`` are already gone. The server replaces them at the same time.
+    ``absent_bookies`` are bookies that are already gone. The server replaces them at the same time.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class TrialSums:
     def blocked_ids_of_store(self) -> Longs:
         """Return the ids of the blocked ledgers of scope 0, ascending.
 
-        Ledgers that absent bookies block are left out.
+        Ledgers are left out if bookies that were absent before the trial block them.
         """
         ids, cause_codes = self.all_blocked_ledgers()
         is_ledger_cause = cause_codes != _CODE_BY_CAUSE[Cause.ABSENT]

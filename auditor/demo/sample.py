@@ -258,8 +258,8 @@ def show(
 ) -> DemoResult:
     """Start a ZooKeeper, load the sample, audit it, and stop the server.
 
-    The sample's files are only seconds old, but some findings need an older cluster. The audit therefore
-    pretends that the scan happens 25 hours from now, and that the indexes were written one hour from now.
+    The sample's files are only seconds old, but some findings need an older cluster. The audit therefore uses
+    a scan time 25 hours from now, and index times one hour from now.
     """
     current_ms = now_ms()
     # No bookie is running that could be asked for an entry.

@@ -26,8 +26,8 @@ def access_lines(
 
     Args:
         registration_rows: Rows of the table ``registrations``.
-        has_rpc_source: True if ``rpc:`` is a source, so that a bookie that does not answer counts as unread.
-            If False, the audit asks bookies only for entries that seem to be missing.
+        has_rpc_source: True if ``rpc:`` is a source. A bookie without an answer then counts as unread. If
+            False, the audit asks bookies only for entries that seem to be missing.
         access: The logins of bookies.
         options: Options of the audit.
     """

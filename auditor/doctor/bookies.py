@@ -42,8 +42,8 @@ class JournalListing:
     """Listings of a bookie's journal directories.
 
     ``reason`` is why an audit cannot read the journals completely. It is None if the listings show no
-    problem. ``last_write`` is the time of the last write, in ms, to the journal file that the mark names or
-    to a newer file. It is None if there is no such file. ``older_files`` are the paths of files that are
+    problem. ``last_write`` is the time of the last write in ms. Only the journal file that the mark names and
+    newer files count. It is None if there is no such file. ``older_files`` are the paths of files that are
     older than the mark, and ``older_bytes`` is their total size.
     """
 

@@ -158,7 +158,7 @@ def _session_line(options: AuditOptions) -> Line:
 
 
 def _report_worker_python(batches: Iterator[object]) -> Iterator[object]:
-    """Import the modules of an audit's tasks in a Python worker, and yield the version of its Python."""
+    """Import the modules that audit tasks need, and yield the Python version of this Spark worker."""
     import platform
 
     import pyarrow

@@ -17,11 +17,11 @@ from auditor.sources.owners.applications import APPLICATIONS, OwnersUri
 
 
 def check_owner_stores(sources: PlannedSources, options: AuditOptions) -> Iterator[Line]:
-    """Yield a line for each store of ``--owners``, and one about ``--owners-complete``.
+    """Yield a line for each store of ``--owners``, and one line about ``--owners-complete``.
 
     Args:
         sources: the sources of the audit, with the stores of both options.
-        options: the limits and credentials with which a store is opened.
+        options: the limits and credentials for opening a store.
     """
     stores, complete_stores = sources.owners, sources.complete_owner_stores
     if stores:
@@ -63,9 +63,9 @@ def _access_line(store: OwnersUri, options: AuditOptions) -> Line:
 
 
 def _has_owners(store: MetadataStore, tree: str) -> bool:
-    """Return whether the store has the tree ``tree``.
+    """Return whether the store contains the tree ``tree``.
 
-    A saved store was opened at the root of the tree. It has the tree if it has any znode.
+    A saved store is already opened at the root of this tree, so the tree exists if the store has any znode.
     """
     if store.live:
         return isinstance(store, NeighbourStore) and store.has_neighbour(tree)

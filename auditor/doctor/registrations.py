@@ -1,4 +1,4 @@
-"""Check of registrations: which bookies have a cookie in the store but no registration, and are thus down."""
+"""Check of registrations: which bookies are down, because the store has their cookie but no registration."""
 
 from collections.abc import Collection, Iterator
 

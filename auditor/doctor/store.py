@@ -56,9 +56,9 @@ class Metadata:
 
 
 def read_metadata(uri: MetadataUri, credentials: Credentials, options: AuditOptions) -> Metadata:
-    """Check the store: read the records of bookies, and some hundreds of znodes to count ledgers.
+    """Check the store, and return facts about it with one line of text for each check.
 
-    Each result is a line of the returned facts.
+    The function reads the records of bookies. To count ledgers, it reads some hundreds of znodes.
     """
     store = open_store(uri, store_options(options))
     metadata = Metadata(store, store_options(options))

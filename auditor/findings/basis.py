@@ -1,10 +1,10 @@
 """Coverage: whether a run looked at the facts that a finding depends on.
 
-A run that could not read a bookie finds nothing on its disks, but this does not mean that a fault was
-repaired. If a run lacks a finding of an earlier run, the finding is *fixed* only if the run looked for it.
-Otherwise the finding is *unseen*, and stays known until a run looks for it. `auditor.findings.rules` has
-the exact rule. This module returns the kind of facts that the findings of each check depend on (their
-`Basis`), and gathers these facts from a finished run.
+A run that could not read a bookie finds no faults on its disks. This does not mean that a fault was repaired.
+If a run lacks an earlier finding, the finding is *fixed* only if the run looked for it. Otherwise the finding
+is *unseen*, and stays known until a run looks for it. `auditor.findings.rules` has the exact rule. The
+`Basis` of a finding is the kind of facts that it depends on. This module returns the basis of each check, and
+gathers the facts from a finished run.
 
 Findings whose basis has a ``table`` are covered only by a run that has this table. Findings from entry logs
 are covered only if every log of the bookie was read to its end.
@@ -44,7 +44,7 @@ UNREADABLE = "index-unreadable"
 
 @cache
 def basis(check_id: str) -> Basis:
-    """Return the `Basis` of a check's findings. If the check no longer exists, return the `Basis` disks.
+    """Return the `Basis` of a check's findings. If the check no longer exists, return `Basis.DISKS`.
 
     >>> print(basis("entry-lost"), basis("orphan-ledger"), basis("bookie-down"), basis("segment-gap"))
     copies disks metadata metadata
@@ -61,8 +61,8 @@ def ids_resting_on(*bases: Basis) -> list[str]:
 def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
     """Return the ids of the checks whose findings a run cannot find if it leaves out ``skipped_checks``.
 
-    Former ids of these checks are included. If one stage of a trouble (`TROUBLE_STAGES`) was left out, the
-    result has all stages, because the trouble may now be in this stage.
+    Former ids of these checks are included. If one check of `TROUBLE_STAGES` was left out, all are included,
+    because a fault may now be at the left-out stage.
 
     >>> ids_without_check(["entry-lost"])
     ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
@@ -85,7 +85,7 @@ def rests_on_logs(check_id: str) -> bool:
 
 
 def rests_on_copies(check_id: str) -> bool:
-    """Return whether the check needs all copies on a bookie. An unreadable index may hide some of them."""
+    """Return whether the check needs every copy on a bookie. An unreadable index may hide copies."""
     return check_id in (
         "gc-would-delete-live",
         "metadata-suspect",
@@ -95,7 +95,7 @@ def rests_on_copies(check_id: str) -> bool:
 
 
 def rests_on_ensembles(check_id: str) -> bool:
-    """Return whether the check needs the ensembles of all ledgers. An unreadable record hides some."""
+    """Return whether the check needs the ensembles of all ledgers. An unreadable record hides an ensemble."""
     return check_id == "gc-would-delete-live"
 
 
@@ -194,8 +194,8 @@ def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str])
 def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, is_hidden: Flags) -> Flags:
     """Return for each finding whether ``run`` would have found it.
 
-    ``has_holes`` is whether the run's listings of metadata had holes. ``is_hidden`` flags the findings
-    whose check did not run, or had fewer inputs than before.
+    ``has_holes`` is whether a part of the metadata could not be listed. ``is_hidden`` flags findings whose
+    check did not run, or had fewer inputs than before.
     """
     if not len(findings.bookie):
         return np.empty(0, np.bool_)
@@ -301,7 +301,7 @@ def _bookies_with_unread_logs(run: Batches) -> set[str]:
 
 
 def _has_table(run: Batches, name: str) -> bool:
-    """Return whether the run has the optional table ``name``."""
+    """Return whether the run wrote the optional table ``name``."""
     try:
         return next(iter(run(f"tables/{name}", TABLES[name].columns.names[:1])), None) is not None
     except RunError:
@@ -309,7 +309,7 @@ def _has_table(run: Batches, name: str) -> bool:
 
 
 def _ledger_flags(run: Batches, findings: FindingObjects) -> tuple[Flags, Flags, Flags]:
-    """Return three flags per finding: the run lists the ledger, judged the ledger, and decided its class."""
+    """Return three flags for each finding: its ledger is listed, its class is known, its class is certain."""
     ledger_keys, key_numbers = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
     is_listed, is_judged, is_decided = (
         np.full(len(ledger_keys), default_flag) for default_flag in (False, True, True)
@@ -337,7 +337,7 @@ def _ledger_flags(run: Batches, findings: FindingObjects) -> tuple[Flags, Flags,
 
 
 def _were_owners_read(run: Batches) -> bool:
-    """Return whether the run read the owners' trees completely, with every value."""
+    """Return whether the run read all lists of owners in their stores, with every value."""
     has_rows = False
     for batch in run(OWNERS, ["status"]):
         if not is_among_texts(batch["status"], ["ok"]).all():

@@ -1,6 +1,6 @@
 """Causes: one event that explains several findings, with its evidence and the findings that follow from it.
 
-Certain facts about bookies prove a cause. The number of findings that it would explain is no proof:
+Only facts about bookies prove a cause. A large number of explained findings proves nothing. The causes are:
 
     foreign-instance   all directories of a bookie carry another cluster's instance id
     store-older        bookies have ledgers whose ids the store's id generator has not given out yet
@@ -15,9 +15,9 @@ Certain facts about bookies prove a cause. The number of findings that it would 
     disk-lost          a bookie lacks entries of nearly every ledger of one directory of DbLedgerStorage. This
                        directory has hardly any ledgers, and the bookie's other directories have many
 
-A finding about a bookie follows from a cause of this bookie if the cause explains its check. A finding about
-the copies of a ledger follows if all bookies that lack entries or have unknown copies belong to the cause.
-Findings with another possible explanation get no cause. Of several causes, a finding gets the first.
+A cause lists the checks that it explains. A bookie's finding follows from a cause of this bookie if its check
+is listed. A finding about a ledger's copies follows if all its bookies with missing or unknown copies are of
+the cause. Findings with another possible explanation get no cause. Of several causes, the first counts.
 
 A run has at most `MAX_CLAIMS` causes. One pass over all findings assigns them.
 """
@@ -68,8 +68,8 @@ class Claim:
 
     The cause explains findings of the checks ``bookie_checks`` about its bookies. It explains findings of the
     checks ``copy_checks`` about ledgers if all bookies concerned belong to the cause. ``from_ledger`` is the
-    lowest id of an orphan that it explains. ``remainder`` (r, n) restricts the cause to ledgers whose id
-    modulo n is r. ``evidence`` has the (check, bookie) pairs that prove the cause.
+    lowest id of an orphan ledger that the cause explains. ``remainder`` (r, n) restricts the cause to ledgers
+    whose id modulo n is r. ``evidence`` has the (check, bookie) pairs that prove the cause.
     """
 
     kind: str
@@ -90,7 +90,7 @@ Only bookies with several directories matter here (`uneven_directories`).
 
 
 def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
-    """Return, by bookie, the index directories as (path, ledgers) in order, if one of them is nearly empty.
+    """Return the index directories of each bookie that has a nearly empty one, as (path, ledgers) in order.
 
     Only bookies with DbLedgerStorage count. This storage keeps a ledger in the directory at position id
     modulo number of directories. So all directories should have similar numbers of ledgers.

@@ -50,13 +50,13 @@ class RunCoverage:
     Attributes:
         verdicts: the table ``verdicts`` of this run.
         bookies: the table ``bookies`` of this run.
-        has_holes: whether its listings of metadata had holes.
+        has_holes: whether a part of the metadata could not be listed.
         has_unread_bookie: whether a bookie was not read completely.
         has_all_owners: whether all owners were read.
         asked_tables: the optional tables of a `Basis` that were requested.
         skipped_checks: checks that were left out, or that had fewer inputs than in the previous run.
-        lost_carried: checks that had fewer inputs than in an earlier run. They matter for findings that the
-            previous run did not see but kept.
+        lost_carried: checks that had fewer inputs than in at least one earlier run. They matter for earlier
+            findings that the previous run carried over, because it could not look for them.
         unread_logs: bookies with an entry log that was not read to its end.
         unread_records: bookies with copies of ledgers whose records could not be decoded.
     """
@@ -83,7 +83,7 @@ def findings_with_changes(
     """Return every finding with its change, and the findings of ``earlier_changes`` that are no longer found.
 
     ``earlier_changes`` is the table ``changes`` of the previous run. If it is None, all findings are new.
-    ``finished_ms`` is the end of this run, ms. The result has the columns of the table ``changes``, without
+    ``finished_ms`` is the end of this run in ms. The result has the columns of the table ``changes``, without
     the columns about suppressions.
     """
     finish_time = F.lit(finished_ms).cast("bigint")
@@ -176,7 +176,7 @@ def _add_trouble(findings: DataFrame, instance_id: str | None) -> DataFrame:
 
 
 def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
-    """Return the findings that were known at the end of the previous run: the worst one of each trouble."""
+    """Return the findings known after the previous run, only the worst one of each fault (``trouble``)."""
     rows = earlier_changes.where(F.col("change") != Change.FIXED)
     if "urgency" not in rows.columns:  # a table of an older release
         rows = rows.withColumn("urgency", F.lit(Urgency.REST.value))
@@ -280,5 +280,5 @@ def _was_covered(coverage: RunCoverage) -> Column:
 
 
 def _is_whole() -> Column:
-    """Return whether a bookie's directories were found and read to the end. Its answers do not suffice."""
+    """Return whether a bookie's directories were found and read to the end. Its answers do not count."""
     return F.col("found") & (F.col("read") == BookieRead.READ)

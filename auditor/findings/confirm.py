@@ -1,14 +1,14 @@
 """Confidence of findings, judged from the second scan and the previous run, and owners of their ledgers.
 
-A finding about a ledger is confirmed only if the ledger had the same version in both scans of a live store.
-A ledger that changed between the scans may have been closed, repaired or moved while the bookies were read.
-A ledger that was deleted between the scans has nothing left to lose, and garbage collection removes its
-copies. A finding about a bookie that counts ledgers counts the changed ledgers separately. If the second
-scan may have missed a ledger, the deletion of the ledger is not certain. Findings about the ledger then
-stay, but are not confirmed.
+A live store is scanned twice. A finding about a ledger is confirmed only if both scans saw the same version
+of the ledger. A ledger that changed between the scans may have been closed, repaired or moved while the
+bookies were read. A ledger that was deleted between the scans has nothing left to lose, and garbage
+collection removes its copies. If a finding about a bookie has a number of ledgers, it counts the changed
+ledgers separately. If the second scan may have missed a ledger, the deletion of the ledger is not certain.
+Findings about the ledger then stay, but are not confirmed.
 
-A suspect finding of a live store is confirmed if the previous run also had it, suspect or confirmed, and if
-all of these conditions are met:
+A suspect finding of a live store is confirmed if the previous run also had it, with any confidence. All of
+these conditions must be met too:
 
     version    the ledger has the same version in both runs: without a new version, a closed ledger gets no
                new entries
@@ -24,8 +24,8 @@ first run to the evidence (``earlier_run``). Findings about ledgers that changed
 this run stay suspect. Findings from saved metadata are not confirmed in this way, because the time of the
 metadata is unknown.
 
-A finding that depends on a bookie's data is at most suspect if this data is older than the metadata, or
-belongs to another cluster. The facts may have changed since then.
+If a bookie's data is older than the metadata, or belongs to another cluster, the facts may have changed. A
+finding that depends on such data is at most suspect.
 
 If an owner names the ledger of a finding, the evidence has this owner as ``owner``: tenant, namespace,
 topic, cursor. A finding about a bookie concerns ledgers of many topics. Its evidence has ``owners``: the
@@ -172,7 +172,7 @@ def _is_newer(grace_ms: int) -> Column:
 
 
 def _add_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column) -> DataFrame:
-    """Add the earlier run to the evidence of rows with ``was_seen_earlier``.
+    """Add the name and time of the earlier run to the evidence of rows with ``was_seen_earlier``.
 
     Rows that also have ``is_newer`` become confirmed.
     """
@@ -205,11 +205,11 @@ _LOGS_SCHEMA = "sample array<struct<keeps array<struct<ledger string>>>>"
 
 
 def add_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
-    """Add ``owner`` to the evidence of findings about a ledger, and ``owners`` if the evidence has a sample.
+    """Add ``owner`` to the evidence of findings about a ledger, and ``owners`` to evidence with a sample.
 
-    ``ownership`` is the run's table. ``owners`` has an element for each owner of sampled ledgers. Its keys
-    are ``ledgers``, ``standing`` (such as owned) and the keys in `OWNER`, which are null if no owner names
-    the ledgers. A ledger that is not in the table ``ownership`` has the standing ``unknown``.
+    ``ownership`` is the run's table. ``owners`` has an element for each owner of sampled ledgers. The keys of
+    an element are ``ledgers``, ``standing`` (such as owned), and the keys in `OWNER`. The last are null if no
+    owner names the ledgers. A ledger that is not in the table ``ownership`` has the standing ``unknown``.
     """
     ledgers = findings.where("ledger_id is not null").select(*LEDGER).distinct()
     owned_ledgers = _first_owners(ownership, ledgers).where("path is not null")
@@ -274,8 +274,8 @@ def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 def _sampled_ledgers(findings: DataFrame) -> DataFrame:
     """Return the ``evidence`` of findings that name no ledger, with one row for each ledger in its samples.
 
-    There are no rows for samples of paths, and none for ledgers of other scopes ("7 of scope 1"), which have
-    no known owner.
+    Samples of paths have no rows. Ledgers outside scope 0 ("7 of scope 1") have no rows either, because their
+    owner is never known.
     """
     evidence_texts = F.from_json("evidence", _LEDGERS_SCHEMA)
     logs = F.from_json("evidence", _LOGS_SCHEMA)["sample"]

@@ -40,9 +40,10 @@ _CONFIRMED = _CONFIDENCE_CODES[Confidence.CONFIRMED]
 class FindingArrays:
     """The findings that one run knows, as arrays in the order of its table ``changes``.
 
-    ``trouble`` is the number by which findings of two runs are matched. ``rank`` is the rank of the severity,
-    0 for the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in the table.
-    ``unseen`` is True if the run could not look for the finding, or for its known severity.
+    ``trouble`` identifies the fault. Two runs match their findings by this number. ``rank`` is the rank of
+    the severity, 0 for the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in
+    the table. ``unseen`` is True if the run could not look for the finding, or could not tell whether it
+    still has its earlier severity.
     """
 
     trouble: NDArray[np.uint64]
@@ -57,9 +58,9 @@ class FindingArrays:
 class FindingPairs:
     """The findings of a new run with their matches in an old run, and the change of each finding.
 
-    For each finding of the new run, ``old_positions`` has the position of the match in ``old_findings``, or
-    -1 without a match, and ``new_changes`` has the change. For old findings without a match, ``gone_rows``
-    has the positions in ``old_findings``, ascending, and ``gone_changes`` has the changes.
+    ``new_changes`` has the change of each finding of the new run. ``old_positions`` has the position of its
+    match in ``old_findings``, or -1 without a match. ``gone_rows`` has the positions of old findings without
+    a match, ascending. ``gone_changes`` has their changes.
     """
 
     old_findings: FindingArrays
@@ -121,11 +122,13 @@ def pair_findings(
     skipped_checks: Collection[str] = (),
     lost_carried: Collection[str] = (),
 ) -> FindingPairs:
-    """Compare the findings of two runs. ``has_holes`` is whether the new run's metadata had holes.
+    """Compare the findings of two runs. Return the pairs and the changes.
 
-    ``skipped_checks`` has the checks that the new run left out, or that had fewer inputs than in the old
-    run. ``lost_carried`` has the checks that had fewer inputs than in an earlier run. They matter for
-    findings that the old run did not see but kept. Such findings are compared in their last known form.
+    ``has_holes`` is whether a part of the new run's metadata could not be listed. ``skipped_checks`` has the
+    checks that the new run left out, or that had fewer inputs than in the old run. ``lost_carried`` has the
+    checks that had fewer inputs than in at least one earlier run. They matter for earlier findings that the
+    old run carried over, because it could not look for them. Such findings are compared with their last known
+    severity, missing entries and confidence.
     """
     earlier_findings = read_finding_arrays(earlier_batches, (*FOUND, Change.UNSEEN), "known_")
     current_findings = read_finding_arrays(current_batches, FOUND)

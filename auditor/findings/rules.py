@@ -5,8 +5,8 @@ therefore a Spark `Column` or a NumPy array. These rules use only operators that
 ``~`` and comparisons. No column of booleans may be null, because these operators do not treat null as
 false.
 
-A finding got *better* or is *fixed* only if the later run looked at the facts that the finding depends on.
-The finding is then called covered. The ``way`` of its `Basis` names the rule:
+A finding is covered if the later run looked at the facts that the finding depends on. Only a covered finding
+can get *better* or be *fixed*. The ``way`` of its `Basis` names the rule:
 
 ``records``
     The metadata alone shows the finding. It is covered if the ledger is listed, or if the listing has no
@@ -16,15 +16,16 @@ The finding is then called covered. The ``way`` of its `Basis` names the rule:
     bookie could not be read. It is also covered if the ledger is absent from a listing without holes. A
     finding that counts ledgers is covered if every bookie was read and the listing has no holes.
 ``disks``
-    The finding is about data on a bookie's disks. It is covered if the bookie's directories were found and
-    read to the end, the ledger could be judged, and the ledger's index on the bookie could be read. It is
-    also covered if neither the metadata nor a source knows the bookie.
+    The finding is about data on a bookie's disks. It is covered if three conditions are met: the bookie's
+    directories were found and read to the end, the ledger could be judged, and the ledger's index on the
+    bookie could be read. It is also covered if neither the metadata nor a source knows the bookie.
 ``owners``
     The finding is about references to ledgers. It is covered if the owners' trees were read with every
     value in them, and if the listing of ledgers has no holes.
 
-Holes are parts of the metadata that could not be read. Holes are also ids that may or may not exist,
-because of such a part or of a misplaced record. Findings from marks need a listing without holes.
+A hole is a part of the metadata that could not be read. Ids that may or may not exist are holes too. The
+cause is an unread part or a misplaced record. Findings from under-replication marks are covered only by a
+listing without holes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,8 +51,8 @@ class FindingState:
 def is_worse(current_state: FindingState, earlier_state: FindingState) -> Any:
     """Return for each finding whether it is worse: in severity or missing entries, or newly confirmed.
 
-    An unconfirmed finding alarmed nobody. A newly confirmed finding is therefore worse, even if it is
-    milder.
+    An unconfirmed finding raises no alarm. A newly confirmed finding is therefore worse, even if its severity
+    is lower now.
     """
     has_more_missing_entries = (current_state.rank == earlier_state.rank) & (
         current_state.missing > earlier_state.missing
@@ -113,7 +114,7 @@ class FindingFacts:
 
 
 def was_covered(facts: FindingFacts) -> Any:
-    """Return for each finding whether the run would have found it, because it looked at the facts."""
+    """Return for each finding whether it is covered: the run looked at the facts that it depends on."""
     is_deleted = ~facts.is_listed & facts.has_all_metadata
     ledger_is_judged = ~facts.has_ledger | (facts.is_listed & facts.is_judged) | is_deleted
     ledger_is_decided = (facts.is_listed & facts.is_decided) | is_deleted

@@ -12,8 +12,8 @@ A suppressed finding stays in the findings, the counts and the verdict, because 
 not count for the exit code, and reports show it separately. After its last day (UTC) an entry suppresses
 nothing, and reports name it.
 
-A finding about data that is lost or about to be deleted (`DATA_LOSS`) is accepted only if the entry names
-it by its fingerprint. Such an entry may last for a week at most::
+Some findings are about data that is lost or about to be deleted (`DATA_LOSS`). An entry accepts such a
+finding only by its fingerprint. Such an entry may last for a week at most::
 
     [[suppress]]
     fingerprint = "a2b8aa759ab37bdf"
@@ -21,8 +21,8 @@ it by its fingerprint. Such an entry may last for a week at most::
     reason = "written by a load test; nobody reads it"
     until = 2026-12-03
 
-If an entry names such a finding in any other way, it does not apply to the finding, and `find_refusals`
-says why.
+If an entry names such a finding in any other way, the entry does not apply to it. `find_refusals` counts
+these cases, and `refusal_sentences` says why.
 """
 
 import re
@@ -55,8 +55,9 @@ class SuppressionEntry:
     """One entry of a suppressions file. It selects findings by ``names`` or by ``baseline``.
 
     ``names`` maps columns of a finding to the values that these columns must have. ``baseline`` is the path
-    or URI of an earlier run. The entry then selects the findings of that run. ``missing`` is the digest of
-    the entries that the finding must miss. It is None if the file states no digest for the entry.
+    or URI of an earlier run. The entry then selects the findings of that run. ``missing`` is a digest of
+    ledger entries: the entry applies only to a finding with exactly these missing entries. It is None if the
+    file states no digest.
     """
 
     reason: str
@@ -127,7 +128,7 @@ def apply_suppressions(
 
 
 def digests_by_fingerprint(findings: DataFrame, entries: Sequence[SuppressionEntry]) -> DataFrame | None:
-    """Return the digest of the missing entries of each finding that an entry names by its fingerprint.
+    """Return the digest of the missing ledger entries of each finding that is named by its fingerprint.
 
     The rows have fingerprint and digest. The result is None if no entry names a fingerprint. A digest is null
     if the finding has no missing entries.

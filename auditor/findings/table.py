@@ -1,8 +1,8 @@
-"""The table findings, which has all results of the checks with fingerprints, in order; and the next steps.
+"""The table ``findings`` (all results of the checks in order, with fingerprints), and the next steps.
 
-There is one next step for each check and urgency. It names the first objects of the check's findings. Steps
-are made from counts of findings by check and bookie, so their number does not grow with the number of
-findings.
+There is one next step for each check and urgency. It names the first objects of the check's findings. The
+module makes steps from counts of findings by check and bookie. The number of steps therefore does not grow
+with the number of findings.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

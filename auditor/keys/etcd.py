@@ -10,10 +10,10 @@
     <scope>/underreplication              empty; there are no keys below it
 
 ``<scope>`` is BookKeeper's name for the prefix of all keys of a cluster. It is not the scope of a ledger id
-(BP-35). It is used exactly as written, including trailing slashes. Keys are encoded in UTF-8. etcd has no
-tree: what looks like a directory is a separate key with an empty value, and a listing is a range of keys.
-Paths in this module are relative to the etcd scope, without a leading slash. Source: EtcdUtils,
-EtcdConstants, EtcdIdGenerator.
+(BP-35). The driver uses this name exactly as written, including trailing slashes. Keys are encoded in UTF-8.
+etcd has no tree: a directory is a separate key with an empty value. A listing is a range of keys. Paths in
+this module are relative to the etcd scope, without a leading slash. Source: EtcdUtils, EtcdConstants,
+EtcdIdGenerator.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def read_by_java(relative_key: str) -> LedgerId | None:
 
 
 def listed_by_java(relative_key: str) -> int | None:
-    """Return the ledger id that the Java driver lists for a key, or None if the driver does not list it.
+    """Return the ledger id that the Java driver lists for a key. None if the driver skips the key.
 
     Garbage collection uses the driver's listing of ledgers. The listing begins with the key of id 0 and
     ends before the key of the largest id. The listing drops the scope of each id.
@@ -150,8 +150,8 @@ def node_name(relative_key: str) -> str | None:
 def children(etcd_scope: str, relative_key: str) -> tuple[bytes, bytes]:
     """Return the range of keys below ``relative_key``: the first key, and the exclusive end.
 
-    The first key ends with "/". The end of the range has "0" in its place, which is the byte after "/". The
-    range must not start without the slash: a range from ``/a`` to ``/a0`` would also contain ``/a-other``.
+    The first key ends with "/". The end has "0" instead of this "/", because "0" is the next byte. The first
+    key must not lack the slash: a range from ``/a`` to ``/a0`` would also contain ``/a-other``.
 
     >>> children("/bk", "ledgers")
     (b'/bk/ledgers/', b'/bk/ledgers0')

@@ -13,17 +13,16 @@ scope 0 (the long-long hierarchical layout) are below ``scopes``:
 BP-35 keeps scope 0 in the long hierarchical layout and leaves the other scopes to "a different znode". This
 program itself chose the name ``scopes`` and the groups of four hexadecimal digits. The server's listing and
 garbage collection skip this name. A directory has at most 65,536 children, which fit into one answer. Scope
-and ledger id are written as unsigned numbers, because an id from a UUID can be negative as a signed number.
+and ledger id are written as unsigned numbers, because a signed id from a UUID can be negative.
 
 Under-replication (ZkLedgerUnderreplicationManager) uses marks and locks:
 
     underreplication/ledgers/hhhh/hhhh/hhhh/hhhh/urL<id>     a mark: the ledger needs re-replication
     underreplication/locks/urL<id>                           a lock: a replication worker repairs the ledger
 
-Each ``hhhh`` is 16 bits of the ledger id in hexadecimal. The id in the last name is decimal and padded to
-ten digits. All these paths are relative to the root. The server takes the id from the name of a mark, and
-then reads the path that belongs to this id. It therefore does not find a mark in the directories of a
-different id.
+Each ``hhhh`` is 16 bits of the ledger id in hexadecimal. The id in the last name is decimal and padded to ten
+digits. All these paths are relative to the root. The server takes the id from the name of a mark, and then
+reads the path of this id. It therefore does not find a mark in the directories of a different id.
 """
 
 from __future__ import annotations

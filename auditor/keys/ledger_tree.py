@@ -1,16 +1,15 @@
 """Classification of znodes and keys below the root: ledgers, directories of ledgers, malformed paths, others.
 
-The server does not check the paths that it lists. It joins all digits in the names of a path into one
-ledger id, and its garbage collection acts on that id. For a znode that is not at the path of a ledger, this
-module therefore returns two facts: the id that the server (Java) would list for it, and the ids of the
-ledgers that the znode could belong to. A name of the form ``L`` and digits could belong to the ledger with
-these digits, even if it has the wrong number of digits or is in the wrong tree. Java accepts such a name
-too. No ledger has a name such as ``Lnotanumber``, ``X1008`` or ``notes``, so a znode with such a name
-belongs to no ledger.
+The server does not check the paths that it lists. It joins all digits in a path into one ledger id, and
+garbage collection acts on that id. A znode may be at a path that is not the path of a ledger. For such a
+znode, this module returns two facts: the id that the server (Java) would list, and the ids of ledgers that
+the znode could belong to. A znode named ``L`` and digits could belong to the ledger with these digits. The
+number of digits or the tree may be wrong. Java accepts such a name too. A znode named ``Lnotanumber``,
+``X1008`` or ``notes`` belongs to no ledger, because no ledger has such a name.
 
-A znode at a path that a different layout uses for a ledger could also contain the metadata of that ledger.
-If somebody changed the LAYOUT of a store, the store has a whole tree of such paths. The layout
-`HIERARCHICAL` has two trees of directories that are named by digits: one for small ids, one for large ids.
+A different layout may use the path for a ledger. The znode could then contain the metadata of that ledger. If
+somebody changed the LAYOUT of a store, the store has a whole tree of such paths. The layout `HIERARCHICAL`
+has two trees of directories that are named by digits: one for small ids, one for large ids.
 """
 
 from __future__ import annotations
@@ -179,9 +178,9 @@ def classify_unread_path(kind: LayoutKind, relative_path: str) -> ClassifiedPath
 def _path_of_other_layout(
     kind: LayoutKind, relative_path: str, own_layout_path: ClassifiedPath
 ) -> ClassifiedPath:
-    """Classify a path by a layout other than ``kind``, in which ledgers are at or below the path.
+    """Classify a path by another layout than ``kind``, if that layout puts ledgers at or below the path.
 
-    Returns ``own_layout_path``, the classification in the store's own layout, if there is no such layout.
+    If no layout does, return ``own_layout_path``, the classification in the store's own layout.
     """
     for other_layout in _SEARCHED_LAYOUTS:
         ledger_id = None if other_layout is kind else from_path(other_layout, relative_path)
@@ -202,7 +201,7 @@ def _path_of_other_layout(
 
 
 def _classify_below(tree_path: ClassifiedPath, has_children: bool) -> ClassifiedPath:
-    """Return the classification of a znode that is a leaf in a tree of ledgers, or is below such a leaf.
+    """Classify a znode that is a leaf in a tree of ledgers, or is below such a leaf.
 
     ``tree_path`` is the classification of the leaf. It is also the result if the znode is the leaf itself.
     ``has_children`` is True if the znode is below the leaf. Such a znode could belong to the ledgers of the
@@ -296,7 +295,7 @@ def _id_in_server_listing(tree_shape: _TreeShape, inner_names: list[str], leaf_n
     """Return the id that the server's bulk listing gives for a leaf.
 
     Returns None if the listing skips the leaf or fails. The server joins all digits of the path into one
-    number, and reads it as a Java long, which overflows silently.
+    number. It reads this number as a Java long, which overflows silently.
     """
     if tree_shape.is_id_within_parent_range and not all(
         _NON_DIGITS_PATTERN.search(name) is None for name in inner_names

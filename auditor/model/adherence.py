@@ -1,8 +1,8 @@
 """Adherence of ensembles to a placement policy: the verdicts of the server, for many ensembles at once.
 
-A window is the write quorum of an entry. In an ensemble of E bookies, the window that starts at position i
-consists of the bookies at the positions (i+j) mod E, for j < Qw. BookKeeper 4.17.2 gives each ensemble a
-verdict (`isEnsembleAdheringToPlacementPolicy`). The verdict depends on the class of the policy:
+A window is the write quorum of an entry. An ensemble of E bookies has one window for each position i. It
+consists of the bookies at positions (i+j) mod E, for j < Qw. BookKeeper 4.17.2 gives each ensemble a verdict
+(`isEnsembleAdheringToPlacementPolicy`). The verdict depends on the class of the policy:
 
     rack     FAIL if a window has fewer racks than min(Qw, minNumRacksPerWriteQuorum). If that minimum is
              enforced, also FAIL if a window has a bookie in the default rack. A bookie that is not writable
@@ -16,7 +16,7 @@ verdict (`isEnsembleAdheringToPlacementPolicy`). The verdict depends on the clas
     none     always STRICT
 
 No policy considers the ack quorum or the entries of a ledger. The rack and zone policies give FAIL to an
-empty ensemble. With `distinct_rows`, callers can judge equal ensembles only once.
+empty ensemble. Callers use `distinct_rows` to judge equal ensembles only once.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Adherence(IntEnum):
 
 @dataclass(frozen=True)
 class ServerView:
-    """The view of a server that starts now: the locations of bookies, and the bookies that it can choose.
+    """What a server that starts now knows: the locations of bookies, and the bookies that it can choose.
 
-    ``paths`` has the location of every bookie. ``choosable_bookies`` are the writable bookies. Among them,
-    a rack policy finds racks and replacements. If locations have different depths, only the bookies of one
-    depth are choosable.
+    ``paths`` has the location of every bookie. ``choosable_bookies`` are the writable bookies. A rack policy
+    takes racks and replacement bookies only from these. If locations have different depths, only the bookies
+    of one depth are choosable.
 
     >>> from auditor.model.placement import Location
     >>> racks = Locations({"bk1": Location("/r1")})
@@ -315,7 +315,7 @@ def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
 
 
 def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_regions: int) -> Flags:
-    """Flag the windows in which some ``min_regions`` - 1 regions together hold an ack quorum of copies.
+    """Flag the windows with an ack quorum of copies in fewer than ``min_regions`` regions.
 
     A region policy with ``reppMinimumRegionsForDurability`` avoids such windows when it creates an
     ensemble: any ``min_regions`` - 1 regions together must hold fewer than ``ack_quorum`` copies. A bookie

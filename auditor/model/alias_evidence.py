@@ -1,10 +1,10 @@
 """Evidence that two ids belong to the same bookie: their addresses, and the ledgers on disks.
 
-The functions compare addresses without DNS. `auditor.model.bookie_alias` lists the rules and their
-strengths. The ledgers on disks are the strongest evidence, for and against. A bookie that was given a new
-id keeps its disks. These disks contain, entry for entry, the ledgers whose metadata still contains the old
-id. A new machine at the old address has none of these ledgers. If an operator replaced the old id in the
-metadata by the id of such a machine, readers would go to a bookie that never had the ledgers.
+The functions compare addresses without DNS. `auditor.model.bookie_alias` lists the rules and their strengths.
+The ledgers on disks are the strongest evidence, for and against. A bookie that was given a new id keeps its
+disks. These disks contain, entry for entry, the ledgers whose metadata still contains the old id. A new
+machine at the old address has none of these ledgers. Suppose an operator replaced the old id in the metadata
+by the id of such a machine. Readers would then go to a bookie that never had the ledgers.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class BookieFacts:
 class Edge:
     """Two ids that may belong to the same bookie according to one rule. ``one`` sorts before ``other``.
 
-    ``joins`` is True if this rule alone is enough to join the ids, and False if the edge is only a hint.
-    ``against`` is the evidence against the edge, or None. An edge with evidence against it is at most a
-    hint. ``apart`` is True if the ledgers show that the ids belong to different bookies. In that case,
-    hints do not join the ids, however many there are.
+    ``joins`` is True if this rule alone joins the ids, and False if the edge is only a hint. ``against`` is
+    the evidence against the edge, or None. An edge with evidence against it is at most a hint. ``apart`` is
+    True if the ledgers show that the ids belong to different bookies. In that case, hints do not join the
+    ids, however many there are.
     """
 
     one: str

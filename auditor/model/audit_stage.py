@@ -1,7 +1,7 @@
 """Names of the stages of an audit. ``--stop-after`` accepts them, and progress reports show them.
 
 `auditor.audit.audit_stages` declares what each stage does. The names have their own module, because the
-help of the command line lists them and must not load the modules of the audit.
+command line lists them in its help. The help must not load the modules of the audit.
 """
 
 from enum import StrEnum

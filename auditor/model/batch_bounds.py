@@ -51,7 +51,7 @@ def batch_row_groups(
 ) -> Iterator[list[int]]:
     """Yield batches of row groups. A batch is a list of the numbers of its row groups.
 
-    A batch ends when it has at least ``max_rows`` rows, or when the next row group would make its
+    A batch ends when it has at least ``max_rows`` rows. It also ends if the next row group would make its
     ``columns`` larger than `MAX_BATCH_BYTES`.
     """
     batch: list[int] = []

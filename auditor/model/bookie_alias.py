@@ -5,11 +5,11 @@ configuration changes the id, the cluster treats it as a different bookie. Its l
 which no bookie is registered, and there is no cookie for the new id. Garbage collection of over-replicated
 ledgers may delete data that the bookie still serves.
 
-No address proves that two ids belong to the same bookie. A host may be set up again under its old name, an
-IP may be given to a different machine, and all hosts of a cluster may have the same directories. Only the
-ledgers on a disk prove it (`auditor.model.alias_evidence`). A rule therefore either joins two ids or gives
-a hint. A hint joins them only if a second rule agrees. In this table, A and B are the two ids, in any
-order:
+No address proves that two ids belong to the same bookie. A host may be set up again under its old name. An IP
+may be given to a different machine. All hosts of a cluster may have the same directories. Only the ledgers on
+a disk prove that two ids are one bookie (`auditor.model.alias_evidence`). A rule therefore either joins two
+ids or gives a hint. A hint joins them only if a second rule agrees. In this table, A and B are the two ids,
+in any order:
 
     rule               condition                                                        strength
     -----------------  ---------------------------------------------------------------  --------
@@ -34,13 +34,13 @@ order:
     same-ledgers       A is registered, and its disks have most of the entries that B   joins
                        should have. B is neither registered nor found on a disk.
 
-A joining rule on addresses gives only a hint if both ids have a cookie and the directories in these cookies
-differ. A renamed bookie keeps its disks, so the address was probably given to a different bookie.
+If both ids have a cookie and the cookies have different directories, a joining rule on addresses gives only a
+hint. A renamed bookie keeps its disks, so the address was probably given to a different bookie.
 
-No rule joins two ids if the ledgers contradict it. This is the case if the disks of A have no ledger of B,
-or if most ledgers of B name both ids in the same ensemble. Two ids that are both registered, each at its
-own address, never belong to the same bookie, because both bookies are alive. An equal port alone is no
-evidence. Names such as localhost, which every machine uses for itself, do not count as addresses.
+No rule joins two ids if the ledgers contradict it. They do so if the disks of A have no ledger of B, or if
+most ledgers of B name both ids in the same ensemble. Two registered ids with different addresses never belong
+to the same bookie, because both bookies are alive. An equal port alone is no evidence. Names such as
+localhost, which every machine uses for itself, do not count as addresses.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
     """Return groups of ids. All ids of a group belong to the same bookie.
 
     An id without an alias is in no group. One edge that joins is enough to put two ids into the same group.
-    Two hints from different rules are also enough, with two exceptions. Rules on addresses count only once,
-    because they often repeat the same fact. Hints do not count if the ledgers show two different bookies
-    (``apart``).
+    Two hints from different rules are also enough, with two exceptions. All hints from rules on addresses
+    count as one, because they often repeat the same fact. Hints do not count if the ledgers show two
+    different bookies (``apart``).
 
     >>> aliases([Edge("a", "b", Rule.SHORT_NAME, False, ""), Edge("a", "b", Rule.COOKIE_NAMES, False, "")])
     (('a', 'b'),)

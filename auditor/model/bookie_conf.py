@@ -55,8 +55,8 @@ class ConfiguredBookie:
     def belongs_to(self, bookie_id: str, configuration: BookieConfiguration | None) -> bool:
         """Return whether this file belongs to a bookie.
 
-        If the file contains an id, only the id decides. Otherwise the file belongs to the bookie if it
-        shares a directory with ``configuration``, which is inferred from the bookie's cookies.
+        If the file contains an id, only the id decides. Otherwise the file belongs to the bookie if it shares
+        a directory with ``configuration``. The configuration is inferred from the bookie's cookies.
         """
         if self.bookie_id is not None:
             return self.bookie_id == bookie_id

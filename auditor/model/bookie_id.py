@@ -2,7 +2,7 @@ r"""Bookie ids: which ids the server accepts, and how a client finds a bookie by
 
 The proposal allows ASCII letters, digits, ``:``, ``-`` and ``.``. The server's pattern has ``:-_`` inside a
 character class, which makes it a range. The server therefore also accepts ``; < = > ? @ [ \ ] ^ _``. Of
-these, only ``_`` was intended. Clusters use it, and `PORTABLE_PATTERN` allows it. The server refuses
+these, only ``_`` was intended. Clusters use ``_``, and `PORTABLE_PATTERN` allows it. The server refuses
 ``readonly`` in upper or lower case, because a directory among the registrations has that name. Ids are
 compared exactly as they are written.
 

@@ -1,9 +1,9 @@
 """Constants of checks, each with its default, unit, bounds and the reason for the default.
 
-The fields of `CheckSettings` declare each constant once. A user can change values in the table
-``constants`` of the file that ``--check-settings`` names. A check declares the constants that it uses in
-``settings`` of its decorator. In earlier versions the constants were fixed. With the default values, checks
-find the same as then.
+The fields of `CheckSettings` declare each constant once. A user can change values in the table ``constants``
+of the file that ``--check-settings`` names. A check declares the constants that it uses in ``settings`` of
+its decorator. In earlier versions the constants were fixed. The defaults are those fixed values, so they give
+the same findings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class StricterSide(StrEnum):
-    """Direction in which a constant can differ from its default without a check finding fewer dangers."""
+    """Direction in which a constant may change without checks finding fewer dangers than by default."""
 
     ANY = "any"  # no hold depends on it
     LOWER = "lower"
@@ -36,9 +36,10 @@ class StricterSide(StrEnum):
 class Constant:
     """Description of a constant, without its default.
 
-    ``stricter_side`` tells with which values a check finds no fewer dangers than with the default. With
-    other values, the check may overlook a danger for which an action must be forbidden. The gate, which
-    permits or refuses actions, then refuses every action that this check could forbid.
+    ``stricter_side`` is the direction in which the value can differ from the default without the check
+    finding fewer dangers. With other values, the check may overlook a danger for which an action must be
+    forbidden. The gate, which permits or refuses actions, then refuses every action that this check could
+    forbid.
     """
 
     unit: str
@@ -246,8 +247,8 @@ class CheckSettings:
         """Return settings from the table ``constants`` of a file. Messages call the table ``table_name``.
 
         Raises:
-            UsageError: there is no constant with a given name, or a value is bad. For a wrong name, the
-                message suggests the most similar constant.
+            UsageError: a name is not that of a constant, or a value is invalid. For a wrong name, the message
+                suggests the most similar constant.
         """
         for name in values:
             if name not in constants():

@@ -12,7 +12,7 @@ from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
 
 class CopyState(StrEnum):
-    """State of an item in the copy, compared with the source. Tables and reports store these words."""
+    """State of an item in the copy, compared with the source. Tables and reports contain these words."""
 
     MISSING = "missing"
     """The source has the item, and the copy does not."""
@@ -40,9 +40,9 @@ class StoreItem(StrEnum):
 class StoreDifference:
     """One item that differs between the two stores.
 
-    ``path`` is the path of the item in the store. For a ledger, it is the path in the source, or the path
-    in the copy if only the copy has the ledger. Paths of owners are relative to the chroot. ``fields`` are
-    the fields that differ in a ledger's metadata, in the form ``name: source / copy``. ``why`` is the
+    ``path`` is the path of the item in the store. For a ledger, it is the path in the source. If only the
+    copy has the ledger, it is the path in the copy. Paths of owners are relative to the chroot. ``fields``
+    are the fields that differ in a ledger's metadata, in the form ``name: source / copy``. ``why`` is the
     reason why the difference is undecided. It is None for other differences.
     """
 

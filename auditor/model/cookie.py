@@ -7,9 +7,8 @@ sources that exists:
 
     versions   The VERSION files in the bookie's directories that contain its own id. The majority of them
                decides. They come before the store for three reasons. (1) An operator's tools change only
-               the store. (2) A disk from a different bookie adds only one wrong VERSION. (3) If a bookie
-               stops after it wrote to its directories and before it wrote to the store, only its
-               directories have the new lists.
+               the store. (2) A disk from a different bookie adds only one wrong VERSION. (3) A bookie may
+               stop before it writes to the store. Then only its directories have the new lists.
     store      The store's cookie, if no VERSION in the bookie's directories contains its id.
     others     The VERSION files that contain other ids, if the store has no cookie. The majority of them
                decides. A bookie that was given a new id keeps its directories.
@@ -73,8 +72,8 @@ class Source(StrEnum):
 class BookieConfiguration:
     """A bookie's lists of directories, in the form of a `Cookie`, and the source of these lists.
 
-    ``has_agreement`` is True if the bookie's cookies, in its directories and in the store, all contain the
-    bookie's id and exactly these lists.
+    ``has_agreement`` is True if all cookies of the bookie contain its id and exactly these lists. The cookies
+    are those in its directories and in the store.
     """
 
     journal_dirs: str
@@ -106,9 +105,9 @@ def infer_configuration(
 ) -> BookieConfiguration | None:
     """Infer a bookie's configuration from its cookies. Returns None if no cookie can be read.
 
-    The function chooses the lists of directories that most VERSION files contain. If several lists are
-    tied, it chooses the lists in the store's cookie. If the store's cookie contains none of the tied lists,
-    it chooses the tied lists with most directories, because operators usually add directories.
+    The function chooses the lists of directories that most VERSION files contain. If several lists are tied,
+    it chooses the lists in the store's cookie. If the store's cookie contains none of them, it chooses the
+    lists with most directories, because operators usually add directories.
 
     Args:
         bookie_id: id of the bookie.

@@ -99,7 +99,7 @@ class TopicCount:
 
 @dataclass(frozen=True, slots=True)
 class DoubtCount:
-    """A kind of unknown fact (``what``), and the number of such facts.
+    """A kind of unknown fact (``what``), and the number of unknown facts of this kind.
 
     The number is 0 if it is not known.
     """
@@ -193,10 +193,10 @@ class Candidates:
 class Trial:
     """Rehearsal of removing one bookie, or several bookies at once.
 
-    ``along`` counts ledgers that also move, although they name no bookie of this trial, because a bookie in
-    their ensembles is already absent. ``doubts`` are the numbers of ledgers about which a fact is unknown.
-    ``holds`` are the holds that forbid the removal, the most important first. ``commands`` remove the
-    bookies. There are no commands while the gate refuses the removal. ``permission`` is the gate's answer.
+    ``along`` counts ledgers that name no bookie of this trial, but move too. A bookie in their ensembles is
+    already absent. ``doubts`` are the numbers of ledgers about which a fact is unknown. ``holds`` are the
+    holds that forbid the removal, the most important first. ``commands`` remove the bookies. There are no
+    commands while the gate (`auditor.actions.gate`) refuses the removal. ``permission`` is the gate's answer.
 
     Raises:
         ValueError: the answer is "now" or there are commands, but the gate did not permit the removal.

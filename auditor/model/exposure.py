@@ -7,11 +7,12 @@ from dataclasses import dataclass
 class BookieExposure:
     """Numbers of ledgers that depend on one bookie alone.
 
-    ``last_known`` counts ledgers with an entry whose copies on all other bookies are missing.
-    ``last_served`` counts ledgers with an entry that no other registered bookie has. The ``possible``
-    fields also count ledgers for which this is uncertain. The ``degraded`` fields are the ``possible``
-    fields without ledgers written to one bookie only. The other copies of degraded ledgers must be gone or
-    out of reach. ``open_ledgers`` counts open ledgers that have this bookie in their last segment.
+    ``last_known`` counts ledgers with an entry whose copies on all other bookies are missing. ``last_served``
+    counts ledgers with an entry that no other registered bookie has. The ``possible`` fields also count
+    ledgers whose dependence on the bookie is uncertain. The ``degraded`` fields equal the ``possible``
+    fields, without ledgers that were written to one bookie only. In degraded ledgers, other copies existed,
+    and must be gone or out of reach. ``open_ledgers`` counts open ledgers that have this bookie in their last
+    segment.
     """
 
     bookie_id: str

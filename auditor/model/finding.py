@@ -99,10 +99,10 @@ class Missing:
 class Finding:
     """One finding, with the same fields as in reports and in the findings table.
 
-    ``ledger_id`` is None if the finding is not about a single ledger, and ``bookie_id`` is None if it is
+    ``ledger_id`` is None if the finding is not about a single ledger. ``bookie_id`` is None if the finding is
     not about a single bookie. ``missing`` has the missing entries of each bookie, in ascending order.
-    ``cause`` is the number of the cause that explains the finding (see the run's facts), or None if no
-    cause explains it.
+    ``cause`` is the number of the cause in the run's facts that explains the finding. It is None if no cause
+    explains it.
 
     >>> Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk1:3181").ledger_id is None
     True

@@ -143,9 +143,9 @@ class HoldRule:
     """Rule for the holds that a finding causes.
 
     ``forbids`` are the forbidden actions, ``target`` are the objects, and ``lift`` is the condition that
-    lifts the holds. ``lift`` differs from the default if a hold must outlast its finding. Example: a bookie
-    has live data under an old id. As soon as this bookie is stopped, the finding is gone. The bookie's
-    cookie still must not be deleted.
+    lifts the holds. ``lift`` differs from the default if the hold must stay after its finding is gone.
+    Example: a bookie has live data under an old id. The finding is gone as soon as the bookie is stopped, but
+    the bookie's cookie still must not be deleted.
     """
 
     target: HoldTarget
@@ -155,7 +155,7 @@ class HoldRule:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A row of the table holds. ``certain`` is False if the hold is based only on doubt."""
+    """A row of the table holds. ``certain`` is False if only a doubt, and no proved fact, is the reason."""
 
     object: HoldObject
     key: str

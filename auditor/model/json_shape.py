@@ -1,7 +1,7 @@
 """Conversion of JSON values to Python types, and JSON Schemas of these types.
 
-A type can be a dataclass, a TypedDict, a list, a tuple, a dict with text keys, a union with None, or a
-plain type. An ``Annotated`` type adds further keywords to its schema, each as a `Facet`.
+The types are dataclasses, TypedDicts, lists, tuples, dicts with text keys, unions with None, and plain types.
+An ``Annotated`` type adds further keywords to its schema, each as a `Facet`.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _type_hints(kind: Any, include_extras: bool = False) -> dict[str, Any]:
 
 
 def json_schema(kind: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a type. An object in it must have exactly the keys of its type.
+    """Return the JSON Schema of a type. Every object must have exactly the keys of its Python type.
 
     >>> json_schema(Annotated[Count | None, about("how many")])
     {'type': ['integer', 'null'], 'minimum': 0, 'description': 'how many'}

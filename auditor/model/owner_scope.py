@@ -6,8 +6,8 @@ set of stores therefore proves that a ledger has no owner only if all these cond
 
     claims      At least 99 % of the claims are in namespaces of the stores. A claim is an owner's name in a
                 ledger's custom metadata.
-    lists       Of the ledgers that a store listed in an earlier run and that are still in BookKeeper, at
-                most 1 % are no longer listed. (If a topic is deleted or its retention ends, the ledger is
+    lists       A store listed ledgers in an earlier run. Of those that are still in BookKeeper, at most
+                1 % are missing in its lists now. (If a topic is deleted or its retention ends, the ledger is
                 deleted too. If a store lost its lists, the ledger is still in BookKeeper.)
     declared    ``owners_complete`` names exactly the stores that were read.
     listed      Every path of the stores could be listed.
@@ -60,7 +60,7 @@ Two runs that are this far apart therefore see two versions of each list.
 
 
 class ListCounts(NamedTuple):
-    """Number of existing ledgers that a store listed before, and how many of them it no longer lists."""
+    """Number of ledgers in BookKeeper that a store listed before, and how many of them it no longer lists."""
 
     listed_before: int = 0
     dropped: int = 0
@@ -96,8 +96,8 @@ def owner_store_rows(
 ) -> list[dict[str, Any]]:
     """Return one row of `OWNER_STORES` for each store.
 
-    A store gets a row if it was read, if it is declared, or if it no longer lists some ledgers of an
-    earlier run.
+    A store gets a row if it was read or is declared. It also gets a row if it no longer lists some ledgers of
+    an earlier run.
 
     Args:
         counts: the counts of this run.
@@ -145,7 +145,7 @@ def owner_store_rows(
 def incomplete_reasons(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the reasons why the set of stores is not proved to be complete.
 
-    The result is empty if the set is proved to be complete, or if there are no stores.
+    The result is empty if the set is proved to be complete. It is also empty if there are no stores.
 
     >>> incomplete_reasons([{"source": "pulsar:zk://h1", "reason": "not declared"}])
     ['pulsar:zk://h1: not declared']

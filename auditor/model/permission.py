@@ -31,7 +31,7 @@ class ActionObject:
 
 
 class UnfitRunReason(StrEnum):
-    """Reason why a run permits no action of some kind, independent of the holds in it."""
+    """Reason why a run permits no action of some kind, whatever its holds are."""
 
     NO_HOLDS = "no-holds"
     DATA_TOO_OLD = "data-too-old"
@@ -64,7 +64,7 @@ _UNFIT_RUN_SENTENCES = {
 
 @dataclass(frozen=True)
 class Allowed:
-    """Proof that no hold forbids an action. Every instruction needs one, and only the gate can create it."""
+    """Proof that no hold forbids an action. Every instruction needs it. Only `actions.gate` creates it."""
 
     kind: ActionKind
     objects: tuple[ActionObject, ...]
@@ -80,7 +80,8 @@ class Refused:
     """An action that must not be taken.
 
     ``holds`` are the holds that forbid the action, the most important first. ``why`` is the reason if there
-    is no such hold. ``unfit`` is set if the run permits no action of this kind, independent of its holds.
+    is no such hold. ``unfit`` is the reason why the run permits no action of this kind, whatever its holds
+    are. It is None if there is no such reason.
     """
 
     kind: ActionKind
@@ -112,8 +113,7 @@ class Refused:
 def hold_sentences(holds: Sequence[Hold], object_names: Sequence[str] = ()) -> list[str]:
     """Return the distinct messages of some holds. Each is followed by the reason of the hold in brackets.
 
-    If a message begins with a name in ``object_names``, this name is removed, because the caller prints it
-    in front of the message.
+    A name in ``object_names`` is removed from the beginning of a message, because the caller prints it there.
     """
     return list(dict.fromkeys(f"{_strip_object(hold, object_names)} ({hold.reason})" for hold in holds))
 

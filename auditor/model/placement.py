@@ -144,7 +144,7 @@ class PlacementSettings:
             policy: policy that overrides the configured policy. None to use the configured policy.
 
         Raises:
-            ValueError: a value is neither a number nor a switch, the policy is unknown, or there are
+            ValueError: a value is neither a number nor a switch, or the policy is unknown. Also if there are
                 isolation groups but the policy is not the rack policy.
         """
         settings: dict[str, Any] = {

@@ -133,13 +133,13 @@ class PlanStep:
     id.
 
     ``ledger_count`` is the number of the step's ledgers. ``ledgers`` has the first of them, or all if they
-    are few. ``bytes`` is an upper bound for the bytes that the step copies or frees, or None if it is not
-    known. ``requires`` are the conditions that must hold before the step. ``done_when`` are the conditions
+    are few. ``bytes`` is an upper bound for the bytes that the step copies or frees. It is None if no bound
+    is known. ``requires`` are the conditions that must hold before the step. ``done_when`` are the conditions
     that hold after the step. ``needs`` are conditions that only a person can check. ``expires`` is the time
     after which a new plan is needed. For a step that waits, ``expires`` is the time to look again.
-    ``urgency`` is the `Urgency` of the most urgent finding. ``fewest_copies`` is the smallest number of
-    known copies of an entry. Steps are ordered by ``urgency`` and ``fewest_copies``. Both are None if they
-    are not known, as in plans of earlier versions.
+    ``urgency`` is the `Urgency` of the most urgent finding. ``fewest_copies`` is the smallest number of known
+    copies of an entry. Steps are ordered by ``urgency`` and ``fewest_copies``. Both are None if they are not
+    known, as in plans of earlier versions.
     """
 
     number: Count

@@ -41,15 +41,16 @@ class RepairState:
         queued_since: number of marked ledgers whose mark was created after the scan of the previous run. 0
             if there is no previous run.
         locked: number of ledgers that a worker has locked.
-        depending: number of ledgers with entries, or with their open end, on a bookie that is down.
+        depending: number of ledgers with entries, or the last segment of an unclosed ledger, on a bookie that
+            is down.
         waiting: number of ledgers that are marked or that depend on a bookie that is down.
         smallest_ensemble: size of the smallest ensemble among ledgers that are open or less than a week
             old. If there are no such ledgers, among all ledgers. 0 if it is unknown.
         largest_ensemble: size of the largest ensemble of the same ledgers.
-        unavailable: number of ledgers with an entry that no registered member can serve.
+        unavailable: number of ledgers with an entry that no registered bookie of the ensemble can serve.
         unrecoverable: number of further ledgers that are not closed and that recovery cannot close.
-        single_copy: number of further ledgers with an entry that only one registered member can serve,
-            because other members are down.
+        single_copy: number of further ledgers with an entry that only one registered bookie can serve,
+            because other bookies of the ensemble are down.
         down: bookies that ledgers depend on and that are certainly not registered, in ascending order.
     """
 
@@ -167,8 +168,8 @@ def repair_facts(
     """Return the repair state in the form of a report, with the rate of repair since the previous run.
 
     The rate is based on the number of removed marks: the marks of the previous run, plus the marks created
-    since then, minus the present marks. A mark that was created and removed between the two runs is not
-    counted, so the rate is a lower bound.
+    since then, minus the present marks. Marks that were both created and removed between the two runs are not
+    counted. The rate is therefore a lower bound.
 
     Args:
         state: state in the current run.

@@ -8,10 +8,10 @@ The policy chooses at random, so these functions return all bookies that it may 
     region   the old bookie's rack; then its region; then any region. If durability is enforced, the last
              stage allows a region only if afterwards no (minimum - 1) regions together have an ack quorum
              of copies in any window
-    zone     zones without the position's nearest neighbours in the ensemble. Each stage avoids fewer
+    zone     a zone that none of the nearest neighbours in the ensemble is in. Each stage avoids fewer
              neighbours, down to the minimum of zones. The last stage allows any zone that keeps this
-             minimum. Each stage prefers upgrade domains without a neighbour, else keeps two domains in each
-             zone. If the policy is not strict: any bookie
+             minimum. Each stage prefers an upgrade domain without a neighbour. Otherwise it keeps two
+             domains in each zone. If the policy is not strict: any bookie
     none     any bookie
 
 The server does not check the adherence of the resulting ensemble. It first excludes bookies outside of
@@ -20,7 +20,7 @@ isolation groups.
 A new ensemble (`newEnsemble`) needs enough bookies. Some policies need more:
 
     rack     if enforced: no bookie of the default rack, and the minimum of racks per write quorum
-    region   with regions to write: quorums that the minimum of regions allows
+    region   if regions to write are set: quorums that the minimum of regions allows
     zone     if strict: Qw divides E and is above the minimum of zones, and that many zones exist
 
 A policy that enforces locations chooses one bookie after the other, at random, and never goes back. It may

@@ -9,11 +9,11 @@ types. Schedulers rely on the exit code of a finished audit:
     5  more of the input is damaged than the limit allows
 
 Code 2 (wrong usage) and code 4 (a source cannot be reached) end an audit before it has a report
-(`auditor.errors`). If several codes apply, 5 takes precedence over 1, and 1 over 3. An unconfirmed finding
-at or above --fail-on gives 3, or 1 with --fail-on-suspect. A suppressed finding gives neither 1 nor 3.
-Undecided parts of the coverage count as accepted if suppressions name every reason for them. A finding
-about data that is lost or about to be deleted counts with any value of --fail-on. The exit code is never 0
-until a person has accepted this finding.
+(`auditor.errors`). If several codes apply, 5 takes precedence over 1, and 1 over 3. An unconfirmed finding at
+or above --fail-on gives 3, or 1 with --fail-on-suspect. A suppressed finding gives neither 1 nor 3. Unread
+bookies and undecided ledgers or replicas count as accepted if suppressions name every reason for them. A
+finding about data that is lost or about to be deleted counts with any value of --fail-on. Until a person
+accepts such a finding, the exit code is never 0.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Cluster:
 class DecidedCount:
     """Numbers of ledgers: all ledgers, judged ledgers, and open ledgers that cannot be judged.
 
-    ``open`` counts ledgers that are not closed and in which no entry can be judged, because a writer may
-    still be sending each of their entries. Open ledgers count neither as decided nor as undecided.
+    ``open`` counts ledgers that are not closed and have no entry that can be judged. A writer may still be
+    sending each of their entries. Open ledgers count neither as decided nor as undecided.
     """
 
     total: Count
@@ -85,7 +85,7 @@ class DecidedCount:
 
 @dataclass(frozen=True, slots=True)
 class BookiesRead:
-    """Number of bookies in ensembles, and how many of them were read.
+    """Number of bookies in ensembles, and number of these bookies that were read.
 
     ``unread`` has the ids of the bookies that were not read.
     """
@@ -97,9 +97,9 @@ class BookiesRead:
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """Number of replicas that should have an entry, and how many of them have a known state.
+    """Number of replicas that should have an entry, and number of these replicas with a known state.
 
-    A replica is identified by its ledger and its bookie.
+    A replica is one ledger's copies on one bookie.
     """
 
     expected: Count
@@ -217,8 +217,8 @@ class Report:
         """Parse the text of report.json.
 
         Raises:
-            RunError: the text is not JSON, has a different schema or comes from a version that is too old,
-                or a key is missing or has the wrong type.
+            RunError: the text is not JSON, or a key is missing or has the wrong type. Also if the text has a
+                different schema, or comes from a version that is too old.
         """
         try:
             value = json.loads(text)

@@ -30,10 +30,10 @@ NO_OWNER_LABEL = "(no known owner)"
 class OwnerTotal:
     """Total of one tenant, namespace or topic.
 
-    ``bytes`` and ``entries`` count one copy of each closed ledger. ``dangling`` counts references to
-    ledgers that no longer exist. ``unowned`` counts leaked ledgers whose custom metadata names this owner
-    as their last owner. ``leaked_bytes`` and ``leaked_entries`` are the bytes and entries of these leaked
-    ledgers. ``findings`` counts the findings about the owner's ledgers, by severity.
+    ``bytes`` and ``entries`` count one copy of each closed ledger. ``dangling`` counts references to ledgers
+    that no longer exist. ``unowned`` counts leaked ledgers (ledgers without an owner) whose custom metadata
+    names this owner as the last. ``leaked_bytes`` and ``leaked_entries`` are the bytes and entries of these
+    leaked ledgers. ``findings`` counts the findings about the owner's ledgers, by severity.
     """
 
     name: str
@@ -71,8 +71,8 @@ class Leak:
 
     ``owner`` is the last known owner in words, and ``claim`` is its path. ``made`` is the creation time in
     ms, or None if it is not known. ``bytes`` and ``entries`` count one copy. They are None if the ledger is
-    not closed. ``why`` is the reason why the ledger counts as leaked. ``doubt`` is the evidence against
-    this, or None.
+    not closed. ``why`` is the reason why the ledger counts as leaked. ``doubt`` is evidence that it is not
+    leaked, or None.
     """
 
     ledger_id: int
@@ -89,7 +89,7 @@ class Leak:
 
 @dataclass(frozen=True, slots=True)
 class LeakTotals:
-    """Totals over all leaks of a run. The ``confirmed`` fields count only leaks that two runs agree on."""
+    """Totals over all leaks of a run. The ``confirmed`` fields count only leaks that two runs confirm."""
 
     ledgers: int = 0
     confirmed: int = 0
@@ -145,7 +145,7 @@ class ReportSource(Protocol):
         """
 
     def near_losses(self) -> Sequence[NearLoss]:
-        """Return, for each level, the data that a single failure would lose.
+        """Return, for each level such as bookie or rack, the data that a single failure would lose.
 
         The result is empty if the run has too many ledgers to compute this.
         """

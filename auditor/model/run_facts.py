@@ -271,7 +271,7 @@ class Reuse(TypedDict):
 class InDoubt(TypedDict):
     """Ledger ids that may exist or not, because a part of the metadata could not be read.
 
-    ``ids`` is their number in decimal digits; None stands for every id. ``reasons`` are the unread parts.
+    ``ids`` is the number of these ids in decimal digits; None: all ids. ``reasons`` are the unread parts.
     """
 
     ids: Annotated[str | None, Facet("pattern", "^[1-9][0-9]*$"), about("number of these ids; null: all ids")]
@@ -279,7 +279,7 @@ class InDoubt(TypedDict):
 
 
 class BookiesListed(TypedDict):
-    """Unread cookies and registrations: all below the path ``hidden``, and those of ``unclear`` bookies."""
+    """Unread cookies and registrations: those below the path ``hidden`` and of the bookies in ``unclear``."""
 
     hidden: Annotated[
         str | None,
@@ -292,13 +292,13 @@ class BookiesListed(TypedDict):
 class RunFacts:
     """Facts of the run itself in their JSON form; times in milliseconds since 1970, UTC.
 
-    ``positions`` are the positions of the store (zxids), one for each scan. ``gaps`` are parts of the
-    metadata that could not be listed or read, a bounded sample; a run with gaps is not complete. ``remarks``
-    are sentences for the reader. ``operations`` counts the requests to the sources, which are all reads.
-    ``finished`` is the time when the findings were complete. ``impact`` has one entry for each severity with
-    findings about ledgers, the worst first. ``witness_asked`` is True if the run could ask bookies for
-    entries: the store is live, and ``--witness`` allows it. `auditor.reports.blind_spots` makes ``blind``
-    from the other facts. The facts after ``reused`` are also None if an earlier version wrote the run.
+    ``positions`` are the positions of the store (zxids), one for each scan. ``gaps`` is a limited sample of
+    the metadata that could not be listed or read. A run with gaps is not complete. ``remarks`` are sentences
+    for the reader. ``operations`` counts the requests to the sources, which are all reads. ``finished`` is
+    the time when the findings were complete. ``impact`` has one entry for each severity with findings about
+    ledgers, the worst first. ``witness_asked`` is True if the run could ask bookies for entries: the store is
+    live, and ``--witness`` allows it. `auditor.reports.blind_spots` computes ``blind``, the checks without
+    any input. The facts after ``reused`` are also None if an earlier version wrote the run.
     """
 
     version: str

@@ -125,11 +125,11 @@ class LevelLoss:
     """All failures at one level.
 
     ``singles`` are the failures of a single domain, the worst first. ``distance`` counts ledgers by the
-    smallest number of domains that must fail to lose an entry, with only the copies that indexes show.
-    Ledgers with distance 0 have already lost an entry. ``unplaced`` are bookies whose domain is unknown.
-    ``sets`` are the worst known sets of ``together`` domains. If ``proved`` is True, no set is worse.
-    ``of`` is the number of all sets of this size. ``losing`` is the number of sets that lose an entry, or
-    None if they were not counted.
+    smallest number of domains that must fail to lose an entry. Only copies that indexes show count. Ledgers
+    with distance 0 have already lost an entry. ``unplaced`` are bookies whose domain is unknown. ``together``
+    is the number of domains in a set, and ``sets`` are the worst known sets. If ``proved`` is True, no set is
+    worse. ``of`` is the number of all sets of this size. ``losing`` is the number of sets that lose an entry,
+    or None if they were not counted.
     """
 
     level: str

@@ -17,8 +17,8 @@ FULL_DISK_SHARE = 0.95
 class BytesKind(NamedTuple):
     """A kind of files other than entry logs, with its names.
 
-    ``name`` is the field of `DiskTotal`, ``column`` is the column of the table disks, and ``label`` is a
-    text for people.
+    ``name`` is the field of `DiskTotal`, and ``column`` is the column of the table disks. ``label`` is a text
+    for people.
     """
 
     name: str
@@ -144,8 +144,8 @@ class SpaceStep:
     """An action that frees bytes of one bookie.
 
     ``bytes`` is an upper bound of the bytes that the action frees. ``command`` can be run unchanged. It is
-    None if the server frees the space by itself. ``what`` then says when this happens. ``risk`` begins with
-    a word of `auditor.checks.manual.RISKS`. ``permission`` is the gate's answer.
+    None if the server frees the space by itself. ``what`` then says when this happens. ``risk`` begins with a
+    word of `auditor.checks.manual.RISKS`. ``permission`` is the answer of the gate (`auditor.actions.gate`).
 
     Raises:
         TypeError: ``permission`` does not permit an action that frees space on this bookie.
@@ -187,11 +187,11 @@ class SpaceView:
     """Disk space that a run found, grouped by bookie, ledger, application or age.
 
     ``totals`` are the largest groups. ``others`` has the sums over all other groups, by class, and
-    ``others_count`` is the number of these groups. ``file_bytes`` is the total length of the ``files``
-    entry logs, and equals the sum of all classes. ``steps`` are actions for all bookies. For each bookie,
-    the action that frees most comes first. ``refused`` are actions that the gate does not permit. ``disks``
-    describes the files other than entry logs, by bookie. ``forecasts`` say when disks will be full, if the
-    measurements of several runs agree.
+    ``others_count`` is the number of these groups. ``file_bytes`` is the total length of the ``files`` entry
+    logs, and equals the sum of all classes. ``steps`` are actions for all bookies. For each bookie, the
+    action that frees most comes first. ``refused`` are actions that the gate (`auditor.actions.gate`) does
+    not permit. ``disks`` describes the files other than entry logs, by bookie. ``forecasts`` say when disks
+    will be full, if the measurements of several runs agree.
     """
 
     by: SpaceBy

@@ -16,8 +16,8 @@ UninitializedMessageException instead of InvalidCookieException. (2) A list of d
 begins with their number. The module assumes that this number is right, because every server writes the
 right number.
 
-A server with ``dataIntegrityChecking`` uses a different validation, which compares more but with milder
-consequences.
+A server with ``dataIntegrityChecking`` uses a different validation. It compares more fields, but a difference
+has milder consequences.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def legacy_refusal(
 def unequal_cookie_fields(
     expected: Cookie, cookie: Cookie, *, allow_expansion: bool = False
 ) -> tuple[str, ...]:
-    """Return the fields whose difference from the expected cookie makes the server refuse to start.
+    """Return the fields that differ from the expected cookie and thus make the server refuse to start.
 
     The instance id is not compared here. Lists are compared in order. If ``allow_expansion`` is True,
     ledger and index directories are compared as sets, and the expected set may contain more directories. If

@@ -157,7 +157,7 @@ LOGS_NOT_WHOLE = (EntryLogState.DAMAGED, EntryLogState.UNREADABLE)
 
 
 class CollectorScan(StoredWord):
-    """What happens if a garbage collector scans a damaged log: column ``collector_scan`` of entry_logs."""
+    """Effect of a garbage collector's scan of a damaged log: column ``collector_scan`` of entry_logs."""
 
     COUNTS = "counts"  # it counts the readable records, and misses the others
     MAY_FAIL = "may-fail"  # as counts, unless memory runs out
@@ -188,7 +188,7 @@ class GoneState(StoredWord):
 
 
 class Probe(StoredWord):
-    """What was found at an entry's location in an index: column ``probe`` of locations and misplaced."""
+    """Result of reading an entry at its location in an index: column ``probe`` of locations and misplaced."""
 
     OK = "ok"  # the entry
     MISSING = "missing"  # there is no such log

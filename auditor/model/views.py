@@ -69,10 +69,10 @@ class CandidateView:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryView:
-    """A directory that has data of the bookie, or that the bookie should use according to the path.
+    """A directory with data of the bookie, or a directory in the place that is named after the bookie.
 
-    ``ledgers`` is the number of judged ledgers in the directory. According to these ledgers,
-    ``owner_candidates`` are the ids that may own the directory, the most likely first.
+    ``ledgers`` is the number of judged ledgers in the directory. ``owner_candidates`` are the bookie ids that
+    these ledgers suggest as its owner, the most likely first.
     """
 
     path: str
@@ -131,7 +131,7 @@ class BookieView:
     These fields are numbers of ledgers:
 
         ledgers           ledgers that name the bookie
-        depending         ledgers that have entries, or their open end, on the bookie
+        depending         ledgers with entries, or an unclosed last segment, on the bookie
         replicas          ledgers with judged entries that the bookie should have
         held_ledgers      ledgers on the bookie's disks; None if no part of its index was read
         orphan_ledgers    ledgers on the bookie's disks that the metadata does not list
@@ -226,10 +226,10 @@ class LedgerView:
     worker has locked it. ``in_logs`` are entries in entry logs that are not in their bookie's index. They
     are empty in a run without ``--entry-logs``.
 
-    ``down_members`` are members that have entries or the open end, and that are certainly not registered.
-    ``reachability`` and ``unreached`` (a number of entries) come from the table reachability. They are None
-    and 0 if the ledger has no row there. ``availability_unknown`` is True if the run does not know which
-    bookies were registered.
+    ``down_members`` are bookies with entries, or in an unclosed last segment, that are certainly not
+    registered. ``reachability`` and ``unreached`` (a number of entries) come from the table reachability.
+    They are None and 0 if the ledger has no row there. ``availability_unknown`` is True if the run does not
+    know which bookies were registered.
     """
 
     ledger_id: int
@@ -347,8 +347,8 @@ class TopicView:
 def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
     """Return whether a topic's subscriptions still need a ledger, by the positions of their cursors.
 
-    The position in the znode is a lower bound, because a cursor never goes back by itself. All ledgers before
-    this position are passed. The newer position in the cursor's own ledger may have passed further ledgers.
+    The position in the znode is a lower bound, because a cursor never goes back by itself. No ledger before
+    it is needed. A newer position, in the cursor's own ledger, may be after more ledgers.
 
     >>> done = TopicCursor("a", (9, 3), None, None)
     >>> [backlog_of(8, [done]).value, backlog_of(9, [done]).value, backlog_of(8, []).value]
@@ -369,7 +369,7 @@ def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
 
 @dataclass(frozen=True, slots=True)
 class UnreadBookie:
-    """A bookie that was not read completely; it should hold judged entries of ``replicas`` ledgers."""
+    """A bookie that was not read completely. It should have judged entries of ``replicas`` ledgers."""
 
     bookie_id: str
     read: str  # partial or unread

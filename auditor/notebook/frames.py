@@ -83,9 +83,8 @@ class Frames:
     def causes(self) -> pd.DataFrame:
         """Return the causes that explain findings, with the number of findings of each check.
 
-        Columns: number (equal to the column cause of findings), kind, sentence,
-        id, urgency, severity, count. The most urgent cause comes first, and within a cause the most urgent
-        check.
+        Columns: number (equal to the column cause of findings), kind, sentence, id, urgency, severity, count.
+        The most urgent cause comes first. Within a cause, the most urgent check comes first.
         """
         rows = [
             {**{name: cause[name] for name in ("number", "kind", "sentence")}, **finding}
@@ -148,8 +147,8 @@ class Frames:
         """Return the state of each cell of a ledger: bookies are rows, entries are columns.
 
         Values: held, missing, some missing, unknown, surplus, or not expected. Index: bookie_id. Only the
-        first 1,000 bookies are included. Columns: first_entry. If the ledger has more entries than
-        ``columns``, a column stands for all entries before the next column.
+        first 1,000 bookies are included. Columns: first_entry, the first entry of the column. If the ledger
+        has more entries than ``columns``, a column stands for all entries before the next column.
         """
         view = ledger_view(self._run, ledger_id, scope_id)
         stripes = stripes_of(view, replicas_of(view), columns, MAX_STRIPE_ROWS)

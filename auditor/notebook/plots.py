@@ -387,7 +387,7 @@ def set_integer_ticks(axis: Axis) -> None:
 def group_into_periods(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Add up counts by day so that few rows remain to draw. Return the rows, and the period of a row.
 
-    Periods without a count are rows too, so that distances on the axis are times.
+    Periods without a count are rows too, so that the axis has a uniform time scale.
     """
     if not len(frame):
         return frame, "day"

@@ -66,13 +66,13 @@ class RunFigures(RunReader):
         return changes_since_complete(self.path, self.report)
 
     def space_gauges(self) -> SpaceGauges:
-        """Return the figures of bookies' disks for metrics: bytes by class, and forecasts."""
+        """Return the metrics of bookies' disks: bytes by class, and forecasts of full disks."""
         from auditor.runs.load_space import space_gauges
 
         return space_gauges(self)
 
     def near_losses(self) -> tuple[NearLoss, ...]:
-        """Return the data that is one failure from loss, by bookie and rack.
+        """Return the data that the failure of one bookie or one rack would lose.
 
         Returns an empty tuple if the run has no table ``ledgers``.
         """
@@ -111,8 +111,8 @@ class RunFigures(RunReader):
     def leaks(self) -> Leaks:
         """Return an iterable of every leaked ledger, the most important ones first.
 
-        A leaked ledger has no owner. Each element has the ledger's age, bytes, entries and last known
-        owner, and the reason why the ledger counts as leaked (`auditor.model.report_source.Leak`).
+        A leaked ledger has no owner. Each element (`auditor.model.report_source.Leak`) has the ledger's age,
+        bytes, entries and last known owner. It also has the reason why the ledger counts as leaked.
         ``run.leaks.totals()`` returns the sums over all leaks. ``run.frames.leaks()`` returns a frame.
 
         Raises:

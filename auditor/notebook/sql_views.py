@@ -109,7 +109,7 @@ and the SQL text after FROM.
 
 
 def views() -> dict[str, str]:
-    """Return the meaning of a row of each possible view. A run has the views of the tables that it wrote."""
+    """Return, for each possible view, the meaning of a row. A run has only the views of its own tables."""
     from auditor.tables.run_tables import TABLES
 
     tables = {name: table.row for name, table in TABLES.items()}

@@ -55,21 +55,20 @@ class Answers:
         instance_id: The instance id of the cluster. None if it has none.
         mode_by_bookie: The registered bookies, each with its mode of registration (`registered_modes`).
         digest_by_bookie: The bookies with a cookie, each with the digest of its cookie.
-        are_bookies_listed: Whether all registrations and cookies were listed. If so, a bookie that is not
-            in ``mode_by_bookie`` is not registered, and a bookie that is not in ``digest_by_bookie`` has no
-            cookie.
+        are_bookies_listed: Whether all registrations and cookies were listed. If so, a bookie that is not in
+            ``mode_by_bookie`` is not registered. A bookie that is not in ``digest_by_bookie`` has no cookie.
         unclear_bookies: Bookies that may have a registration or a cookie, because it was not read.
         replication_state: "on" or "off". None if unknown.
         auditor_state: "elected" or "none". None if unknown.
         ledgers: Facts about the ledgers of the plan.
         named_bookies: Bookies in an ensemble of any ledger. None for a store.
         fingerprints: Fingerprints of the run's findings. None for a store.
-        read_bookies: Bookies that the run read. If the run lacks an earlier finding about such a bookie,
-            the finding is gone, unless its check is in ``blind_checks``.
-        blind_checks: Checks that saw nothing in the run.
-        run: The newer run, whose gate permits steps. None for a store.
-        joint_holders: The function that takes the bookies that would stop, and returns the sets of bookies
-            among them that are the only servers of an entry. None for a store.
+        read_bookies: Bookies that the run read. An earlier finding about such a bookie that the run lacks is
+            gone, unless its check is in ``blind_checks``.
+        blind_checks: Checks that had no input in the run.
+        run: The newer run, by which `auditor.actions.gate` permits or refuses steps. None for a store.
+        joint_holders: A function of the bookies that would stop. It returns each set of these bookies that
+            are the only servers of some entry. None for a store.
     """
 
     source_text: str
@@ -132,7 +131,7 @@ def ask_run(path: str, ledgers: Collection[int], plan_time: int) -> Answers:
 
 
 def _condition_fingerprints(run: RunReader) -> frozenset[str]:
-    """Return the fingerprints of the run's findings to which the condition of a step may refer."""
+    """Return the fingerprints of the run's findings that conditions of steps may name."""
     is_finding_of_condition = ds.field("id").isin([*DANGEROUS_CHECKS, *INDEX_FAULTS, *EXCHANGE_CHECKS])
     batches = run.batches("findings", ["fingerprint"], is_finding_of_condition)
     return frozenset(fingerprint for batch in batches for fingerprint in batch["fingerprint"].to_pylist())

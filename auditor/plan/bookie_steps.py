@@ -39,9 +39,9 @@ _STOP_RISK = "none of the bookie's copies can be read while it is stopped"
 
 
 def stop_bookies(plan_facts: PlanFacts) -> Steps:
-    """Yield a stop for each bookie whose next garbage collection deletes needed data.
+    """Yield a step that stops each bookie whose next garbage collection deletes needed data.
 
-    A stop is refused if nobody could read some needed copies while the bookie is stopped. In that case,
+    The stop is refused if some needed copies could not be read while the bookie is stopped. In that case,
     steps of `auditor.plan.replication_steps` copy the ledgers that depend on the bookie.
     """
     groups_by_bookie = plan_facts.group_by_bookie(*DANGEROUS_CHECKS)
@@ -256,10 +256,10 @@ def _read_directories(plan_facts: PlanFacts, bookie: str) -> list[dict[str, list
 
 
 def retire_bookies(plan_facts: PlanFacts) -> Steps:
-    """Yield deletions of the cookies of bookies that are gone.
+    """Yield a step, or a refusal, to delete the cookie of each bookie that is gone.
 
-    A deletion is refused if an ensemble still names the bookie, or if the bookie's disks may have last
-    copies.
+    A deletion is refused if an ensemble still names the bookie. It is also refused if the bookie's disks may
+    have the last copy of an entry.
     """
     for bookie, groups in plan_facts.group_by_bookie("cookie-unused").items():
         title, bookie_row = (
@@ -325,7 +325,7 @@ def _retire_step(
 
 
 def _find_last_copies(plan_facts: PlanFacts, bookie: str) -> str:
-    """Return why the bookie's disks may have last copies; an empty text if they have none."""
+    """Return why the bookie's disks may have the last copy of an entry. Empty text: they have none."""
     finding_counts = plan_facts.run.report.counts
     if plan_facts.bookies[bookie]["read"] != BookieRead.READ:
         damaged_count = finding_counts.get("entry-lost", 0) + finding_counts.get("owner-dangling", 0)

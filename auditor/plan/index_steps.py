@@ -34,8 +34,8 @@ _BOTH_DATABASES = "ledgers and locations"
 def bookies_with_recoverable_entries(row: Mapping[str, Any]) -> list[str]:
     """Return the bookies whose entry logs still have entries that a finding reports as lost.
 
-    An entry counts as lost if no index lists it. ``row`` is the finding. Returns an empty list if the
-    finding is not a confirmed loss of entries, or if the scope of its ledger is not 0.
+    An entry counts as lost if no index lists it. ``row`` is the finding. The list is empty if the finding is
+    not a confirmed loss of entries. It is also empty if the scope of the ledger is not 0.
 
     >>> log = {"bookie_id": "bk1:3181", "lost_entries": 3}
     >>> row = {"id": "entry-lost", "confidence": "confirmed", "scope_id": 0}
@@ -52,7 +52,7 @@ def bookies_with_recoverable_entries(row: Mapping[str, Any]) -> list[str]:
 def _add_recoverable_entries(
     plan_facts: PlanFacts, groups_by_bookie: dict[tuple[str, str], FindingGroups]
 ) -> None:
-    """Add findings about lost entries that are in entry logs to ``groups_by_bookie``.
+    """Add to ``groups_by_bookie`` the findings about lost entries that entry logs still have.
 
     The keys are the bookie that has the log, and the kind of the index to rebuild.
     """
@@ -95,7 +95,7 @@ def _bookies_with_both_damaged(plan_facts: PlanFacts) -> set[str]:
 
 
 def rebuild_indexes(plan_facts: PlanFacts) -> Steps:
-    """Yield a step for each index that is damaged, or that lacks entries of the bookie's entry logs."""
+    """Yield a step for each index that is damaged, or that lacks entries that the entry logs have."""
     groups_by_bookie: dict[tuple[str, str], FindingGroups] = {}
     damaged_files: dict[str, list[str]] = {}
     _add_recoverable_entries(plan_facts, groups_by_bookie)

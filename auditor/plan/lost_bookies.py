@@ -163,7 +163,7 @@ def _highest_urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
 
 
 def _find_held_ledgers(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> list[int]:
-    """Return up to `MAX_LEDGERS` ledgers of these bookies on which a hold forbids copying."""
+    """Return up to `MAX_LEDGERS` ledgers of these bookies that must not be copied, because of a hold."""
     ledger_keys = (
         action_hold.key for action_hold in plan_facts.run.holds.iterate_ledger_holds(ActionKind.RECOVER)
     )
@@ -349,7 +349,7 @@ def _find_cluster_refusal(plan_facts: PlanFacts) -> Refused | None:
 def _start_alternative_text(plan_facts: PlanFacts, lost_bookies: Sequence[str]) -> str:
     """Return advice for the case that a lost bookie comes back.
 
-    The text continues a precondition that says that the bookies will not be back.
+    The caller appends this text to the precondition that the bookies will not be back.
     """
     if (refusal := _find_start_refusal(plan_facts, lost_bookies)) is None:
         return "; otherwise, start it and copy nothing"
@@ -357,7 +357,7 @@ def _start_alternative_text(plan_facts: PlanFacts, lost_bookies: Sequence[str]) 
 
 
 def _find_way_out(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocking_cause: Cause) -> str:
-    """Return the advice about a cause. The advice never includes an action that a hold forbids."""
+    """Return the advice about an obstacle (a `Cause`). It never names an action that a hold forbids."""
     if (
         blocking_cause in _REMEDY_BY_CAUSE_WITHOUT_START
         and (refusal := _find_start_refusal(plan_facts, lost_bookies)) is not None
@@ -384,7 +384,7 @@ def _has_no_digest(plan_facts: PlanFacts, lost_bookies: Sequence[str], blocked_l
 
 
 def _count_ledgers(listed_rows: Sequence[LedgerRow], ledger_count: int) -> int:
-    """Return the number of listed ledgers, or ``ledger_count`` if the list is full and this is larger."""
+    """Return the number of ``listed_rows``, or ``ledger_count`` if it is larger and the list is full."""
     return len(listed_rows) if len(listed_rows) < MAX_LEDGERS else max(len(listed_rows), ledger_count)
 
 

@@ -1,4 +1,4 @@
-"""Parts from which plan steps are made: permissions of the gate, refusals, and the ledgers of the run."""
+"""Parts of plan steps: permissions of the gate (`auditor.actions.gate`), refusals, and ledgers of the run."""
 
 import shlex
 from collections.abc import Collection, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Permission for the steps of a plan from the gate of a newer run, which may have new holds."""
+"""Permission for a plan's steps from the gate (`auditor.actions.gate`), by the holds of a newer run."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +22,8 @@ class StepPermission:
     """Whether a newer run still permits a step of a plan.
 
     ``forbidden_reasons`` has a sentence for each hold that forbids the whole step. ``unknown_reasons`` has
-    the reasons why the run can permit no step of this kind. ``held_ledgers`` are the ledgers of the step on
-    which a hold forbids the step, as decimal ids.
+    the reasons why the run can permit no step of this kind. ``held_ledgers`` are the ledgers of the step that
+    have a hold against the step, as decimal ids.
     """
 
     forbidden_reasons: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ FUTURE_REASON = (
 
 
 def permission_without_run(step: PlanStep) -> StepPermission:
-    """Return the permission of a step that is checked using a store.
+    """Return the permission of a step if the plan is checked against a store instead of a run.
 
     A store has no holds. The step is permitted if the gate permitted it when the plan was made.
     """
@@ -108,7 +108,7 @@ def _step_bookies(step: PlanStep) -> list[str]:
 
 
 def _refuse_manual_actions(step: PlanStep, run: HeldRun) -> Iterator[Refused]:
-    """Yield a refusal for each stop or start among the step's commands that the gate does not permit."""
+    """Yield a refusal for each start or stop of a bookie in the step that the gate does not permit."""
     for action_kind, bookie_name in _manual_actions(step):
         gate_answer = permit(run, action_kind, [bookie(bookie_name)])
         if isinstance(gate_answer, Refused):
@@ -152,8 +152,8 @@ def forbid_last_stops(
     Args:
         steps_with_checks: The steps of one plan, each with its check result.
         registered_bookies: The bookies that run now.
-        joint_holders: The function that takes the bookies that would stop, and returns the sets of bookies
-            among them that are the only servers of an entry.
+        joint_holders: A function of the bookies that would stop. It returns each set of these bookies that
+            are the only servers of some entry.
     """
     ordered_steps_with_checks, running_bookies = list(steps_with_checks), frozenset(registered_bookies)
     stops_by_step = {
@@ -199,8 +199,8 @@ def _stopped_bookies(step: PlanStep, running_bookies: frozenset[str]) -> Sequenc
 def _restarts_bookie(step: PlanStep) -> bool:
     """Return whether the step rebuilds an index, and then starts the bookie that it stopped.
 
-    A step that changes settings also starts its bookie. It does not count, because a person must change the
-    settings first.
+    The result is False for a step that changes settings. Such a step also starts its bookie, but a person
+    must change the settings first.
     """
     return step.kind is ActionKind.REBUILD_INDEX and any(
         action_kind is ActionKind.START for action_kind, _ in _manual_actions(step)

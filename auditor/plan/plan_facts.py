@@ -67,8 +67,9 @@ class FindingGroup:
 class FindingGroups(dict[str, FindingGroup]):
     """Findings for one step, by check id. ``are_confirmed`` is True if all of them are confirmed.
 
-    ``urgency`` is the urgency of the most urgent finding. ``copies`` maps a ledger to the smallest number
-    of known copies of one of its entries. It has no key for a ledger if no finding shows this number.
+    ``urgency`` is the urgency of the most urgent finding. ``copies`` maps a ledger to the number of known
+    copies of its entry with the fewest known copies. It has no key for a ledger if no finding shows this
+    number.
     """
 
     def __init__(self) -> None:
@@ -193,7 +194,7 @@ class PlanFacts:
     def stop_set(self) -> StopSet:
         """Return the bookies that steps of this plan stop.
 
-        A step checks the set, and then adds its bookie to the set.
+        The code that makes a step checks this set, and then adds the bookie of the step to it.
         """
         stop_candidates = {
             row["bookie_id"]
@@ -228,7 +229,7 @@ class PlanFacts:
         return {dependent_ledger.ledger_id: dependent_ledger for dependent_ledger in dependent_rows}
 
     def find_last_copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
-        """Return, by ledger, the bookies that have a last copy but are in no ensemble of the ledger.
+        """Return, by ledger, bookies that have an entry's last copy but are in no ensemble of the ledger.
 
         Ledgers without such a bookie are left out.
         """

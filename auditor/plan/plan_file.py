@@ -236,7 +236,7 @@ def _read_ledger_list(path: str, file_name: Any, key: str) -> tuple[PlannedLedge
 
 
 def _unfold_value(plan_value: Any, key: str = "") -> Any:
-    """Return a value whose folded sentences are one line each; texts with the key ``text`` stay unchanged."""
+    """Return a value with each folded sentence as one line. Texts with the key ``text`` stay unchanged."""
     if isinstance(plan_value, dict):
         return {
             field_name: _unfold_value(field_value, field_name)
@@ -270,8 +270,8 @@ def _sort_key(step: PlanStep) -> tuple[int, int, int, int, str, str]:
 def make_plan(run: RunReader) -> RepairPlan:
     """Plan the repair of a run's findings.
 
-    The most urgent steps come first. Steps of the same urgency are sorted by kind and number of copies. The
-    gate refuses dangerous steps if the run's data is too old by the clock of ``run.holds``.
+    The most urgent steps come first. Steps of the same urgency are sorted by kind and number of copies.
+    Dangerous steps are refused if the run's data is too old by the clock of ``run.holds``.
 
     Raises:
         RunError: a table of the run is missing or broken.

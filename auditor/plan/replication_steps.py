@@ -102,7 +102,7 @@ def copy_steps(plan_facts: PlanFacts, sorted_findings: FindingsByAction) -> Step
 def _refuse_copies_outside(groups: FindingGroups, outside_copies: Mapping[int, Sequence[str]]) -> RefusedStep:
     """Return the refusal to copy ledgers whose last copy is on a bookie that is in none of their ensembles.
 
-    ``outside_copies`` has these bookies, by ledger.
+    ``outside_copies`` has the bookies outside of the ensembles, by ledger.
     """
     bookies_text = first_names(
         sorted({bookie for bookies in outside_copies.values() for bookie in bookies}), _MAX_NAMES_SHOWN
@@ -129,7 +129,7 @@ def _refuse_copies_outside(groups: FindingGroups, outside_copies: Mapping[int, S
 
 
 def _copy_before_stop(plan_facts: PlanFacts, sorted_findings: FindingsByAction) -> Steps:
-    """Yield copies of the ledgers that must be copied before a bookie can stop.
+    """Yield steps that copy the ledgers that must be copied before a bookie can stop.
 
     Ledgers that another step copies are left out.
     """

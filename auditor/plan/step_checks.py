@@ -129,7 +129,7 @@ def _state_of_unfinished_step(
     step_permission: StepPermission,
     time: int,
 ) -> tuple[StepState, list[str]]:
-    """Return the state of a step that is not done, and the reasons if its conditions are not met.
+    """Return the state of a step that is not done, and the reasons why its conditions are not met.
 
     The list of reasons is empty if all conditions are met.
     """

@@ -51,7 +51,7 @@ def action_lines(number: int, action: Action, run: str, width: int) -> list[str]
 def forbidden_lines(forbidden_actions: Sequence[ForbiddenAction], width: int) -> list[str]:
     """Return the lines on actions that findings ask for but holds forbid.
 
-    Each action comes with the way out, which is what must happen before the action is permitted.
+    Each action comes with its way out: the condition that must be met before the action is permitted.
     """
     lines = []
     for forbidden_action in forbidden_actions:

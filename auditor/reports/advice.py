@@ -87,10 +87,10 @@ def placeholders_of(finding: Finding, instance_id: str | None = None) -> dict[st
 
 
 def entry_runs_of_class(finding: Finding, max_entry_runs: int) -> tuple[list[tuple[int, int]], int]:
-    """Return runs of the entries that give a ledger its class, and the number of all these runs.
+    """Return the entries that give a ledger its class, such as lost entries, as runs. Also count all runs.
 
     A run is a sequence of consecutive entries, given as the pair of its first and last entry id. Only the
-    first ``max_entry_runs`` runs are returned.
+    first ``max_entry_runs`` runs are returned, but the number counts all of them.
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[0, 9, 2, 3], [20, 20, 1, 0]], "count": 9}}
@@ -121,9 +121,9 @@ def advice(
     """Return the lines of a check's "What to do" and of its commands, each with its effect and its risk.
 
     A check may advise to start a bookie. If a hold of ``run`` forbids this start, the reason replaces "What
-    to do". A command that writes is filled in only if the gate (`permit_command`) permits it by the holds of
-    ``run``. If the gate refuses the command, the reason replaces the command. If ``run`` is None, a command
-    that writes keeps its placeholders.
+    to do". Placeholders of a command that writes are replaced only if the gate (`permit_command`) permits the
+    command by the holds of ``run``. If the gate refuses the command, the reason replaces the command. If
+    ``run`` is None, a command that writes keeps its placeholders.
 
     Args:
         check: The check whose advice is shown.
@@ -343,7 +343,7 @@ def _finding_lines(entry: FindingWithHistory, confidence_text: str, width: int) 
 
 
 def describe_confidence(check: Check, finding: Finding) -> str:
-    """Return the reason why a finding is confirmed, or the doubts because of which it is not."""
+    """Return the reason why a finding is confirmed, or the reasons for doubt if it is not confirmed."""
     earlier_run = finding.evidence.get("earlier_run")
     if finding.confidence == Confidence.CONFIRMED and earlier_run:
         end_time = format_time(earlier_run["finished"])
@@ -354,10 +354,10 @@ def describe_confidence(check: Check, finding: Finding) -> str:
 
 
 def doubt_sentences(check: Check, finding: Finding) -> list[str]:
-    """Return the doubts because of which a finding is not confirmed.
+    """Return the reasons why a finding is not confirmed.
 
-    These are the finding's own doubts. If it has none, they come from the section "How sure" of the check's
-    manual page.
+    The reasons are the finding's own doubts. If it has none, they come from the section "How sure" of the
+    check's manual page.
     """
     doubts = [_DOUBT_TEXTS.get(str(doubt), str(doubt)) for doubt in finding.evidence.get("doubts") or ()]
     if finding.evidence.get("attribution_suspect"):

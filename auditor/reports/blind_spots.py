@@ -64,7 +64,7 @@ def skip_sentence(blind_spot: BlindSpot) -> str:
 
 
 def blind_spots(inputs: AvailableInputs) -> list[BlindSpot]:
-    """Return the blind spots of a run, one for each reason. The blind spot of excluded checks comes first.
+    """Return the blind spots of a run, one for each reason. That of checks excluded by an option comes first.
 
     ``inputs`` has the inputs of the run.
     """
@@ -86,7 +86,7 @@ def blind_spots(inputs: AvailableInputs) -> list[BlindSpot]:
 
 
 def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
-    """Return the first blind spot of each check that has one, by the check's id."""
+    """Return the first `BlindSpot` of each check that lacked input or did not run, by check id."""
     spots_by_check: dict[str, BlindSpot] = {}
     for blind_spot in blind_spots(AvailableInputs.from_report(report)):
         for id in blind_spot.ids:

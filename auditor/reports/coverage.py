@@ -29,8 +29,8 @@ CHECKED_LABEL = "checked"
 class Extent(NamedTuple):
     """How many of a cluster's ledgers, replicas or bookies were checked or read.
 
-    ``covered_count`` is the number of objects that were checked or read, and ``total`` is the number of
-    all. ``open_count`` is the number of ledgers about which nothing can be decided yet. ``label`` is
+    ``covered_count`` is the number of objects that were checked or read. ``total`` is the number of all
+    objects. ``open_count`` is the number of ledgers about which nothing can be decided yet. ``label`` is
     "checked" or "read".
 
     >>> str(Extent("ledgers", "checked", 1_200, 5_000)), str(Extent("ledgers", "checked", 30, 33, 3))
@@ -185,8 +185,8 @@ def verdict(report: Report) -> str:
 def verdict_clauses(report: Report) -> list[str]:
     """Return the clauses that follow the counts in the line of the verdict.
 
-    They are about accepted findings, checks that did not run, objects that were not checked, and holds that
-    are not accepted.
+    The clauses are about accepted findings, skipped checks, unchecked objects, and holds that nobody has
+    accepted.
     """
     clauses = [_acceptance_clause(report)]
     if excluded_count := len(report.run.checks_not_run):

@@ -1,10 +1,10 @@
 """First screen of a report: the cluster, its coverage, the findings, the changes and the verdict.
 
-The screen fits into a terminal of 24 lines, together with one line for the command and one for the prompt.
-It always shows the verdict, the first action, and one line for each urgency and severity of findings. The
-other parts get the remaining lines, in the order of `_Turn`. A part that does not fit shows a count instead
-of names. Findings, verdict and actions come last, so that a smaller window hides only facts about the
-cluster. `bkaudit explain run` shows everything.
+The screen fits into a terminal of 24 lines, with one more line for the command and one for the prompt. It
+always shows the verdict, the first action, and one line for each urgency and severity of findings. The other
+parts get the remaining lines, in the order of `_Turn`. A part that does not fit shows a count instead of
+names. Findings, verdict and actions come last, so that a smaller window hides only facts about the cluster.
+`bkaudit explain run` shows everything.
 """
 
 import re
@@ -159,7 +159,7 @@ def _choose_forms(parts: Sequence[_Part], lines_left: int, columns: int) -> list
 
 
 def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
-    """Return forms with fewer and fewer names and the number of names left out. The last form has no name."""
+    """Return forms that each show fewer names, and count the rest. The last form has only the title."""
     unbroken_names = [name.replace(" ", "\0") for name in names]
     max_names = min(len(names), _MAX_NAMES)
     return [
@@ -187,7 +187,7 @@ def _shorten_text(text: str, columns: int) -> str:
 
 
 def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
-    """Return forms with fewer and fewer of the first texts, each with the number of texts left out.
+    """Return forms that each show fewer of the texts, and the number of texts left out.
 
     If ``columns`` is given, each text is shortened to one line of that width. None: texts are not shortened.
     """
@@ -300,7 +300,7 @@ def _count_parts(report: Report, columns: int) -> list[_Part]:
 
 
 def _count_forms(report: Report, check_counts: list[CheckCount]) -> list[Form]:
-    """Return forms of the line for these counts. Each form names fewer checks than the form before it.
+    """Return forms of a line with these counts. Each form names fewer checks than the form before it.
 
     A NUL stands for a blank at which no line may break.
     """

@@ -149,7 +149,8 @@ def status_line(report: Report, run: str, now_ms: int, data_ms: int | None = Non
 def _data_age_texts(finished_ms: int, data_ms: int | None, now_ms: int) -> list[str]:
     """Return a text on the age of the run's oldest data, or an empty list.
 
-    There is a text if the data is over an hour older than the end of the run, or has a time in the future.
+    There is a text if the data is over an hour older than the end of the run. There is also a text if the
+    time of the data is in the future.
     """
     if data_ms is not None and data_ms - now_ms > MAX_CLOCK_AHEAD_MS:
         return [f"its data is dated in the future ({format_time(data_ms)}): a clock is wrong"]

@@ -4,8 +4,8 @@
     bk-b:3181  .##X##.##.#
     bk-c:3181  ??????????
 
-A column is one entry, or a range of entries if the ledger has more entries than the drawing has columns. Each
-cell shows one state (`Cell`). Drawings in text, SVG and data frames all come from `stripes_of`.
+A column is one entry. If the ledger has more entries than the drawing has columns, it is a range of entries.
+Each cell shows one state (`Cell`). Drawings in text, SVG and data frames all come from `stripes_of`.
 """
 
 import textwrap

@@ -257,8 +257,8 @@ def _report_samples(
 def near_loss_samples(near_losses: Iterable[NearLoss]) -> Iterator[Sample]:
     """Yield three samples for each level of failure, such as bookie or rack.
 
-    They are the numbers of ledgers and of bytes that one failure would lose, and the number of further
-    ledgers that it might lose.
+    Two samples are the numbers of ledgers and of bytes that one failure would lose. The third is the number
+    of further ledgers that might be lost.
 
     >>> from auditor.model.simulation import Amount
     >>> list(near_loss_samples([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 2)]))[0]

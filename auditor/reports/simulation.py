@@ -263,7 +263,7 @@ def _amount_text(amount: Amount) -> str:
 
 
 def _write_parts(answers: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
-    """Yield ensembles by kind: first kinds whose writes fail or may fail, then kinds whose writes go on."""
+    """Yield whether writes go on, by kind of ensemble. Kinds whose writes fail or may fail come first."""
     sentences = [
         f"{answer.answer} for {_shape_text(answer)}: {answer.why}"
         for answer in answers

@@ -25,8 +25,8 @@ DISK_COLUMN_TITLES = ("outside the logs", "journals", "indexes", "RocksDB", "oth
 def text(space_view: SpaceView, width: int | None = None) -> str:
     """Return the page: the sum, and a line for each bookie, ledger, application or age.
 
-    If the view is by bookie, the page also has the bytes of other files, and the steps that free the most
-    bytes.
+    If the view is by bookie, the page also has the bytes of other files. It then also has the steps that free
+    the most bytes.
 
     Args:
         space_view: The figures.
@@ -163,8 +163,7 @@ def _group_by_bookie(steps: tuple[_BookieStep, ...]) -> dict[str, list[_BookieSt
 def to_csv(space_view: SpaceView) -> str:
     """Return one CSV row for each bookie, ledger, application or age, with one column for each class.
 
-    If the view has rows only for the largest ledgers or applications, the last row has the sum of all
-    others.
+    If only the largest ledgers or applications have rows, the last row has the sum of all others.
     """
     csv_buffer = StringIO()
     writer = csv.writer(csv_buffer, lineterminator="\n")

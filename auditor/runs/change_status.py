@@ -1,8 +1,8 @@
 """Change statuses of a finished run's findings, from the table ``changes``.
 
-A change status has the change of a finding since the previous run, the time when the finding was first
-seen, and its suppression. Callers read a few change statuses by fingerprint, or all of them in the order of
-the findings.
+A change status has the change of a finding since the previous run. It also has the time when the finding was
+first seen, and its suppression. Callers read a few change statuses by fingerprint, or all of them in the
+order of the findings.
 """
 
 from collections import Counter
@@ -26,8 +26,8 @@ def statuses_of(
 ) -> dict[str, ChangeStatus]:
     """Return the change statuses of a few findings, by fingerprint.
 
-    Empty if the run has no table ``changes``. Only the rows of these findings are kept in memory, because
-    all change statuses of a large cluster would not fit. If the run was not compared with an earlier run,
+    Empty if the run has no table ``changes``. The function keeps only the rows of these findings in memory.
+    All change statuses of a large cluster would not fit. If the run was not compared with an earlier run,
     each change status has an empty change.
 
     Args:
@@ -49,8 +49,8 @@ def statuses_of(
 def statuses_of_report(path: str, report: Report) -> StatusLookup:
     """Return a function that maps the fingerprint of a finding in the report to its change status.
 
-    The function returns None for every finding if the run was not compared with an earlier run and has no
-    suppressions. In such a run, every finding would count as new.
+    If the run was not compared with an earlier run, every finding would count as new. If it also has no
+    suppressions, the function returns None for every finding.
     """
     if report.run.changes is None and not report.run.suppressions:
         return no_change_status

@@ -102,8 +102,8 @@ def require_whole_findings(tables: RunDirectory) -> None:
     """Compare the sizes of the findings' files with the manifest, and verify their checksums.
 
     The checksums are not verified if the files have more than `MAX_CHECKED_BYTES` together. Nothing is
-    checked if the manifest is missing, or if it lists no files of findings because an earlier version wrote
-    it.
+    checked if the manifest is missing. Nothing is checked either if an earlier version wrote the manifest,
+    which then lists no files of findings.
 
     Raises:
         RunError: a file of the findings is missing, broken, or belongs to another table.

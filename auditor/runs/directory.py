@@ -325,9 +325,9 @@ class RunDirectory:
     def claim_directory(self, identity: dict[str, Any]) -> Iterator[None]:
         """Claim the directory for a run with `begin`, for the ``with`` block.
 
-        ``identity`` has the sources and options of the run. If the block fails before a table is written,
-        the claim is released. Otherwise a store that never answers would leave a directory that no later
-        command accepts for its run.
+        ``identity`` has the sources and options of the run. If the block fails before a table is written, the
+        claim is released. Without the release, no other run could use the directory after a failure such as a
+        store that does not answer.
         """
         self.begin(identity)
         self._is_claimed = True
@@ -345,8 +345,8 @@ class RunDirectory:
     def check_claim(self, cause: Exception | None = None) -> None:
         """Raise an error if somebody deleted the claimed directory and the complete tables in it.
 
-        Tables that were written after the deletion are removed before the error is raised, so that the same
-        command can start again.
+        Tables that were written after the deletion are removed first, so that the same command can start
+        again.
         """
         if self._is_claimed and not self.exists(MANIFEST):
             for name in ("findings", "tables"):

@@ -1,10 +1,10 @@
-"""Sums of what a run's bookies have on their disks, and forecasts of when the disks are full.
+"""Disk usage of a run's bookies, summed by bookie, and forecasts of when the disks are full.
 
-A forecast uses the free bytes of a disk in the run and in earlier runs of the cluster. A run is skipped if
-it is less than an hour older than the next newer run in use. A forecast needs at least the three newest
-runs to agree. Runs agree if the free bytes fell from each run to the next, at similar rates. No two rates
-may differ by more than a factor of `MAX_RATE_QUOTIENT`. A forecast is more certain if more runs agree. Runs
-from before a change of a disk's size or device number are not used.
+A forecast uses the free bytes of a disk in the run and in earlier runs of the cluster. A run is skipped if it
+is less than an hour older than the next newer run that the forecast uses. A forecast needs at least the three
+newest runs to agree. Runs agree if the free bytes fell from each run to the next, at similar rates. No two
+rates may differ by more than a factor of `MAX_RATE_QUOTIENT`. A forecast is more certain if more runs agree.
+If a disk's size or device number changed, runs before this change are not used.
 """
 
 from collections import Counter
@@ -149,9 +149,9 @@ def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
 
 
 def _distant_sightings(sightings: Sequence[FileSystem]) -> list[FileSystem]:
-    """Return the newest sighting and earlier sightings, newest first.
+    """Return the newest sighting (a file system as one run saw it) and earlier sightings, newest first.
 
-    A sighting is left out if it is less than an hour older than the next newer one in the result.
+    A sighting is left out if it is less than an hour older than the sighting before it in the result.
     """
     distant_sightings: list[FileSystem] = []
     for file_system in sightings:

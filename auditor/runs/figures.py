@@ -56,10 +56,10 @@ _SHARE_LABELS = (
 def figures_of(run: RunReader) -> Figures:
     """Return the numbers that the figures of a report show.
 
-    Memory is bounded, and the time is linear in the size of the tables. Only the worst `MAX_BOOKIES`
-    bookies are named. They are sorted by the number of missing replicas, then of unknown replicas, then of
-    unexpected ledgers, the largest numbers first. There are histograms of ledgers by class, size, age and
-    quorum, and of bookies by availability.
+    Memory is bounded, and the time is linear in the size of the tables. Only the worst `MAX_BOOKIES` bookies
+    are named. They are sorted by their numbers of missing replicas, unknown replicas and unexpected ledgers,
+    the largest first. There are histograms of ledgers by class, size, age and quorum, and of bookies by
+    availability.
 
     Raises:
         RunError: a table is missing or broken.
@@ -208,8 +208,8 @@ def _count_quorums(quorums: Counter[str], batch: Any) -> None:
 def _class_histogram(run: RunReader) -> Histogram:
     """Return the histogram of ledgers by class.
 
-    The label of a bar has the certain class of its ledgers. If the possible class of these ledgers differs
-    from it, the label also has the possible class.
+    The label of a bar names the certain class of its ledgers. It also names their possible class, if that is
+    different.
     """
     counts_by_label: Counter[str] = Counter()
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):

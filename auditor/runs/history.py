@@ -212,9 +212,9 @@ class RunDifference:
     def _changed_findings(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
         """Yield two tuples: on the changed findings of the new run, and on findings only in the old run.
 
-        A tuple has a run, the row numbers of the findings in this run, and the findings' changes. The last
-        element has the position of each finding among the findings of the old run (`_old_row`). It is -1
-        for a new finding.
+        A tuple has a run and three arrays. The arrays have the findings' row numbers in this run, their
+        changes, and their positions among the findings of the old run (`_old_row`). The position is -1 for a
+        new finding.
         """
         finding_pairs = self._finding_pairs
         changed_rows = np.flatnonzero(finding_pairs.new_changes != CHANGE_KINDS.index(Change.SAME))

@@ -112,8 +112,8 @@ def storages(run: RunReader) -> dict[str, str]:
 def whole_bookie_id(run: RunReader, id_or_prefix: str) -> str:
     """Return the bookie id that equals ``id_or_prefix``, or else the only id that begins with it.
 
-    A host without a port means the only bookie on that host, even if the names of other hosts begin with the
-    same text.
+    A host without a port selects the only bookie on that host. Other hosts whose names begin with the same
+    text do not matter.
     """
     known_ids = bookie_ids(run)
     ids_with_prefix = [bookie_id for bookie_id in known_ids if bookie_id.startswith(id_or_prefix)]

@@ -87,7 +87,7 @@ def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
 def with_served_entries(
     replica: ReplicaView, answers: Iterable[AnswerView], reasons: Mapping[str, str]
 ) -> ReplicaView:
-    """Return a replica plus entries that its bookie served. ``reasons`` says why copies are unknown."""
+    """Add the entries that the bookie of a replica served to it. ``reasons`` says why copies are unknown."""
     stored_groups = replica.held_entries
     served = [
         groups_of(answer.entries)
@@ -310,7 +310,7 @@ def _first_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _rows_with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the index rows. Rows of bookies in an ensemble also have the entries in their journals."""
+    """Return the index rows. For bookies in an ensemble, add the entries in their journals to the row."""
     from auditor.tables.accounts import HeldAccount, merge_journal_tail
 
     members = {name for segment in ledger["segments"] or () for name in segment["ensemble"]}

@@ -3,9 +3,9 @@
     by bookie                     one pass over the table space
     by ledger, application, age   several passes, one for every 1 to 2 million rows of the tables
 
-If there are several passes, each pass processes the ledgers whose ids have the same residue modulo the
-number of passes. It joins the bytes of these ledgers with their metadata. Memory holds one row for each
-bookie or label, or the largest ledgers. During a pass, it also holds the ledgers of the pass.
+If there are several passes, a pass processes the ledgers with one residue of their id modulo the number of
+passes. It joins the bytes of these ledgers with their metadata. Memory holds one row for each bookie or
+label, or the largest ledgers. During a pass, it also holds the ledgers of the pass.
 """
 
 from collections import Counter
@@ -228,7 +228,7 @@ def _ledger_name(scope_id: int | None, ledger_id: int | None) -> str:
 
 
 def _sums_by_label(run: RunReader, grouping: SpaceBy) -> _SumsByName:
-    """Return the bytes by class for each label of `LABEL_READERS`.
+    """Return the bytes by class for each label, such as an application or an age (`LABEL_READERS`).
 
     All ledgers that the metadata does not list share one label. All bytes without a ledger share another.
     """

@@ -1,8 +1,8 @@
 """The owners of a run's ledgers: totals by tenant, namespace and topic, and leaks.
 
 A leak is a ledger without an owner, which the check ``ledger-unowned`` finds. The module reads the table
-``ownership`` and the findings batch by batch in Arrow. It keeps one row for each topic with a ledger in
-memory, and one Arrow row for each leak, to sort the leaks.
+``ownership`` and the findings batch by batch in Arrow. In memory, it keeps one row for each topic with a
+ledger. To sort the leaks, it also keeps one Arrow row for each leak.
 """
 
 import json
@@ -75,8 +75,7 @@ def owner_scopes(run: RunReader) -> list[SourceScope]:
 def owned_mask(ownership: pa.RecordBatch) -> pa.BooleanArray:
     """Return a mask of the rows of the table ``ownership`` whose ledger has an owner.
 
-    The mask is False for a row in which a shadow topic borrows the ledger, because that row does not name
-    the owner.
+    A row for a shadow topic that borrows the ledger is False in the mask, because it does not name the owner.
     """
     is_owned = pc.equal(ownership["standing"], "owned")
     return pc.fill_null(pc.and_(is_owned, pc.invert(pc.fill_null(ownership["borrowed"], False))), False)

@@ -1,4 +1,4 @@
-"""Index of a directory of runs, which has a summary of each report, so that audits do not read reports twice.
+"""Index of a directory of runs: a summary of each report, so that audits do not read reports twice.
 
     RUNS/.bkaudit-runs.json.gz    {"format", "version", "runs": {name: [bytes, mtime in ns, summary]}}
 
@@ -6,9 +6,9 @@ A summary is valid if the report still has the size and the modification time in
 report is read. Removed, replaced or restored runs therefore need no special care. An index is ignored if
 another program version wrote it, if it is unreadable, or if it fails gzip's checksum.
 
-Only an audit writes an index. It does so only if at least `WRITE_AFTER_READS` reports had to be read, or if
-at least that many runs in the index are gone. Commands that only read runs write no index, because they may
-lack the right to write in the directory.
+Only an audit writes an index. At least `WRITE_AFTER_READS` reports must have been read, or at least as many
+runs in the index must be gone. Commands that only read runs write no index, because they may lack the right
+to write in the directory.
 """
 
 from __future__ import annotations

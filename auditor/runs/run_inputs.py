@@ -79,7 +79,7 @@ def find_checks_without_input(inputs: AvailableInputs) -> frozenset[str]:
 def find_lost_inputs(
     run: RunDirectory, previous_run: RunSummary | None, inputs: RunInputs | None
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return two sets of the check ids and hold reasons that lost input.
+    """Return two sets of check ids and hold reasons: those that had less input than before.
 
     A hold reason is a reason to forbid an action. The checks and hold reasons in the first set had less
     input than in the previous run. Those in the second set had less input than in at least one earlier run.

@@ -8,8 +8,8 @@ file system that pyarrow supports. The retention options are those of restic:
     keep_weekly 4     likewise for the last four weeks that have a run
     keep_monthly 6    likewise for the last six months that have a run
 
-Some runs are always kept. They are the newest run and the newest complete run of each cluster, the
-baselines of suppressions, and the run that --since names. Days and weeks are in UTC.
+Some runs are always kept: the newest run and the newest complete run of each cluster, baselines of
+suppressions, and the run that --since names. Days and weeks are in UTC.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Steps that free space on the disks of a run's bookies, and the refused steps.
 
-The steps come from findings about entry logs, and from the bytes of each bookie by class, which are summed
-batch by batch. Memory grows with the number of groups for which there is a sum, not with the number of
+The steps come from findings about entry logs, and from the bytes of each bookie by class. The module sums the
+bytes batch by batch. Memory grows with the number of groups for which there is a sum, not with the number of
 rows. The gate (`auditor.actions.gate`) decides on each step. A step is refused if a hold forbids it, or if
 its finding is unconfirmed.
 """
@@ -188,7 +188,7 @@ def _make_step(
     risk: str,
     make_command: Callable[[Allowed], str] | None = None,
 ) -> SpaceStep | RefusedSpace:
-    """Return a step, or a refusal if the gate's decision ``step_permission`` does not permit the step.
+    """Return a step, or a refusal if ``step_permission`` (the gate's decision) is not a permission.
 
     ``make_command`` makes the step's command from the permission. None: the step has no command.
     """

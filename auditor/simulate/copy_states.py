@@ -1,10 +1,10 @@
 """States of the copies of windows according to the indexes of a run: present, missing or unknown.
 
 The table ``judged`` has a row for each ledger with an unequal replica. A replica is unequal if the bookie's
-index differs from the metadata. Most such replicas lack all their entries, so that whole windows lack a
-copy. If a replica lacks only some entries, its windows are cut into pieces, so that all entries of a piece
-are missing on the same bookies. If a bookie's index of a ledger was read only in part, all copies of the
-ledger on this bookie are unknown. A copy that the index lacks, but that may exist, is unknown too.
+index differs from the metadata. Most such replicas lack all their entries, so that whole windows lack a copy.
+If a replica lacks only some entries, its windows are cut into pieces. All entries of a piece are missing on
+the same bookies. If a bookie's index of a ledger was read only partly, all copies of the ledger on this
+bookie are unknown. A copy that the index lacks, but that may exist, is unknown too.
 """
 
 from collections import defaultdict
@@ -108,7 +108,7 @@ class CopyStates:
         )
 
     def flag_uncertain_ledgers(self, segments: SegmentColumns) -> Bools:
-        """Flag the ledgers that have a missing or unknown copy. Copies of open ends do not count."""
+        """Flag the ledgers with a missing or unknown copy. Unclosed last segments do not count."""
         is_unseen_bookie = np.array([bookie not in self.seen_bookies for bookie in self._numbers.names], bool)
         is_uncertain = segments.any_of_members(is_unseen_bookie[segments.members])
         for scope_id, (ledger_ids, _) in self._order_by_scope.items():

@@ -3,9 +3,9 @@
 A copyset is a set of bookies that together have all copies of some entry (Cidon and others, USENIX ATC 2013).
 Let C be the number of copysets of size R, among N bookies. k random failures contain m = C(k, R) sets of that
 size. The probability that none of these is a copyset is about (1 - C / C(N, R)) ** m. This is exact for k =
-R, and otherwise assumes random copysets. The mean time until all bookies of a copyset fail before the first
-is repaired is about mu ** (R - 1) / (R! lambda ** R), with lambda = 1 / MTTF and mu = 1 / MTTR. The rate
-of the cluster is the sum of the rates of all copysets.
+R, and otherwise assumes random copysets. A copyset is lost if all its bookies fail before the first is
+repaired. The mean time until then is about mu ** (R - 1) / (R! lambda ** R), with lambda = 1 / MTTF and mu =
+1 / MTTR. The rate of the cluster is the sum of the rates of all copysets.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,8 @@ class Domains:
     def find_domain_numbers(self, bookie_numbering: BookieNumbers) -> Longs:
         """Return the domain number of each bookie. It is `UNKNOWN_DOMAIN` if the domain is not known.
 
-        The array has one more element at the end. It is `NO_DOMAIN`, for places without a bookie.
+        The array has one more element at the end, `NO_DOMAIN`. It is for positions in `Windows.bookies` that
+        have no bookie.
         """
         domain_names = [self.locations.domain(bookie, self.level) for bookie in bookie_numbering.names]
         has_domain = np.array([domain_name is not None for domain_name in domain_names], bool)
@@ -201,7 +202,7 @@ class CopysetSums:
     def add(self, windows: Windows, bookie_numbering: BookieNumbers) -> None:
         """Add the copysets of windows according to the metadata.
 
-        Windows at the open end of a ledger count too.
+        Windows in the last segment of a ledger that is not closed count too.
         """
         for padded_axis in (0, 1):
             self._partners = pad_sums(self._partners, len(bookie_numbering), padded_axis)

@@ -78,8 +78,8 @@ class ExposureSums:
     def copy_flags(self, windows: Windows, bookie_numbering: BookieNumbers) -> tuple[Bools, Bools, Bools]:
         """Return three arrays of flags: copy is known, copy is unknown, bookie of the copy is registered.
 
-        Each array has the shape of ``windows.bookies``. Copies at open ends are flagged neither as known
-        nor as unknown.
+        Each array has the shape of ``windows.bookies``. Copies in the last segment of a ledger that is not
+        closed are flagged neither as known nor as unknown.
         """
         bookies = bookie_numbering.names
         is_registered = np.array(
@@ -130,7 +130,7 @@ class ExposureSums:
 
 
 def _members_of_open_ends(windows: Windows) -> Bools:
-    """Flag the bookies of windows at open ends. They may have entries that the metadata does not count."""
+    """Flag the bookies of unclosed last segments. They may have entries that the metadata does not count."""
     members: Bools = (windows.bookies != NO_BOOKIE) & windows.is_open_end[:, None]
     return members
 
@@ -216,12 +216,12 @@ MAX_JOINT_HOLDERS = 100_000
 def find_joint_holders(
     run: RunDirectory, are_registrations_complete: bool, bookies: Collection[str]
 ) -> list[frozenset[str]] | None:
-    """Return the sets of two or more of ``bookies`` that are the only servers of some entry.
+    """Return each set of two or more of ``bookies`` that are together the only servers of some entry.
 
-    Bookies with an unknown copy count as servers if no bookie certainly serves the entry. At the open end
-    of a ledger, every member may have entries. Single bookies are not included (`find_exposures` returns
-    them). Returns None if there are more than `MAX_JOINT_HOLDERS` sets. The function makes one pass over
-    the run's ledgers.
+    Bookies with an unknown copy count as servers if no bookie certainly serves the entry. In the last segment
+    of a ledger that is not closed, every member of the ensemble may have entries. Single bookies are not
+    included (`find_exposures` returns them). Returns None if there are more than `MAX_JOINT_HOLDERS` sets.
+    The function makes one pass over the run's ledgers.
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.

@@ -1,10 +1,10 @@
 """All failures of a level in one pass: each domain alone, and the worst sets of domains.
 
-A level is bookies, racks or regions. Each bookie, rack or region is a domain. The loss of a set of domains
-is the sum over its subsets. Each subset contributes the entries that have a copy in every domain of the
-subset and in no other domain. The worst pairs are exact, because a worst pair has all copies of some
-entries, or consists of two of the worst single domains. Larger sets grow step by step: each step adds the
-domain that increases the loss most. It is not proved that these sets are the worst.
+A level is bookies, racks or regions. Each bookie, rack or region is a domain. The loss of a set of domains is
+the sum over its subsets. Each subset contributes the entries that have a copy in every domain of the subset
+and in no other domain. The worst pairs are exact. A worst pair has all copies of some entries, or consists of
+two of the worst single domains. Larger sets grow step by step: each step adds the domain that increases the
+loss most. It is not proved that these sets are the worst.
 """
 
 from collections import Counter

@@ -2,9 +2,9 @@
 
 A window consists of the entries on the same set of bookies (`auditor.simulate.windows`). If none of its Qw
 copies remains after a failure, the window is lost. If fewer than Qa copies remain, the window is below the
-ack quorum. If fewer than Qw copies remain, it is below the write quorum. Copies that were missing before
-the failure do not count as losses of the failure. Recovery of an open end fails if Qa or more bookies of a
-window do not answer (``RRQuorumCoverageSet``).
+ack quorum. If fewer than Qw copies remain, it is below the write quorum. Copies that were missing before the
+failure do not count as losses of the failure. An open end is the last segment of a ledger that is not closed.
+Its recovery fails if Qa or more bookies of a window do not answer (``RRQuorumCoverageSet``).
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class FailureEffect:
 class OutcomeBounds:
     """The best and worst possible `WindowOutcome` of each window.
 
-    ``mildest_outcomes`` has the best outcomes on the condition that the failure takes an existing copy. At
-    an open end, the mildest outcome is always OPEN_END. Elsewhere it differs from the best outcome only if
-    every copy that the failure takes may have been missing before.
+    ``mildest_outcomes`` assumes that the failure takes a copy that existed, and has the best outcome then. At
+    an open end, it is always OPEN_END. Elsewhere it differs from the best outcome only if every copy that the
+    failure takes may have been missing before.
     """
 
     best_outcomes: NDArray[np.int8]
@@ -123,7 +123,7 @@ def tally(
     group_count: int,
     unresponsive_bookies: UnresponsiveBookies,
 ) -> Longs:
-    """Return ledgers, entries, bytes by `TALLY_BOUND_NAMES`, group and outcome: shape (4, groups, 5, 3).
+    """Sum ledgers, entries, bytes by `TALLY_BOUND_NAMES`, group and outcome, in shape (4, groups, 5, 3).
 
     ``group_number_by_window`` has the group of each window, such as the domain that fails.
     """
@@ -223,7 +223,7 @@ def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
 
 
 def _open_end_outcomes(windows: Windows, is_lost_copy: Bools, is_not_answering: Bools) -> NDArray[np.int8]:
-    """Return OPEN_END for each open end if the failure takes a bookie and recovery fails, else UNHARMED."""
+    """Return OPEN_END for each open end that the failure makes impossible to recover, else UNHARMED."""
     unresponsive_count = count_true((is_lost_copy | is_not_answering) & (windows.bookies != NO_BOOKIE))
     has_no_ack_quorum = any_true(is_lost_copy) & (unresponsive_count >= windows.ack_quorum)
     return np.where(has_no_ack_quorum, WindowOutcome.OPEN_END, WindowOutcome.UNHARMED).astype(np.int8)[

@@ -1,7 +1,7 @@
 """Data that one failure would lose, and the distance to data loss.
 
-The distance of a ledger is the smallest number of domains that lose an entry of the ledger if all of them
-fail. A distance of one is urgent.
+The distance of a ledger is the smallest number of domains, such as racks, whose joint failure loses an entry.
+A distance of one is urgent.
 """
 
 from collections import Counter
@@ -38,11 +38,11 @@ def near_loss(
     """Return the data that the failure of one bookie, or of one rack, would lose.
 
     Racks are left out if no location is known. An unknown copy on a bookie of ``down_bookies`` counts as
-    existing here, because the table ``reachability`` reports the ledgers that are unreadable without that
-    bookie.
+    existing here. The table ``reachability`` reports the ledgers that are unreadable without that bookie.
 
-    The function makes one pass over the run's ledgers. It makes windows only for ledgers that have a copy
-    that may be missing, a write quorum of 1, or two adjacent bookies of an ensemble in the same domain.
+    The function makes one pass over the run's ledgers. It makes windows only for certain ledgers: those with
+    a copy that may be missing, with a write quorum of 1, or with two adjacent bookies of an ensemble in the
+    same domain.
 
     Raises:
         RunError: a table of the run is missing or broken.

@@ -2,8 +2,8 @@
 
 The module yields the rows in batches. For each window (`auditor.simulate.windows`) it checks whether a
 registered member may have a copy. An unknown copy counts as existing, so that a ledger is never reported
-without proof. Recovery of an open end fails if Qa or more members of a window do not answer
-(``RRQuorumCoverageSet``).
+without proof. An open end is the last segment of a ledger that is not closed. Its recovery fails if Qa or
+more members of a window do not answer (``RRQuorumCoverageSet``).
 """
 
 from __future__ import annotations

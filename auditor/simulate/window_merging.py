@@ -38,7 +38,7 @@ def with_bytes(windows: Windows, length_by_ledger: Longs) -> Windows:
 
 
 def merge_equal_ledgers(windows: Windows) -> Windows:
-    """Merge ledgers with equal windows: the same bookies, quorums, copies and open ends.
+    """Merge ledgers whose windows have equal bookies, quorums, copy states and unclosed last segments.
 
     Entries and bytes of equal windows are added up. The ids of the ledgers are lost. Later steps are
     faster, because they process equal ledgers only once.

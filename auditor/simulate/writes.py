@@ -5,8 +5,8 @@ bookies contain an ensemble that the policy accepts. An ensemble that lost membe
 from outside the ensemble for each lost member.
 
 If a namespace has a bookie affinity group, brokers write the isolation groups into the ledger's custom
-metadata, and place the ledger according to these groups. AutoRecovery uses these groups if its policy is
-Pulsar's and its configuration has the setting for groups. Pulsar's policy is rack-aware, whatever policy
+metadata. They also place the ledger according to these groups. AutoRecovery uses these groups if its policy
+is Pulsar's and its configuration has the setting for groups. Pulsar's policy is rack-aware, whatever policy
 other ledgers use.
 """
 
@@ -43,8 +43,8 @@ class Isolation:
     """The isolation groups of a ledger. ``groups`` is None if the ledger may use any bookie.
 
     ``is_own`` is True if the groups come from the ledger's metadata, and False if they come from the
-    configuration. ``is_known`` is False if the bookies of the groups are unknown, or if the groups in the
-    metadata cannot be read.
+    configuration. ``is_known`` is False if the bookies of the groups are unknown. It is also False if the
+    groups in the metadata cannot be read.
     """
 
     groups: IsolationGroups | None
@@ -77,11 +77,10 @@ _UNREADABLE_ISOLATION = Isolation(None, is_own=True, is_known=False)
 
 
 class IsolationNumbers:
-    """Numbers for isolation groups, which are indexes into ``isolations``.
+    """Numbers for isolation groups. A number is an index into ``isolations``.
 
-    Number 0 stands for the configured groups. ``columns`` has the columns of the table ``ledgers`` that
-    show the groups of a ledger. It is empty if, according to the run's report, no ledger has groups in its
-    metadata.
+    Number 0 stands for the configured groups. ``columns`` has the columns of the table ``ledgers`` that show
+    the groups of a ledger. It is empty if the run's report says that no ledger has groups in its metadata.
     """
 
     def __init__(self, run: RunReader, placement_settings: PlacementSettings, locations: Locations) -> None:

@@ -1,8 +1,8 @@
 """Conversion between Arrow batches, tables in the driver, and Spark's tables.
 
-Before a Spark task has its first row, it starts two Python processes, and these load modules that the
-driver has already loaded. Spark also starts four processes to plan a data source that is requested by name.
-To avoid these four processes, this module plans data sources itself.
+Before a Spark task has its first row, it starts two Python processes. These load modules that the driver
+has already loaded. Spark also starts four processes to plan a data source that is requested by name. To
+avoid these four processes, this module plans data sources itself.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None 
     """Convert a table in the driver to a Spark table.
 
     The column types are those of ``schema`` or, without it, those of the Arrow table. The data is passed in
-    one chunk, because Spark 4.3 treats an empty chunk as the end and drops the rows after it.
+    one chunk. Otherwise, Spark 4.3 would treat an empty chunk as the end and drop the rows after it.
     """
     frame = spark.createDataFrame(table.combine_chunks(), schema or spark_types(table.schema))
     return in_one_part(frame) if table.num_rows else empty_frame(frame)
@@ -132,7 +132,8 @@ def split_reader_parts(
 ) -> Iterable[tuple[FileReader, TableFiles]]:
     """Yield the parts of a `PartTable`, a few for each core.
 
-    Each part consists of ``read`` and a group of the table's files. ``read`` makes rows from such a group.
+    Each part consists of the function ``read`` and a group of the table's files. The function makes rows
+    from these files.
     """
     return (
         (read, files) for files in table.split_files(spark.sparkContext.defaultParallelism * _PARTS_PER_CORE)

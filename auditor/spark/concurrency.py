@@ -1,8 +1,8 @@
 """The number of tasks that a Spark session runs at once.
 
-The tasks of an audit share a limit on the load of a server, so each task gets a part of this limit.
-`SparkContext.defaultParallelism` is not the number of tasks, because ``spark.default.parallelism`` can set
-it to any value.
+The tasks of an audit share a limit on the load of a server. So each task gets a part of this limit.
+`SparkContext.defaultParallelism` is not the number of tasks, because ``spark.default.parallelism`` can set it
+to any value.
 """
 
 from __future__ import annotations

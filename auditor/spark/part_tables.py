@@ -2,7 +2,7 @@
 
 A data source of this package returns its rows in Arrow batches. If Spark wrote them, it would send them to
 Java, split them into rows, and convert them to columns again. That takes longer than reading them. So each
-task writes its part as a Parquet file itself, through pyarrow's file system, and reports the file's name to
+task writes its part as a Parquet file itself, through pyarrow's file system. It reports the file's name to
 the driver. For an object store, tasks take the credentials from their environment, as the driver does.
 
     TABLE/_temporary/<unique>.parquet           while a task writes it

@@ -2,17 +2,17 @@
 
 An audit has many queries with many columns. If the tables have only a few megabytes, preparing the queries
 takes nearly all of the time. Spark generates and compiles Java code for each query. It also plans the rest
-of a query again whenever a part ends. Both pay off only for many rows. For small tables, these settings
-switch both off, and set the number of partitions to the number of cores.
+of a query again whenever a part ends. Compiling and replanning pay off only for many rows. For small tables,
+these settings switch off both, and set the number of partitions to the number of cores.
 
 Tiny tables have the rows of some ten thousand ledgers. One task finishes a step of their queries before two
 tasks have started. So these tables have one partition. One task also joins the rows of such tables faster
 than a job sends one of the joined tables to every task. Tables of one partition are joined without a
 shuffle. A query of such tables is then one stage, in which a dozen joins cost less than one shuffle.
 
-Large tables are joined in partitions that fit in memory. Their rows are narrow and similar to each other,
-so files and shuffles compress well and take ten times their size in memory. With its defaults, Spark would
-merge partitions until they no longer fit in memory, and send whole tables to every task.
+Large tables are joined in partitions that fit in memory. Their rows are narrow and similar to each other. So
+files and shuffles compress well, and the rows take ten times their size in memory. With its defaults, Spark
+would merge partitions until they no longer fit in memory, and send whole tables to every task.
 
 The results are the same with all these settings.
 """

@@ -356,8 +356,8 @@ def _unreachable_error(address: str) -> str | None:
 def _redirect_output(log: Path | None) -> Iterator[None]:
     """Redirect standard output of this process and its children to ``log``, by default to standard error.
 
-    If ``log`` is given, standard error also goes there. Standard output is only for the report. If children
-    could write to it, the reader of a pipe would wait for every child process that has the pipe open.
+    If ``log`` is given, standard error also goes there. Standard output is only for the report. It may be a
+    pipe. If children could write to it, the reader of the pipe would wait until all these children end.
     """
     sys.stdout.flush()
     descriptors = os.dup(1), os.dup(2)

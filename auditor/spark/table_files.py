@@ -65,7 +65,7 @@ class TableFiles:
             )
 
     def open(self, dictionary_columns: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
-        """Yield the files one at a time, opened. Each file is closed before the next one is opened.
+        """Open the files one after another, and yield each. Close a file before the next one is opened.
 
         The ``dictionary_columns`` are read dictionary-encoded.
         """

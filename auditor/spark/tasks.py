@@ -188,7 +188,7 @@ def _disk_full_error(failure_text: str) -> str:
 def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
     """Raise an error if Spark's executors do not see a local directory.
 
-    Without this check, each executor would write its part of a table to its own disk, and the driver would
+    Without this check, each executor would write its part of a table to its own disk. The driver would then
     find a table without rows. The function checks nothing if tasks run in the driver's process, or if the
     file system is not local.
 

@@ -2,9 +2,9 @@
 
 An account is one report of which entries of a ledger a bookie holds. Its source is an index, a journal, the
 bookie itself, or one of several pieces of an index. A replica may have several accounts. An entry counts as
-held if at least one account has it, because an entry that was seen once cannot be missing. So the entry
-groups of the accounts are united, in the canonical form that the comparison needs. Only replicas with
-differing accounts are united.
+held if at least one account has it. An entry that was seen once cannot be missing. So the entry groups of the
+accounts are united, in the canonical form that the comparison needs. Only replicas with differing accounts
+are united.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -41,8 +41,8 @@ _CODED_COLUMNS = ("bookie_id", "groups", "state")
 def expected_replicas(files: TableFiles, include_all_members: bool = False) -> Iterator[ReplicaBatch]:
     """Read, from files of the table ``ledgers``, the entries that each bookie should hold.
 
-    Replicas without any judged entry are left out by default. With ``include_all_members`` they are
-    included, because a journal may have entries of them.
+    An entry is judged if its copies must exist. By default, replicas without a judged entry are left out.
+    With ``include_all_members`` they are included, because a journal may have entries of them.
     """
     members = (f"{_MEMBER_COLUMN}.bookie_id", f"{_MEMBER_COLUMN}.groups")
     # Arrow cannot join chunks of dictionary codes inside lists, so these columns are read as texts.
@@ -221,8 +221,8 @@ class HeldAccount(NamedTuple):
 
     ``answered`` is the time in ms at which the bookie itself answered, or None if it did not answer.
     ``listed`` are entries that the bookie listed but its index lacks. ``gone`` are entries that the index
-    locates in missing entry logs. They do not count as held. ``gone_state`` says how certain it is that the
-    logs are missing.
+    locates in missing entry logs. The ``gone`` entries do not count as held. ``gone_state`` says how
+    certain it is that the logs are missing.
     """
 
     held: bytes | None
@@ -240,7 +240,7 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
     exception: if the bookie does not serve the index, and its answer has entries, only the answer counts.
     If the answer is in state ok, the result has the state and time of the answer. Otherwise it has the
     state and time of the index. An empty answer does not change an index that is damaged, in limbo or not
-    served, because a bookie that recreates a damaged index also gives an empty answer.
+    served. The reason is that a bookie that recreates a damaged index also gives an empty answer.
 
     The answer is a listing. It proves that its entries exist, but not that other entries are missing.
     ``is_read_completely`` is True if the bookie's directories were read completely. In this case an index

@@ -1,16 +1,16 @@
 """cluster: facts about the whole cluster in the metadata store, and the cluster's next ledger ids.
 
-Each row is one fact. Facts are the cluster's identity, whether re-replication is enabled, when AutoRecovery
-finished its last checks, the elected auditor, and the id generators. A fact that cannot be read has a row
-with the reason. A fact that the store does not keep has no row.
+Each row is one fact. The facts are the cluster's identity, the elected auditor, and the id generators. Two
+more are whether re-replication is enabled, and when AutoRecovery finished its last checks. A fact that cannot
+be read has a row with the reason. A fact that the store does not keep has no row.
 
     <root>/idgen                 one child was made and deleted for each id: the next id is their count
     <root>/idgen-long/HOB-n      beyond 31 bits: the next id is n << 32 | their count; the highest n counts
     buckets/<b> (etcd)           b << 56 | n, where n is how often the key was written (1 for the first id)
 
-A store may be a restored backup that is older than the data on its bookies, or it may belong to another
-cluster. Then bookies hold ledgers with ids that the store's generator has not given out. In the flat
-layout, the count would include all other children of the root, so it is not used. Source:
+A store may be a restored backup that is older than the data on its bookies. Or it may belong to another
+cluster. In both cases, bookies hold ledgers with ids that the store's generator has not given out. In the
+flat layout, the count would include all other children of the root, so it is not used. Source:
 ZkLedgerIdGenerator, LongZkLedgerIdGenerator, EtcdIdGenerator.
 """
 
@@ -295,9 +295,9 @@ def _bucket_id_ranges(cluster: ClusterNodes) -> tuple[IdRange, ...]:
 def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange]) -> DataFrame:
     """Count, by bookie, the orphans whose ids the store's generator has not given out: rows of `UNDRAWN`.
 
-    An application can also choose ids itself. So there are rows only if the store lists its ledgers without
-    gaps and the generator has given out the ids of all listed ledgers. Orphans whose index is newer than a
-    saved scan are left out.
+    An application can also choose ids itself. So there are rows only under two conditions. The store lists
+    its ledgers without gaps, and the generator has given out the ids of all listed ledgers. Orphans whose
+    index is newer than a saved scan are left out.
     """
     spark = orphans.sparkSession
     rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}

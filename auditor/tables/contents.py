@@ -6,8 +6,8 @@
 A bookie id in a ledger's ensembles proves little. If a cluster has only as many bookies as an ensemble,
 every ledger names every bookie. The striping proves more. An id explains a ledger *exactly* if the
 directory holds exactly the entries that the striping assigns to the id. If two ids explain a ledger, the
-ledger does not show which id is right. Each id in the ledgers' ensembles is a candidate. Each candidate is
-compared with the directory's owner, by the numbers of ledgers that only candidate or only owner explains:
+ledger does not show which id is right. Each id in the ledgers' ensembles is a candidate. The program compares
+each candidate with the directory's owner. It counts the ledgers that only one of the two explains:
 
     better  Only the candidate explains the ledger, and the candidate's own directories lack entries that it
             should hold. If its directories lack no entry, none of its disks is missing, and the copy in
@@ -16,11 +16,11 @@ compared with the directory's owner, by the numbers of ledgers that only candida
             therefore hold more than their stripe.
     worse   Only the owner explains the ledger.
 
-Nearly every directory belongs to its owner. A join of all replicas is not needed to see that: a replica
-that is not among the unequal pairs (`auditor.tables.unequal`) matches its owner exactly. Only the
-directories of ``doubted`` bookies (`bookies_in_doubt`) are compared with every id. In other directories, no
-candidate can be better for any ledger. If one were better, the owner would hold exactly the entries that
-the candidate should hold and lacks. Both would then have an unequal pair, and the owner would be doubted.
+Nearly every directory belongs to its owner. To see this, no join of all replicas is needed. A replica that is
+not among the unequal pairs (`auditor.tables.unequal`) matches its owner exactly. Only the directories of
+``doubted`` bookies (`bookies_in_doubt`) are compared with every id. In other directories, no candidate can be
+better for any ledger. If one were better, the owner would hold exactly the entries that the candidate should
+hold but lacks. Both would then have an unequal pair, and the owner would be doubted.
 
 The result consists of counts. Entry sets are therefore compared by a 64-bit hash. Bookie ids are also
 hashed until they are counted. Only the counts, one for each directory and id, are sorted.
@@ -67,7 +67,7 @@ CONTENTS = schema_of(
 
 
 class LargeTables(NamedTuple):
-    """Parts and counts of ``ledgers`` and ``availability``, so that not all rows of these tables are read.
+    """Parts and counts of ``ledgers`` and ``availability``. With them, not all rows of the tables are read.
 
     ``ledgers`` and ``availability`` have at least the rows for the ledgers of the unequal pairs. ``counts``
     has the number of index rows of each kind (`auditor.tables.index_counts`). ``single_directory_bookies``
@@ -90,8 +90,8 @@ def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
 
     ``judged`` is the table of that name (`auditor.tables.judged`). It takes unread data and the bookies'
     answers into account. ``bookies`` shows which bookies were read only partly. On these bookies, entries
-    that the audit did not see count as lacking, because a disk in the wrong place is often a disk that
-    cannot be read. Bookies that were not read at all are left out.
+    that the audit did not see count as lacking. The reason is that a disk in the wrong place is often a
+    disk that cannot be read. Bookies that were not read at all are left out.
     """
     partial_bookies = bookies.where(F.col("read") == BookieRead.PARTIAL).select("bookie_id")
     unknown_replicas = judged.where("size(unknown) > 0").select(
@@ -107,10 +107,10 @@ def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
 
 
 def bookies_in_doubt(unequal: DataFrame, lacking_copies: DataFrame) -> DataFrame:
-    """Return the bookies that hold exactly the entries that some other bookie should hold and lacks.
+    """Return the bookies with copies that match a different bookie exactly.
 
-    ``lacking_copies`` are the rows of `lacking_replicas`. The result has only the column ``bookie_id``, and
-    each bookie once.
+    Such a copy has exactly the entries that the other bookie should hold but lacks. ``lacking_copies`` are
+    the rows of `lacking_replicas`. The result has only the column ``bookie_id``, and each bookie once.
     """
     lacking_bookies = (
         unequal.where("length(expected) > 0")
@@ -140,6 +140,8 @@ def contents(
     large_tables: LargeTables,
 ) -> DataFrame:
     """Rank the bookie ids that explain each directory's ledgers: rows of `CONTENTS`.
+
+    An id explains a ledger if the directory holds exactly the entries that the id should hold.
 
     Args:
         availability: The table of that name.
@@ -186,10 +188,11 @@ def _count_by_owner(
     unequal: DataFrame,
     directory_rows: DataFrame,
 ) -> DataFrame:
-    """Count, for each directory, the ledgers that its owner explains: all replicas except unequal ones.
+    """Count, for each directory, the ledgers that its owner explains (see `contents`).
 
-    ``ledger_counts`` has the number of ledgers (``all``) in each directory (``key``). The function reads
-    only the rows of ``availability`` and ``ledgers`` for the ledgers of unequal pairs.
+    The owner explains every replica in the directory that is not unequal. ``ledger_counts`` has the number
+    of ledgers (``all``) in each directory (``key``). The function reads only the rows of ``availability``
+    and ``ledgers`` for the ledgers of unequal pairs.
     """
     pairs = unequal.select(*LEDGER, "bookie_id")
     decided_ledgers = (
@@ -261,7 +264,7 @@ def _count_located_ledgers(
 
 
 def _count_explained_ledgers(located_ledgers: DataFrame) -> DataFrame:
-    """Count, for each directory, the ledgers that each id explains.
+    """Count, for each directory, the ledgers that each id explains (see `contents`).
 
     The row with a null id counts all ledgers in the directory.
     """
@@ -290,7 +293,7 @@ _MEMBERS_EXPRESSION = (
 
 
 def _directory_rows(directories: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Return the directories that may have an index: key, path, place, owner, and all names of each path."""
+    """Return the directories that may have an index: key, path, place, owner, and possible path ``names``."""
     other_cluster_bookies = bookies.where("foreign_instance").select(F.col("bookie_id").alias("owner"))
     # A collected directory is named <collection>#<path>, but its rows of availability have only the path.
     names = "transform(sequence(1, size(split(path, '#'))), n -> substring_index(path, '#', -n))"

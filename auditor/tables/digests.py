@@ -170,7 +170,7 @@ def differing_copies(digests: DataFrame) -> DataFrame:
 
 
 def _digest_type() -> Column:
-    """Return the digest type in the ledger's metadata, or else the type that the entry matches."""
+    """Return the digest type in the ledger's metadata. Without it, return the type that the entry matches."""
     matching_copies = (
         F.when(F.col("crc32c_right"), "CRC32C")
         .when(F.col("crc32_right"), "CRC32")

@@ -2,9 +2,9 @@
 
 A doubt is transient if a newer read of the same version of the ledger can settle it. Examples are an index
 that was too old, and a bookie that did not answer. A doubt is lasting if a second read repeats the error.
-Examples are a disk in another bookie's place, a ledger that is still being written, and a listing that
-leaves out the same page again. Two runs can confirm a finding (`auditor.findings.confirm`) only if all its
-doubts are transient.
+Examples are a disk in another bookie's place, and a ledger that is still being written. Another example is a
+listing that leaves out the same page again. Two runs can confirm a finding (`auditor.findings.confirm`) only
+if all its doubts are transient.
 """
 
 from typing import NamedTuple
@@ -39,7 +39,7 @@ def only_in_listing(bookie_id: str) -> Doubt:
 
 
 def index_without_time(bookie_id: str) -> Doubt:
-    """Return the doubt that no lastMark shows how old the index is.
+    """Return the doubt about an index of unknown age, because no lastMark shows its age.
 
     A second read would not find a lastMark either.
     """
@@ -56,17 +56,17 @@ def index_too_old(bookie_id: str) -> Doubt:
 
 
 def reads_unanswered(bookie_id: str, reason: str) -> Doubt:
-    """Return the doubt that the bookie did not answer requests for entries that its index lacks."""
+    """Return the doubt about a bookie that did not answer requests for entries that its index lacks."""
     return Doubt(f"{bookie_id} did not respond: {reason}", is_transient=True)
 
 
 def bookie_not_asked(reason: str) -> Doubt:
-    """Return the doubt that no bookie of the ledger was asked, although some could have been."""
+    """Return the doubt about a ledger for which no bookie was asked, although some could have been."""
     return Doubt(f"the ledger's bookies were not asked for entries: {reason}", is_transient=True)
 
 
 def sets_too_irregular(reason: str) -> Doubt:
-    """Return the doubt that the entry sets are too irregular to compare.
+    """Return the doubt about entry sets that are too irregular to compare.
 
     ``reason`` is the complete sentence that states the doubt.
     """

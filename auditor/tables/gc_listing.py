@@ -61,10 +61,11 @@ _SHORT_PATH = r"^[0-9]{2}/"
 class ServerListing:
     """The ledgers that count as listed in one pass of a collector.
 
-    ``found_ids`` has the ids that the pass finds in the range where it looks for them, in the column
-    ``ledger_id``. It is None if these are all listed ledgers of scope 0. ``last_compared_id`` is the
-    greatest id that the pass compares before the listing ends early. It is None if the listing does not end
-    early. ``has_overflow`` is True if the listing has the id 2^63 - 1, so that the pass deletes everything.
+    The pass looks for each id in one range of the listing. ``found_ids`` has the ids that it finds there, in
+    the column ``ledger_id``. It is None if these are all listed ledgers of scope 0. ``last_compared_id`` is
+    the greatest id that the pass compares before the listing ends early. It is None if the listing does not
+    end early. ``has_overflow`` is True if the listing has the id 2^63 - 1, so that the pass deletes
+    everything.
     """
 
     found_ids: DataFrame | None = None
@@ -73,7 +74,7 @@ class ServerListing:
 
 
 def doubtful_ledgers(ledgers: DataFrame) -> DataFrame:
-    """Return the scanned rows that the server's listing may have in a different place or not at all."""
+    """Return the scanned rows that may be at another place in the server's listing, or missing from it."""
     is_longest_id = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
     return ledgers.where((F.col("status") == LedgerStatus.MISPLACED) | is_longest_id)
 
@@ -140,7 +141,7 @@ def ranges(listing_places: DataFrame) -> DataFrame:
 
 
 def listed_ids(listing_places: DataFrame, ranges: DataFrame) -> DataFrame:
-    """Return the ids (``ledger_id``) that the pass finds in the range where it looks for them."""
+    """Return the ids (``ledger_id``) that the pass finds. It looks for each id in only one range."""
     reached_ledgers = listing_places.where("ledger_id is not null").join(ranges.where("reached"), "place")
     return reached_ledgers.where("ledger_id > previous").select("ledger_id").distinct()
 

@@ -4,10 +4,10 @@ The bookie cannot read these entries, so it has no copies of them. They are remo
 before the comparison (`auditor.tables.unequal`), so that no later step counts them.
 
 Compaction moves entries to another log while a bookie runs. It writes them to the new log, then updates the
-index, and deletes the old log last. A single reading of a running bookie, or of a copy of its disks, can
-therefore combine an old index with a new list of logs. So the index and the list are read a second time.
-Only entries that both readings locate in a missing log are ``agreed``. Files of ``bkaudit collect`` cannot
-be read again. Entries from them count as missing if the bookie was stopped, else as unknown.
+index, and deletes the old log last. So a single reading can combine an old index with a new list of logs.
+This applies to a running bookie, and to a copy of its disks. Therefore, the index and the list are read a
+second time. Only entries that both readings locate in a missing log are ``agreed``. Files of ``bkaudit
+collect`` cannot be read again. Entries from them count as missing if the bookie was stopped, else as unknown.
 
 A bookie without any entry log has no rows. Either a copy of its disks left the logs out, or a disk is
 missing. The check `entry-log-missing` reports that.

@@ -116,10 +116,10 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
     """Count the ledgers that vanished ids share with live bookies: one row of `Contents` per pair.
 
     ``gone`` is a vanished id: ensembles name it, but it is neither registered nor on any disk.
-    ``bookie_id`` is a live bookie. A ledger is shared if its ensembles also name the live bookie, or if the
-    live bookie holds a copy although no ensemble names that bookie. ``due`` is the number of ledgers of
-    which the vanished id should hold entries. A vanished id that shares no ledger with any live bookie has
-    one row, with a null ``bookie_id``.
+    ``bookie_id`` is a live bookie. A ledger is shared in two cases: (1) Its ensembles also name the live
+    bookie. (2) The live bookie holds a copy, although no ensemble names that bookie. ``due`` is the number
+    of ledgers of which the vanished id should hold entries. A vanished id that shares no ledger with any
+    live bookie has one row, with a null ``bookie_id``.
     """
     # An id in a VERSION file is of a bookie that is down, not of one with another id.
     ids = bookies.where("named and registered is null and not found").select(F.col("bookie_id").alias("gone"))

@@ -4,9 +4,9 @@ Replicas that hold exactly the entries that they should hold are not passed to t
 the other replicas are sets of BP-34 groups, and the judgement consists of set operations on groups. So the
 time depends on the number of groups, not on the number of entries.
 
-The metadata decides which entries are judged. In a closed ledger, all entries are judged. In other ledgers,
-only entries before the last segment are judged. The last of these, as many as the write quorum, are not
-judged, because a writer may still be sending them.
+The metadata decides which entries are judged. In a closed ledger, all entries are judged. In other ledgers, a
+writer may still be sending some entries. So the last segment is not judged. Directly before that segment, a
+number of entries equal to the write quorum is not judged either.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -88,7 +88,7 @@ class LedgerFacts:
 
     @property
     def segment_ranges(self) -> list[tuple[int, int]]:
-        """Return each segment's first and last entry. Empty: last < first. Open: last is 2^63 - 1."""
+        """Return each segment's first and last entry. If empty, last < first. If open, last is 2^63 - 1."""
         ledger_end = self.last_entry_id if self.is_closed else _OPEN_END
         segment_starts = [first for first, _ in self.segments]
         return [
@@ -135,7 +135,7 @@ def classify_replicas(
 def _drop_other_clusters_entries(
     pairs: Sequence[Pair], members: Collection[str], bookies: Mapping[str, BookieState]
 ) -> list[Pair]:
-    """Return the replicas. Entries on another cluster's bookies are dropped: they are of other ledgers."""
+    """Return the replicas without the entries on another cluster's bookies, which are of other ledgers."""
     other_cluster_bookies = {
         pair.bookie_id for pair in pairs if pair.bookie_id in bookies and bookies[pair.bookie_id].is_foreign
     }
@@ -166,7 +166,7 @@ def _drop_unserved_entries(pair: Pair) -> Pair:
 def _classify_replica(
     ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, judgement: Judgement
 ) -> None:
-    """Classify expected entries that are not held: missing if the index proves absence, else unknown."""
+    """Classify expected entries that are not held as missing if the index proves absence, else as unknown."""
     unheld_groups = coverage.difference(pair.expected_groups, pair.held_groups)
     if len(pair.gone_groups):
         pair, unheld_groups = _weigh_gone_entries(ledger, pair, unheld_groups, state, judgement)
@@ -318,7 +318,7 @@ def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace
 
 
 def _classify_excess(ledger: LedgerFacts, pair: Pair, judgement: Judgement) -> None:
-    """Classify held entries not striped to the bookie: stale in segments without the bookie, or surplus."""
+    """Classify held entries outside the bookie's stripe: stale in segments without it, or else surplus."""
     if not len(pair.held_groups):
         return
     striped_groups = (
@@ -342,7 +342,7 @@ def _classify_excess(ledger: LedgerFacts, pair: Pair, judgement: Judgement) -> N
 def entries_striped_to(
     ledger: LedgerFacts, bookie_id: str, max_entry_id: int, last_segment_only: bool = False
 ) -> Groups:
-    """Return the entries up to ``max_entry_id`` that all segments, or only the last, stripe to a bookie."""
+    """Return a bookie's stripe, up to ``max_entry_id``, in all segments or in the last segment only."""
     rows = [
         (first, min(last, max_entry_id), ensemble.index(bookie_id))
         for (first, last), (_, ensemble) in zip(ledger.segment_ranges, ledger.segments, strict=True)

@@ -41,7 +41,7 @@ from auditor.tables.past_end import separate_past_end
 def judge_many(
     ledgers: Sequence[tuple[LedgerFacts, Sequence[Pair]]], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> list[Judgement]:
-    """Judge ledgers, each with its unequal replicas.
+    """Judge ledgers, each with its unequal replicas, which do not hold exactly the expected entries.
 
     The arguments are those of `auditor.tables.ledger_class.judge`. If the entry sets of a ledger are too
     irregular to compare, its replicas are unknown.
@@ -193,7 +193,7 @@ _ENTRY_SET_COLUMNS = ("missing", "lagging", "stale", "surplus", "past_end", "uni
 def judge_ledgers(
     ledgers: DataFrame, unequal: DataFrame, bookies: Mapping[str, BookieState], grace_ms: int
 ) -> DataFrame:
-    """Judge every ledger that has an unequal pair and whose metadata can be judged.
+    """Judge every ledger that has an unequal replica, if its metadata can be judged.
 
     Spark sends ``bookies``, with one element per bookie, to all tasks.
     """
@@ -205,7 +205,7 @@ def judge_ledgers(
 
 
 def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
-    """Return one row per ledger with its few unequal ``pairs``, in the form that `pair_of` reads."""
+    """Return one row per ledger with its few unequal replicas (``pairs``), in the form for `pair_of`."""
     pair = F.struct(
         "bookie_id", "expected", "held", "index_state", "answered", "listed", "gone", "gone_state"
     )
@@ -306,7 +306,7 @@ def rows_of(
 
 
 def _unknown_copies(judgements: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
-    """Return, for each ledger, the bookies with unknown entries, their numbers of such entries, and why."""
+    """Return, for each ledger, the bookies with unknown entries, the number of these, and the reason."""
     entries = _count_entry_sets(
         [[(bookie, groups) for bookie, groups, _ in judgement.unknown] for judgement in judgements]
     )

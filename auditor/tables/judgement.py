@@ -12,8 +12,8 @@ from auditor.tables.doubts import Doubt
 class ForeignCopy:
     """The entries that a bookie holds of a ledger whose ensembles do not name the bookie.
 
-    ``behind_end`` counts its entries after the ledger's end that no takeover explains
-    (`auditor.tables.past_end`).
+    ``behind_end`` is the number of these entries that are after the ledger's end and that no takeover
+    explains (`auditor.tables.past_end`).
     """
 
     bookie_id: str

@@ -31,7 +31,7 @@ from auditor.tables.judgement import Judgement
 def judge(
     ledger: LedgerFacts, pairs: Sequence[Pair], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> Judgement:
-    """Judge one ledger from its unequal replicas.
+    """Judge one ledger from its unequal replicas, which do not hold exactly the expected entries.
 
     The arguments and errors are those of `auditor.tables.judge_replicas.classify_replicas`.
     """

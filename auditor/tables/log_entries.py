@@ -1,7 +1,7 @@
 """log_entries: entries that a bookie's index lacks, but that an entry log of the bookie contains.
 
-A row is a ledger in an entry log. The bookie's index lacks entries of the ledger, or some of the ledger's
-entries are no longer in any bookie's index. A single task reads each log once, headers only. If a log
+A row is a ledger in an entry log, in one of two cases. The bookie's index lacks entries of the ledger, or no
+bookie's index has some of its entries any more. A single task reads each log once, headers only. If a log
 contains none of these entries, the ledger has no row for the log. The index then locates all needed entries
 in other logs, and the ledger's bytes in this log are superseded.
 

@@ -1,9 +1,9 @@
 """log_foresight, deletion_candidates: the next garbage collection or compaction of each entry log.
 
-The server counts all bytes of a ledger in a log as needed while the bookie has the ledger, even if its
-index points to other logs (GarbageCollectorThread). It deletes a log without needed bytes. It rewrites a
-log if the share of needed bytes is below the threshold of a compaction (minor or major). It does so when
-the interval of this compaction is over. The needed bytes then go into a new log, and the old log is
+While a bookie has a ledger, the server counts all bytes of the ledger in a log as needed. This is so even if
+the bookie's index points to other logs (GarbageCollectorThread). It deletes a log without needed bytes. It
+rewrites a log if the share of needed bytes is below the threshold of a compaction (minor or major). It does
+so when the interval of this compaction is over. The needed bytes then go into a new log, and the old log is
 deleted. Logs with bytes of an unknown owner are left out of the forecast. Logs with a wrong map or header
 are also left out, because the garbage collector relies on maps and headers (`entry-log-header-wrong`).
 
@@ -22,10 +22,10 @@ it has no map.
 ``minor_since`` and ``major_since`` tell how long a log has been waiting for a compaction. Each run copies
 them from the previous run.
 
-A deletion cannot be undone, and the garbage collector relies on ledgers maps. So for every log that the
-next pass deletes, the audit compares the map with all entries of the log, not only with a sample
-(deletion_candidates). Up to a number of bytes, it does the same with logs that compaction rewrites. It
-cannot read logs of directories from ``bkaudit collect``, and it reads no log twice.
+A deletion cannot be undone, and the garbage collector relies on ledgers maps. So the audit checks every log
+that the next pass deletes (deletion_candidates). It compares the map with all entries of the log, not only
+with a sample. Up to a number of bytes, it does the same with logs that compaction rewrites. It cannot read
+logs of directories from ``bkaudit collect``, and it reads no log twice.
 """
 
 from collections.abc import Iterator

@@ -69,7 +69,7 @@ OWNER_STORES = schema_of(
 
 
 def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: int) -> DataFrame:
-    """Return, by store, numbers of ledgers: claims, foreign_claims, unowned, listed_before and dropped.
+    """Count the ledgers of each store, in columns claims, foreign_claims, unowned, listed_before and dropped.
 
     Args:
         ownership: The table of this run.

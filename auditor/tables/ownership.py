@@ -127,8 +127,8 @@ class ReadTimes:
 
     ``chroots`` has the path above the owners' trees, by store. ``first_zxid`` is the zxid at the first scan
     if the same running ZooKeeper has both ledgers and owners, else None. ``first_scan_time`` is the start
-    of that scan if only clocks show whether an owner changed after it, else None. ``mismatch_reason`` says
-    why owners and ledgers may not belong together. It is None if they do belong together.
+    of that scan, if only clocks can show which owners changed later. Otherwise it is None.
+    ``mismatch_reason`` says why owners and ledgers may not belong together. It is None if they do.
     """
 
     scan_time: int
@@ -192,7 +192,7 @@ def ownership(
 
 
 def _claim_chroot(chroots: Mapping[str, str]) -> Column:
-    """Return the chroot that all stores share, or else the chroot of the row's store, or empty text."""
+    """Return the chroot that all stores share. If they differ, return that of the row's store, or ""."""
     distinct_chroots = {*chroots.values()}
     chroot = F.lit(next(iter(distinct_chroots)) if len(distinct_chroots) == 1 else "")
     if len(distinct_chroots) > 1:
@@ -228,7 +228,7 @@ def _listed_ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``blocked``: why the owner that a ledger claims was not read; null if it was read or is absent."""
+    """Add ``blocked``: why the claimed owner of a ledger was not read. Null if it was read or is absent."""
     unread_reason = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
     stale_reason = F.when(
         F.col("stale"), F.lit("a newer reference may be in the last entry of the cursor's ledger")
@@ -263,7 +263,7 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``claimed_namespace`` and whether a store has it (``namespace_read``). No claim: both are null."""
+    """Add ``claimed_namespace``, and whether a store has it (``namespace_read``). Null without a claim."""
     name = "claimed_namespace"
     namespaces_of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(
         F.col(name).isNotNull()
@@ -275,7 +275,7 @@ def _add_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: int) -> DataFrame:
-    """Add ``listed_before`` and ``dropped_since``. For a ledger without owner, set its last ``store``."""
+    """Add ``listed_before``, ``dropped_since``, and the last ``store`` of a ledger that lost its owner."""
     # A dropped ledger stays dropped. Else the next run would trust a store that lost its lists.
     if old_rows is None:
         return rows.withColumns({"listed_before": F.lit(False), "dropped_since": F.lit(None).cast("bigint")})
@@ -301,7 +301,7 @@ def _add_list_history(rows: DataFrame, old_rows: DataFrame | None, scan_time: in
 
 
 def _add_seen_before(rows: DataFrame, earlier_ownership: DataFrame | None) -> DataFrame:
-    """Add ``seen_before``: an earlier run found the ledger unowned, or unknown only for its age."""
+    """Add ``seen_before``: an earlier run found the ledger unowned, or only its age was unknown."""
     # The earlier run is older by the grace, so all its ledgers are older than the grace.
     if earlier_ownership is None:
         return rows.withColumn("seen_before", F.lit(False))
@@ -340,7 +340,7 @@ def _standing_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
 
 
 def _is_foreign() -> Column:
-    """Return whether a ledger claims a namespace that no store has, although every place for it was read."""
+    """Return whether a ledger claims a namespace of no store, and no unread path may contain the owner."""
     return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
 
 

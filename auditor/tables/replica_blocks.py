@@ -31,7 +31,7 @@ Codes = NDArray[np.int32]
 class Account(IntEnum):
     """The source of a block's replicas.
 
-    Reports about the same ledger and bookie are sorted by these numbers.
+    The numbers of the sources give the order of reports about the same ledger and bookie.
     """
 
     EXPECTED = 0  # from the metadata: entries that should be held

@@ -180,7 +180,7 @@ class Roster:
     def aliases(self) -> frozenset[tuple[str, str]]:
         """Return pairs of ids, in both orders, that the check bookie-alias reports as the same bookie.
 
-        The ids of a bookie count only if ensembles name an id of the bookie that is not registered. If all
+        The ids of a bookie count only if ensembles name one of them, and this one is not registered. If all
         its ids are registered, they have the same address, and the check endpoint-duplicate reports that.
         """
         return frozenset(

@@ -1,4 +1,4 @@
-"""The rows of a large table for the ledgers in a small table, which has unequal pairs or marks.
+"""Selection of the rows of a large table that concern the ledgers in a table of unequal pairs or marks.
 
 A query about an unequal pair concerns its ledger and the other copies of the ledger. These are few rows,
 but each query would search the whole large table for them. So tasks search the table's files once, and make

@@ -81,8 +81,8 @@ def unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
 def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> DataFrame:
     """Add ``doubt`` to rows about ledgers: why scan number ``scan`` may have missed the ledger.
 
-    It is null if the scan cannot have missed the ledger. No row is duplicated, because ranges of the same
-    scope do not overlap, and at most one range applies to all scopes.
+    It is null if the scan cannot have missed the ledger. Ranges of the same scope do not overlap, and at
+    most one range applies to all scopes. So no row is duplicated.
     """
     id_ranges = doubtful_rows.where(F.col("scan") == scan).select(
         F.col("scope_id").alias("of"), "low", "high", "why"
@@ -111,7 +111,7 @@ def add_both_doubt_columns(rows: DataFrame, doubtful_rows: DataFrame) -> DataFra
 
 
 def _open_id_ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
-    """Return the ids that are open because of damaged znodes, one range per row.
+    """Return the ids of ledgers that damaged znodes may hide (open ids), one range per row.
 
     If ``any_id_reason`` is given, records at paths of other layouts are left out.
     """
@@ -220,8 +220,8 @@ def shrunken_leaves(
 ) -> DataFrame:
     """Return the leaves (`IDS_PER_LEAF`) in which a scan lists fewer ledgers than an earlier scan.
 
-    The result has the columns scope_id, leaf and lost (number of ledgers). It is enough to compare counts:
-    the generator gives out the ids of a leaf only once, in order, so a full leaf can only lose ledgers.
+    The result has the columns scope_id, leaf and lost (number of ledgers). It is enough to compare counts.
+    The generator gives out the ids of a leaf only once, in order. So a full leaf can only lose ledgers.
 
     Args:
         earlier_rows: The ledgers of the earlier scan.
@@ -284,7 +284,7 @@ def drop_deleted_ledgers(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
 def add_since_column(
     rows: DataFrame, unchanged_columns: list[str], scan_time: int, earlier_rows: DataFrame | None
 ) -> DataFrame:
-    """Add ``since``: the scan time (ms) of the oldest run since which every run has an equal row.
+    """Add ``since``: the scan time (ms) of the first run that had an equal row. All later runs have one too.
 
     Rows are equal if their values of ``unchanged_columns`` are equal. ``earlier_rows`` is the same table of
     the previous run, or None. A table from an older program version may lack the column ``since``.

@@ -1,7 +1,7 @@
 """space, misplaced: the ledger of each byte of an entry log, and index entries that point to wrong places.
 
-A row of space is a log, a ledger and a class of bytes. The bytes of a ledger in a log have one class, or
-several if some of its entries are surplus or not indexed. Bytes of no ledger have rows without a ledger. The
+A row of space is a log, a ledger and a class of bytes. The bytes of a ledger in a log have one class. They
+have several if some entries are surplus or not indexed. Bytes of no ledger have rows without a ledger. The
 rows of a file add up to its length. The bytes come from ledgers maps, so no entry is read for them. The
 locations in the index tell whether a ledger still needs a log (`auditor.sources.bookies.entry_logs`).
 
@@ -107,7 +107,7 @@ def space(
     """Return the rows of `SPACE`. The arguments are the tables of these names.
 
     If ``log_per_ledger`` (entryLogPerLedgerEnabled) is True, the bookie may be writing to every log without
-    a map, and every log may be unflushed. None means that the setting is unknown.
+    a map. In that case, every log may also be unflushed. None means that the setting is unknown.
     """
     files = _log_files(entry_logs, directories, locations, log_per_ledger)
     rows = (
@@ -236,7 +236,7 @@ def _count_surplus_entries(judged: DataFrame) -> DataFrame:
 
 
 def _space_class() -> Column:
-    """Return the class of a ledger's bytes in a log, by the first rule that fits (`_split_classes`)."""
+    """Return the class of a ledger's bytes in a log: the first that fits. `_split_classes` divides it."""
     readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
     is_replica_clear = F.coalesce(~F.col("state").isin(_UNCLEAR_STATES), F.lit(True))
     is_listed = F.col("members").isNotNull()
@@ -263,7 +263,7 @@ _UNINDEXED_CLASSES = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SU
 
 
 def _split_classes(rows: DataFrame) -> DataFrame:
-    """Return a row per class of a ledger's bytes. Live and surplus share the rest by numbers of entries."""
+    """Return a row per class of a ledger's bytes. Entry counts split indexed bytes into live and surplus."""
     unlocated_bytes = F.when(F.col("located").isNull(), F.col("bytes")).otherwise(0)
     unindexed_bytes = F.when(
         F.col("index_lacks") & F.col("class").isin(*_UNINDEXED_CLASSES),

@@ -102,7 +102,7 @@ class BookieTrust(NamedTuple):
     Entries on ``foreign_bookies`` are of another cluster, so they equal nothing here. The disks of
     ``read_bookies`` were read completely: their indexes prove which entries are missing, and their listings
     do not. A bookie of ``part_read_bookies`` has unknown entries. If it answered about a ledger that is not
-    closed, the pair of this ledger and bookie has a row even if its expected and held entries are equal.
+    closed, the pair of both has a row, even if its expected entries equal its held entries.
     """
 
     foreign_bookies: frozenset[str] = frozenset()
@@ -171,7 +171,7 @@ class _Pairs(NamedTuple):
 
 
 def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
-    """Combine the accounts of the same ledger and bookie into pairs."""
+    """Combine the accounts (reports) about the same ledger and bookie into pairs."""
     order, first_positions = _sort_by_pair(replicas, accounts)
     sorted_accounts = accounts[order]
     sizes = np.diff(np.append(first_positions, len(order)))
@@ -205,7 +205,7 @@ def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
 def _cross_product(
     order: Longs, sorted_accounts: NDArray[np.int8], first_positions: Longs, sizes: Longs
 ) -> _Pairs:
-    """Return all pairs of each ledger and bookie. A pair combines one replica of each `Account` present."""
+    """Return all combinations of the reports about each ledger and bookie: one replica of each `Account`."""
     rows = np.repeat(first_positions - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
     pair_numbers = np.repeat(np.arange(len(first_positions)), sizes)
     account_counts = np.array(
@@ -295,7 +295,7 @@ class _Comparison:
             yield self._unequal_batch(expected[batch_rows], held_rows[batch_rows])
 
     def compare_several_accounts(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
-        """Return the rows of pairs for which `have_several_accounts` is True. Unite them one by one."""
+        """Unite the accounts of each pair for which `have_several_accounts` is True, and return the rows."""
         replicas = self._replicas
         for batch_slice in byte_slices(self._group_bytes(*pairs), _ROWS_PER_BATCH):
             batch_pairs = pairs.take_rows(batch_slice)
@@ -322,7 +322,7 @@ class _Comparison:
             yield batch.filter(pa.array([held_account is not None for held_account in held_accounts]))
 
     def _group_bytes(self, *combination_rows: Longs) -> Longs:
-        """Return for each pair the total bytes of the groups in these rows. Row -1 means no account."""
+        """Return for each pair the total size in bytes of the entry groups in these rows. -1: no row."""
         codes = self._replicas.groups.codes
         sizes: Longs = np.sum(
             [

@@ -1,18 +1,18 @@
 """unseen_entries: indexed entries that a garbage collector does not see in their entry log.
 
 A record with a wrong size hides later records from every reader of a log's entries. Compaction is such a
-reader. The collector is one if the log has no ledgers map (`auditor.codecs.bookie.collector_scan`). The
-bookie still serves the hidden entries, because its index has their offsets. They are lost together with the
-log in two cases: the collector counts no needed ledger in the log, or compaction rewrites only the records
-that it sees.
+reader. The collector also reads the entries if the log has no ledgers map
+(`auditor.codecs.bookie.collector_scan`). The bookie still serves the hidden entries, because its index has
+their offsets. They are lost together with the log in two cases: the collector counts no needed ledger in the
+log, or compaction rewrites only the records that it sees.
 
 The table covers logs with signs of damage (``collector_scan`` of entry_logs). It also covers damaged logs
 that are deleted or rewritten next (deletion_candidates). Each log is read once more, headers only.
 
-The number of hidden entries is a lower bound. It is the larger of two numbers. The first number (0, 1 or 2)
-is how many of the ledger's first and last location in the log have no record in the scan. The second number
-is the number of indexed entries, minus the number of the ledger's records that the scan finds from the
-first to the last location.
+The number of hidden entries is a lower bound. It is the larger of two numbers. For the first number (0, 1 or
+2), the program takes the ledger's first and last location in the log. It counts those without a record in the
+scan. The second number is the number of indexed entries, minus a number of records. These are the ledger's
+records that the scan finds from the first to the last location.
 """
 
 from collections.abc import Iterator

@@ -8,15 +8,15 @@ sets have different periods, and no group can express millions of runs of their 
 For each entry, `sweep` adds up the weights of the sets that contain the entry, without a loop over entries.
 The edges of all groups cut the ids into intervals. Within one interval every set is empty, full or periodic.
 So the sum repeats with the least common multiple of the periods, and one window of that length describes it.
-If the common period is longer than the interval, the whole interval is the window. The cost is therefore that
-of the groups and of the runs in one window.
+If the common period is longer than the interval, the whole interval is the window. The cost depends only on
+the groups and on the runs in one window.
 
     ids       low                                high
               |--- window ---|                     |       one interval
     steps     |--|---|-|-----|                             constant value in each step
 
-Most results repeat one run of the window and stay one group, however long the interval. If one group cannot
-repeat the runs (as for every third entry and every fifth), a limited number of runs is written out.
+Most results repeat one run of the window and stay one group, however long the interval. If no single group
+can repeat the runs (as for every third and every fifth entry), a limited number is written out.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
 
 
 def _active_rows(batch: GroupBatch, run_end: Longs, low: Longs) -> Longs:
-    """Return, for each interval, the number of the group that spans it, or -1 if no group does."""
+    """Return, for each interval, the index of the group that spans it, or -1 if no group does."""
     rows = np.searchsorted(batch.first, low, side="right") - 1
     return np.where(low < run_end[rows], rows, -1)
 
@@ -111,7 +111,7 @@ def _window(window: Longs, period: Longs, interval_size: Longs) -> Longs:
 
 
 def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int) -> tuple[Longs, Longs, int]:
-    """Return the runs of a set in each window, and the number of runs after the second of each window."""
+    """Return start and end of each run in the windows, and the number of runs beyond two per window."""
     interval_rows = np.flatnonzero(rows >= 0)
     rows, low, window_end = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
     first, size, period = batch.first[rows], batch.size[rows], np.maximum(batch.period[rows], 1)

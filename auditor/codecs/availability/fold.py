@@ -16,9 +16,9 @@ does. It writes one group per run.
 
 `auditor.codecs.availability.maximal` explains how sets are folded without a loop over runs.
 
-`IncrementalFold` folds one set that arrives in ascending pieces. It needs memory only for groups. A new
-piece can change only the last group. There is one exception: if the last group is a single run, and the new
-piece extends this run, the group before it can change too.
+`IncrementalFold` folds one set that arrives in ascending pieces. It needs memory only for groups. A new piece
+can change only the last group. There is one exception. If the last group is a single run and the new piece
+extends it, the group before can change too.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ class has these oddities:
     rejects     fewer than 64 bytes, a version above 0, fewer groups than the count, a group that would
                 cause a division by a period of 0
 
-To decide whether an entry is present, the class uses only the group with the greatest start at or before
-the entry. After the first gap of two entries or more, ``unavailable`` reports every later entry as
+To decide whether an entry is present, the class uses one group. This is the group with the greatest start at
+or before the entry. After the first gap of two entries or more, ``unavailable`` reports every later entry as
 unavailable.
 """
 

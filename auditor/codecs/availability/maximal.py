@@ -1,22 +1,23 @@
 """Joins touching runs into maximal runs, and finds the runs that open a group in the canonical form.
 
-Groups can end in the middle of a run if they come from the striping of segments, or from a server that does
-not fold. So before sets are folded, runs that touch become one run. Runs longer than 2^31 - 1 are cut into
-pieces of that size and a remainder. The cost depends on the number of groups, not on the number of runs,
-because only the first and last run of a group can touch another group.
+A group can end in the middle of a run if it comes from striping or from a server that does not fold. So
+before sets are folded, runs that touch become one run. Runs longer than 2^31 - 1 are cut into pieces of that
+size and a remainder. The cost depends on the number of groups, not on the number of runs: only the first and
+last run of a group can touch another group.
 
-`opening_runs` finds the runs that open a group in a long array of entry ids. Folding needs no other result.
-A run of consecutive ids *continues* under two conditions. (1) Its size equals that of the previous run. (2)
-Its distance from the previous run equals the previous run's distance from the run before. A run that
-continues never opens a group. Every other run opens a group, with one exception: directly after a run that
-opened a group, the next run may join this group as its second run. The next run that does not continue then
-opens a group again. Consider a chain of runs in which each run could be the second run of a group that the
-run before it opens. In such a chain, every second run opens a group.
+`opening_runs` finds the runs that open a group in a long array of entry ids. Folding needs no other result. A
+run of consecutive ids *continues* under two conditions. (1) Its size equals that of the previous run. (2) Its
+distance from the previous run equals the previous run's distance from the run before. A run that continues
+never opens a group. Every other run opens a group, with one exception: directly after a run that opened a
+group, the next run may join this group as its second run. The next run that does not continue then opens a
+group again. In some chains of runs, each run could join the run before it as the second run of a group. In
+such a chain, every second run opens a group.
 
 The search goes block by block. So the data stays in the processor's cache, and memory is needed for groups,
 not for ids. A block that only continues the pattern of the block before it is skipped. There are two cases.
-A comparison of its two ends proves that a block is the middle of a single run, because ids ascend and are
-unique. A comparison of every id with the id one run earlier proves that a block repeats a run.
+(1) The block is the middle of a single run. Ids ascend and are unique, so a comparison of the block's two
+ends proves this. (2) The block repeats a run. A comparison of every id with the id one run earlier proves
+this.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def maximal(batch: GroupBatch) -> GroupBatch:
 
 
 def set_heads(offsets: Longs) -> Longs:
-    """Return the number of the first group of each nonempty set.
+    """Return the index of the first group of each nonempty set.
 
     >>> set_heads(np.array([0, 2, 2, 3])).tolist()
     [0, 2]
@@ -221,11 +222,12 @@ def openers(entries: Longs, set_starts: Longs) -> Iterator[Openers]:
 def opening_runs(
     first: Longs, size: Longs, set_starts: Longs, settled_runs: int = 0, may_join: bool = True
 ) -> Longs:
-    """Return the numbers of the runs that open a group.
+    """Return the indexes of the runs that open a group.
 
-    ``first`` and ``size`` are the first ids and the lengths of the runs. ``set_starts`` are the numbers of
-    the runs at which sets begin. The first ``settled_runs`` runs are already decided and are not returned.
-    If ``may_join`` is True, the last settled run opened a group, and the next run may join this group.
+    ``first`` and ``size`` are the first ids and the lengths of the runs. ``set_starts`` are the indexes of
+    the runs at which sets begin. For the first ``settled_runs`` runs, earlier calls have decided whether they
+    open a group, so they are not returned. If ``may_join`` is True, the last settled run opened a group, and
+    the next run may join this group.
 
     >>> opening_runs(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
     [0, 3]
@@ -270,9 +272,9 @@ def _openers_among(
 ) -> Openers:
     """Return the runs that open a group, among the runs that begin at ``starts``.
 
-    The last item of ``starts`` is not a start, but the end of the last run. The first ``settled_runs`` runs
-    are already decided. ``newest_opener`` is the position at which the last group found so far opens, or -1
-    if no group was found.
+    The last item of ``starts`` is not a start, but the end of the last run. For the first ``settled_runs``
+    runs, it is already known whether they open a group. ``newest_opener`` is the position at which the last
+    group found so far opens, or -1 if no group was found.
     """
     size, starts = starts[1:] - starts[:-1], starts[:-1]
     first = entries[starts]
@@ -288,10 +290,10 @@ def _openers_among(
 
 
 def _run_starts_after(entries: Longs, set_starts: Longs, run_starts: Longs, block_end: int) -> Longs | None:
-    """Return the starts of the last runs before ``block_end``.
+    """Return the starts of the last runs before ``block_end``, where a block of ids ends.
 
-    Returns None if any run up to there does not repeat the runs at ``run_starts``, or if a set begins
-    before ``block_end``.
+    Returns None if a run before ``block_end`` does not repeat the runs at ``run_starts``. Also returns None
+    if a set begins before ``block_end``.
     """
     starts, last = run_starts.tolist(), block_end - 1
     open_run = starts[-1]

@@ -7,10 +7,10 @@ taken of the absolute entry id, not of the distance from the segment's start
 (``RoundRobinDistributionSchedule``). The entries of one index in a segment form at most three groups: the
 rest of a run at the segment's start, full runs, and part of a run at the segment's end.
 
-A bookie has a position in the ensemble of each segment that contains it. The entries of all its positions
-in a ledger are folded into one set. So one comparison is enough for several segments. If members lost all
-of a segment, the number of lost copies of entry e depends only on e mod E. The search for the worst entry
-therefore looks only at the residues that the segment's entries have.
+A bookie has a position in the ensemble of each segment that contains it. The entries of all its positions in
+a ledger are folded into one set. So one comparison is enough for several segments. Members of the ensemble
+may lose a whole segment. The number of lost copies of entry e then depends only on e mod E. The search for
+the worst entry therefore looks only at the residues that the segment's entries have.
 """
 
 from __future__ import annotations
@@ -149,13 +149,13 @@ def most_missing_copies(
     is_missing: NDArray[np.bool_],
     may_be_missing: NDArray[np.bool_],
 ) -> tuple[Longs, Longs]:
-    """Return two maxima over the entries of each segment: missing copies, and missing or doubtful copies.
+    """Return two maxima over each segment's entries: missing copies, and missing or possibly missing copies.
 
-    Here a member of the ensemble lacks a whole segment (``is_missing``) or may lack it
-    (``may_be_missing``). The arguments have one row per segment, which contains the entries ``first`` to
-    ``last``, both inclusive. For an empty segment, the result is 0. ``is_missing`` and ``may_be_missing``
-    have the shape (n, widest ensemble) and are indexed by ensemble index. Columns beyond the size of a
-    row's ensemble are unused.
+    ``is_missing`` and ``may_be_missing`` flag the members of the ensemble that lack, or may lack, a whole
+    segment. The arguments have one row per segment, which contains the entries ``first`` to ``last``, both
+    inclusive. For an empty segment, the result is 0. ``is_missing`` and ``may_be_missing`` have the shape (n,
+    widest ensemble) and are indexed by ensemble index. Columns beyond the size of a row's ensemble are
+    unused.
 
     >>> gone = np.array([[True, True, False]])
     >>> one = np.array([1])
@@ -218,8 +218,8 @@ def _max_copies(
 def _count_copies(is_lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs) -> Longs:
     """Count the lost copies in the write set of each residue (entry id modulo ensemble size).
 
-    Rows and columns are those of `most_missing_copies`. Each count is the difference between two running
-    sums over the ensemble, which is repeated once for write sets that wrap around.
+    Rows and columns are those of `most_missing_copies`. Each count is the difference between two running sums
+    over the ensemble. The sums cover the ensemble twice, because write sets wrap around.
     """
     row_count, column_count = is_lost.shape
     is_lost_twice = np.take_along_axis(is_lost, np.arange(2 * column_count) % ensemble, axis=1)

@@ -206,7 +206,7 @@ def expand(groups: Groups) -> NDArray[np.int64]:
 
 
 def _run_starts(batch: GroupBatch) -> tuple[Longs, Longs]:
-    """Return the start of every run, and the number of the group that the run comes from."""
+    """Return the start of every run, and the index of the group that the run comes from."""
     count = (batch.last - batch.first) // np.maximum(batch.period, 1) + 1
     _check_count(float(count.sum(dtype=np.float64)), "runs")
     group_rows = np.repeat(np.arange(len(count)), count)

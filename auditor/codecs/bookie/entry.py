@@ -10,10 +10,10 @@
                                                           41  digest, payload
 
 All numbers are big-endian. The ids of version 1 are never negative, so a first byte of 0x80 or above means
-version 2. In the flags, bit 7 is set, bits 4 to 6 are the version (2, but 0 is accepted as well), and bits
-0 to 3 are the digest type. BP-35 contradicts itself about the size of the flags. It says both that they are
-one byte and that they fill eight. It also lets the digest begin at byte 37, which fits neither size. Its "9
-bytes more" and its picture mean one byte, and this module follows them.
+version 2. In the flags, bit 7 is set. Bits 4 to 6 are the version (2, but 0 is accepted as well). Bits 0 to 3
+are the digest type. BP-35 contradicts itself about the size of the flags. It says both that they are one byte
+and that they fill eight. It also lets the digest begin at byte 37, which fits neither size. Its "9 bytes
+more" and its picture mean one byte, and this module follows them.
 
 In version 1, the digest type is only in the ledger's metadata. An entry log also contains records with the
 ledger id -1, which are not entries. The caller must leave them out.

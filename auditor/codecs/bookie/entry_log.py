@@ -13,10 +13,10 @@
 The direct logger fills the rest of its first block of 4096 bytes with a record that is not an entry. This
 record begins at byte 1024 with its size, 3068, and a ledger id of -1.
 
-All numbers are big-endian. An offset of 0 means that there is no map, because the bookie still writes to
-the log or stopped before it closed the log. A log of version 0 never has a map. A size of 0 or below ends
-the map. The padding that fills a file up to its block has a negative size. In the map, the bytes of a
-ledger include the 4-byte size of each entry.
+All numbers are big-endian. An offset of 0 means that there is no map. The bookie still writes to the log, or
+stopped before it closed the log. A log of version 0 never has a map. A size of 0 or below ends the map. The
+padding that fills a file up to its block has a negative size. In the map, the bytes of a ledger include the
+4-byte size of each entry.
 
 The rules are those of the server (``DefaultEntryLogger.extractEntryLogMetadataFromIndex``). If the map
 contradicts the header, the server reads the whole log instead. Nothing in this module reads an entry.

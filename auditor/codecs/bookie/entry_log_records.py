@@ -93,9 +93,8 @@ class EntryLogRecords(LengthPrefixed):
 
     After `entries` has ended, ``end`` is the offset after the last whole record. ``cut`` is True if another
     record follows that extends beyond ``size``. This record starts at ``cut_at``. ``other_bytes`` is the
-    number of bytes of records that are not entries. ``padding_bytes`` is the number of bytes between
-    records. The bytes of the header, of the entries and after ``end``, plus ``other_bytes`` and
-    ``padding_bytes``, add up to the size of the file.
+    number of bytes of records that are not entries. ``padding_bytes`` is the number of bytes between records.
+    Both numbers and the bytes of the header, of the entries and after ``end`` add up to the size of the file.
 
     >>> data = bytes(1024) + bytes.fromhex("00000010 0000000000000007 0000000000000002 f0f0f0f0")
     >>> log = EntryLogRecords(lambda offset, length: data[offset : offset + length], len(data))

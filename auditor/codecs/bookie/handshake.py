@@ -4,11 +4,10 @@
       request   {header 1, startTLSRequest 106: {}}
       answer    {header 1, status 2}             then the client's TLS handshake; frames inside TLS look alike
 
-The TLS handshake alone may not be enough for a bookie, because a login must follow or the role in the
-certificate is not authorised. Such a bookie answers the same START_TLS a second time. The second answer is
-inside TLS and has the status EIO (`AuthHandler` and `BookieRequestProcessor.onStartTLSComplete` of the
-server). So the client needs both the operation and the transaction number to find the request that an
-answer belongs to.
+The TLS handshake alone may not be enough for a bookie: a login must follow, or the certificate's role is not
+authorised. Such a bookie answers the same START_TLS a second time. The second answer is inside TLS and has
+the status EIO (`AuthHandler` and `BookieRequestProcessor.onStartTLSComplete` of the server). So the client
+needs both the operation and the transaction number to find the request that an answer belongs to.
 """
 
 from __future__ import annotations

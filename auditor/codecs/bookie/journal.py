@@ -9,8 +9,9 @@ like the end of the file, ends the journal. If a file ends inside a record, the 
 before that record.
 
 A record with an entry id below 0 is not an entry. The id -4096 means a ledger's master key (from version 3
-on), -8192 a fence (from version 4 on), and -32768 an explicit LAC (from version 6 on). Records with any
-other negative id are skipped, as in the server (``Journal.scanJournal``, ``BookieImpl.readJournal``).
+on). The id -8192 means a fence (from version 4 on), and -32768 an explicit LAC (from version 6 on). Records
+with any other negative id are skipped, as in the server (``Journal.scanJournal``,
+``BookieImpl.readJournal``).
 
 Payloads are never examined. Payloads larger than a block are not even read.
 """
@@ -81,8 +82,8 @@ class Journal(LengthPrefixed):
 
     After `records` has ended, ``end`` is the offset at which the journal ended. ``cut`` tells whether the
     file ends inside the record or padding that begins at ``end``. If `records` raised an error at a record,
-    ``replay_error`` is the error with which a server's replay stops at the same record. ``replay_error`` is
-    None if a server's replay continues at this record.
+    ``replay_error`` shows what a server's replay does there. It is the error with which the replay stops, or
+    None if the replay continues.
 
     >>> data = bytes.fromhex("00000010 0000000000000007 0000000000000002 00000000")
     >>> journal = Journal.open(lambda offset, length: data[offset : offset + length], len(data))

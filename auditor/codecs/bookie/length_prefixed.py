@@ -58,7 +58,7 @@ def next_block(overshoot: int) -> int:
 
 @dataclass
 class LengthPrefixed:
-    """A file of length-prefixed records, of ``size`` bytes.
+    """A file of ``size`` bytes that consists of length-prefixed records.
 
     ``size`` becomes smaller if the file turns out to be truncated.
     """

@@ -296,9 +296,9 @@ def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
     >>> read_answer(bytes.fromhex("0a06080310011807 109303 a20607 089303 1063 1805"), 21)
     ReadAnswer(status=403, ledger_id=99, entry_id=5, txn_id=7)
 
-    Raises `DecodeError` if the message is not an answer to a read, if its parts contradict each other, or
-    if the ids in the entry differ from those of the answer. Also raises it for EOK without an entry, and
-    for an entry with a status other than EOK or, in version 3, EUNKNOWNLEDGERSTATE.
+    Raises `DecodeError` if the message is not an answer to a read, or if its parts contradict each other.
+    Also raises it if the ids in the entry differ from those of the answer, and for EOK without an entry. An
+    entry is allowed only with EOK or, in version 3, EUNKNOWNLEDGERSTATE.
     """
     if not 0 < length <= MAX_FRAME_BYTES or len(head) < min(length, HEAD_BYTES):
         raise DecodeError(_FORMAT_NAME, len(head), f"{len(head)} of {length} bytes")

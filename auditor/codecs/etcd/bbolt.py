@@ -154,7 +154,7 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
 def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | DecodeError]:
     """Yield the leaf pages below ``root`` in key order, with an error in place of unreachable leaves.
 
-    Each page is visited once, so the walk ends even if pages of the file refer to each other in a cycle.
+    Each page is visited once. So the walk ends even if pages of the file refer to each other in a cycle.
     """
     # The smaller of what the meta page says and what the file has room for: a false number allocates nothing.
     is_visited = np.zeros(min(meta.pages, len(data) // meta.page_size + 1), bool)

@@ -4,7 +4,7 @@
     value           protobuf (schemas/etcd_key_value.proto); for a deletion it has only the key
 
 Each transaction has its own main revision. The sub revision counts the changes in a transaction. So the
-bucket is sorted by time, not by changed key, and the last change of a key is its current state. Compaction
+bucket is sorted by time, not by changed key. The last change of a key is its current state. Compaction
 removes every change that a later change of the same key replaces. The bucket "meta" contains the compacted
 revision. The format is the same in etcd 3.0 to 3.6 (server/storage/mvcc).
 """

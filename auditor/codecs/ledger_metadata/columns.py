@@ -1,6 +1,6 @@
 """The metadata of many ledgers at once, column by column.
 
-To create an object for every ledger and segment costs several times as much as to read the bytes. So each
+Creating an object for every ledger and segment takes several times as long as reading the bytes. So each
 field is one array for the whole batch here. Nested fields are flat arrays, with arrays of counts. Every row
 equals the result of `auditor.codecs.ledger_metadata.one`. A damaged value becomes a row and never raises an
 exception.
@@ -150,7 +150,7 @@ def _concatenate(columns: Sequence[LedgerColumns], name: str) -> Any:
 
 
 def _renumber(columns: Sequence[LedgerColumns], name: str, names_field: str) -> Longs:
-    """Return the indexes ``name`` of all parts, changed to indexes into the parts' concatenated names."""
+    """Return the column ``name`` of all parts, with its indexes changed to fit the joined lists of names."""
     row_starts = np.cumsum([0, *(len(getattr(part_columns, names_field)) for part_columns in columns[:-1])])
     return np.concatenate(
         [getattr(part_columns, name) + start for part_columns, start in zip(columns, row_starts, strict=True)]
@@ -158,7 +158,7 @@ def _renumber(columns: Sequence[LedgerColumns], name: str, names_field: str) -> 
 
 
 def _by_row(parts: Sequence[tuple[Longs, LedgerColumns]], name: str) -> dict[int, Any]:
-    """Merge the dictionaries ``name`` of the parts, which have few items, by final row position."""
+    """Merge the small dictionary ``name`` of each part into one. Its keys are the final positions of rows."""
     return {
         int(part_rows[row]): row_value
         for part_rows, part_columns in parts

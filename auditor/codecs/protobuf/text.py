@@ -8,10 +8,11 @@ r"""Protobuf's text format, to the extent that BookKeeper uses it: metadata of f
     password: "pw\"\303\251\n"
 
 The server writes one field per line. It reads a wider form (Google's parser, in 4.17.2), and so does this
-module. This form allows comments, ``<>`` for ``{}``, either kind of quote, a comma or semicolon after a
-field, hexadecimal and octal numbers, a colon before a message, lists of repeated fields, strings in several
-parts, and numbers of enum values. If a scalar field is given twice, the last value counts. Unknown fields
-count as damage. This module exists because the protobuf library's own parser is slow and reports no offset.
+module. This form allows comments, ``<>`` for ``{}``, either kind of quote, and a comma or semicolon after a
+field. It also allows hexadecimal and octal numbers, and a colon before a message. Repeated fields may be
+lists. Strings may have several parts. Enum values may be numbers. If a scalar field is given twice, the last
+value counts. Unknown fields count as damage. This module exists because the protobuf library's own parser is
+slow and reports no offset.
 """
 
 from __future__ import annotations

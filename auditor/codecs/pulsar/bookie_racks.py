@@ -3,8 +3,7 @@
     {"default": {"bk1:3181": {"rack": "rack1", "hostname": "bk1"}, "bk2:3181": {"rack": "/reg/rack2"}}}
 
 The levels are group, bookie and location (`BookiesRackConfiguration`). Like Pulsar's reader, this module
-accepts a bookie or group that is null, a rack that is null or absent, and unknown fields. An empty value is
-an error.
+accepts unknown fields, null for a bookie or group, and a null or absent rack. An empty value is an error.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
               (`auditor.codecs.pulsar.managed_ledger`); no bytes at all: a cursor that was never written
     entry     PulsarPositionInfo, never compressed; the last entry of the ledger counts
 
-If a cursor has a ledger of its own, it writes its position to this ledger, and the position in its znode is
-older. If it has none, ``cursorsLedgerId`` is -1, and the znode contains everything. After its position, a
-cursor has ranges of acknowledged entries, which this module only counts. In the cursor's ledger, they are
-stored as ranges or as bits (managedLedgerPersistIndividualAckAsLongArray). In the znode, they are ranges.
+If a cursor has a ledger of its own, it writes its position there. The position in its znode is then older. If
+it has none, ``cursorsLedgerId`` is -1, and the znode contains everything. After its position, a cursor has
+ranges of acknowledged entries, which this module only counts. In the cursor's ledger, they are stored as
+ranges or as bits (managedLedgerPersistIndividualAckAsLongArray). In the znode, they are ranges.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ An edit is a row of fields, each a tag (varint) and its value; strings have a va
     8196, 8199  log file added             8197, 8200  log files below a number deleted
 
 Edits are applied in order. Within one edit, files are deleted before files are added. Tables contain all
-writes of a log file if its number is below the log number of the default column family, or below the least
-number to keep. Only the default column family counts: DbLedgerStorage has no other. C++:
-``db/version_edit.cc``, ``db/wal_edit.cc``, ``db/version_edit_handler.cc``.
+writes of a log file whose number is below the default column family's log number or the least number to keep.
+Only the default column family counts: DbLedgerStorage has no other. C++: ``db/version_edit.cc``,
+``db/wal_edit.cc``, ``db/version_edit_handler.cc``.
 
 Write-ahead logs and MANIFEST files have one format. A file is a sequence of blocks of 32 KiB, the last one
 shorter. A block holds physical records. If the 7 or 11 bytes before a payload do not fit, the rest of the
@@ -28,9 +28,9 @@ block is zeros. A record that does not fit is split into fragments:
           u32, masked  u16      u8      u32                         little-endian
 
 The checksum covers type, log number and payload, and is masked: rotated right by 15 bits, 0xa282ead8 added.
-If a log file is used again, a record with another log number is from its earlier use, and the log ends
-there. The log also ends at an old record that the last new record overwrote in part, if no later block
-begins with a new record.
+If a log file is used again, a record with another log number is from the earlier use, and the log ends there.
+The last new record may overwrite part of an old record. The log ends there too, if no later block begins with
+a new record.
 
 RocksDB reads up to the first bad record and does not report the rest. Here a bad record is an error, and so
 is a gap in the sequence numbers. Two losses cannot be noticed. (1) The last log was cut at the end of a
@@ -278,8 +278,8 @@ def decode(data: bytes, format_name: str = "MANIFEST") -> Manifest:
     """Read a MANIFEST.
 
     Raises:
-        DecodeError: A record is invalid (see `records`), or an edit is cut, or an edit has an unknown field
-            that readers must understand.
+        DecodeError: A record is invalid (see `records`), an edit is cut, or an edit has an unknown field that
+            readers must understand.
 
     >>> decode(b"").log_number
     0

@@ -1,10 +1,10 @@
 """A report as one self-contained HTML page with up to a million findings.
 
 The page makes no network request. It contains its style and its only script, and a Content-Security-Policy
-allows only these two, by their hashes. The part that is shown at first is plain HTML, which needs no
-script. It has less than 2 MB for a cluster of any size. All findings and further drawings follow in
-compressed blocks (`auditor.reports.html.findings`), which the script unpacks. Texts from the cluster's
-metadata are escaped by jinja2, or set as the text of an element, so that they cannot become markup.
+allows only these two, by their hashes. The part that is shown at first is plain HTML, which needs no script.
+It has less than 2 MB for a cluster of any size. All findings and further drawings follow in compressed blocks
+(`auditor.reports.html.findings`), which the script unpacks. Texts from the cluster's metadata cannot become
+markup: jinja2 escapes them, or they are set as the text of an element.
 
 This package itself writes the tables and the pictures, which are SVG, without matplotlib. The pictures take
 their colours from the page's style, and thus follow light mode, dark mode and the printer. They stretch

@@ -1,7 +1,7 @@
 """Values for the parts of the HTML page that describe the whole cluster.
 
 These parts are the verdict, the coverage, the counts, the earlier runs and the bookies. The page shows all
-bookies on a map, the worst bookies in rows, and the contents of bookies' entry logs and disks.
+bookies on a map, and the worst bookies in rows. It also shows the contents of bookies' entry logs and disks.
 """
 
 from collections import Counter, defaultdict

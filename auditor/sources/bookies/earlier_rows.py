@@ -1,17 +1,17 @@
 """The rows that an earlier run read from indexes, and the files that are unchanged since (``--since``).
 
-The rows lie in Parquet files of the earlier run's table ``availability``. A row's number is its position
+The rows are in Parquet files of the earlier run's table ``availability``. A row's number is its position
 across these files. The program reads the files twice, batch by batch: first the paths and stamps, to decide
 which rows are still valid, then the valid rows themselves. Between the two passes it keeps one bit per row
 and no rows.
 
 A file is unchanged if its stamp is unchanged (`auditor.sources.bookies.availability`). Most directories need
 no new listing either, because creating, removing or renaming a file changes the directory's own time. A
-directory has the same files if its last change was well before the earlier run listed it, and if all its
-files are unchanged. Unchanged files also prove that the disk is the same. Every other directory is listed and
-read again.
+directory has the same files if two conditions are met: its last change was well before the earlier run listed
+it, and all its files are unchanged. Unchanged files also prove that the disk is the same. Every other
+directory is listed and read again.
 
-A reused row does not show damage that only reading shows: a sector that went bad under an unchanged file.
+A reused row does not show damage that only reading shows, such as a bad sector under an unchanged file.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """The attribution of directories to bookies, and how completely each bookie can be read.
 
-A directory belongs to the bookie in its VERSION cookie, if the cluster knows the id of that bookie.
-Otherwise, it belongs to the bookie after which its place (`auditor.sources.bookies.places`) is named. So if
-two disks were swapped, each disk still belongs to the bookie that wrote it. To compare a place's name with
-the known ids, the program writes ':' in the ids as '_'. It never converts the name back into an id.
+A place holds the directories of one bookie, and is named after it (`auditor.sources.bookies.places`). If the
+cluster knows the bookie id in a directory's VERSION cookie, the directory belongs to that bookie. Otherwise,
+it belongs to the bookie after which its place is named. So if two disks were swapped, each disk still belongs
+to the bookie that wrote it. To compare a place's name with the known ids, the program writes ':' in the ids
+as '_'. It never converts the name back into an id.
 
-A bookie counts as ``read`` only if all index directories that its VERSION files name were found, and each
-has a VERSION file that parses. A directory that was not found could contain entries that the other
-directories lack. This module does no I/O.
+A bookie counts as ``read`` only under two conditions. All index directories that its VERSION files name were
+found, and each has a VERSION file that parses. A directory that was not found could contain entries that the
+other directories lack. This module does no I/O.
 """
 
 from __future__ import annotations

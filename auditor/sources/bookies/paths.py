@@ -4,10 +4,10 @@ The VERSION files of a bookie contain the paths of its directories on the bookie
 ``/data/bk3/ledgers0``. On this machine, the directories are below the bookie's place. A place is a
 directory or an inventory entry (`auditor.sources.bookies.places`).
 
-The program matches each configured path with the directory that shares the most path parts with it, counted
-from the end. If two directories share the same number of parts, or if no directory shares any, the path
-stays unmatched and gets a reason. The program does not guess. With a wrong guess, it could report entries
-of a different directory as lost.
+The program matches each configured path with the directory that shares the most path parts with it. It counts
+the parts from the end. If two directories share the same number of parts, the path stays unmatched and gets a
+reason. The same applies if no directory shares any part. The program does not guess. With a wrong guess, it
+could report entries of a different directory as lost.
 
 If the VERSION files of a bookie disagree, the program expects every directory that any of them names. It
 does no harm to expect a disk that does not exist. But if the program did not expect an existing disk, it
@@ -251,7 +251,7 @@ def _decisive_cookies(
 
 
 def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
-    """Return whether a directory is only a journal. The inventory decides, or else the directory's cookie."""
+    """Return whether a directory is only a journal, by its role in the inventory or else by its cookie."""
     if directory.declared_roles:
         return all(declared_role.role == "journal" for declared_role in directory.declared_roles)
 
@@ -280,7 +280,7 @@ def _match_all_paths(
 ) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
     """Match paths with directories by the last parts of the paths.
 
-    A path that this leaves unmatched is then matched by its position in an inventory.
+    Match each remaining path by its position in an inventory.
     """
     matched_paths = match_directories(_distinct_paths(path_lists.values()), owned_directories)
     matches, reasons = matched_paths.directory_by_path, matched_paths.reasons

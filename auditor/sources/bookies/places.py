@@ -46,7 +46,7 @@ INVENTORY_ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRole:
-    """A directory's role in an inventory, and its position among the ``of`` directories with this role."""
+    """A directory's role in an inventory, and its position among all ``of`` directories with this role."""
 
     path: str
     role: str
@@ -157,7 +157,7 @@ MAX_VERSION_BYTES = 1 << 20
 class DirectoryFound:
     """A directory below a place. If it has a ``current``, it is a bookie's directory.
 
-    A directory without ``current`` matters only if a cookie names it: a wiped disk looks like that.
+    A directory without ``current`` may be a wiped disk. It matters only if a cookie names it.
 
     Attributes:
         parts_in_place: The parts of its path, beginning with the name of the place.
@@ -167,10 +167,10 @@ class DirectoryFound:
         declared_role: Its role in an inventory. None without an inventory.
         version_absent: Whether it certainly has no VERSION. False if that could not be checked.
         empty: Whether it has no VERSION, and ``current`` is empty or absent. None if this is not known.
-        old_data: Whether it has no ``current`` and itself holds files of a layout before 3.
+        old_data: Whether it has no ``current`` and itself contains files of a layout before 3.
         marks: Its lastMark files by name.
         unclean: Whether it has a file DIRTY. A bookie from 4.15 on creates DIRTY when it starts and removes
-            it once it has flushed everything. None if it is not known.
+            the file once all data is flushed. None if it is not known.
         index_alone: Whether it has a VERSION, but no mark, journal, entry log or database.
         journal_times: Its journal files, and the last write to each.
         index_written_ms: When RocksDB last wrote to a log of ``locations``, in ms. None if there is no log.
@@ -224,7 +224,7 @@ class PlaceFound:
 
 
 def find_places(sources: Sequence[str]) -> list[PlaceFound]:
-    """List the places of ``sources``: sources in the given order, places of one source by name.
+    """List the places of ``sources`` in the given order. Sort the places of each source by name.
 
     A source is a directory with one sub-directory per bookie, or an inventory file (TOML). The function
     `auditor.sources.bookies.source_kinds.split_sources` returns both as ``directories``.
@@ -277,7 +277,7 @@ def _list_inventory_places(source: Path) -> Iterator[PlaceFound]:
 
 
 def _walk_place(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
-    """Return the directories below a place, and its gaps: (path, reason). Do not search below ``current``."""
+    """Return the directories below a place, not below ``current``, and (path, reason) of unlisted paths."""
     directories: list[DirectoryFound] = []
     gaps: list[tuple[str, str]] = []
     searched_inodes: set[tuple[int, int]] = set()
@@ -392,7 +392,7 @@ def _marked_ms(current_path: Path) -> int | None:
 
 
 def _newest_ms(directory: Path, *patterns: str) -> int | None:
-    """Return when the newest of some files was written, in ms; None if there is no file, or one vanished."""
+    """Return when the newest of some files was written, in ms. None if there is no file or one vanished."""
     try:
         files = (file for pattern in patterns for file in directory.glob(pattern))
         return max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=None)

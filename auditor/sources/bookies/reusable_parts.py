@@ -56,7 +56,7 @@ def _read_if_changed(
     """Read the databases of an index directory, unless they are unchanged.
 
     If the databases are unchanged, select their earlier rows in ``rows``. The stray files in the same
-    directory have no stamp. Therefore, the rows of stray files are always written again.
+    directory have no stamp that shows whether they changed. Therefore, their rows are always written again.
     """
     directory_part = replace(part, directories=(directory,))
     stray_paths = _find_strays_if_unchanged(directory, rows)

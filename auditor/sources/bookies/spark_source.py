@@ -1,7 +1,7 @@
 """A Spark data source that reads the index of every bookie (``bookkeeper_indexes``).
 
-An audit gets the bookies of a cluster from its metadata, and records separately how completely it read each
-of them. But a user of this data source sees only rows of ``availability``. Therefore, the data source adds
+An audit gets the bookies of a cluster from its metadata. It records separately how completely it read each
+bookie. But a user of this data source sees only rows of ``availability``. Therefore, the data source adds
 rows with state ``gap``: one for each bookie that was not read completely, and one for each directory whose
 bookie is unknown.
 """
@@ -193,8 +193,8 @@ class IndexSource(TableSource):
     Options:
         bookies: A directory with one sub-directory per bookie, an inventory file, or a JSON list of such
             paths.
-        metadata: A metadata URI. The cluster may know more bookies than the VERSION files in the
-            directories name.
+        metadata: A metadata URI. The metadata may contain ids of bookies that no VERSION file in the
+            directories names.
         credentials: The same as for `auditor.sources.metadata.spark_source`.
         tasks: The approximate number of tasks that read the files (default 8).
 

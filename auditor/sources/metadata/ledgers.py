@@ -167,7 +167,7 @@ def read_paths(
 
 
 def _root_gaps(store: MetadataStore, nodes: ClusterNodes) -> list[tuple[str, str]]:
-    """Return the gaps that may hide any znode, such as the missing end of a dump that is cut off."""
+    """Return unreadable places that may hide any znode, such as the missing end of a dump that is cut off."""
     truncation_gaps = [(store.root, nodes.cut)] if nodes.cut is not None else []
     return [*truncation_gaps, *(gap for gap in nodes.gaps if gap[0] == store.root)]
 

@@ -379,7 +379,7 @@ def tree_of(below_root: str) -> Tree | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCount:
-    """A number of ledgers (etcd: in all scopes; else: in scope 0). An estimate unless ``is_exact``."""
+    """A number of ledgers: in all scopes for etcd, else in scope 0. An estimate if not ``is_exact``."""
 
     ledgers: int
     is_exact: bool

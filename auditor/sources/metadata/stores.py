@@ -1,8 +1,8 @@
 """The kinds of metadata stores, and functions to open, recognise and probe stores and to count ledgers.
 
-A new kind of store needs a scheme in `auditor.sources.metadata.uri`, a module with a class that implements
-`auditor.sources.metadata.store.MetadataStore`, and a row in `STORES`. Rows name modules instead of
-importing them. So reading a dump needs neither kazoo nor grpc.
+A new kind of store needs three things: a scheme in `auditor.sources.metadata.uri`, an implementation of
+`auditor.sources.metadata.store.MetadataStore` in its own module, and a row in `STORES`. Rows name modules
+instead of importing them. So reading a dump needs neither kazoo nor grpc.
 
 The store decides the layout of its ledgers. If the URI names a layout too, it must be the same layout
 (`choose_layout`).

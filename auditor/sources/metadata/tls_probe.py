@@ -4,9 +4,9 @@ gRPC reports only that a connection failed. So this module opens a connection of
 except the handshake. A TLS 1.3 server refuses a client after the handshake, with an alert instead of its
 first HTTP/2 frame. A TLS 1.2 server refuses the client during the handshake.
 
-A server without TLS may close or reset the connection during the handshake, and so may a TLS server. Only an
-HTTP/2 frame without TLS proves that a server does not use TLS: without TLS, a client sends the login in the
-clear, so advice to remove the TLS section needs a proof.
+Both a server without TLS and a TLS server may close or reset the connection during the handshake. Only an
+HTTP/2 frame without TLS proves that a server does not use TLS. The advice to remove the TLS section needs
+this proof, because without TLS a client sends the login in the clear.
 """
 
 from __future__ import annotations

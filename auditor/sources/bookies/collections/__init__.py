@@ -1,1 +1,1 @@
-"""Collections. A collection contains the tables of bookies' directories at one time, as Parquet files."""
+"""Collections: Parquet tables with the state of bookies' directories at the time when they were collected."""

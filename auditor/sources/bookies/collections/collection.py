@@ -14,7 +14,7 @@
 A piece is the index directories of one place whose VERSIONs name the same bookie
 (`auditor.sources.bookies.collections.tables`).
 
-Only files that collection.json lists count. If one of them is missing, or has another number of bytes or
+Only files that collection.json lists count. If a listed file is missing, or has another number of bytes or
 rows, the collection is not read at all. A truncated table would look like lost entries.
 
 `auditor.sources.bookies.owners` attributes a directory to a bookie once the cluster's ids are known. For this

@@ -1,9 +1,9 @@
-"""A reader for the tables ``availability`` of collections. It gives each row the bookie that owns its piece.
+"""A reader for the tables ``availability`` of collections. It adds to each row the owner of the row's piece.
 
 A place holds the directories of one bookie. The index directories of a place whose VERSION files name the
-same bookie form a piece (`auditor.sources.bookies.collections.tables`). The reader runs in Spark tasks.
-Every task must reach a collection by the same path or URI as the driver. Columns with few distinct values
-stay dictionary-encoded all the way from the collection's file to the table that the audit writes.
+same bookie form a piece (`auditor.sources.bookies.collections.tables`). The reader runs in Spark tasks. Every
+task must reach a collection by the same path or URI as the driver. Columns with few distinct values are
+dictionary-encoded in the collection's file. They stay encoded in the table that the audit writes.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class CopiedRows:
     owner_of_piece: Mapping[str, PieceOwner]
 
     def read(self, share_group: Sequence[FileShare]) -> Iterator[pa.RecordBatch]:
-        """Yield the group's rows of directories that the owner of their piece owns (`PieceOwner.roots`).
+        """Yield the group's rows of those directories that are in `PieceOwner.roots` of their piece.
 
         Raises:
             OSError: a page of a file changed since it was written.

@@ -8,10 +8,10 @@ The program ignores its directories in older collections, even those that the ne
 Otherwise a disk that was lost in the meantime would count as read. A complete collection counts as newer
 than an incomplete one.
 
-A collection replaces an older one for a bookie if both contain a directory with the same id, instance and
-path in its VERSION file. If the disks of a bookie were collected one by one, no path is in two collections,
-and all collections count. If a VERSION file cannot be read, the place decides: the newer collection
-replaces the directory if it contains the same place.
+A newer collection replaces an older one for a bookie if both contain the same directory of the bookie. Two
+directories are the same if their VERSION files have the same id, instance and path. If the disks of a bookie
+were collected one by one, no path is in two collections. All these collections count. If the VERSION file of
+a directory cannot be read, a newer collection replaces the directory if it contains the same place.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NewestCollection:
         self._places: dict[tuple[str, str], str] = {}
 
     def add(self, collection: str, places: Sequence[PlaceFound]) -> None:
-        """Add a collection and its places. It must be older than all collections added so far."""
+        """Add a collection and its places. The collection must be older than all that were added before."""
         for place in places:
             self._places.setdefault((place.name, place.path), collection)
             for logical_key in _directory_keys(place):
@@ -134,10 +134,10 @@ class CollectedPlaces:
 
 @dataclass(frozen=True, slots=True)
 class PieceOwner:
-    """The bookie that owns a piece.
+    """The bookie that owns a piece: index directories of one place whose VERSION files name the same bookie.
 
-    ``roots`` are the directories of the piece that belong to this bookie, by their paths on the host where
-    they were collected.
+    ``roots`` are the directories of the piece that belong to this bookie. Their paths are those on the host
+    where they were collected.
     """
 
     bookie_id: str
@@ -146,7 +146,7 @@ class PieceOwner:
 
 @dataclass(frozen=True, slots=True)
 class PieceOwnership:
-    """An attribution without the collected index directories, and the owner of each collected piece.
+    """An `Attribution` without the collected index directories, and the owner of each collected piece.
 
     ``overlapping_bookies`` are the bookies whose index comes from several pieces, or from pieces and from
     disk. The same ledger may occur in several of these sources.
@@ -262,9 +262,8 @@ def find_piece_owners(attribution: Attribution, collected: CollectedPlaces) -> P
         collected: The collected places.
 
     Returns:
-        The changed attribution and the owner of each piece. If an index directory of a bookie is in a
-        collection that cannot be read, the bookie counts as not completely read. Its reason then names the
-        collection.
+        The changed attribution and the owner of each piece. If the collection of one of its index directories
+        cannot be read, a bookie counts as not completely read. The reason then names this collection.
     """
     owner_of_piece: dict[str, PieceOwner] = {}
     overlapping_bookies: list[str] = []

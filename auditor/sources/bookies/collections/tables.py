@@ -67,15 +67,15 @@ class Piece:
 
     @property
     def tail(self) -> TailPart:
-        """The piece's journals, to read their tails. The result's ``bookie_id`` is the piece's id."""
+        """The piece's journals, to read their entries after the marks. ``bookie_id`` is the piece's id."""
         return TailPart(self.id, self.journals.directories, self.journals.trouble)
 
 
 def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
     """Divide the index directories of ``places`` into pieces. Each directory is in at most one piece.
 
-    If the VERSION file of a directory cannot be read, the directory is matched with the paths in the other
-    VERSION files of its place. If no VERSION file of a place can be read, the place has no pieces.
+    A directory with an unreadable VERSION file is matched with the paths in the other VERSION files of its
+    place. If no VERSION file of a place can be read, the place has no pieces.
     """
     pieces: list[Piece] = []
     assigned_paths: set[str] = set()

@@ -9,8 +9,8 @@ A log may still have an old copy of an entry for which the index has a newer loc
 copy. So a ledger needs a log only if the index has one of the ledger's entries in that log.
 
 The program looks up about `MAX_PROBES` entries per batch in their logs, evenly spread, one per ledger and
-log. It checks that these entries lie where the index says (column ``probe``). Each lookup costs one small
-read. The program checks every location for a missing or truncated log, which needs no lookup.
+log. It checks that these entries are where the index says (column ``probe``). Each lookup costs one small
+read. For every location, the program checks whether the log is missing or truncated. This needs no lookup.
 
 The program reads bodies only of entries that applications keep for their own bookkeeping (`read_body`), and
 never of user data. It does not check an HMAC, which needs a password.
@@ -254,7 +254,7 @@ def _missing_entry_groups(
 def _probe_logs(
     columns: Mapping[str, Longs], first_entries: Longs, last_entries: Longs, logs: LogSizes
 ) -> dict[str, Any]:
-    """Compare rows with the logs' sizes, and look up some entries. Return {} for unknown directories."""
+    """Compare locations with the logs' sizes, and look up some entries. Return {} for unknown directories."""
     if not logs.has_directories:
         return {}
     log_ids, ledger_ids, scope_ids, lowest_offsets, highest_offsets = (

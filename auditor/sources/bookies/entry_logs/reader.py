@@ -7,9 +7,9 @@ Every byte of a file belongs to one of four areas:
     map       the ledgers map and the records of the direct logger that are not entries
     tail      the rest
 
-A closed log has a ledgers map. Then the reader reads only header and map, and no entries. The sum of the map
-must equal the bytes between header and map, except for the padding of the direct logger. If the two differ,
-or if there is no map, the reader reads the headers of all entries, as the server does. It skips the payloads.
+A closed log has a ledgers map. The reader then reads only header and map. The sum of the map must equal the
+bytes between header and map, without the padding of the direct logger. If they differ, or if there is no map,
+the reader reads the headers of all entries, as the server does. It never reads payloads.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class LogContents:
         damage: The fault of a record. None if there is none.
         map_damage: The fault of the map: it contradicts the entries, or cannot be read. None without a fault.
         is_map_unreadable: Whether the map cannot be read.
-        is_header_astray: Whether the header has a negative map offset, with which a garbage collector with a
-            large read buffer reads wrong ledgers. No server writes a negative map offset.
+        is_header_astray: Whether the map offset in the header is negative, which no server writes. A garbage
+            collector with a large read buffer then reads wrong ledgers.
         collector_scan: The result of a collector's scan of the entries. None if the scan misses no record.
         collector_bytes: Bytes of each ledger as the garbage collector counts them: by the map if it accepts
             the map, else by the entries. May name false ledgers. Empty if there is no map and the scan fails.
@@ -267,7 +267,7 @@ class _LogReader:
             )
 
     def _scan_as_collector(self) -> None:
-        """Record what happens if a garbage collector reads the entries, and the bytes that it would count.
+        """Record the result of a garbage collector's scan of the entries, and the bytes that it would count.
 
         Record nothing if the collector would miss no record.
         """

@@ -215,8 +215,8 @@ def ledger_batches(
             if the log is not in the cache.
 
     Yields:
-        The rows in batches. Because of damaged records, the garbage collector may count bytes of a ledger
-        that the program does not find. The ``entry_bytes`` of such a ledger are 0.
+        The rows in batches. In a damaged log, the garbage collector may count bytes of a ledger of which the
+        program finds no entry. The ``entry_bytes`` of such a ledger are 0.
     """
     collector_only_ids = sorted(contents.collector_bytes.keys() - set(contents.ledger_ids.tolist()))
     log_columns = ("directory", "path", "log_id", "mtime", "state", "kind", "counted", "collector_scan")

@@ -157,8 +157,8 @@ class WholeEntryReader:
     """A callable that Spark tasks use to run `read_whole_entries`. It holds no open files and no passwords.
 
     The reader divides the byte limit of ``sample`` equally among the parts of a bookie. It holds only the
-    path of the credentials file. It makes the tags of master keys with its own random key, so that nobody
-    else can make or compare tags.
+    path of the credentials file. It makes the tags of master keys with its own random key. So nobody else can
+    make or compare tags.
     """
 
     def __init__(

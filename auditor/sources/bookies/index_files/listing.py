@@ -3,8 +3,8 @@
 A ledger's index may lie in any index directory. If several have it, the server opens the first in configured
 order. ``<hex>.idx.rloc`` is a relocation that was not finished. If any index directory has the ``.idx``, the
 ``.rloc`` is garbage. Otherwise the ``.rloc`` is the index, and the server renames it when it starts. The
-server's scan counts every ``.idx`` two directories down as a ledger, but the server opens a ledger's index by
-its path. So the server lists an ``.idx`` in the wrong directory and cannot read it.
+server's scan counts every ``.idx`` two directories down as a ledger. But the server opens a ledger's index by
+its path. So it lists an ``.idx`` in the wrong directory, and cannot read it.
 
 Ledgers of scopes other than 0 (BP-35) have their ``.idx`` four directories down, where the server's scan sees
 none. The names of these four directories are hexadecimal numbers. Without zero padding, the first two may
@@ -106,7 +106,7 @@ def list_part(
 
 
 def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPath]:
-    """Yield a gap for each directory whose VERSION changed since planning: its disk may be another one."""
+    """Yield a gap row for each directory whose VERSION changed since planning. Its disk may be different."""
     for directory in directories:
         path = f"{directory.path}/current/VERSION"
         try:
@@ -177,7 +177,7 @@ class _LeafBuffer:
         self._low_bytes: list[int] = []
 
     def add(self, leaf: _LeafPaths, low_bytes: int) -> None:
-        """List a directory. Its ledger ids must end in ``low_bytes``. -1: no id belongs there."""
+        """Add the files of a directory. Their ledger ids must end in ``low_bytes``. -1: no id is valid."""
         # Hot: called once per file at worst. Keep no containers, or Python's garbage collector gets slow.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
@@ -229,7 +229,7 @@ _BYTE_BY_NAME = {b"%x" % byte_value: byte_value for byte_value in range(256)}
 def _list_scoped(
     directories: Sequence[str], paths: Sequence[str], numbers: _PathNumbers, padded_paths: Sequence[str] = ()
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List index files of scopes other than 0. The server prefers equal names below ``padded_paths``."""
+    """List index files of scopes other than 0. A file of the same name in ``padded_paths`` has precedence."""
     # The first two numbers give the scope. Files above the third directory count as files of scope 0.
     naming = _naming_of_scope(index_path.ledger_of_directories(numbers).scope if len(numbers) > 2 else 0)
     paths_by_number: dict[int, list[str]] = {}
@@ -267,9 +267,9 @@ def _list_scoped(
 def _list_unpadded(
     directories: Sequence[str], third_levels: Mapping[_PathNumbers, Sequence[str]]
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List the index files of scopes other than 0 below ``third_levels``, whose names lack zero padding.
+    """List the index files of scopes other than 0 below directories without zero padding (``third_levels``).
 
-    Another part may list the padded first directory. If a ledger has an index there, the server opens it.
+    Another part may list the zero-padded first directory. The server prefers a ledger's index below it.
     """
     for numbers in sorted(third_levels):
         name = f"{numbers[0]:08x}"
@@ -278,7 +278,7 @@ def _list_unpadded(
 
 
 def _find_padded_files(padded_paths: Sequence[str], numbers: _PathNumbers) -> dict[str, str]:
-    """Return index files by name, below padded first directories. Lower directories may be unpadded."""
+    """Return the index files below ``padded_paths``, by name. Lower directory names may lack zero padding."""
     padded_files: dict[str, str] = {}
     for first_level, lower_directories in product(padded_paths, index_path.directory_paths(numbers[1:])):
         directory = f"{first_level}/{lower_directories}"
@@ -308,7 +308,7 @@ def _list_leaf(
     path_by_name: Mapping[str, str] | None = None,
     third_levels: dict[_PathNumbers, list[str]] | None = None,
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List the index files of a leaf directory. The server prefers equal names in ``path_by_name``."""
+    """List index files of a leaf directory. A file of the same name in ``path_by_name`` has precedence."""
     scope_id, from_name, to_path, _ = naming
     path_by_name = dict(path_by_name or {})
     ledger_files: list[tuple[int, str]] = []
@@ -354,7 +354,7 @@ def _list_leaf(
 def _relocated_ledger(
     directories: Sequence[str], name: str, path: str, leaf: str, path_by_name: dict[str, str], naming: _Naming
 ) -> int | SkippedPath:
-    """Return the ledger of a relocation file, or the file as a stray if a directory has the ``.idx``."""
+    """Return the ledger of a ``.rloc`` file. If a directory has the ``.idx``, return a stray row instead."""
     ledger_id = naming.from_name(name)
     if ledger_id is None or naming.to_path(ledger_id) != f"{leaf}/{name}":
         return _misplaced_file(directories, path, name, naming)
@@ -370,7 +370,7 @@ def _relocated_ledger(
 
 
 def _misplaced_file(directories: Sequence[str], path: str, name: str, naming: _Naming) -> SkippedPath:
-    """Return the row of a file at the wrong path for its name: a stray, or an index that no server opens."""
+    """Return the row of a file at a wrong path: a stray, or a misplaced index that no server opens."""
     ledger = naming.from_name(name)
     if ledger is None:
         return SkippedPath(None, path, IndexState.STRAY, STRAY_REASON)

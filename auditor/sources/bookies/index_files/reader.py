@@ -3,12 +3,12 @@
 It needs only a few system calls per file, and one pass of arithmetic per batch.
 
     byte  0        1024
-          header   slot 0   slot 1   ...      slot e is an int64: the location of entry e, 0 without one
+          header   slot 0   slot 1   ...      slot e is an int64: the location of entry e, or 0 if it has none
 
-One ``preadv`` reads a whole file into the buffer, at the next multiple of 1024 bytes after the previous
-file. The reader checks the headers and then replaces them with zeros. Otherwise a run of entries could
-continue from one file into the next. Then `fold_slots` folds all files of the batch at once. Byte order
-does not matter, because the only question is whether a slot is 0.
+One ``preadv`` reads a whole file into the buffer, at the next multiple of 1024 bytes after the previous file.
+The reader checks the headers and then replaces them with zeros. Without these zeros, the entries at the end
+of one file and at the start of the next could look like one run of entries. Then `fold_slots` folds all files
+of the batch at once. Byte order does not matter, because the only question is whether a slot is 0.
 
 The reader does not ask for the size of a file. If a file fills all of its space in the buffer
 (`MAX_SLOT_BYTES`), the file counts as large. The reader reads a large file separately and in chunks, to
@@ -227,7 +227,7 @@ class IndexReader:
 
 
 class _UnfinishedBatch:
-    """The files of an unfinished batch, with their positions in the buffer, in KiB, and lengths in bytes."""
+    """The files of an unfinished batch, with their positions (KiB) and lengths (bytes) in the buffer."""
 
     def __init__(self) -> None:
         self.start_ns = time.time_ns()

@@ -1,12 +1,12 @@
 """The journal tail of a bookie: the entries after its marks, which may not be in its index yet.
 
 A bookie replays each journal from the greatest mark for that journal in its ledger directories. So the
-bookie still has the entries after that mark. A journal entry before the mark proves nothing: it was in the
-index once, but the index may have lost it.
+bookie still has the entries after that mark. A journal entry before the mark does not prove that the bookie
+still has the entry. The entry was in the index once, but the index may have lost it.
 
-The tail is complete if (1) every journal directory belongs to the bookie, (2) the file that the mark names
-still exists, and (3) no file is damaged. A file that ends inside a record does not count as damaged,
-because the bookie's replay would also end there.
+The tail is complete if three conditions hold: (1) Every journal directory belongs to the bookie. (2) The file
+that the mark names still exists. (3) No file is damaged. A file that ends inside a record does not count as
+damaged, because the bookie's replay would also end there.
 
 A bookie with ``journalWriteData=false`` writes the master keys of ledgers to its journal, but never an
 entry. Its tail does not show which entries have not reached the index yet. So the program needs proof that

@@ -35,7 +35,7 @@ KEY_BYTES, VALUE_BYTES = 16, 8
 class LedgerSets(NamedTuple):
     """Complete ledgers in ascending order of ids, and the entries of each ledger.
 
-    ``failure_by_id`` contains the ledgers whose entries are too irregular to fold, with the reason for each.
+    ``failure_by_id`` has the reason for each ledger with entries too irregular to fold into groups.
     """
 
     ids: Longs

@@ -7,9 +7,8 @@ its entries. A bookie looks for a ledger in only one directory, which the ledger
 scopes other than 0 (BP-35) are in a third database (`auditor.sources.bookies.rocksdb.ledgers`).
 
 A bookie writes the locations of a new ledger before the ledger itself. Therefore, the program opens
-``locations`` first. A new ledger then seems to be missing in ``ledgers`` only if the program opens the
-databases between these two writes. If the program opened ``ledgers`` first, many new ledgers would seem to
-be missing.
+``locations`` first. A new ledger then seems to be missing in ``ledgers`` only if the databases are opened
+between these two writes. If the program opened ``ledgers`` first, many new ledgers would seem to be missing.
 """
 
 from __future__ import annotations
@@ -107,7 +106,8 @@ def read_databases(
 def read_database_stamp(current_path: str) -> int | None:
     """Return one stamp for all databases in an index directory. Call this before reading the databases.
 
-    Return None if a file has no stamp, or if the status of a file cannot be read.
+    An equal stamp in a later run shows that no database file has changed. Return None if a file has no
+    stamp, or if the status of a file cannot be read.
     """
     start_ns = time.time_ns()
     named_statuses: list[tuple[str, os.stat_result]] = []
@@ -124,7 +124,7 @@ def read_database_stamp(current_path: str) -> int | None:
 
 
 def find_directory_faults(directory: str) -> Iterator[SkippedPath]:
-    """Yield the stray files in ``current``, and a gap or damage if the databases cannot be trusted."""
+    """Yield stray rows for files in ``current``, and gap or damaged rows if the databases are unreliable."""
     current_path = f"{directory}/current"
     try:
         index_directory_names, stray_names = list_current(directory)

@@ -7,7 +7,7 @@ written, and keeps the first of them as an example.
 
 The scratch directory links to RocksDB's table files, because these never change. It has copies of the small
 files that do change: CURRENT, the MANIFEST and the write-ahead logs. The logs are copied first. If a flush
-moves entries from a log to a table in the meantime, these entries are in the copy twice, but never missing.
+moves entries from a log to a table meanwhile, the copy has them twice. They are never missing.
 
 RocksDB stops reading a log at the first bad record and opens the database without an error. Entries would
 then be missing unnoticed. Therefore, this module checks the copies:
@@ -22,8 +22,8 @@ directory has not changed, it is damaged.
 RocksDB opens all tables when it opens the database (``max_open_files`` is -1 by default). So a later
 compaction by the bookie takes nothing away, and the scratch directory can be deleted at once.
 
-One fault cannot be detected. After a power failure, the last log may lack its last records and now end
-exactly at the end of a record. The bookie would not detect this either.
+One fault cannot be detected. After a power failure, the last log may lack its last records, and end exactly
+at the end of a record. The bookie would not detect this either.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ After a time-out, the client asks about a ledger that cannot exist. If the booki
 works, and only the subjects without an answer are unknown. If the bookie does not answer, the client treats
 the connection as broken.
 
-If a bookie refuses this client's login or certificate, the client gives up at once, because each attempt
-leaves stack traces in the bookie's log.
+If a bookie refuses this client's login or certificate, the client gives up at once. Each attempt leaves stack
+traces in the bookie's log.
 
 A kind of request may have several `Wire` objects, one for each protocol version. The client tries the next
-version if the bookie refuses the current one, or closes the connection before the first answer. It keeps
-the first version that gets an answer.
+version if the bookie refuses the current one. It also does so if the bookie closes the connection before the
+first answer. It keeps the first version that gets an answer.
 
 A task asks many bookies one after another, with one connection to each bookie:
 
@@ -109,7 +109,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
     @abstractmethod
     def impossible_subject(self) -> Subject:
-        """Return a subject that cannot exist. It belongs to the ledger `IMPOSSIBLE_LEDGER`."""
+        """Return a ledger or entry that cannot exist. It belongs to the ledger `IMPOSSIBLE_LEDGER`."""
 
     @abstractmethod
     def status(self, answer: Answer) -> int:
@@ -117,29 +117,29 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
     @abstractmethod
     def reply_from_answer(self, subject: Subject, answer: Answer) -> Reply:
-        """Return the reply for a subject from the bookie's answer."""
+        """Return the reply for a ledger or entry (``subject``) from the bookie's answer."""
 
     @abstractmethod
     def unknown_reply(self, subject: Subject, reason: str) -> Reply:
-        """Return the reply for a subject that got no answer."""
+        """Return the reply for a ledger or entry (``subject``) that got no answer."""
 
     def has_enough_replies(self) -> bool:
         """Return whether `ask` should return the replies to its caller now."""
         return False
 
     def may_skip(self, subject: Subject) -> bool:
-        """Return whether an earlier answer makes a request about this subject unnecessary."""
+        """Return whether an earlier answer makes a request about this ledger or entry unnecessary."""
         return False
 
     def mute_bookie_reason(self, silent_count: int) -> str | None:
-        """Return why the client must stop after ``silent_count`` subjects got no answer, or None if not."""
+        """Return why to stop after ``silent_count`` ledgers or entries got no answer, or None if not."""
         return None
 
     async def ask(self, waiting_subjects: deque[Subject]) -> list[Reply]:
-        """Ask about subjects. Remove each from the left of ``waiting_subjects``, and return the replies.
+        """Ask about ledgers or entries. Take them from the left of ``waiting_subjects``. Return the replies.
 
-        Stop after the last subject, with enough replies, or if the client gives up. If it gives up, every
-        removed subject without a reply is unknown.
+        Stop after the last subject, or when there are enough replies, or when the client gives up. If it
+        gives up, every subject that was taken and has no reply is unknown.
         """
         self._replies = []
         while waiting_subjects and self.give_up_reason is None and not self.has_enough_replies():
@@ -154,9 +154,9 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             self._connection = None
 
     async def _ask_in_parallel(self, waiting_subjects: deque[Subject]) -> list[Subject]:
-        """Ask about several subjects in parallel until a request fails.
+        """Ask about several ledgers or entries in parallel until a request fails.
 
-        Return the subjects that the caller must ask about again, one at a time.
+        Return those that the caller must ask about again, one at a time.
         """
         connection = await self._working_connection()
         if connection is None:
@@ -189,7 +189,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return silent_subjects + unanswered_subjects
 
     async def _ask_alone(self, subject: Subject) -> None:
-        """Ask about a single subject that may have broken the connection before."""
+        """Ask about a single ledger or entry that may have broken the connection before."""
         break_reason = ""
         for _ in range(MAX_SINGLE_ATTEMPTS):
             connection = await self._working_connection()
@@ -254,7 +254,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return connection.end_error is None
 
     def _note_silence(self, subjects: list[Subject]) -> None:
-        """Record that some subjects got no answer, although the connection works."""
+        """Record that some ledgers or entries got no answer, although the connection works."""
         self._silent_count += len(subjects)
         silent_subject_reason = (
             f"no answer within {self._options.timeout_s:g} s, though the bookie answers for other "
@@ -357,7 +357,7 @@ class Conversation(Generic[Subject, Answer, Reply]):
         return self._client
 
     def ask(self, bookie_id: str, subjects: Iterable[Subject]) -> Iterator[list[Reply]]:
-        """Yield a bookie's replies about the subjects, in bounded lists. Stop if the client gives up."""
+        """Yield a bookie's replies about ledgers or entries, in bounded lists. End if the client gives up."""
         client = self.connect_to(bookie_id)
         waiting_subjects = deque(subjects)
         while waiting_subjects and client.give_up_reason is None:

@@ -167,7 +167,7 @@ class BookieConnection(Generic[Subject, Answer]):
     async def _receive_answer(self, answer_length: int) -> None:
         """Read one answer, and deliver it only after all its bytes have arrived.
 
-        The method waits for the dropped bytes too.
+        These include the bytes that the connection drops.
         """
         kept_bytes = await self.reader.readexactly(self.wire.kept_length(answer_length))
         if self.access.tls is not None and is_late_start_tls(kept_bytes):
@@ -294,9 +294,9 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
 def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
     """Return one row (scope_id, ledger_id, bookie_id) for each ledger that a bookie in ``bookies`` may hold.
 
-    For a closed ledger, a bookie of the ensemble is left out if it should hold no entry of the ledger. Such
-    a bookie lacks most of these ledgers, and would log an ERROR with a stack trace for each. For a ledger
-    that is not closed, the last entry is unknown, so all bookies of the ensemble are included.
+    For a closed ledger, the result omits bookies of the ensemble that should hold none of its entries. Such
+    a bookie lacks most of these ledgers, and would log an ERROR with a stack trace for each request. For a
+    ledger that is not closed, the last entry is unknown, so the result has all bookies of the ensemble.
     """
     return (
         ledgers.select(*LEDGER, "state", F.explode("replicas").alias("replica"))

@@ -208,9 +208,9 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
             answer, in seconds.
 
     Returns:
-        A row with state ok or unreadable for each pair. If a bookie cannot be asked, or stops answering,
-        one row with state gap covers all pairs of this bookie that have no row. Write the rows at once,
-        because each evaluation of the result asks the bookies again.
+        A row with state ok or unreadable for each pair. There is one exception. If a bookie cannot be asked,
+        or stops answering, one row with state gap covers all its pairs that have no row. Write the rows at
+        once, because each evaluation of the result asks the bookies again.
     """
     schema = spark_schema(SCHEMA)
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
@@ -258,7 +258,7 @@ def rpc_rows(
 def _rows(bookie_id: str, path: str, replies: list[tuple[int, ListReply]]) -> pa.RecordBatch:
     """Return one row per reply. Each reply comes with the scope of its ledger.
 
-    All listings are folded in one call.
+    One call folds the entries of all listings into groups.
     """
     group_lists = [b"" if reply.groups is None else reply.groups.tobytes() for _, reply in replies]
     end_bytes = np.cumsum([0, *map(len, group_lists)], dtype=np.int64)

@@ -11,8 +11,8 @@
 The client drops the payload of an entry as it arrives (`auditor.codecs.bookie.wire`). Bookies with any
 storage answer reads. If a bookie does not speak protocol version 3, the client uses version 2.
 
-If the program could not send a request for an entry, the entry's row has the answer ``unknown`` and the
-reason. If a bookie lacks a whole ledger, only the entry that the program requested has a row.
+If the program could not request an entry, the entry's row has the answer ``unknown`` and the reason. If a
+bookie lacks a whole ledger, only the entry that the program requested has a row.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
     def unknown_reply(self, subject: Entry, reason: str) -> ReadReply:
         """Return the reply for an entry that got no answer.
 
-        The reply is refused if the bookie refuses this client. Otherwise, it is unknown.
+        The reply's answer is ``refused`` if the bookie refuses this client. Otherwise, it is ``unknown``.
         """
         answer = WitnessAnswer.REFUSED if self.refuses else WitnessAnswer.UNKNOWN
         return ReadReply(subject, answer, reason, requests=self.requests[subject])

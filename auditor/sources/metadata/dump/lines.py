@@ -1,8 +1,8 @@
 """Base class of the stores that read dumps: JSON lines, cut into byte ranges for tasks.
 
-A packed file (gzip or zstd) is unpacked while it is read. Offsets count unpacked bytes. A line that cannot
-be read becomes a gap, which is a pair of the line's path and a reason. If even the path cannot be read, the
-gap is at the root, because the line could belong to any znode.
+A packed file (gzip or zstd) is unpacked while it is read. Offsets count unpacked bytes. A line that cannot be
+read becomes a gap, which is a pair of the line's path and a reason. If even the path cannot be read, the gap
+is at the root. The line could belong to any znode.
 """
 
 from __future__ import annotations
@@ -226,9 +226,10 @@ class LineStore(SavedStore[WholeDump]):
             return self._path.stat().st_mtime_ns // 1_000_000
 
     def _may_concern_tree(self, record: Znode | tuple[str, str], tree: Tree | None) -> bool:
-        """Return whether a znode belongs to a tree, or whether a gap may hide znodes of that tree.
+        """Return whether a znode belongs to a tree, or whether an unreadable place may hide such znodes.
 
-        ``record`` is the znode or the gap. ``tree`` is None for the cluster's own nodes.
+        ``record`` is the znode, or the (path, reason) of the unreadable place. ``tree`` is None for the
+        cluster's own nodes.
         """
         if record[0] == self.root:
             return not isinstance(record, Znode)

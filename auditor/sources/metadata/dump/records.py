@@ -265,7 +265,7 @@ def records_of(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the records of a dump, without its first and last line. Raises OSError.
 
     Lines that cannot be read are skipped. If the first bytes show that the file has another known format,
-    nothing is yielded and the rest of the file is not read.
+    the function yields nothing and reads no further.
     """
     with open_packed(path) as (file, _):
         if is_binary(kind_of_bytes(file.peek(HEAD_BYTES))):

@@ -228,10 +228,10 @@ def path_ledger_spans(
 def _digit_edges(span: KeySpan, read_first_key: FirstKeyReader) -> Sequence[bytes]:
     """Return keys at which a span can be cut, or [] if there are none.
 
-    The function replaces one digit of the span's first key by every digit, or by the byte after the digit
-    9, and drops the rest of the key. It tries the digits of the first key from left to right, after the
-    bytes that the first key and the span's end have in common. It stops at the first digit that gives a key
-    inside the span, and returns all such keys for this digit.
+    The function skips the bytes that the span's first key and its end have in common. It tries the
+    remaining digits of the first key from left to right. For each digit, it drops the rest of the key. It
+    replaces the digit by every digit, or by the byte after the digit 9. It stops at the first digit that
+    gives a key inside the span, and returns all such keys for this digit.
     """
     key = read_first_key(span.start, span.end)
     if key is None:

@@ -10,8 +10,8 @@ The values are the same as in ZooKeeper. A parent has a key only if a client wro
 a lease. The version of a ledger is the mod revision of its key, as in BookKeeper's own layout. Source:
 EtcdMetadataStore of Pulsar 4.2.
 
-To count the ledgers in BookKeeper's own layout, the program asks etcd for the number of keys in each of
-sixteen spans. A scan first cuts the keys into the same spans.
+In BookKeeper's own layout, the program divides the ledger keys into sixteen spans. To count the ledgers, it
+asks etcd for the number of keys in each span. A scan first cuts the keys into the same spans.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from `PinnedEtcd.cluster`, which pins a newer revision.
 
 `ChangedRowsReader` reuses an earlier run's rows of unchanged ledgers. It works on pieces of these rows. For
 each piece, it asks the server for the keys in the piece's range that changed since the earlier run. The
-answer also has the number of all keys in the range. From it follows the number of unchanged keys. If the
-piece has exactly as many rows with unchanged keys, none was deleted, and the reader reuses these rows.
-Otherwise, the reader lists the keys of the range without values. It then reuses each row whose key is listed
-with the same version.
+answer also has the number of all keys in the range. So the reader can compute the number of unchanged keys.
+If the piece has exactly this number of rows with unchanged keys, no key was deleted, and the reader reuses
+these rows. Otherwise, the reader lists the keys of the range without values. It then reuses each row whose
+key is listed with the same version.
 
 The reader verifies that both runs saw the same history of the store. It asks for changes since the version
 of one of the piece's newest rows. So the server must report at least one of the newest rows with the same
@@ -225,7 +225,7 @@ class _Versions:
 
 @dataclass(frozen=True)
 class EtcdPart(Part):
-    """A part of adjacent key spans, at one moment of one cluster.
+    """A part of adjacent key spans, at one pinned revision of one cluster.
 
     ``edges`` are the start of each span, and the end of the last span. Keys outside ``tree`` are skipped.
     """
@@ -259,7 +259,7 @@ class PinnedEtcd(ABC):
 
     @abstractmethod
     def _nodes(self, pinned_moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        """Return the cluster's own keys, by the ZooKeeper names of their znodes, and gaps: (path, reason).
+        """Return the cluster's own keys, by the names of their ZooKeeper znodes, and gaps as (path, reason).
 
         Raises:
             StoreError: there is no cluster below the root.
@@ -268,8 +268,8 @@ class PinnedEtcd(ABC):
     def cluster(self) -> ClusterNodes:
         """Pin a revision and read the cluster's own keys at it; see `MetadataStore.cluster`.
 
-        The method pins the revision in the options. If they have none, it pins the newest revision, and a
-        newer one if etcd compacts that revision during the read. The keys of ``nodes`` are ZooKeeper's
+        The method pins the revision in the options. If they have none, it pins the newest revision. If etcd
+        compacts this one during the read, the method pins a newer one. The keys of ``nodes`` are ZooKeeper's
         names of znodes (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's clock.
         """
         restart_count = 0
@@ -338,7 +338,7 @@ class PinnedEtcd(ABC):
         self._client.close()
 
     def _key_counter_and_reader(self, moment: Moment) -> tuple[KeyCounter, FirstKeyReader]:
-        """Return two functions for a moment: one counts the keys in ranges, one reads a range's first key."""
+        """Return two functions that count keys, or read a range's first key, at a pinned revision."""
         revision = moment.revision
         return partial(self._pages.count_keys, revision=revision), partial(
             self._pages.first_key, revision=revision
@@ -384,7 +384,7 @@ def znodes_of(key_batches: Iterable[Keys]) -> list[Znode]:
 
 
 def _select_tree(page: Page, root: str, tree: Tree) -> Page:
-    """Return only those keys and gaps of a page that belong to ``tree``."""
+    """Return only those keys, and those unreadable paths (gaps), of a page that belong to ``tree``."""
     names, name_offset = page.keys.names, len(root) + 1
     name_start = len(etcd.key_bytes(root)) + 1
     gaps = [gap for gap in page.gaps if tree_of(gap[0][name_offset:]) is tree]

@@ -55,7 +55,7 @@ class LeavesPart(Part):
     """A part of leaf pages of the database.
 
     ``size`` and ``transaction`` show whether the file is still the one that was indexed. ``changes`` is the
-    number of changes in these pages. The first ``unsure_count`` of these changes lie before damage.
+    number of changes in these pages. The first ``unsure_count`` changes come before damage in the file.
     """
 
     file: str
@@ -71,7 +71,7 @@ class LeavesPart(Part):
 
 @dataclass(frozen=True)
 class GapsPart(Part):
-    """A part without pages. It reports gaps that concern the whole tree."""
+    """A part without pages. It reports unreadable places (gaps) that concern the whole tree."""
 
     gaps: tuple[tuple[str, str], ...]
 

@@ -1,11 +1,11 @@
 """Index of an etcd snapshot: one pass on the driver that finds the last change of every key.
 
 The database has one element for each change. The elements are sorted by time. Only the last change of a key
-is current, but no task sees all changes. So the driver passes over the whole file once. It keeps 8 bytes
-for each change of a ledger, and sorts them. From the result, it derives one bit for each change in the
-file. The bit shows whether the change is current. Tasks get leaf pages together with these bits. The pass
-reads only keys, and many pages at a time. For 3 million ledgers with two changes each, the pass takes 9 s
-of CPU time and 150 MB of memory. The file, which is mapped into memory, then has 1.9 GB.
+is current, but no task sees all changes. So the driver passes over the whole file once. It keeps 8 bytes for
+each change of a ledger, and sorts them. From the result, it derives one bit for each change in the file. The
+bit shows whether the change is current. Tasks get leaf pages together with these bits. The pass reads only
+keys, and many pages at a time. For 3 million ledgers with two changes each, the pass takes 9 s of CPU time
+and 150 MB of memory. In this case, the file has 1.9 GB and is mapped into memory.
 
 The index also records damage. An unreadable page may contain later changes of any key that appears before
 it. So only changes after the last damage are certainly current.
@@ -322,7 +322,7 @@ def _make_index(data: memoryview, meta: Meta, pass_state: _PassState) -> EtcdSna
 
 
 def _is_of_tree(key: bytes, pass_state: _PassState) -> bool:
-    """Return whether a key belongs to a tree that tasks read, although it is not at a ledger's path."""
+    """Return whether a key that is not at a ledger's path belongs to a tree that tasks read."""
     if pass_state.kind is KeyKind.UUIDS:
         return key.startswith(pass_state.scope + f"/{etcd.LEDGERS_KEY}/".encode())
     relative_path = etcd.key_text(key[len(pass_state.scope) + 1 :])

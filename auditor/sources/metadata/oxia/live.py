@@ -205,7 +205,7 @@ class OxiaStore:
         yield from self._walk([Directory(path, 1, self._client.shards())])
 
     def has_neighbour(self, name: str) -> bool:
-        """Return whether a record ``name`` exists beside the root, or a record directly below that path.
+        """Return whether a record exists at the path ``name`` beside the root, or directly below this path.
 
         See `NeighbourStore`.
         """
@@ -253,7 +253,7 @@ class OxiaStore:
         return [path for path in paths if tree is Tree.WHOLE or tree_of(path[root_length:]) is tree]
 
     def _list_next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
-        """Return the children of each path in ``level_paths`` that has a subtree which can be cut.
+        """Return the children of those paths in ``level_paths`` whose subtrees can be cut.
 
         Return {} if more than `MAX_LISTED_PATHS` subtrees can be cut.
         """

@@ -40,7 +40,7 @@ class Directory(NamedTuple):
 
 
 class RecordBatch(NamedTuple):
-    """Records as znodes, and the gaps among them."""
+    """Records as znodes, and the gaps: the path and the reason of each record that could not be read."""
 
     znodes: list[Znode]
     gaps: list[Gap]

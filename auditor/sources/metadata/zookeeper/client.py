@@ -92,7 +92,7 @@ class ZooKeeperReader:
             self._newest_zxid = zxid
 
     def catch_up(self) -> None:
-        """Wait until the reader's server has every transaction that the leader has at the call."""
+        """Wait until the reader's server has every transaction that the leader had when this wait began."""
         if self._session is None:
             return  # the next connection syncs too
         self.operations["sync"] += 1

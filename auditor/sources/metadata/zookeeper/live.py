@@ -2,12 +2,12 @@
 
 The Spark driver reads the cluster's own nodes. It also lists the top of a tree, in order to cut the tree
 into parts. Each task opens a connection of its own to read its part. The flat layout keeps all ledgers
-directly below the root. With this layout, a part consists of the children of the root whose names have a
-certain hash, and each task lists the root.
+directly below the root. With this layout, each task lists the root. A part then consists of the children of
+the root whose names have a certain hash.
 
 ZooKeeper reports the number of children of each znode. So `count_ledgers` looks only at the znodes above
-the leaves, level by level. If a level has more than `MAX_SAMPLED_PATHS` znodes, it looks only at an evenly
-spread sample of this size, and extrapolates.
+the leaves, level by level. If a level has more than `MAX_SAMPLED_PATHS` znodes, it extrapolates from an
+evenly spread sample of this size.
 
 A server answers the command ``srvr`` if ``4lw.commands.whitelist`` allows it, which is the default. `probe`
 sends this command only without TLS. For a TLS port, `probe` only finds out whether the port can be reached.
@@ -162,7 +162,7 @@ class ZooKeeperStore:
         return [f"{self.root}/{name}" for name in names if tree is Tree.WHOLE or tree_of(name) is tree]
 
     def _list_next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
-        """Return the children of each znode in ``level_paths`` that has a subtree which can be cut.
+        """Return the children of those znodes in ``level_paths`` whose subtrees can be cut.
 
         Return {} if more than `MAX_LISTED_PATHS` subtrees can be cut.
         """
@@ -241,7 +241,7 @@ class ZooKeeperStore:
         raise StoreError(f"cannot find out whether {path} exists: {answer.reason}")
 
     def has_lost_moment(self) -> bool:
-        """Return False. ZooKeeper cannot read everything at one moment, so no moment can be lost."""
+        """Return False. A scan of ZooKeeper does not depend on one moment that the server could discard."""
         return False
 
     def operations(self) -> dict[str, int]:

@@ -143,8 +143,8 @@ class Session:
     def ask(self, request: MultiRead) -> list[Answer]:
         """Send a request, and return the server's answers.
 
-        kazoo's own thread calls the request's ``deserialize``. It makes this call after it has handled all
-        events that the server sent before the answer, and before it handles any later event.
+        kazoo's own thread calls the request's ``deserialize``. At that time, it has handled all events that
+        the server sent before the answer, and no later event.
 
         Raises:
             Exception: see `answers`.
@@ -155,8 +155,8 @@ class Session:
         """From now on, call ``listener`` for each event of a znode at or below ``path``.
 
         kazoo's own thread calls ``listener``, in the order in which the server sent the events. If the
-        server sends an event and then an answer, the call for the event comes before the answer is
-        delivered. No event is lost until the session has moved to another server.
+        server sends an event before an answer, ``listener`` gets the event before the caller gets the
+        answer. No event is lost until the session has moved to another server.
 
         Raises:
             ZookeeperError: the server does not support such a watch (before 3.6), or forbids it.

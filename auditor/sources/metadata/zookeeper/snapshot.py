@@ -64,7 +64,7 @@ class SlicesPart(Part):
 
 @dataclass(frozen=True)
 class ZnodesPart(Part):
-    """A part of znodes that the driver has computed, and of gaps that concern the whole tree."""
+    """A part of znodes that the driver has computed, and of unreadable places that concern the whole tree."""
 
     znodes: tuple[Znode, ...]
     gaps: tuple[tuple[str, str], ...]

@@ -68,9 +68,9 @@ Gap = tuple[str, str]
 def walk(reader: ZooKeeperReader, top_znodes: Iterable[TopZnode]) -> Iterator[tuple[list[Znode], list[Gap]]]:
     """Read ``top_znodes``, and everything below the recursive ones, in batches of znodes and gaps.
 
-    Memory holds one batch, the paths that are still to be read, and the inner znodes that are still to be
-    listed. The number of paths to read is at most the size of a batch plus the number of children of the
-    widest znode.
+    The walk keeps three things in memory: one batch, the paths to read, and the inner znodes to list. The
+    number of paths to read is limited by the size of a batch plus the largest number of children of a
+    znode.
     """
     unread_paths = [
         (top_znode.path, 0 if top_znode.is_recursive else DEPTH_LIMIT + 1) for top_znode in top_znodes
@@ -163,7 +163,7 @@ def _read_chunk(
 
 
 def _reappeared_gaps(reader: ZooKeeperReader, vanished_paths: list[str]) -> list[Gap]:
-    """Return a gap for each vanished inner znode that its parent still lists."""
+    """Return a gap (path, reason) for each vanished inner znode that its parent still lists."""
     parent_paths = sorted({path.rpartition("/")[0] for path in vanished_paths})
     names_by_parent = dict(zip(parent_paths, reader.children(parent_paths), strict=True))
     gaps = []
