@@ -41,7 +41,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         this bookie. These copies may be the last ones.
 
     How sure:
-        Confirmed if the live bookie has at least five ledgers of the vanished id, or if `bookie-alias` also
+        Confirmed if the live bookie has at least five ledgers of the vanished id, or if `bookie-alias`
         reports that id. Suspect with fewer ledgers: somebody may be copying a dead bookie's ledgers.
         Suspect if the bookie also has `disk-id-mismatch`.
 

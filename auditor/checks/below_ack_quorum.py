@@ -17,8 +17,7 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
 
     What it finds:
         A copy counts as missing only if it is certainly absent. If a ledger is not closed, the check ignores
-        its last segment. It also ignores the entries directly before this segment, as many as the write
-        quorum.
+        its last segment. It also ignores the last Qw (write quorum) entries before it.
 
     Why it matters:
         The next failure may destroy the last copy. Recovery may treat the entry as never written.

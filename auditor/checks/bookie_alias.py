@@ -43,8 +43,8 @@ def bookie_alias(roster: Roster) -> Findings:
         - One id is registered at the other id's address.
         - One id has a host name, and the other has its IP address or another spelling of it.
         - The disks of a running bookie hold the entries that a vanished id should hold.
-        - At least two hints apply: one host name is a short form of the other, a cookie or VERSION of one
-          id has the other id, or both ids have the same directories.
+        - At least two of three hints apply. One host name is a short form of the other. A cookie or
+          VERSION of one id has the other id. Both ids have the same directories.
 
     Why it matters:
         Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case)
@@ -57,8 +57,8 @@ def bookie_alias(roster: Roster) -> Findings:
 
     What to do:
         Check on the host whether both ids belong to the same bookie:
-        - If they do, stop the bookie. Give it its old id back, or write the new id into the ledgers'
-          metadata and afterwards into the cookie.
+        - If they do, stop the bookie. Give it its old id back. Or write the new id into the ledgers'
+          metadata, then into the cookie.
         - If the old address now belongs to a different bookie, change no id. Follow `bookie-down` or
           `ghost-bookie` for the old id.
 
@@ -76,9 +76,9 @@ def bookie_alias(roster: Roster) -> Findings:
           Run it only once the ledgers have the new id.
 
     Limits:
-        Two ids are not reported if only one hint applies. The same applies if most ledgers of the
-        unregistered id have both ids in one ensemble. It also applies if the registered bookie has no entry
-        of these ledgers. DNS is not queried.
+        Two ids are not reported if only one hint applies. Nor are they if most ledgers of the unregistered
+        id have both ids in one ensemble. The same applies if the registered bookie has none of their
+        entries. DNS is not queried.
     """
     identity_by_bookie = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}
     member_rows = [row for row in roster.bookies if row["bookie_id"] in identity_by_bookie]

@@ -16,9 +16,9 @@ def bookie_unread(roster: Roster) -> Findings:
     """A bookie was not read, so it is unknown which copies it holds.
 
     What it finds:
-        Reports bookies that no source covers, or whose cookie lists a directory that was not given or could
-        not be listed. If a given directory has data but no cookie, `start-refused` reports the bookie
-        instead.
+        Reports bookies that no source covers. Also reports bookies whose cookie lists a directory that was
+        not given or not listable. If a given directory has data but no cookie, `start-refused` reports the
+        bookie instead.
 
     Why it matters:
         The bookie's copies count as unknown, never as missing.

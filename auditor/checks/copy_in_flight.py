@@ -22,7 +22,7 @@ def copy_in_flight(tables: Tables) -> DataFrame:
 
     What to do:
         Do nothing while replication works. Do not run `recover` by hand after replication has emptied a
-        bookie: the target bookie's garbage collector may delete the fresh copy.
+        bookie. The target bookie's garbage collector may delete the fresh copy.
 
     Commands:
         - `bookkeeper shell listunderreplicated -pmr -prw`.

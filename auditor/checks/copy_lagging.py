@@ -10,8 +10,8 @@ def copy_lagging(tables: Tables) -> DataFrame:
     """An open ledger has an acknowledged entry that one bookie of its ensemble does not have yet.
 
     What it finds:
-        Reports entries of the last segment that a bookie's index lacks, but an ack quorum's indexes have.
-        Ledgers in recovery count as open.
+        Reports entries of the last segment that a bookie's index lacks, but that an ack quorum's indexes
+        have. Ledgers in recovery count as open.
 
     Why it matters:
         A short lag is usually harmless. A bookie that lags in many audits drops writes.

@@ -38,7 +38,7 @@ def disk_version_missing(roster: Roster) -> Findings:
 
     What it finds:
         Reports directories in the bookie's cookies that have no VERSION. The severity is `warning` if
-        nobody can need data on the disk, because all of these conditions hold:
+        nobody can need data on the disk, because all this is true:
         - No ledger and no under-replication mark names the bookie.
         - Every entry has all copies on other bookies.
         - No bookie holds orphans.

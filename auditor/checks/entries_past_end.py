@@ -33,9 +33,9 @@ def entries_past_end(tables: Tables) -> DataFrame:
 
     What it finds:
         Reports entries directly after the ledger's last entry. A ledger is not reported if its writer closed
-        it and its metadata has not changed since. The severity is `note`, which forbids no action, if another
-        client took over the ledger (`taken_over`), as in a broker failover. The metadata must have changed
-        exactly as in one takeover.
+        it and its metadata has not changed since. The severity is `note`, which forbids no action, if the
+        metadata changed exactly as in one takeover (`taken_over`). In a takeover another client takes the
+        ledger, as in a broker failover.
 
     Why it matters:
         Writers may have got acknowledgements for entries past the end, but no reader gets them. Recovery

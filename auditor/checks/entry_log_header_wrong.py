@@ -34,10 +34,10 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
     What it finds:
         Needs `--entry-logs`. The audit then compares every ledgers map with the length of its log. It also
-        reads all entries of one log in 64 (`--deep`: of every log), and of each log that the next garbage
-        collection deletes. Reports these faults:
+        reads all entries of one log in 64 (`--deep`: of every log). It does so too for each log that the
+        next garbage collection deletes. Reports these faults:
         - The map lacks a ledger, has an extra ledger, or has a wrong number of bytes for a ledger.
-        - The map's offset hides ledgers: it is a little below 0 (`header-astray`), or past the end of a log
+        - The map's offset hides ledgers. It is a little below 0 (`header-astray`), or past the end of a log
           that DirectEntryLogger wrote.
         - The garbage collector's `metadata-cache` differs from the log, or lacks a needed ledger.
 
@@ -47,7 +47,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: the log itself disagrees. Suspect if the offset is below 0 and `--bookie-conf` was not
-        given: such an offset misleads only servers with readBufferSizeBytes above 1,024 (default 512;
+        given. Such an offset misleads only servers with readBufferSizeBytes above 1,024 (default 512;
         Pulsar 4,096). Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
@@ -61,8 +61,8 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Ignores maps that the server does not use, and a cache at gcEntryLogMetadataCachePath. A map may have
-        wrong ledgers but the right sum of bytes. It is found only if the log's entries were read.
+        Ignores maps that the server does not use, and a cache at gcEntryLogMetadataCachePath. A map with
+        wrong ledgers but the right sum of bytes is found only by reading the log's entries.
     """
     wrong_logs = _wrong_maps(tables.entry_logs, tables.collector_settings).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:

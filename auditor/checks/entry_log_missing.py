@@ -27,9 +27,9 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     """A bookie's index points into an entry log that is gone or too short, or that has other data there.
 
     What it finds:
-        Needs `--entry-logs`. The audit then checks for every ledger that its entry logs exist and
-        are long enough. In each batch of 65,536 index entries, it also looks up one entry of each of up to
-        256 ledgers (`--deep`: every sampled entry).
+        Needs `--entry-logs`. The audit then checks for every ledger that its entry logs exist and are long
+        enough. In each batch of 65,536 index entries, it also looks up one entry each of up to 256
+        ledgers. With `--deep` it looks up every sampled entry.
 
     Why it matters:
         The bookie's index lists entries that the bookie cannot read. The audit counts them as

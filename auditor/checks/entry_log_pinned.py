@@ -21,7 +21,7 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         Confirmed: index and logs agree. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        If the disk is short of space, check that compaction runs, and find the owners of the ledgers in the
+        If the disk is short of space, check that compaction runs. Find the owners of the ledgers in the
         evidence. With higher values of minorCompactionThreshold and majorCompactionThreshold, compaction
         frees more space but writes more. `bkaudit space RUN` prints the request that starts compaction.
         Compaction itself needs free space.

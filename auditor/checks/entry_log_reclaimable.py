@@ -19,13 +19,13 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: index and logs agree. Suspect if the bookie also has `metadata-suspect`. Suspect if a log
-        survived a garbage collection: the bookie may still write to it (entryLogPerLedgerEnabled), or
+        survived a garbage collection. The bookie may still write to it (entryLogPerLedgerEnabled), or
         garbage collection has stopped. Suspect if the bookie may not have flushed the log yet
         (flushInterval, 10 seconds). Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         Check `metadata-suspect` and `alias-gc-danger` first. Then wait for a garbage collection
-        (gcWaitTime, 15 minutes), or start one with a PUT to /api/v1/bookie/gc (httpServerEnabled). If the
+        (gcWaitTime, 15 minutes). Or start one with a PUT to /api/v1/bookie/gc (httpServerEnabled). If the
         collection frees nothing, see `orphan-stuck`.
 
     Commands:

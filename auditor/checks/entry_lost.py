@@ -40,13 +40,13 @@ def entry_lost(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed if the ledger's metadata had the same version in every scan. Suspect if the ledger changed
-        less than `--grace` seconds before an index was written, or if one of these times is unknown. On a
-        running cluster, the audit asks the ledger's registered bookies for the entry with the fewest copies.
-        If they answer that they lack it, the age of their indexes does not matter. Suspect if a bookie could
-        not be asked, or if its list of entries is the only evidence. The next run confirms a suspect finding
-        that has no `lasting_doubts` and did not change. For this, the next run's indexes must be newer than
-        the first run by `--grace` (`earlier_run`). Suspect if the ledger changed between the two metadata
-        scans. Suspect if the bookie also has `disk-id-mismatch`.
+        less than `--grace` seconds before an index was written, or if a time is unknown. On a running
+        cluster, the audit asks the ledger's registered bookies for the entry with the fewest copies. If they
+        answer that they lack it, the age of their indexes does not matter. Suspect if a bookie could not be
+        asked, or if its list of entries is the only evidence. The next run confirms an unchanged suspect
+        finding without `lasting_doubts` (`earlier_run`). Its indexes must be newer than the first run by
+        `--grace`. Suspect if the ledger changed between the two metadata scans. Suspect if the bookie also
+        has `disk-id-mismatch`.
 
     What to do:
         First stop everything that deletes data on the ledger's bookies. If an entry log has the bytes, stop

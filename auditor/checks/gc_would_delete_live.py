@@ -47,8 +47,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
           ensembles has.
         - `not-indexed`: an entry log that will be deleted or rewritten has entries that the bookie's index
           lacks.
-        - `unseen`: a record with a wrong size in an entry log hides needed entries from the garbage
-          collector (bookkeeper #2264, #2373).
+        - `unseen`: a wrong record size in an entry log hides needed entries from the garbage collector
+          (bookkeeper #2264, #2373).
 
     Why it matters:
         The bookie's garbage collector runs every gcWaitTime (default 10 minutes; Pulsar 15). It deletes
@@ -56,9 +56,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: metadata and indexes agree. Suspect if an entry log that will be deleted was not read for
-        unindexed entries. Suspect for `unseen` if another ledger prevents the deletion of the log. Also
-        suspect for `unseen` if the bookie's scan of the log may run out of memory. Suspect if the bookie also
-        has `disk-id-mismatch`.
+        unindexed entries. Suspect for `unseen` if another ledger keeps the log, or the bookie's scan of it
+        may run out of memory. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         First stop the bookie or its garbage collection. Then:

@@ -27,8 +27,8 @@ def id_generator_behind(tables: Tables) -> DataFrame:
     """The store's id generator would give out ids that ledgers already have.
 
     What it finds:
-        Reports an id generator if a listed ledger or an orphan has an id at or above the generator's next
-        id. Etcd has 128 generators.
+        Reports an id generator if a listed ledger or an orphan has the generator's next id or a higher
+        one. Etcd has 128 generators.
 
     Why it matters:
         The generator gives out the id of a deleted ledger again. A bookie that still has the old ledger
@@ -49,10 +49,9 @@ def id_generator_behind(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Ignores the flat layout, dumps without cversion, and stores with unreadable znodes of their own.
-        Reports nothing if an application clearly chooses ids itself. One sign is an id beyond the generator's
-        range. Another is fewer than 1 listed ledger per 1,000 ids between the generator's next id and the
-        highest listed id.
+        Ignores the flat layout, dumps without cversion, and stores whose own znodes are unreadable. Reports
+        nothing if an application clearly chooses ids itself. One sign is an id beyond the generator's range.
+        Another is fewer than 1 listed ledger per 1,000 ids from its next id to the highest listed id.
     """
     may_be_generated = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

@@ -46,7 +46,7 @@ def index_incomplete(tables: Tables) -> DataFrame:
 
     What to do:
         Do not stop the bookie. Have the ledgers copied while it serves them. Compare the audited
-        directories with those that the bookie has open (`/proc/PID/fd`): a volume may be mounted over a
+        directories with those that the bookie has open (`/proc/PID/fd`). A volume may be mounted over a
         directory, or its files may be deleted.
 
     Commands:

@@ -29,8 +29,8 @@ def instance_mismatch(roster: Roster) -> Findings:
     """A bookie's cookie does not have the cluster's instance id.
 
     What it finds:
-        Reports cookies in the store and VERSION files. Cookies with a layout version below 4 have no
-        instance id, and are reported too.
+        Reports such cookies in the store and in VERSION files. Cookies with a layout version below 4
+        have no instance id, and are reported too.
 
     Why it matters:
         Somebody formatted the metadata again, or the bookie belongs to another cluster. A running bookie's

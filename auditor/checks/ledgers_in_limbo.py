@@ -39,8 +39,8 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         Confirmed: the index says so. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Wait for the end of the bookie's data integrity check. If it does not end, read the bookie's log,
-        and start the ledgers' other bookies, because the check reads from them.
+        Wait for the end of the bookie's data integrity check. If it does not end, read the bookie's log.
+        Start the ledgers' other bookies, because the check reads from them.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.

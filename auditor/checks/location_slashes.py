@@ -10,7 +10,7 @@ def location_slashes(roster: Roster) -> Findings:
 
     What it finds:
         Reports locations such as /r1, /r1/ and /r1//. The severity is `note` if servers treat them as the
-        same location: servers drop one slash at the end, and Pulsar adds one in front.
+        same location. Servers drop one slash at the end, and Pulsar adds one in front.
 
     Why it matters:
         Servers treat /r1// and /r1 as different racks, so copies in one rack count as spread.

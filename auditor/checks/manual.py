@@ -82,25 +82,25 @@ _SHARED_COMMAND_BULLETS = """\
   configured. Risk: none; it changes only the file. Compare the file with a VERSION file.
 - `cookie_update -cf FILE BOOKIE` replaces the bookie's cookie in the store. Risk: writes; a wrong
   cookie keeps the bookie from starting. First save the output of cookie_get.
-- `updatecookie -b hostname` on the stopped bookie, changes its id in the cookies in the store and on
-  its disks to a host name (with -b ip: to an address). Risk: writes; the ledgers still name the old id.
-- `updatecookie -e` on the stopped bookie, adds newly configured empty directories to the cookie in the
-  store and on every disk. Risk: writes; it changes the store's cookie and every VERSION.
-- `bookieformat -deleteCookie` on the stopped bookie, empties all its directories and deletes its
-  cookie; it asks first. Risk: danger; it deletes all data of the bookie.
+- `updatecookie -b hostname` changes the id in the bookie's cookie and VERSION files to a host name (-b
+  ip: to an address). Run it on the stopped bookie. Risk: writes; the ledgers still name the old id.
+- `updatecookie -e` adds newly configured empty directories to the cookie in the store and on every
+  disk. Run it on the stopped bookie. Risk: writes; it changes the store's cookie and every VERSION.
+- `bookieformat -deleteCookie` empties all the bookie's directories and deletes its cookie; it asks
+  first. Run it on the stopped bookie. Risk: danger; it deletes all data of the bookie.
 - `listbookies -a` lists every bookie with a cookie. Risk: none; it reads metadata.
 - `listbookies -rw -h` lists the writable bookies with their addresses. Risk: none; it reads metadata.
 - `listbookies -ro -h` lists the read-only bookies with their addresses. Risk: none; it reads metadata.
-- `endpointinfo -b BOOKIE` prints the bookie's registration, if the bookie has a cookie. Risk: none; it
-  reads metadata.
+- `endpointinfo -b BOOKIE` prints the bookie's registration, if it has a cookie. Risk: none; it reads
+  metadata.
 - `whatisinstanceid` prints the instance id of the store's cluster. Risk: none; it reads metadata.
 - `listledgers -bookieid BOOKIE` lists the ledgers that have entries on the bookie, according to the
   metadata. Risk: none; it reads all metadata.
 - `listunderreplicated -pmr -prw` lists the marked ledgers with their missing replicas and their
   workers. Risk: none; it reads metadata.
 - `whoisauditor` prints the elected auditor. Risk: none; it reads metadata.
-- `lostbookierecoverydelay -g` prints for how many seconds the auditor waits before it marks the ledgers
-  of a lost bookie. Risk: none; it reads metadata.
+- `lostbookierecoverydelay -g` prints how many seconds the auditor waits before it marks a lost bookie's
+  ledgers. Risk: none; it reads metadata.
 - `queryautorecoverystatus` prints whether replication is switched on. Risk: none; it reads metadata.
 - `autorecovery -e` switches replication on for the whole cluster. Risk: writes; workers copy every
   marked ledger, which loads the bookies. `autorecovery -d` switches it off again.
@@ -108,14 +108,14 @@ _SHARED_COMMAND_BULLETS = """\
   changes nothing. Risk: none with -q; it reads all metadata.
 - `recover -dr -sk -sku BOOKIE` prints what the command without -dr would copy and where to; it asks for
   a Y but changes nothing. Risk: none with -dr; it reads all metadata.
-- `recover -sk -sku BOOKIE` copies the bookie's entries to other bookies and rewrites the metadata,
-  except for open ledgers (-sk) and those that cannot be copied (-sku). Risk: danger; without -sk it
-  fences open ledgers, whose writers then fail. It takes no locks: stop replication workers.
+- `recover -sk -sku BOOKIE` copies the bookie's entries to other bookies and rewrites the metadata. It
+  skips open ledgers (-sk) and ledgers that cannot be copied (-sku). Risk: danger; without -sk it fences
+  open ledgers, whose writers then fail. It takes no locks: stop replication workers.
 - `recover -dr -l ID BOOKIE` prints how the ledger would be copied away from the bookie; it asks for a Y
   but changes nothing. Risk: none with -dr; it reads metadata.
 - `recover -l ID BOOKIE` copies the bookie's entries of the ledger to a new bookie, from any bookie that
   serves them. It then replaces the bookie in the metadata; it asks first. Risk: writes; it takes no
-  lock. It fences a ledger that is not closed if its last segment names the bookie.
+  lock. It fences an unclosed ledger whose last segment names the bookie.
 - `decommissionbookie -bookieid BOOKIE` has the bookie's ledgers copied, then deletes its cookie. Risk:
   danger; first stop the bookie and switch replication on. The command waits for ever on a ledger that
   cannot be copied. Without its cookie the bookie does not start again.
@@ -123,22 +123,22 @@ _SHARED_COMMAND_BULLETS = """\
   the old one. Risk: danger; it moves no data: if NEW does not have it, the copies are lost. OLD must
   not be registered. Only the same command with exchanged ids undoes it, but that also changes ledgers
   that named NEW before.
-- `updateledgers -bookieId hostname` on the bookie, changes its id in the metadata of every ledger to a
-  host name (with -bookieId ip: to an address); set useHostNameAsBookieID first. Risk: danger; it moves
-  no data.
+- `updateledgers -bookieId hostname` changes the bookie's id in the metadata of every ledger to a host
+  name (-bookieId ip: to an address). First set useHostNameAsBookieID. Run it on the bookie. Risk:
+  danger; it moves no data.
 - `deleteledger -l ID` deletes the ledger's metadata; it asks first. Risk: danger; every bookie then
   deletes the ledger's data for good, and applications that name the ledger fail to open it.
-- `listfilesondisc -txn -log -idx` on the bookie, lists its journals, entry logs and index files. Risk:
-  none; it only reads files of the bookie.
-- `regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun` on the stopped bookie, prints
-  the ledger's entries in its entry logs; it requires a password but does not use it. Risk: none with
-  -dryRun; it reads every entry log.
-- `rebuild-db-ledger-locations-index` on the stopped bookie with DbLedgerStorage, writes a new index of
-  locations from all entry logs. Risk: danger; it takes long and finds only ledgers in the index of
+- `listfilesondisc -txn -log -idx` lists the bookie's journals, entry logs and index files. Run it on
+  the bookie. Risk: none; it only reads files of the bookie.
+- `regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun` prints the ledger's entries in
+  the entry logs; it requires a password but does not use it. Run it on the stopped bookie. Risk: none
+  with -dryRun; it reads every entry log.
+- `rebuild-db-ledger-locations-index` writes a new index of locations (DbLedgerStorage) from all entry
+  logs. Run it on the stopped bookie. Risk: danger; it takes long and finds only ledgers in the index of
   ledgers. It keeps the old index as locations.BACKUP-TIME.
-- `rebuild-db-ledgers-index` on the stopped bookie with DbLedgerStorage, writes a new index of ledgers
-  from entry logs and journals. Risk: danger; all ledgers come back fenced and without a master key. It
-  moves the old index aside.
+- `rebuild-db-ledgers-index` writes a new index of ledgers (DbLedgerStorage) from entry logs and
+  journals. Run it on the stopped bookie. Risk: danger; all ledgers come back fenced and without a
+  master key. It moves the old index aside.
 """
 """Bullets of the commands that several pages have. The text leaves out the words "bookkeeper shell"."""
 

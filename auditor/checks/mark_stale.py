@@ -11,8 +11,7 @@ def mark_stale(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have all their copies.
 
     What it finds:
-        Reports marks if all their bookies came back. Also reports marks if none of these bookies is in an
-        ensemble any more (table `stale_marks`).
+        Reports marks whose bookies all came back, or are no longer in any ensemble (table `stale_marks`).
 
     Why it matters:
         The number of marks no longer shows how many ledgers need replication.

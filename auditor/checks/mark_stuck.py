@@ -20,7 +20,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
 
     What it finds:
         Reports marks that no worker has locked. The severity is `error` if the ledger's only copies are on
-        an unregistered bookie, because no worker can then copy it.
+        an unregistered bookie, because no worker can copy it.
 
     Why it matters:
         Replication is off, lacks writable bookies, or fails on this ledger repeatedly.

@@ -20,7 +20,7 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
         ledger's bookies. Also reports keys that do not match the password in the credentials file.
 
     Why it matters:
-        A DbLedgerStorage bookie refuses the right key (EIO: "masterKey in db can only be set once"), so
+        A DbLedgerStorage bookie refuses the right key (EIO: "masterKey in db can only be set once"). So
         recovery may find no quorum. A bookie with `.idx` files refuses the right key (EUA) only after a
         start from a journal without the key. Plain reads work.
 

@@ -32,9 +32,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     What it finds:
         Reports znodes whose name cannot be parsed, or whose path is not the path of their ledger id.
-        `elsewhere` counts the znodes at paths of another layout. LAYOUT and the ledger tree disagree if there
-        are more than 10,000 of these znodes, or at least as many as ledgers. The severity is then `critical`,
-        unless bookies still find these ledgers in their listing.
+        `elsewhere` counts the znodes at paths of another layout. LAYOUT and the ledger tree disagree if this
+        number is above 10,000, or at least that of the ledgers. The severity is then `critical`, unless
+        bookies still find these ledgers in their listing.
 
     Why it matters:
         A bookie's garbage collector treats the ledger as deleted, and clients do not find it. With a wrong
@@ -56,9 +56,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
           Reads the path that LAYOUT gives the ledger.
 
     Limits:
-        An orphan is suspect if such a znode may belong to its ledger (ids from `low` to `high`), or if
-        LAYOUT and the tree disagree. After a change of the layout, ledgers that were deleted later are
-        still in the old tree and look like ledgers.
+        An orphan is suspect if such a znode may belong to its ledger (ids from `low` to `high`). It is
+        also suspect if LAYOUT and the tree disagree. After a change of the layout, the old tree still
+        lists ledgers that were deleted later.
     """
     is_unparsable = F.col("damage").isNotNull()  # where another layout keeps ledgers
     other_layout_text = tables.cluster.wrong_tree_reason

@@ -44,17 +44,17 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
 
     What it finds:
-        Reports bookies with many orphans (ledgers that the metadata does not list now).
-        `recent_orphans` counts orphans that disappeared from the metadata less than one garbage collection
-        interval before the scan (gcWaitTime of `--bookie-conf`, else 15 minutes). `unexplained_orphans`
-        counts orphans that are not recent, have no index newer than the scan, and were not dropped by their
-        owner. A bookie is reported if a rule below applies (evidence `rules`). The counts are minimums:
+        Reports bookies with many orphans (ledgers that the metadata does not list now). `recent_orphans`
+        counts orphans that disappeared from the metadata less than one garbage collection interval before
+        the scan. The interval is gcWaitTime of `--bookie-conf`, else 15 minutes. `unexplained_orphans`
+        counts orphans that are not recent, have no index newer than the scan, and that no owner dropped. A
+        bookie is reported if a rule below applies (evidence `rules`). The counts are minimums:
         - `orphan-share`: 100 orphans that are not recent, more than 5 % of the bookie's ledgers.
         - `every-ledger`: 100 orphans, and no other ledger on the bookie.
         - `vanished-ranges`: 100 ledgers in a block of 10,000 ids, all of them orphans that are not recent.
         - `foreign-instance`: all directories have another cluster's instance id.
-        - `store-older`: the id generator gave out all listed ids, but not the id of an orphan (a restored
-          backup, or another cluster's store).
+        - `store-older`: the id generator gave out all listed ids, but not an orphan's id. The store may
+          be a restored backup, or another cluster's.
         - `store-bare`: one orphan, in a store with neither LAYOUT nor id generator, unless Pulsar has
           ledgers there.
         - `large-orphan-share`: 5 unexplained orphans, more than 20 % of the bookie's ledgers.
@@ -83,8 +83,8 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 
     Limits:
         If an earlier run is within the last garbage collection interval, a partial loss of metadata looks
-        like normal deletions. These cases look like lost metadata: mass deletions by retention, removed
-        applications, stopped garbage collectors, and deleted ledgers with ids that an application chose.
+        like normal deletions. Mass deletions by retention, removed applications and stopped garbage
+        collectors look like lost metadata. So do deleted ledgers whose ids an application chose.
         `store-older` ignores flat layouts and dumps without cversion.
     """
     earlier_run = (

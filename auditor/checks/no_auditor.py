@@ -21,7 +21,7 @@ def no_auditor(roster: Roster) -> Findings:
         Without an auditor nobody marks the ledgers of a lost bookie, and no worker runs.
 
     How sure:
-        Confirmed if no metadata scan saw a live vote. Suspect if the vote is from a bookie that is down:
+        Confirmed if no metadata scan saw a live vote. Suspect if the vote is from a bookie that is down.
         AutoRecovery may run without the bookie, or the vote's session has not expired.
 
     What to do:

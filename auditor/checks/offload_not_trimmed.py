@@ -30,7 +30,7 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
 
     What to do:
         If the bucket was not listed, keep the ledger and list the bucket (`--offload-listing`). If the
-        topic's ledger list says that BookKeeper's copy was deleted, the delete failed and Pulsar does not
+        topic's ledger list says that BookKeeper's copy was deleted, the delete failed. Pulsar does not
         repeat it: see `ledger-unowned`. Otherwise the offload deletion lag (`pulsar-admin namespaces`) may
         exceed `--owner-grace`, or the topic is not loaded.
 

@@ -33,8 +33,8 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         Readers of the bucket's copy fail.
 
     How sure:
-        Confirmed if the bucket's listing is certainly newer than the copy: it has objects of another
-        offload, which was completed at least `--owner-grace` later. Suspect if the listing may be older
+        Confirmed if the bucket's listing is certainly newer than the copy. It then has objects of
+        another offload, completed at least `--owner-grace` later. Suspect if the listing may be older
         than the copy, or if the offload context has no time.
 
     What to do:

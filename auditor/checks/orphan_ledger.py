@@ -18,9 +18,9 @@ def orphan_ledger(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: neither scan lists the ledger. Suspect if the index file is newer than the first scan.
-        Suspect in RocksDB if the ledger's id is above all ids in a saved scan: the ledger may be newer than
-        the scan. Suspect if the bookie also has `metadata-suspect`. Suspect if an unreadable or misplaced
-        record may be the ledger's metadata (`doubt`).
+        Suspect in RocksDB if the ledger's id is above all ids in a saved scan, because it may be newer.
+        Suspect if the bookie also has `metadata-suspect`. Suspect if an unreadable or misplaced record may
+        be the ledger's metadata (`doubt`).
 
     What to do:
         Wait for one garbage collection and audit again. If the ledgers are still there, search the bookie's

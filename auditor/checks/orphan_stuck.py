@@ -25,8 +25,8 @@ def orphan_stuck(tables: Tables) -> DataFrame:
 
     What it finds:
         Reports registered bookies with ledgers that were already garbage in an earlier run. That run was
-        more than an hour ago (with `--bookie-conf`: more than twice its gcWaitTime). The evidence
-        `causes` has the server's reasons to delete or keep these ledgers (table gc_foresight).
+        over an hour ago (with `--bookie-conf`: over twice its gcWaitTime). The evidence `causes` has the
+        server's reasons to delete or keep these ledgers (table gc_foresight).
 
     Why it matters:
         The disks fill up. The garbage collector's thread died, cannot list the metadata, or waits for a

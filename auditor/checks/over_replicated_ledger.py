@@ -19,8 +19,8 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed if the ledger is closed. Suspect if it is not closed: BookKeeper then keeps the copy.
-        Suspect if a bookie of the ledger's ensembles is unregistered or read-only: an operator may be
-        copying the ledger without a lock. Suspect if the bookie also has `disk-id-mismatch`.
+        Suspect if a bookie of the ledger's ensembles is unregistered or read-only. An operator may then
+        be copying the ledger without a lock. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         If a bookie has very many such ledgers, find out whether its id changed. Until you know, set

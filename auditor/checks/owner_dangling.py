@@ -39,8 +39,8 @@ def owner_dangling(tables: Tables) -> DataFrame:
     """A topic, subscription or schema names a ledger that the metadata store does not have.
 
     What it finds:
-        Reports ledgers that are in no metadata scan, but in a topic's ledger list, a subscription
-        (positions, delayed messages, compacted ledger) or a schema. The severity is `warning` if the
+        Reports ledgers that are in no metadata scan. A topic's ledger list, a subscription (positions,
+        delayed messages, compacted ledger) or a schema names them. The severity is `warning` if the
         ledger's offload is complete, because the object store has the data. Nothing is reported if the
         topic's ledger list also says that BookKeeper's copy was deleted.
 
@@ -50,8 +50,9 @@ def owner_dangling(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed if owner and ledgers were read at the same time. Also confirmed if the owner was read
-        between two metadata scans that both lack the ledger. Suspect if the owner changed, the scans have
-        gaps that could hide the ledger, or owners and ledgers were saved at different times (`doubt`).
+        between two metadata scans that both lack the ledger. Suspect if the owner changed, or if gaps in
+        the scans could hide the ledger. Suspect if owners and ledgers were saved at different times
+        (`doubt`).
 
     What to do:
         Look for the ledger on the bookies' disks (`orphan-ledger`) before garbage collection deletes it,
@@ -63,8 +64,9 @@ def owner_dangling(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        A schema that is being deleted is reported too. If only the cursor's own ledger names a compacted
-        ledger, its absence is noticed only with saved metadata and the bookies' directories.
+        A schema that is being deleted is reported too. Some compacted ledgers are named only in the
+        cursor's own ledger. Their absence is noticed only with saved metadata and the bookies'
+        directories.
     """
     is_offloaded = F.col("offload") == "complete"
     list_position_text = words(" (place {place + 1} of {list_size} in its list)")

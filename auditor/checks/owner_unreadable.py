@@ -25,8 +25,8 @@ def owner_unreadable(tables: Tables) -> DataFrame:
     """An application's record of its ledgers cannot be read.
 
     What it finds:
-        Reports values of topics, subscriptions, schemas and logs that break their format, and paths of
-        owners that could not be listed.
+        Reports values of topics, subscriptions, schemas and logs that break their format. Also reports
+        paths of owners that could not be listed.
 
     Why it matters:
         The topic does not load. A ledger whose custom metadata names this owner is not reported as unowned.

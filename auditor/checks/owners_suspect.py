@@ -25,7 +25,7 @@ def owners_suspect(roster: Roster) -> Findings:
 
     What it finds:
         Reports audits that may have missed a store of owners. The severity is `warning` if there are
-        `ledger-unowned` findings. Every store counts as read only if all of these conditions hold:
+        `ledger-unowned` findings. Every store counts as read only if all this is true:
         - `--owners-complete` lists exactly the stores that were read, and no store under two names.
         - At least 99 % of the claims in custom metadata are in namespaces that a store has.
         - Of the ledgers that had an owner in an earlier run and still exist, at most 1 % lost this owner.

@@ -13,9 +13,9 @@ def placement_settings_differ(roster: Roster) -> Findings:
     """AutoRecovery has a different placement policy or mapping than the brokers.
 
     What it finds:
-        Reports differences between `--placement broker.conf` and `--bookie-conf bk_server.conf`: policy,
-        minimum numbers of racks or zones, metadata store of the mapping, or a rack resolver that does not
-        read Pulsar's mapping.
+        Compares `--placement broker.conf` with `--bookie-conf bk_server.conf`. Reports a different
+        policy, minimum number of racks or zones, or metadata store of the mapping. Also reports a rack
+        resolver that does not read Pulsar's mapping.
 
     Why it matters:
         AutoRecovery copies ledgers to bookies that break the brokers' policy, and rates ledgers that

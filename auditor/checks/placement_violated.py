@@ -24,8 +24,9 @@ def placement_violated(tables: Tables) -> DataFrame:
         Reports ledgers, including open ones, with a segment that the server's placement class rates as
         FAIL. The severity is `note` if the only cause is a bookie that is not writable. Causes:
         - Racks: a write quorum is in fewer racks than minNumRacksPerWriteQuorum.
-        - Zones: a write quorum is in fewer zones than minNumZonesPerWriteQuorum, its bookies in one zone
-          are all in one upgrade domain, or a bookie has no zone.
+        - Zones: a write quorum is in fewer zones than minNumZonesPerWriteQuorum, or a bookie has no
+          zone.
+        - Zones: a write quorum's bookies in one zone are all in one upgrade domain.
         - Zones: the write quorum does not divide the ensemble size, or is not above
           minNumZonesPerWriteQuorum. One finding covers all such ledgers.
 

@@ -17,8 +17,8 @@ def registration_not_ephemeral(roster: Roster) -> Findings:
         a session. Other checks count such a bookie as not registered.
 
     Why it matters:
-        Clients choose the dead bookie and wait, the auditor never marks its ledgers, and a bookie with this
-        id cannot register.
+        Clients choose the dead bookie and wait. The auditor never marks its ledgers. A bookie with this id
+        cannot register.
 
     How sure:
         Confirmed: the store has the owner of each registration.

@@ -30,10 +30,9 @@ def replication_undecided(tables: Tables) -> DataFrame:
     """It is unknown whether a ledger has all copies, because a bookie's index is old or unreadable.
 
     What it finds:
-        Reports ledgers for which a bookie's index is damaged, misplaced or incomplete. Also reports ledgers
-        for which the index differs from the bookie's answers, or points into a missing entry log. A bookie's
-        index may be older than some ledgers, while no journal shows newer entries. The bookie then has one
-        finding for all these ledgers.
+        Reports ledgers for which a bookie's index is damaged, misplaced or incomplete. The index may also
+        differ from the bookie's answers, or point into a missing entry log. If it is older than some
+        ledgers, and no journal shows newer entries, the bookie has one finding for them.
 
     Why it matters:
         The ledger may be losing copies.
@@ -43,8 +42,8 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
     What to do:
         Repair the index (`index-unreadable`, `ledger-not-indexed`). If the journal was not read, pass the
-        journal directories too. With journalWriteData=false, wait for a flush of the index, or pass
-        `--bookies rpc:` in addition to the disks.
+        journal directories too. With journalWriteData=false, wait for a flush of the index, or also pass
+        `--bookies rpc:`.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.

@@ -17,8 +17,8 @@ def server_check_overdue(roster: Roster) -> Findings:
     """BookKeeper's auditor has not completed any of its periodic checks for a month.
 
     What it finds:
-        Reports clusters whose auditor last completed a check (of ledgers, placement or replicas) more than
-        30 days before the metadata scan. The severity is `note` if no check ever ended, because some
+        Reports clusters whose auditor completed no check (of ledgers, placement or replicas) within 30
+        days before the metadata scan. The severity is `note` if no check ever ended, because some
         operators switch the checks off.
 
     Why it matters:

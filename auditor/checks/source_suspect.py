@@ -14,11 +14,11 @@ def source_suspect(roster: Roster) -> Findings:
     """The data of a bookie is from a different time or cluster than the metadata.
 
     What it finds:
-        Reports bookies with at least one of these faults:
-        - The bookie's newest file is more than an hour older than the metadata. Its index lacks all ledgers
-          that the bookie received after this file.
-        - The bookie's tables from `bkaudit collect` are more than an hour older than the metadata, or have a
-          time in the future.
+        Reports bookies with one of these faults:
+        - The bookie's newest file is over an hour older than the metadata. Its index lacks all ledgers that
+          the bookie received after this file.
+        - The bookie's tables from `bkaudit collect` are over an hour older than the metadata, or have a
+          future time.
         - The directories of all bookies have a different instance id from the cookies in the store.
 
     Why it matters:

@@ -43,9 +43,9 @@ def start_refused(roster: Roster) -> Findings:
 
     How sure:
         Confirmed by the server's own rules, with a configuration that is inferred from the cookies. Suspect
-        if the bookie runs with a damaged journal or journal files newer than lastMark: lastMark may move
-        past the fault. Suspect if the answer depends on the BookKeeper release. Suspect if journal files
-        may be missing only in the audited copy.
+        if the bookie runs and its journal is damaged or newer than lastMark: lastMark may move past the
+        fault. Suspect if the answer depends on the BookKeeper release. Suspect if journal files may be
+        missing only in the audited copy.
 
     What to do:
         Remove the cause before a restart. Never copy VERSION from one directory to another.

@@ -17,8 +17,7 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
     What it finds:
         Reports clusters with fewer writable bookies than the largest ensemble size in use. The severity is
         `warning` if enough bookies are writable for the smallest size in use. Sizes in use are those of
-        ledgers that are open or less than a week old. If there are no such ledgers, the sizes of all ledgers
-        count.
+        ledgers that are open or less than a week old. If there are none, all ledgers count.
 
     Why it matters:
         Applications cannot create ledgers with such an ensemble, and their writers stop at the next

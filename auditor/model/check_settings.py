@@ -207,7 +207,7 @@ class CheckSettings:
     content_margin: Annotated[
         int,
         Constant(
-            "ledgers of another bookie for each ledger of the bookie",
+            "ledgers that match another bookie, for each that matches this bookie",
             "Replacement of ensemble members leaves a few ledgers that match another bookie.",
             1,
             1_000_000,
@@ -227,7 +227,7 @@ class CheckSettings:
     stuck_passes: Annotated[
         int,
         Constant(
-            "intervals between two passes of garbage collection",
+            "intervals of garbage collection",
             "The audit may have just missed one pass.",
             1,
             1_000,

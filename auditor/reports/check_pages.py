@@ -29,18 +29,18 @@ The pages do not repeat two rules that most checks share. A check confirms a fin
 exception. A finding is suspect if its ledgers all changed between the two metadata scans, or if the
 bookie has `disk-id-mismatch`. The pages also leave out these commands:
 
-- `ledgermetadata -l ID` prints the metadata of a finding's ledger.
+- `ledgermetadata -l ID` prints a ledger's metadata.
 - `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for entries. *load.*
 - `listbookies -rw -h` lists the writable bookies, `listbookies -ro -h` the read-only ones.
-- `cookie_get BOOKIE` prints the cookie of a bookie.
+- `cookie_get BOOKIE` prints the bookie's cookie.
 - `listunderreplicated -pmr -prw` lists the marked ledgers.
 - `queryautorecoverystatus` prints whether replication is on.
 
 The audit reads the settings of bookies from `--bookie-conf`. Without it, the server's defaults count.
 
-Commands without `bkaudit` belong to the `bookkeeper shell` of BookKeeper 4.17
-([what they do](checks/commands.md)). Replace the words in capitals. NEXT is the last entry plus one. The word
-in italics after a command is its risk. A command without such a word changes nothing:
+Commands without `bkaudit` belong to the `bookkeeper shell` of BookKeeper 4.17 ([what they
+do](checks/commands.md)). Replace the words in capitals. NEXT is the last entry plus one. The word in italics
+after a command is its risk. A command without one changes nothing:
 
 | risk | |
 | --- | --- |
@@ -53,8 +53,8 @@ has the bounds. If `--checks` or `--skip-checks` leaves out a check, the report 
 at best 3. bkaudit then refuses some actions ([safety](safety.md)). It also does so if a constant is less
 careful than its default.
 
-The shell's `cookie_` commands refuse bookie ids that do not have the form `host:port`. No released shell
-knows ledgers in a scope other than 0.
+The shell's `cookie_` commands refuse bookie ids that are not `host:port`. No released shell knows
+ledgers in a scope other than 0.
 """
 _COMMANDS_PREFACE = """\
 # Commands of several checks

@@ -236,8 +236,8 @@ def _result_table(proof: Proof) -> list[str]:
     varying = {name: cells for name, cells in columns.items() if name not in constant}
     lines = []
     if constant:
-        values = ", ".join(f"`{name}` is `{value}`" for name, value in constant.items())
-        lines += [f"In all {len(rows)} recorded rows, {values}.", ""]
+        values = ", ".join(f"column `{name}` is `{value}`" for name, value in constant.items())
+        lines += [f"In all {len(rows)} result rows, {values}.", ""]
     if proof.sum_by:
         return lines + _sums(varying, len(rows), proof.sum_by)
     lines += _table(*varying)
