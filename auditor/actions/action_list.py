@@ -308,12 +308,12 @@ def _copy_then_stop(
     """
     assert check.do_now is not None
     stop_text = check.do_now.format(bookies=bookie_id, ledgers="")
-    holders_text, verb = first_names(holders, MAX_BOOKIES_NAMED), "serves" if len(holders) == 1 else "serve"
+    holders_text = first_names(holders, MAX_BOOKIES_NAMED)
     return _make_action(
         check,
         finding_counts,
         {},
-        f"copy the entries that only {holders_text} {verb} to other bookies, then {stop_text}",
+        f"copy the entries that are served only by {holders_text} to other bookies, then {stop_text}",
     )
 
 

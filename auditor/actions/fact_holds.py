@@ -164,7 +164,7 @@ def unread_log_rows(tables: Tables, unlocated_count: int, unread_logs: Collectio
             ledgers_text = plural(unlocated_count, "ledger")
             message = (
                 f"entry logs of {bookie_id}: not all were read (--entry-logs); they may have {ledgers_text} "
-                "that an owner refers to but that no index lists"
+                "that an owner refers to and no index lists"
             )
             yield _hold_row(
                 bookie_id, FactReason.UNREAD_DISK, ERASES, message, is_certain=False, count=unlocated_count
@@ -192,8 +192,7 @@ def damaged_database_rows(database_rows: Iterable[Mapping[str, Any]]) -> Iterato
     for row in database_rows:
         bookie_id = row["bookie_id"]
         message = (
-            f"a start of {bookie_id} would fail because of its damaged index, or lose more of the index: "
-            f"{row['damage']}"
+            f"{bookie_id} has a damaged index; a start would fail, or lose more of the index: {row['damage']}"
         )
         yield _hold_row(bookie_id, FactReason.INDEX_DAMAGED, (ActionKind.START,), message)
 

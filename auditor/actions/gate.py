@@ -229,8 +229,8 @@ class HoldBook:
 
 _CHECK_THAT_PROVES_DELETION = "ledger-unowned"
 _NO_PROOF_TEXT = (
-    "no audit proved that the ledger is closed and has no owner (a confirmed finding "
-    "ledger-unowned): only its application may delete it"
+    "no confirmed finding ledger-unowned proves that the ledger is closed and has no owner: "
+    "only its application may delete it"
 )
 
 

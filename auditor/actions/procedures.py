@@ -178,9 +178,7 @@ def move_index_files_away(permission: Allowed, bookie_id: str, paths: Sequence[s
     object_names = ", ".join(shlex.quote(path) for path in paths[:MAX_PATHS_SHOWN])
     unnamed_count = len(paths) - MAX_PATHS_SHOWN
     unnamed_files_text = (
-        f" and {unnamed_count:,} more, which the findings of index-unreadable name"
-        if unnamed_count > 0
-        else ""
+        f" and {unnamed_count:,} more (see the findings of index-unreadable)" if unnamed_count > 0 else ""
     )
     instruction_text = f"move to a directory that no bookie uses: {object_names}{unnamed_files_text}"
     return PlanCommand(

@@ -15,11 +15,12 @@ from auditor.tables import Tables
 _UNREACHABLE_REASONS: Mapping[FactReason, tuple[tuple[ActionKind, ...], str]] = {
     FactReason.NO_MEMBER_REGISTERED: (
         (ActionKind.RECOVER, ActionKind.WAIT, ActionKind.DELETE_LEDGER),
-        "no bookie of its ensembles is registered",
+        "no bookie of the ledger's ensembles is registered",
     ),
     FactReason.COPIES_ON_DOWN_BOOKIES: (
         (ActionKind.RECOVER, ActionKind.DELETE_LEDGER),
-        "every registered bookie of its ensembles lacks entries, and a bookie that is down may have them",
+        "every registered bookie of the ledger's ensembles lacks entries, and a bookie that is down may "
+        "have them",
     ),
 }
 

@@ -112,7 +112,7 @@ class Witness:
         refusing_rows = [row for row in counts_by_bookie if row["refused"]]
         if refusing_rows:
             bookies_text = plural(len(refusing_rows), "bookie")
-            text = f"{bookies_text} refused reads: only index and journal show their entries"
+            text = f"{bookies_text} refused reads: their entries are known only from index and journal"
             refusals = [f"{row['bookie_id']} ({row['reason']})" for row in refusing_rows[:MAX_BOOKIES_NAMED]]
             remarks.append(
                 remark(

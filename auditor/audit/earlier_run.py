@@ -355,10 +355,10 @@ def _why_not_reusable(earlier_facts: Mapping[str, Any] | None, bookie: Attribute
         return "that run did not read this bookie"
     facts = bookie_facts(bookie)
     if earlier_facts["directories"] != facts["directories"]:
-        return "its index directories or their VERSION files changed"
+        return "the bookie's index directories or their VERSION files changed"
     earlier_time, current_time = earlier_facts["index_time"], facts["index_time"]
     if earlier_time is not None and (current_time is None or current_time < earlier_time):
-        return "its index is older than in that run: a disk was restored"
+        return "the bookie's index is older than in that run: a disk was restored"
     return None
 
 

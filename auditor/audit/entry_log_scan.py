@@ -119,7 +119,7 @@ def digest_remarks(digests: DataFrame, collected_bookies: Sequence[str] = ()) ->
     return remarks
 
 
-NO_LOGS_REASON = "its collection was made without --entry-logs"
+NO_LOGS_REASON = "the bookie's collection was made without --entry-logs"
 ROLES_WITH_LOGS = ("ledger", "unknown")
 """Roles of directories that may have entry logs."""
 

@@ -36,9 +36,11 @@ TAILS_TABLE = "journal_tails"
 
 _MAX_BOOKIES_NAMED = 3  # by a remark
 
-SEVERAL_SOURCES_REASON = "its directories come from more than one source"
-NOT_COLLECTED_REASON = "its collection has no journals: an older version of this program made it"
-OTHER_MARK_REASON = "the journals in its collection do not start at the newest lastMark of its directories"
+SEVERAL_SOURCES_REASON = "the bookie's directories come from more than one source"
+NOT_COLLECTED_REASON = "the bookie's collection has no journals: an older version of this program made it"
+OTHER_MARK_REASON = (
+    "the journals in the bookie's collection do not start at the newest lastMark of its directories"
+)
 BROADCAST_BYTES = 32 << 20
 """Largest size on disk at which ``journal_tails`` is broadcast to every task of a join, in bytes."""
 

@@ -243,7 +243,7 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
 def _hidden_mapping(mapping_source: str) -> Remark:
     """Return the remark that no racks were found, because ``mapping_source`` below a chroot is absent."""
     racks_advice = (
-        "if the brokers use another root, save this znode's value from there as FILE.json, and pass "
+        "if the brokers use another root, save this znode's value below that root as FILE.json, and pass "
         "--racks FILE.json"
     )
     return remark(
@@ -350,7 +350,7 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
         f"locations of {facts['located']} of {bookie_count} bookies come from {facts['mapping_origin']}"
     )
     policy = f"policy {rule_sentence(placement.settings)}, from {facts['policy_origin']}"
-    mapping = located_text if facts["mapping_origin"] else "no mapping was found"
+    mapping = located_text if facts["mapping_origin"] else "no mapping of bookies to locations was found"
     policy_remark = remark(RemarkKind.PLACEMENT, "placement was checked", policy, mapping)
     return [*placement.remarks, policy_remark, *_groups_remarks(placement.settings, facts)]
 

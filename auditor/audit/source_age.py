@@ -30,13 +30,13 @@ def find_old_sources(first_scan: FirstScan, indexes: Indexes) -> dict[str, str]:
     """
     scan_time, audit_time = first_scan.source.scan_time, now_ms()
     reasons = {
-        name: f"its collection is dated {format_time(collection_time)}, after this audit; a clock was wrong, "
+        name: f"the collection is dated {format_time(collection_time)}, after this audit; a clock was wrong, "
         "so the age of the collection is unknown"
         for name, collection_time in collection_times(indexes.bookies).items()
         if collection_time > audit_time + MAX_SOURCE_AGE_MS
     }
     reasons |= {
-        name: f"its collection was made {format_time(time)}, {_describe_age(time, scan_time)}"
+        name: f"the bookie's collection was made {format_time(time)}, {_describe_age(time, scan_time)}"
         for name, time in collection_times(indexes.bookies).items()
         if time + MAX_SOURCE_AGE_MS < scan_time
     }
@@ -50,7 +50,7 @@ def find_old_sources(first_scan: FirstScan, indexes: Indexes) -> dict[str, str]:
     for name, ledgers in _count_later_ledgers(first_scan, indexes, last_writes).items():
         last_write = last_writes[name]
         reasons[name] = (
-            f"its newest file was written {format_time(last_write)}, "
+            f"the bookie's newest file was written {format_time(last_write)}, "
             f"{_describe_age(last_write, scan_time)}; its index lacks {plural(ledgers, 'ledger')} "
             "whose entries the bookie received later"
         )

@@ -145,7 +145,7 @@ def _lost_ledger_faults(metadata: ClusterMetadata, tables: Tables, earlier_runs:
         tree_part_text = plural(row["leaves"], "part")
         yield (
             f"{tree_part_text} of the ledger tree lost more than 20 % of their ledgers since the run of "
-            f"{format_time(earlier_run.finished)}, {row['lost']:,} in all; the data of the owners does not "
+            f"{format_time(earlier_run.finished)}, {row['lost']:,} in all. The data of the owners does not "
             "show that these ledgers were deleted"
         )
 

@@ -129,7 +129,7 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
             f"entry logs: {plural(file_count, 'file', 'files')}, {classified_text} classified (table space)",
             "each byte counts in exactly one class",
             f"{verified_maps:,} of {plural(map_count, 'ledgers map')} compared with the entries in the log",
-            f"for {compared_pairs:,} of {pair_count:,} pairs of ledger and log, one entry was looked up",
+            f"one entry was looked up for {compared_pairs:,} of {pair_count:,} pairs of ledger and log",
         )
     ]
     if cached_logs:

@@ -70,7 +70,7 @@ def run_stages(
     finished_count = 0 if finished_stage is None else names.index(finished_stage) + 1
     if 0 < finished_count <= names.index(last_stage):
         next_stage_text = f"stage {finished_count + 1} of {len(stages)}: {names[finished_count]}"
-        progress.note(f"the tables of an interrupted run are reused; it continues with {next_stage_text}")
+        progress.note(f"reusing the tables of an interrupted run; continuing with {next_stage_text}")
     values = dict(values)
     for stage_number, stage in enumerate(stages, 1):
         progress.stage(stage.name, stage_number, len(stages))

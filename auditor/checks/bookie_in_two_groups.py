@@ -32,6 +32,6 @@ def bookie_in_two_groups(roster: Roster) -> Findings:
         if len(row["groups"]) > 1:
             yield bookie_finding(
                 row["bookie_id"],
-                f"{row['bookie_id']} is in the groups {', '.join(row['groups'])}",
+                f"{row['bookie_id']} is in more than one isolation group: {', '.join(row['groups'])}",
                 {"groups": list(row["groups"]), "location": row["location"]},
             )

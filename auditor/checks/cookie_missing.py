@@ -52,7 +52,7 @@ def cookie_missing(roster: Roster) -> Findings:
         if row["registered"] is not None and not row["has_cookie"]:
             is_known = row["named"] or row["found"]
             consequence = (
-                "it cannot restart"
+                "the bookie cannot restart"
                 if is_known
                 else ("no ledger names it, and none of its directories was found")
             )

@@ -42,7 +42,7 @@ def endpoint_missing(roster: Roster) -> Findings:
         reason = row["unresolved"]
         if not roster.cluster.resolves_ids:
             is_address = roster.sought_address(row) is not None
-            reason = None if is_address else f"its id is not host:port, and {RESOLVER_KEYS[0]}=false"
+            reason = None if is_address else f"the bookie's id is not host:port, and {RESOLVER_KEYS[0]}=false"
         if row["used"] and reason is not None:
             yield bookie_finding(
                 row["bookie_id"],

@@ -8,7 +8,7 @@ from auditor.checks.ledger_queries import ledgers_breaking
     Severity.ERROR,
     rests_on=Basis.METADATA,
     asks="broken_ledgers",
-    do_now="spread the copies of {ledgers} again",
+    do_now="spread the copies of {ledgers} over different bookies",
     action=ActionKind.RECOVER,
 )
 def ensemble_duplicate(tables: Tables) -> DataFrame:

@@ -59,9 +59,8 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("attribution_suspect")),
         message=(
             "{bookie_id} has {logs:entry log|entry logs} with {held_bytes} bytes of deleted ledgers, because "
-            "other ledgers need these logs; {minor_bytes} of these bytes are in logs below the minor "
-            "compaction "
-            "threshold, {major_bytes} below the major one, {stranded_bytes} above both"
+            "other ledgers need these logs; logs below the minor compaction threshold have {minor_bytes} of "
+            "these bytes; below the major one: {major_bytes}; above both: {stranded_bytes}"
         ),
         evidence={
             "logs": "logs",

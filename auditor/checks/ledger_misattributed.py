@@ -38,7 +38,7 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
         ownership_with_fault(tables, "ledger-misattributed"),
         ledger_id="ledger_id",
         message=words(
-            "ledger {ledger} was made for {claim}, but {owner_name} names it", owner_name=owner_name()
+            "ledger {ledger} was created for {claim}, but {owner_name} refers to it", owner_name=owner_name()
         ),
         evidence=owner_evidence("claim"),
     )

@@ -68,7 +68,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         message=words(
             "{owner}: {total:ledger has|ledgers have} been open without a change for more than {limit} days, "
-            "the longest for {days} days, beginning with ledger {ledger}; {writer}",
+            "the longest for {days} days; the first is ledger {ledger}; {writer}",
             limit=settings.open_days,
             writer=_writer_text(),
         ),

@@ -16,7 +16,7 @@ If there are more ledgers, they probably have one cause, and one finding about t
     rests_on=Basis.METADATA,
     needs={Need.ALL_BOOKIES, Need.REGISTRATIONS},
     asks="unavailable",
-    do_now="find out why every member of {ledgers} is down",
+    do_now="find out why all ensemble members of {ledgers} are down",
 )
 def ledger_unavailable(tables: Tables) -> DataFrame:
     """A ledger has entries that no registered bookie can serve.

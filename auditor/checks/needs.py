@@ -214,7 +214,7 @@ def _unmet_bookie_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, Missing
         yield Need.DISKS, missing_input
         yield Need.ENTRY_LOGS, missing_input
     elif inputs.directory_count is None:
-        yield Need.DISKS, _unrecorded_input("it read the directories of any bookie")
+        yield Need.DISKS, _unrecorded_input("the run read directories of any bookie")
     elif inputs.directory_count == 0:
         yield (
             Need.DISKS,
@@ -240,7 +240,7 @@ def _unmet_option_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, Missing
     elif not inputs.reads_whole_entries:
         yield Need.DIGESTS, MissingInput("no entry was read completely; add --deep to read a sample")
     if inputs.checks_placement is None:
-        yield Need.LOCATIONS, _unrecorded_input("it checked placement")
+        yield Need.LOCATIONS, _unrecorded_input("the run checked placement")
     elif not inputs.checks_placement:
         reason = (
             "placement was not checked: no racks were found next to BookKeeper's root, and --racks was not "

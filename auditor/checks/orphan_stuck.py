@@ -78,7 +78,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         confidence=suspect_if(~is_certain | F.col("attribution_suspect")),
         message=words(
             "{bookie_id} still has {total:ledger|ledgers} that its garbage collector should have"
-            " deleted; the first has been known since {since}, and {passes} collector passes take {time}",
+            " deleted; the first has been known since {since}. {passes} collector passes take {time}",
             since=utc_text(F.col("since")),
             passes=stuck_passes,
             time=duration(wait_ms / 1000),

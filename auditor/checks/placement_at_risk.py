@@ -16,7 +16,7 @@ from auditor.model.placement import POLICY_LEVEL
     rests_on=Basis.PLACEMENT,
     asks="placement",
     urgency=Urgency.NEAR_LOSS,
-    do_now="copy {ledgers} to another domain",
+    do_now="copy {ledgers} to another rack, zone or region",
     action=ActionKind.RECOVER,
 )
 def placement_at_risk(tables: Tables) -> DataFrame:

@@ -115,8 +115,8 @@ def _ensemble_shape_findings(tables: Tables, settings: PlacementSettings) -> Dat
         ensemble_shape_totals.where("ledgers > 0"),
         message=words(
             "the placement policy ({rule}) accepts no ensemble of {ledgers:ledger|ledgers} at any location: "
-            "it requires a write quorum larger than {least} that divides the ensemble size; these have "
-            "{named:,}",
+            "it requires a write quorum that is larger than {least} and divides the ensemble size; "
+            "these ledgers have {named:,}",
             rule=policy_text,
             least=settings.min_zones,
             named=ensemble_shape_texts,

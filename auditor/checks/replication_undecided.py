@@ -12,9 +12,9 @@ _REASON_TEXTS = {
     UnknownCopy.NOT_INDEXED: "not in the index of ledgers on ",
     UnknownCopy.MISPLACED: "index file in the wrong place on ",
     UnknownCopy.WRONG_DIRECTORY: "in the wrong directory on ",
-    UnknownCopy.DENIED: "an indexed entry that is denied by ",
+    UnknownCopy.DENIED: "an indexed entry is missing, according to ",
     UnknownCopy.INDEX_INCOMPLETE: "entries missing from the index are served by ",
-    UnknownCopy.NOT_ASKED: "index too old, and not all entries requested, on ",
+    UnknownCopy.NOT_ASKED: "index too old, and the audit did not ask for all entries, on ",
     UnknownCopy.ENTRY_LOG: "in a missing entry log on ",
     UnknownCopy.UNREAD: "not read: ",
 }

@@ -50,7 +50,7 @@ def ledger(
         show_text(_replica_page(ledger_id, run, bookie, availability))
         return
     if availability is not None:
-        raise UsageError("--availability: requires --bookie with the bookie that has these entries")
+        raise UsageError("--availability: requires --bookie. Pass the bookie whose entries the file lists")
     from auditor.notebook.run import open_run
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import advice_lines

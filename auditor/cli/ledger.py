@@ -69,7 +69,9 @@ def list_(
     Parts of the store that could not be listed are reported on standard error. The exit code is then 3.
     """
     if None not in (scope, ledger_scope_id) and scope != ledger_scope_id:
-        raise UsageError(f"--ledger-scope-id {ledger_scope_id}: the argument has scope {scope}")
+        raise UsageError(
+            f"--ledger-scope-id {ledger_scope_id}: the argument has scope {scope}. Omit the option"
+        )
     scope_id = named_scope(ledger_scope_id if scope is None else scope)
     store_sources = sources(metadata, (), cluster, conf)
     from auditor.errors import UnreadError

@@ -206,4 +206,4 @@ class LogProgress(ProgressPosition):
             self._line()
 
     def _line(self) -> None:
-        self._say(f"{self}, {duration(time.monotonic() - self._began)} in all")
+        self._say(f"{self}, {duration(time.monotonic() - self._began)} in total")

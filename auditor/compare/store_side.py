@@ -216,7 +216,7 @@ def _differing_fields() -> Column:
         )
     )
     bytes_only_text = F.array(
-        F.lit("bytes: a different password, or the same metadata in a different encoding")
+        F.lit("bytes: the password differs, or the same metadata is encoded differently")
     )
     return F.when(F.size(field_texts) > 0, field_texts).otherwise(bytes_only_text)
 

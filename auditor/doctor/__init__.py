@@ -87,7 +87,7 @@ def _name_blind_spots(
         yield f"{blind_spot.sentence}; checks: {first_names(blind_spot.ids, MAX_IDS_SHOWN)}"
     if metadata is not None and metadata.store.live and not metadata.store.keeps_times:
         yield (
-            "the age of missing entries: a running etcd keeps no times; these entries stay "
+            "the age of missing entries: a running etcd keeps no times. These entries stay "
             "suspect, unless the index is newer than the scan or the bookie itself was asked"
         )
     if bookies is None:
@@ -95,17 +95,17 @@ def _name_blind_spots(
     if metadata is not None:
         yield (
             "bookies without a cookie and a registration: the audit finds them in ensembles when it scans "
-            "all metadata, but cannot read them unless a source covers them"
+            "all metadata. It cannot read them unless a source covers them"
         )
     if bookies.has_disks:
         yield (
-            "entries that are only in the journal, if the journal cannot be read from the last mark on: "
+            "entries that are only in the journal, if the journal cannot be read from the last mark on. Then "
             "missing entries of ledgers that changed after the mark are reported as suspected, not confirmed"
         )
     if ROCKSDB in bookies.storages:
         yield (
-            "entries that a running bookie on DbLedgerStorage flushes while its database is read: "
-            "the audit reads a copy of the database from one point in time"
+            "entries that a running bookie on DbLedgerStorage flushes while its database is read. "
+            "The audit reads a copy of the database from one point in time"
         )
     if bookies.has_rpc_source:
         yield (

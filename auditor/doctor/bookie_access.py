@@ -35,7 +35,7 @@ def access_lines(
     if not used_registrations and not has_rpc_source:
         return  # no registered bookie can be asked
     problems = {
-        str(row["bookie_id"]): f"its registration has no usable address ({row['unresolved']})"
+        str(row["bookie_id"]): f"the registration has no usable address ({row['unresolved']})"
         for row in used_registrations
         if row["host"] is None
     }

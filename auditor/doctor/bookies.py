@@ -131,7 +131,7 @@ def _journal_remedy(incomplete_bookies: list[str]) -> str | None:
     if not incomplete_bookies:
         return None
     return (
-        "pass the journal directories of these bookies too: without them, missing entries of ledgers "
+        "pass the journal directories of these bookies too. Without them, missing entries of ledgers "
         "that changed after the last mark are reported as suspected, not confirmed"
     )
 
@@ -282,7 +282,7 @@ def _coverage_lines(
             "the audit asks the other bookies over the network"
             if has_rpc_source
             else "pass the directories of the other bookies, or a collection of them, with another "
-            "--bookies option; or pass --bookies rpc: to ask the bookies over the network",
+            "--bookies option. Or pass --bookies rpc: to ask the bookies over the network",
             NOT_COVERED,
         )
     detail_texts = [f"{name}: {unread_reasons[name]}" for name in sorted(unread_reasons)[:MAX_NAMED]]
@@ -350,7 +350,7 @@ def _index_time_line(
         return BOOKIES.warn(
             "index time",
             f"{plural(len(undated_bookies), 'bookie')} (first: {undated_bookies[0]}): the index time is "
-            "unknown, because there is neither a lastMark nor a plausible file time; missing entries "
+            "unknown, because there is neither a lastMark nor a plausible file time. Missing entries "
             "there are reported as suspected, not confirmed",
             "preserve the file times when you copy the disks and journals; or pass --index-time",
         )
@@ -366,7 +366,7 @@ def _index_time_line(
     if lag_s > MAX_INDEX_LAG_S:
         return BOOKIES.warn(
             "index time",
-            f"{text}, {duration(lag_s)} before the metadata: missing entries of ledgers that "
+            f"{text}, {duration(lag_s)} before the metadata. Missing entries of ledgers that "
             "changed in between are reported as suspected, not confirmed",
             "pass newer copies of the disks; or pass --index-time, if the copies lost the file times",
         )
@@ -374,8 +374,8 @@ def _index_time_line(
     if lead_s > options.grace and not metadata.store.live:
         return BOOKIES.warn(
             "index time",
-            f"the newest index was written {duration(lead_s)} after the metadata was saved: "
-            "ledgers created in between look like orphans, and are reported as suspected",
+            f"the newest index was written {duration(lead_s)} after the metadata was saved. "
+            "Ledgers created in between look like orphans, and are reported as suspected",
             "save the metadata after you copy the disks",
         )
     return BOOKIES.ok("index time", text)

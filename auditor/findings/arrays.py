@@ -62,7 +62,7 @@ def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
     dictionary_column = column.dictionary_encode()
     values = dictionary_column.dictionary.to_pylist()
     if dictionary_column.null_count or not codes.keys() >= set(values):
-        raise RunError(f"at least one of {values} is not one of {', '.join(codes)}")
+        raise RunError(f"the column has {values}, but only {', '.join(codes)} are allowed")
     code_numbers = np.array([codes[value] for value in values], np.int8)
     row_codes: NDArray[np.int8] = code_numbers[dictionary_column.indices.to_numpy(zero_copy_only=False)]
     return row_codes

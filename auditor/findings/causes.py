@@ -199,7 +199,7 @@ def _older_store_claims(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[
         yield Claim(
             "store-older",
             names,
-            f"the metadata is older than the data of {first_names(names, _SAMPLES)}: they have ledgers "
+            f"the metadata is older than the data of {first_names(names, _SAMPLES)}. They have ledgers "
             f"from id {lowest_undrawn} on, but the store has not given out these ids. The store is a "
             "restored backup, or belongs to another cluster",
             tuple(("metadata-suspect", name) for name in names),

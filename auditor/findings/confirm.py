@@ -184,7 +184,7 @@ def _add_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column
         "message",
         F.lit("; also seen by the run of "),
         utc_text(F.col("first.finished")),
-        F.lit(", at the same version and with an older index"),
+        F.lit(", for the same ledger version and with an older index"),
     )
     is_confirmed = was_seen_earlier & is_newer
     return rows.withColumns(

@@ -19,9 +19,9 @@ class Action(TypedDict):
     text: Annotated[str, about("the instruction, with its objects")]
     checks: Annotated[list[CheckId], about("the checks whose findings ask for the action")]
     urgency: UrgencyWord
-    severity: Annotated[SeverityWord, about("worst severity of these findings")]
-    count: Annotated[Count, about("number of these findings")]
-    unsure: Annotated[Count, about("number of these findings that are not confirmed")]
+    severity: Annotated[SeverityWord, about("worst severity of the findings that ask for the action")]
+    count: Annotated[Count, about("number of findings that ask for the action")]
+    unsure: Annotated[Count, about("number of unconfirmed findings that ask for the action")]
     bookies: Annotated[list[str], about("all bookies that the action concerns; empty if it concerns ledgers")]
     bookie_id: str | None
     scope_id: str | None

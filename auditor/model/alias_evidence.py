@@ -174,15 +174,15 @@ class Contents:
         """Return the evidence that the two ids belong to different bookies, or None if there is none.
 
         >>> Contents(expected_ledgers=40, is_fully_read=True).objection
-        "the live bookie's disks have none of the 40 ledgers that name the absent id, but not the live one"
+        "40 ledgers name the absent id and not the live one; the live bookie's disks have none of them"
         >>> Contents(expected_ledgers=40, shared_ledgers=30, same_ensemble_ledgers=30).objection
         '30 of 40 ledgers have both ids in the same ensemble'
         """
         unshared_count = self.expected_ledgers - self.shared_ledgers
         if self.is_fully_read and unshared_count and not self.held_ledgers:
             return (
-                f"the live bookie's disks have none of the {unshared_count} ledgers that name the absent id, "
-                "but not the live one"
+                f"{unshared_count} ledgers name the absent id and not the live one; the live bookie's disks "
+                "have none of them"
             )
         # A client only writes to running bookies, so both ran at one time.
         if 2 * self.same_ensemble_ledgers > self.expected_ledgers:
@@ -220,7 +220,7 @@ class ContentComparison:
         The order of the two ids does not matter.
 
         >>> ContentComparison({"old": 40}, fully_read_bookies={"new"}).objection("new", "old")
-        "the live bookie's disks have none of the 40 ledgers that name the absent id, but not the live one"
+        "40 ledgers name the absent id and not the live one; the live bookie's disks have none of them"
         """
         for absent_id, live_id in ((first_id, second_id), (second_id, first_id)):
             if absent_id in self.expected_ledgers:

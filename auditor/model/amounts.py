@@ -32,7 +32,7 @@ def size(bytes: int) -> str:
         if round(scaled_size, 1) < 1000 or unit == _UNITS[-1]:
             return f"{scaled_size:,.1f} {unit}" if unit != "B" else f"{bytes} B"
         scaled_size /= 1000
-    raise AssertionError("the last unit takes all")
+    raise AssertionError("the last unit has no upper limit")
 
 
 def plural(number: int, word: str, plural_form: str | None = None) -> str:

@@ -152,10 +152,10 @@ def resolve(
         reads_registrations: whether the client reads registrations at all.
     """
     if not reads_registrations:
-        return _address_from_id(bookie_id, "and its clients know it by its id alone")
+        return _address_from_id(bookie_id, "and clients know the bookie only by its id")
     if registration is not None and registration.damage is None:
         if registration.endpoints is None:
-            return _address_from_id(bookie_id, "and it registered no endpoint")
+            return _address_from_id(bookie_id, "and the bookie registered no endpoint")
         for endpoint in registration.endpoints:
             if endpoint.protocol == BOOKIE_RPC:
                 return Address(endpoint.host, endpoint.port, from_id=False)

@@ -44,12 +44,12 @@ def unnamed_index_refusal(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
         if in_rocksdb
         else (
             "write the bookie's index directories as indexDirs, with layout 5, into all its VERSION "
-            "files and into the store's cookie; keep the setting indexDirectories, because the index is "
+            "files and into the store's cookie. Keep the setting indexDirectories, because the index is "
             "in these directories"
         )
     )
     reason = (
-        f"{', '.join(paths)}: the bookie's cookies do not contain these index directories; BookKeeper "
+        f"{', '.join(paths)}: the bookie's cookies do not contain these index directories. BookKeeper "
         "before 4.16 writes such cookies, and from 4.16 on the bookie refuses to start"
     )
     return Refusal(

@@ -51,14 +51,14 @@ _UNFIT_RUN_SENTENCES = {
     "again",
     UnfitRunReason.DATA_TOO_OLD: "the data of this run is more than 24 hours old; audit again",
     UnfitRunReason.DATA_OF_FUTURE: "the time of this run's data is in the future: a clock was wrong, so the "
-    "age of the data is unknown; set the clocks and audit again",
+    "age of the data is unknown. Set the clocks and audit again",
     UnfitRunReason.NO_EARLIER_RUN: "no earlier run of this cluster with all checks was found, so the holds "
-    "of earlier runs are unknown; run a second audit in the parent directory "
+    "of earlier runs are unknown. Run a second audit in the parent directory "
     "of this run",
-    UnfitRunReason.LOGS_NOT_READ: "the entry logs were not read, and a new index would lack their lost "
-    "entries; audit again with --entry-logs",
+    UnfitRunReason.LOGS_NOT_READ: "the entry logs were not read, and a new index would lack the "
+    "entries that they have lost; audit again with --entry-logs",
     UnfitRunReason.CHECKS_NOT_RUN: "checks that could forbid the action were left out, or have less careful "
-    "settings than by default; audit again with all checks",
+    "settings than by default. Audit again with all checks",
 }
 
 

@@ -112,7 +112,7 @@ class RepairFacts(TypedDict):
         ),
     ]
     queued: Annotated[Count, about("number of ledgers marked for re-replication")]
-    oldest: Annotated[int | None, about("time of the oldest of these marks (ms since 1970, UTC)")]
+    oldest: Annotated[int | None, about("time of the oldest mark for re-replication (ms since 1970, UTC)")]
     queued_since: Annotated[Count, about("number of ledgers marked since the previous run")]
     locked: Annotated[Count, about("number of ledgers that a worker has locked")]
     depending: Annotated[Count, about("number of ledgers that need a bookie that is down")]

@@ -65,7 +65,7 @@ def failed_replay_refusal(failures: Sequence[FailedReplay], certain: bool) -> Re
     is_skippable = all(failure.error is ReplayError.INVALID_RECORD for failure in failures)
     way_out = (
         f"with {SKIP_SETTING}=true ({SKIP_RELEASES}) the bookie starts without the records "
-        "from there to the end of the file; first check other bookies' copies of these "
+        "from the fault to the end of the file. First check other bookies' copies of these "
         "entries"
     )
     return Refusal(

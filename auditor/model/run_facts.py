@@ -152,9 +152,9 @@ class Step(TypedDict):
 
     id: CheckId
     urgency: UrgencyWord
-    severity: Annotated[SeverityWord, about("worst severity of these findings")]
+    severity: Annotated[SeverityWord, about("worst severity of the findings that ask for the instruction")]
     count: Count
-    unsure: Annotated[Count, about("number of these findings that are not confirmed")]
+    unsure: Annotated[Count, about("number of unconfirmed findings that ask for the instruction")]
     action: Annotated[str | None, about("the instruction, in a few words; null: nothing is urgent")]
     bookie_id: str | None
     scope_id: str | None
@@ -274,7 +274,9 @@ class InDoubt(TypedDict):
     ``ids`` is the number of these ids in decimal digits; None: all ids. ``reasons`` are the unread parts.
     """
 
-    ids: Annotated[str | None, Facet("pattern", "^[1-9][0-9]*$"), about("number of these ids; null: all ids")]
+    ids: Annotated[
+        str | None, Facet("pattern", "^[1-9][0-9]*$"), about("number of ledger ids; null: all ids")
+    ]
     reasons: Annotated[list[str], about("reasons; only a sample if there are many")]
 
 

@@ -137,7 +137,7 @@ def _stop_step(
         )
     else:
         effect_text += "; the bookie stays stopped until the metadata or the bookie's index is repaired"
-    undo_text = "remove the settings, and restart it" if settings else "start it"
+    undo_text = "remove the settings, and restart the bookie" if settings else "start the bookie"
     return make_step(
         step_permission, title, groups.plan_findings(), manual_commands, urgency=groups.urgency,
         bookie_id=bookie, effect_text=effect_text, risk_text=f"load; {_STOP_RISK}",
@@ -230,7 +230,7 @@ def _cookie_step(
         urgency=groups.urgency, bookie_id=bookie,
         effect_text="the store has its cookie, and the bookie can restart",
         risk_text="writes; the bookie cannot start with a wrong cookie",
-        undo_text="replace it with a correct cookie",
+        undo_text="replace the cookie with a correct one",
         preconditions=[f"the file has the content of a VERSION file of {bookie}"],
         expiry_time=plan_facts.facts.scan_time + EXPIRY_MS,
         required_conditions=[
@@ -382,7 +382,7 @@ def refuse_last_of_set(
     start_gate_answer = permit(plan_facts.run, ActionKind.START, [bookie_object(name) for name in bookies])
     way_out = (
         "stop this bookie only once the entries have other copies, or another of the named bookies "
-        "runs again; then audit and plan again"
+        "runs again. Then audit and plan again"
     )
     if not isinstance(start_gate_answer, Refused):
         way_out = f"restart one bookie at a time with {NO_COLLECTION}, so that nothing is deleted; {way_out}"

@@ -51,7 +51,7 @@ def find_copy_refusal(
             RefusalReason.NOT_BY_SHELL,
             "its metadata has no digest type and no password, so recover would use those in the "
             "shell's configuration",
-            "have the application read the ledger and write it to a new one; or, for this ledger only, set "
+            "have the application read the ledger and write it to a new one. Or, for this ledger only, set "
             "digestType and passwd in the shell's configuration to those of the application",
         )
     ensembles = [ensemble for ensemble in ledger_row.ensembles if bookie in ensemble]

@@ -130,10 +130,10 @@ def _restore_steps(
         effect_text=f"the store lists the ledger again, and its entries stay on {bookies_text}",
         risk_text="writes; the record may predate the ledger's last ensemble change, so "
         "audit afterwards",
-        undo_text="replace it with a correct record",
+        undo_text="replace the record with a correct one",
         preconditions=[
-            f"{placeholder_values['FILE']}: the output of ledgermetadata -dumptofile from before the ledger "
-            "was deleted, or from a ZooKeeper server started from a backup",
+            f"{placeholder_values['FILE']}: the output of ledgermetadata -dumptofile. It is from before "
+            "the ledger was deleted, or from a ZooKeeper server started from a backup",
             f"prevent garbage collection on {bookies_text} until the metadata is restored: it runs every "
             "gcWaitTime (10 minutes by default)",
         ],
@@ -176,7 +176,7 @@ def delete_ledgers(plan_facts: PlanFacts) -> Iterator[PlanStep | RefusedStep]:
          "audit with every owner store (--owners), declare the stores complete (--owners-complete), "
          "and plan again"),
         (unconfirmed_groups, RefusalReason.UNSURE,
-         "two runs at least 4 hours (a rollover) apart must find no owner; before that, a broker may add the "
+         "two runs at least 4 hours (a rollover) apart must find no owner. Before that, a broker may add the "
          "ledger to a topic",
          "audit again at least --owner-grace and at least 4 hours later, and plan again"),
         (open_groups, RefusalReason.LIVE_WRITER,

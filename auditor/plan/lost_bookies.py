@@ -46,7 +46,7 @@ _REASON_BY_CAUSE = {
     Cause.NO_ADMISSIBLE: RefusalReason.NO_SPARE,
     Cause.NO_COVERAGE: RefusalReason.LIVE_WRITER,
 }
-_START_REMEDY_TEXT = "start the bookie, or find its disks; these entries exist nowhere else"
+_START_REMEDY_TEXT = "start the bookie, or find its disks; some entries exist nowhere else"
 _WAY_OUT_BY_CAUSE = {
     Cause.ONLY_COPY: _START_REMEDY_TEXT,
     Cause.UNREADABLE: _START_REMEDY_TEXT,
@@ -60,8 +60,8 @@ _WAY_OUT_BY_CAUSE = {
 _CAUSES_WITH_CLUSTER_WIDE_REMEDY = (Cause.NO_AUDITOR, Cause.IDLE_WORKERS)
 """Causes with a remedy that makes AutoRecovery copy all marked ledgers of the cluster."""
 _REMEDY_BY_CAUSE_WITHOUT_START = {
-    Cause.ONLY_COPY: "keep the bookie's disks; these entries exist nowhere else",
-    Cause.UNREADABLE: "keep the bookie's disks; these entries exist nowhere else",
+    Cause.ONLY_COPY: "keep the bookie's disks; some entries exist nowhere else",
+    Cause.UNREADABLE: "keep the bookie's disks; some entries exist nowhere else",
     Cause.NO_COVERAGE: (
         "fix the fault that prevents the bookie's start, and let the writers close the ledgers"
     ),
@@ -228,7 +228,7 @@ def _mark_ledgers_again(plan_facts: PlanFacts, unmarked_groups: Mapping[str, Fin
     ledger_ids = [row.ledger_id for row in rows]
     ledger_count = sum(unmarked_groups[bookie]["mark-missing"].evidence["unmarked"] for bookie in bookies)
     bookies_text = first_names(bookies, _MAX_NAMES_SHOWN)
-    title = f"mark {{}} on {bookies_text} that the auditor did not mark"
+    title = f"mark {{}}, which the auditor did not mark, on {bookies_text}"
     step_permission, refused_steps = permit_each_ledger(
         plan_facts.run, ActionKind.RECOVER, title, findings, bookies, ledger_ids
     )
@@ -276,7 +276,7 @@ def _recover_all_ledgers(
     if work.open_ends:
         yield refuse(
             ActionKind.RECOVER, RefusalReason.LIVE_WRITER,
-            f"copy {plural(work.open_ends, 'ledger')} from {bookies_text} that are not closed",
+            f"copy {plural(work.open_ends, 'unclosed ledger')} from {bookies_text}",
             "recover closes these ledgers even while writers use them; -sk skips open ledgers, but not "
             "ledgers in recovery",
             "let the applications close the ledgers, and plan again", findings, (), work.open_ends,

@@ -32,11 +32,11 @@ class StepPermission:
 
 
 _NO_RUN_REASON = (
-    "an earlier bkaudit version made this plan without checking holds, and a store does not show holds; "
-    "run bkaudit plan check with --run, or plan again"
+    "an earlier bkaudit version made this plan without checking holds, and a store does not show holds. "
+    "Run bkaudit plan check with --run, or plan again"
 )
 FUTURE_REASON = (
-    "the plan, its new run or its store is newer than the current time; correct the clocks, then audit "
+    "the plan, its new run or its store is newer than the current time. Correct the clocks, then audit "
     "and plan again"
 )
 """Reason if a clock was wrong. No step is permitted then, because its time of expiry would be too late."""

@@ -113,7 +113,7 @@ def _refuse_copies_outside(groups: FindingGroups, outside_copies: Mapping[int, S
         f"({bookies_text})"
     )
     way_out = (
-        f"keep {bookies_text} with disks and cookie, and prevent garbage collection there; restore "
+        f"keep {bookies_text} with disks and cookie, and prevent garbage collection there. Restore "
         f"metadata that names the bookie (bkaudit explain ledger {first_ledger}), audit, and plan again"
     )
     title = f"copy {plural(len(outside_copies), 'ledger')} with too few copies"

@@ -103,7 +103,7 @@ def _check_step(step: PlanStep, cluster_state: Answers, time: int, is_from_futur
     if is_done and len(ledger_states) < step.ledger_count and has_ledger_conditions:
         state = StepState.UNKNOWN
         reasons.append(
-            f"only {len(ledger_states):,} of {step.ledger_count:,} ledgers are listed, and these are done; "
+            f"the plan lists {len(ledger_states):,} of {step.ledger_count:,} ledgers, and these are done; "
             "plan again"
         )
     elif is_done:

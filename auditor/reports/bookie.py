@@ -103,7 +103,7 @@ def _registration_lines(registration: RegistrationView, width: int) -> list[str]
     for name, host, port, protocol in registration.endpoints:
         lines += _labelled_lines("", f"{name} at {host}:{port} ({protocol})", width)
     if registration.damage is not None:
-        lines += _labelled_lines("", f"its service info cannot be read: {registration.damage}", width)
+        lines += _labelled_lines("", f"service info cannot be read: {registration.damage}", width)
     elif not registration.endpoints:
         lines += _labelled_lines("", "no endpoint", width)
     return lines

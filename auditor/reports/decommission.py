@@ -69,7 +69,7 @@ CAUSE_TEXTS = {
         "let the application delete it",
     ),
     Cause.UNREADABLE: (
-        "no remaining bookie has some entry of a segment, so the whole segment cannot move",
+        "an entry of a segment is on no remaining bookie, so the whole segment cannot move",
         "while the bookie runs, copy each ledger with `bookkeeper shell recover -l LEDGER BOOKIE`, or "
         "abandon the ledger",
     ),
@@ -245,7 +245,7 @@ def _work_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         yield from labelled_lines("copies", _copies_text(copy_work), width)
     if copy_work.open_ends:
         ledgers_text = (
-            f"{plural(copy_work.open_ends, 'ledger')} not closed: a worker waits 30 s, then fences and "
+            f"{plural(copy_work.open_ends, 'ledger')} not closed. A worker waits 30 s, then fences and "
             "closes each ledger despite its writer, and copies its last entries too"
         )
         yield from labelled_lines("open", ledgers_text, width)

@@ -58,7 +58,7 @@ METRICS = {
     "bkaudit_at_risk_ledgers": "Ledgers with findings, by severity.",
     "bkaudit_at_risk_bytes": "Total length of ledgers with findings, by severity; each ledger counts once.",
     "bkaudit_near_loss_ledgers": "Ledgers that would lose an entry if one bookie (or rack) is lost.",
-    "bkaudit_near_loss_bytes": "Bytes that would be lost with one bookie (or rack), counted once.",
+    "bkaudit_near_loss_bytes": "Bytes that would be lost if one bookie (or rack) is lost, counted once.",
     "bkaudit_near_loss_possible_ledgers": "Further ledgers that would lose an entry with one bookie "
     "(or rack) if every unknown copy is missing.",
     "bkaudit_unavailable_ledgers": "Ledgers that no registered bookie can serve or close; absent if unknown.",

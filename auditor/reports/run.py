@@ -81,18 +81,18 @@ def _verdict_lines(run: RunView, width: int) -> list[str]:
 
 _CODE_REASONS = {
     0: "no findings at or above that level; everything was checked, or the gaps are accepted",
-    1: "there is a finding at or above that level, or data is lost or about to be deleted; accepted "
+    1: "there is a finding at or above that level, or data is lost or about to be deleted. Accepted "
     "findings do not count",
     3: (
         "no confirmed findings at or above that level, but there are unconfirmed findings or unchecked "
         "objects"
     ),
-    5: "too many ledger records cannot be decoded to give a verdict",
+    5: "too many ledger records cannot be decoded, so there is no verdict",
 }
 
 
 _UNACCEPTED_HOLD = (
-    "no confirmed findings at or above that level; a hold on data that is lost or about to be "
+    "no confirmed findings at or above that level. A hold on data that is lost or about to be "
     "deleted is not accepted (tables/holds)"
 )
 

@@ -137,7 +137,7 @@ def decommission_schema() -> dict[str, Any]:
         "answer": {"enum": [*Answer]},
         "exit_code": {
             "enum": [0, 1, 3],
-            "description": "0: the answer is now; 1: after or never; 3: unknown",
+            "description": "0: the answer is now. 1: the answer is after or never. 3: the answer is unknown",
         },
     }
     body_schema = json_object(schema_head | json_schema(Rehearsal)["properties"])

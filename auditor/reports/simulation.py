@@ -39,9 +39,9 @@ _MAX_NAMES_SHOWN = 3
 _MAX_NAME_CHARACTERS = 60
 
 _LEGEND = (
-    "lost: ledgers that lose an entry, based on the current indexes; bytes: size of these entries; "
-    "all copies: ledgers that lose an entry even if no copy is missing now; <Qa, <Qw: ledgers "
-    "below ack quorum, below write quorum; open: ledgers that recovery could not close. "
+    "lost: ledgers that lose an entry, based on the current indexes. bytes: size of these entries. "
+    "all copies: ledgers that lose an entry even if no copy is missing now. <Qa, <Qw: ledgers "
+    "below ack quorum, below write quorum. open: ledgers that recovery could not close. "
     "3-5: between 3 and 5, because some copies are unknown."
 )
 
@@ -111,10 +111,11 @@ def possible_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
     """Return, for each level such as rack, the ledgers with unknown copies that one failure might destroy.
 
     >>> possible_loss_sentences([NearLoss("bookie", Amount(1, 40, 900), 1, ("bk1",), 15)])
-    ['15 more ledgers may be one bookie from loss: copies are unknown']
+    ['15 more ledgers may lose an entry if one bookie fails: copies are unknown']
     """
     return [
-        f"{plural(level.perhaps, 'more ledger')} may be one {level.level} from loss: copies are unknown"
+        f"{plural(level.perhaps, 'more ledger')} may lose an entry if one {level.level} fails: "
+        "copies are unknown"
         for level in levels
         if level.perhaps
     ]
@@ -158,9 +159,8 @@ def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
     near_loss_text = near_loss_sentences(level.near for level in levels)
     yield LabelledText("one failure from loss", "; ".join(near_loss_text) or "no known ledgers")
     for level in levels:
-        if level.near.perhaps:
-            ledgers = plural(level.near.perhaps, "more ledger")
-            yield LabelledText("", f"{ledgers} may be one {level.level} from loss: copies are unknown")
+        for sentence in possible_loss_sentences([level.near]):
+            yield LabelledText("", sentence)
         yield from _distance_parts(level)
 
 
@@ -214,7 +214,7 @@ def _failure_set_parts(level: LevelLoss) -> Iterator[PagePart]:
     worst_sets_label = "worst" if level.proved else "worst found (there may be worse):"
     yield ""
     if not level.sets:
-        yield f"no {level.level} {sets_noun} is known to lose an entry"
+        yield f"no {sets_noun} of {level.level}s are known to lose an entry"
         return
     yield f"{worst_sets_label} {sets_noun} of {level.level}s{losing_clause}"
     rows = [

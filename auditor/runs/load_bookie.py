@@ -214,7 +214,9 @@ def _alias_views(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
     if unknown_id := next(
         (name for name in (*shared_columns, *alias_rows_by_id) if name not in registered_by_id), None
     ):
-        raise RunError(f"{run.path}/tables/identities: no row for {unknown_id}, an alias in another row")
+        raise RunError(
+            f"{run.path}/tables/identities: no row for {unknown_id}, which another row lists as an alias"
+        )
     return tuple(
         AliasView(name, name in shared_columns, registered_by_id[name], tuple(alias_rows_by_id.get(name, ())))
         for name in [*shared_columns, *sorted(alias_rows_by_id.keys() - set(shared_columns))]

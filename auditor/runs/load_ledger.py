@@ -62,7 +62,7 @@ def _opening_sentence(row: dict[str, Any]) -> str:
 
 _UNKNOWN_REASONS: dict[str, str] = {
     UnknownCopy.INDEX_INCOMPLETE: (
-        "the bookie serves entries that its index lacks; entries that it was not asked for are unknown"
+        "the bookie serves entries that its index lacks; entries that the audit did not ask for are unknown"
     ),
     UnknownCopy.NOT_ASKED: "the bookie's index is too old, and it was not asked for all entries",
     UnknownCopy.ENTRY_LOG: "the bookie's index has entries in an entry log that was not found",
@@ -369,7 +369,7 @@ def _replicas(
             reason = bookie.get("reason") or "no source covers this bookie"
             state = UnknownCopy.UNREAD if state == IndexState.ABSENT else state
         if is_foreign:
-            reason = "its directories belong to another cluster"
+            reason = "the bookie's directories belong to another cluster"
         replica_views.append(
             ReplicaView(
                 name,

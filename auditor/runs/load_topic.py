@@ -116,7 +116,7 @@ def topic_hint(run: RunReader, unknown_name: str) -> str:
     except UsageError:
         return ""
     if "ownership" not in run.table_names():
-        return ": it did not read the owners of any application"
+        return ": the run did not read the owners of any application"
     is_in_namespace = (ds.field("tenant") == tenant) & (ds.field("namespace") == namespace)
     names = {name for name in run.table("ownership", ["topic"], is_in_namespace)["topic"].to_pylist() if name}
     name_parts = sorted(name for name in names if name.startswith(f"{topic}-partition-"))

@@ -171,7 +171,7 @@ def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> 
         directory: The directory of runs.
     """
     suppression_files = () if options.suppressions is None else (options.suppressions,)
-    uses_by_path = {} if options.since == LAST else {options.since: "named by the option since"}
+    uses_by_path = {} if options.since == LAST else {options.since: "the option since names it"}
     for file in (*files, *suppression_files):
         for suppression in read_suppressions(Path(file).absolute()):
             uses_by_path[suppression.baseline] = "the baseline of a suppression"

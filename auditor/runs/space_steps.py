@@ -142,7 +142,7 @@ _UNOWNED_NOTE = (
 )
 _REWRITE_RISK = (
     "danger; the command first collects garbage, which cannot be restored, then rewrites "
-    "logs, and needs free space for their remaining entries"
+    "logs; this needs free space for their remaining entries"
 )
 _THRESHOLD_RISK = (
     "danger; garbage collection runs before compaction; a higher threshold rewrites more bytes per freed byte"

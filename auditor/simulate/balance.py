@@ -104,9 +104,9 @@ def _idle_reason(
     """
     mode = mode_by_bookie.get(name)
     if mode is None:
-        return "it is not registered" if any(mode_by_bookie.values()) else None
+        return "the bookie is not registered" if any(mode_by_bookie.values()) else None
     if mode == "readonly":
-        return "it is registered as read-only"
+        return "the bookie is registered as read-only"
     if not is_idle_unlikely_by_chance:
         return None
     bookie_counts_by_depth = Counter(
@@ -119,12 +119,12 @@ def _idle_reason(
         bookie_counts_by_depth, key=lambda depth: bookie_counts_by_depth[depth]
     ):
         return (
-            f"its location {location_path} has a different depth from most locations, so the server "
+            f"the location {location_path} has a different depth from most locations, so the server "
             "leaves it out of its topology"
         )
     if locations.groups(name):
         return f"it is in group {', '.join(locations.groups(name))}: open ledgers may use other groups"
-    return "no open ledger uses it, and this run shows no reason"
+    return "no open ledger uses it, for a reason that this run does not show"
 
 
 def _domain_loads(loads: list[BookieLoad], locations: Locations, level: Level) -> tuple[BookieLoad, ...]:

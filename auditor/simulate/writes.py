@@ -204,11 +204,11 @@ def _write_answer(
     domains = {locations.domain(bookie, placement_level) for bookie in group_bookies}
     bookies_text += f" in {plural(len(domains - {None}), str(placement_level))}"
     if can_form is not None:
-        return (YES if can_form else NO), f"{bookies_text}, judged by policy {placement_settings.policy}"
+        return (YES if can_form else NO), f"{bookies_text}, according to policy {placement_settings.policy}"
     if None in domains:
         return UNSURE, f"{bookies_text}, and some without a location"
     return (
         UNSURE,
-        f"{bookies_text}, and policy {placement_settings.policy} may refuse, depending on its earlier "
+        f"{bookies_text}, but policy {placement_settings.policy} may refuse, depending on its earlier "
         "choices",
     )

@@ -8,13 +8,13 @@ from typing import TypeGuard
 _HELP_OF_MESSAGES = (
     (
         ("No Kerberos credentials available", "No credentials cache found", "Credentials cache"),
-        "there is no ticket; run kinit as the user of this process, or set "
+        "there is no ticket. Run kinit as the user of this process, or set "
         "KRB5_CLIENT_KTNAME to a keytab, here and on every executor",
     ),
     (("expired",), "the ticket is expired; run kinit again, or set KRB5_CLIENT_KTNAME to a keytab"),
     (
         ("not found in Kerberos database",),
-        "the KDC has no principal {principal}; use the host name in the server's own principal "
+        "the KDC has no principal {principal}. Use the host name in the server's own principal "
         "(rdns and dns_canonicalize_hostname in krb5.conf can change the requested name)",
     ),
     (("Clock skew",), "set the clocks of this machine, the KDC and the server by NTP"),

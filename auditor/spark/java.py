@@ -207,7 +207,7 @@ def _wrap_java(java: Java, cache_dir: Path) -> Java:
     except OSError as error:
         raise JavaMissingError(
             f"{executable} can start Spark only with a wrapper, which cannot be written to {wrapper.parent} "
-            f"({error.strerror}); set XDG_CACHE_HOME to a writable directory, or install a full JDK"
+            f"({error.strerror}). Set XDG_CACHE_HOME to a writable directory, or install a full JDK"
         ) from error
     return replace(java, executable=wrapper, needs_wrapper=False)
 

@@ -111,7 +111,7 @@ def _class_advice(missing_class: str) -> str:
     if ".s3a." in missing_class or missing_class.startswith("software"):
         return (
             f"S3 needs the package {HADOOP_AWS} and its dependencies (docs/operate.md, Object "
-            "stores); run the same command again with spark.jars.packages set to this package"
+            "stores). Run the same command again with spark.jars.packages set to this package"
         )
     return f"Spark has no class {missing_class}; set spark.jars.packages to a package that contains it"
 
@@ -203,7 +203,7 @@ def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
         is_shared = _probe_from_tasks(spark, probe_file.name)
     if not is_shared:
         raise UsageError(
-            f"{path}: executors of {master} do not see this directory; pass one that all of them share, or "
+            f"{path}: executors of {master} do not see this directory. Pass one that all of them share, or "
             "an s3a:// or hdfs:// URI (docs/operate.md, Under spark-submit)"
         )
 

@@ -9,9 +9,8 @@ CHANGES = schema_of(
     (
         "trouble",
         pa.string(),
-        "key that matches findings across runs. It is the finding's fingerprint, except for checks "
-        "that report successive stages of the same fault; these share the fingerprint of the mildest "
-        "stage",
+        "key that matches findings across runs. It is the finding's fingerprint, except for checks that "
+        "report successive stages of the same fault. These share the fingerprint of the mildest stage",
     ),
     ("id", pa.string(), "id of the check that made the finding"),
     (
@@ -52,20 +51,20 @@ CHANGES = schema_of(
     (
         "known_severity",
         pa.string(),
-        "severity that the next run compares with: the severity in this run, or an earlier, worse "
+        "severity that the next run compares with. It is the severity in this run, or an earlier, worse "
         "severity that no run has ruled out since",
     ),
     (
         "known_missing",
         pa.int64(),
-        "number of missing entries that the next run compares with: the number in this run, or an "
+        "number of missing entries that the next run compares with. It is the number in this run, or an "
         "earlier, larger number that no run has ruled out since",
     ),
     (
         "known_confidence",
         pa.string(),
-        "confidence with which the next run compares its own: confirmed if an earlier run confirmed the "
-        "finding and no later run has ruled it out",
+        "confidence that the next run compares with. confirmed: an earlier run confirmed the finding, and "
+        "no later run has ruled it out",
     ),
     (
         "first_seen",
@@ -79,7 +78,7 @@ CHANGES = schema_of(
         "number (from 1) of the entry in the suppressions file that accepts the finding; null: no "
         "entry accepts it",
     ),
-    ("suppressed", pa.string(), "reason given in that entry; null: no entry accepts the finding"),
+    ("suppressed", pa.string(), "reason given in the suppression; null: no suppression accepts the finding"),
 )
 CHANGED = "tables/changes"
 """Path of the table ``changes`` in a run directory."""

@@ -333,7 +333,11 @@ UNDRAWN = schema_of(
         "a bookie with ledgers that the metadata does not list and whose ids the id generator has "
         "not given out",
     ),
-    ("undrawn", pa.int64(), "number of these ledgers"),
-    ("lowest", pa.int64(), "lowest id of these ledgers"),
-    ("highest", pa.int64(), "highest id of these ledgers"),
+    (
+        "undrawn",
+        pa.int64(),
+        "number of the bookie's ledgers that the metadata does not list and whose ids are not given out",
+    ),
+    ("lowest", pa.int64(), "lowest id of the ledgers counted in undrawn"),
+    ("highest", pa.int64(), "highest id of the ledgers counted in undrawn"),
 )

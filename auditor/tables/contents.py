@@ -41,18 +41,18 @@ CONTENTS = schema_of(
     ("place", pa.string(), "the bookie that should use the directory, according to the directory's path"),
     ("owner", pa.string(), "the bookie to which the audit attributes the directory's data"),
     ("ledgers", pa.int64(), "number of ledgers in the directory that are also in the metadata"),
-    ("candidate", pa.string(), "a bookie id that is in an ensemble of these ledgers"),
-    ("named", pa.int64(), "number of these ledgers that have the candidate in an ensemble"),
+    ("candidate", pa.string(), "a bookie id that is in an ensemble of the directory's ledgers"),
+    ("named", pa.int64(), "number of the directory's ledgers that have the candidate in an ensemble"),
     (
         "exact",
         pa.int64(),
-        "number of these ledgers that match the candidate exactly: the directory has exactly "
-        "the entries that the candidate should hold",
+        "number of the directory's ledgers for which it has exactly the entries that the candidate should "
+        "hold",
     ),
     (
         "better",
         pa.int64(),
-        "number of ledgers that match the candidate exactly, but not the owner; the candidate's own "
+        "number of ledgers that match the candidate exactly, but not the owner. The candidate's own "
         "directories lack entries of these ledgers",
     ),
     ("worse", pa.int64(), "number of ledgers that match the owner exactly, but not the candidate"),

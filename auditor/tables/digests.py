@@ -39,11 +39,10 @@ DIGESTS = schema_of(
     (
         "reason",
         pa.string(),
-        "reason why the digest was not checked: budget (--digest-budget was used up); log (the log "
-        "is unreadable); other-entry (the log has a different entry at this offset); metadata (no "
-        "such ledger, or its metadata is unreadable); type (the digest type is unknown); dummy (the "
-        "entry has no digest); no-password; other-password (the password may belong to another "
-        "ledger)",
+        "reason why the digest was not checked. budget: --digest-budget was used up. log: the log is "
+        "unreadable. other-entry: the log has a different entry at this offset. metadata: no such ledger, "
+        "or its metadata is unreadable. type: the digest type is unknown. dummy: the entry has no digest. "
+        "no-password: no password is known. other-password: the password may belong to another ledger",
     ),
     (
         "there_ledger_id",
@@ -64,7 +63,7 @@ DIGESTS = schema_of(
     (
         "comparable",
         pa.bool_(),
-        "whether this copy can be compared with other copies: the bookie is in an ensemble of the "
+        "whether this copy can be compared with other copies. If so, the bookie is in an ensemble of the "
         "ledger, and the entry is not beyond the ledger's end",
     ),
     (

@@ -158,16 +158,16 @@ GC_FORESIGHT = schema_of(
     (
         "pass",
         pa.string(),
-        "pass of garbage collection: listing (deletes ledgers that the store does not list) or "
-        "over-replicated (deletes ledgers without the bookie in any ensemble)",
+        "pass of garbage collection. listing: deletes ledgers that the store does not list. "
+        "over-replicated: deletes ledgers without the bookie in any ensemble",
     ),
     ("action", pa.string(), "forecast for the ledger: delete or keep"),
     (
         "cause",
         pa.string(),
-        "reason why the server deletes the ledger: not-listed, listed-out-of-order, "
-        "listing-overflows or in-no-ensemble; or why it keeps the ledger: listing-breaks-off, "
-        "listed-by-another-name, metadata-read, not-closed, locked, switched-off or no-locks",
+        "reason why the server deletes the ledger: not-listed, listed-out-of-order, listing-overflows or "
+        "in-no-ensemble. Reason why it keeps the ledger: listing-breaks-off, listed-by-another-name, "
+        "metadata-read, not-closed, locked, switched-off or no-locks",
     ),
     ("verdict", pa.string(), "whether the forecast action is right: right, wrong or unknown"),
     (

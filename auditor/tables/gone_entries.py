@@ -36,12 +36,16 @@ GONE_ENTRIES = schema_of(
         pa.binary(),
         "entries that the index locates in a missing log, or beyond the end of a log",
     ),
-    ("entries", pa.int64(), "number of these entries"),
-    ("logs", pa.list_(pa.int64()), "ids of these logs, at most 10"),
+    (
+        "entries",
+        pa.int64(),
+        "number of entries that the index locates in a missing log, or beyond the end of a log",
+    ),
+    ("logs", pa.list_(pa.int64()), "ids of the logs that are missing or too short, at most 10"),
     (
         "state",
         pa.string(),
-        "agreed: two reads of the index and of the list of logs gave the same result; once: they "
+        "agreed: two reads of the index and of the list of logs gave the same result. once: they "
         "were read only once",
     ),
 )

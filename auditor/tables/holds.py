@@ -9,7 +9,7 @@ HOLDS = schema_of(
     (
         "key",
         pa.string(),
-        "id of the object. bookie: its id; ledger: scope/ledger id; entry-log: bookie id and log id; "
+        "id of the object. bookie: its id. ledger: scope/ledger id. entry-log: bookie id and log id. "
         "source: metadata, owners, or the word bookie and the bookie's id",
     ),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null: the object is not a ledger"),
@@ -18,9 +18,9 @@ HOLDS = schema_of(
     (
         "reason",
         pa.string(),
-        "the check whose findings forbid these actions, or the name of a fact (docs/safety.md)",
+        "the check whose findings forbid the actions, or the name of a fact (docs/safety.md)",
     ),
-    ("certain", pa.bool_(), "true: a proven fact forbids these actions; false: only a doubt forbids them"),
+    ("certain", pa.bool_(), "true: a proven fact forbids the actions. false: only a doubt forbids them"),
     (
         "urgency",
         pa.string(),

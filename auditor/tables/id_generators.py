@@ -32,11 +32,11 @@ ID_GENERATORS = schema_of(
         pa.int64(),
         "number of listed ledgers with ids from next to high; ledgers created during the scan do not count",
     ),
-    ("listed_highest", pa.int64(), "highest id of these ledgers; null: there are none"),
+    ("listed_highest", pa.int64(), "highest id of the ledgers counted in listed; null: there are none"),
     (
         "drawn",
         pa.int64(),
-        "number of these ledgers that belong to applications that never choose ids themselves",
+        "number of the ledgers in listed that belong to applications that never choose ids themselves",
     ),
     ("chosen", pa.int64(), "number of listed ledgers with ids above high, which an application chose itself"),
     (
@@ -44,7 +44,7 @@ ID_GENERATORS = schema_of(
         pa.int64(),
         "largest number of ledgers on any one bookie that have no metadata and have ids from next on",
     ),
-    ("held_highest", pa.int64(), "highest id of these ledgers; null: there are none"),
+    ("held_highest", pa.int64(), "highest id of the ledgers counted in held; null: there are none"),
 )
 
 GENERATED_ID_APPLICATIONS = ("pulsar",)

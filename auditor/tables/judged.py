@@ -107,15 +107,14 @@ JUDGED = schema_of(
     (
         "class_entries",
         pa.struct([("groups", pa.binary()), ("count", pa.int64())]),
-        "entries that determine the ledger's class: entries with no copy left, with fewer copies "
-        "than the ack quorum, or with fewer copies than the write quorum; null: too many groups to "
-        "list",
+        "entries that determine the ledger's class. They have no copy left, fewer copies than the ack "
+        "quorum, or fewer copies than the write quorum. null: too many groups to list",
     ),
     ("missing", _ENTRIES_TYPE, "entries that a bookie should have but lacks, for bookies that were read"),
     (
         "unknown",
         pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("why", pa.string())])),
-        "bookies whose copies are unknown. why is the reason: unread, unreadable, limbo, "
+        "bookies whose copies are unknown. The field why has the reason: unread, unreadable, limbo, "
         "not-indexed, misplaced, wrong-directory or entry-log-gone. For bookies that were asked for "
         "entries, it can also be denied, index-incomplete or not-asked",
     ),
@@ -169,7 +168,7 @@ JUDGED = schema_of(
     (
         "lasting_doubts",
         pa.list_(pa.string()),
-        "those of the doubts that a newer read of the same version of the ledger cannot settle",
+        "doubts that a newer read of the same version of the ledger cannot settle",
     ),
     (
         "witness",

@@ -53,15 +53,19 @@ LOG_ENTRIES = schema_of(
         "entries in this log that the bookie's index should have but lacks, as groups of 24 bytes; "
         "null: not known",
     ),
-    ("entries", pa.int64(), "number of these entries"),
-    ("needed_bytes", pa.int64(), "bytes of these entries in the log"),
+    ("entries", pa.int64(), "number of entries in this log that the bookie's index should have but lacks"),
+    (
+        "needed_bytes",
+        pa.int64(),
+        "bytes in the log of entries that the bookie's index should have but lacks",
+    ),
     (
         "lost",
         pa.binary(),
-        "those of these entries that are no longer in the index of any bookie, as groups of 24 "
-        "bytes; null: not known",
+        "entries of groups that are in the index of no bookie any more, as groups of 24 bytes; null: not "
+        "known",
     ),
-    ("lost_entries", pa.int64(), "number of these entries"),
+    ("lost_entries", pa.int64(), "number of entries in lost"),
     ("reason", pa.string(), "reason why the log was not read, or was not read to its end"),
 )
 """The table ``log_entries``."""

@@ -78,15 +78,14 @@ LOG_FORESIGHT = schema_of(
     (
         "frees",
         pa.int64(),
-        "bytes that the action frees; 0 if the action is keep, if a full disk suspends it, or if "
-        "needed is above 0",
+        "bytes that the action frees. 0: the action is keep, a full disk suspends it, or needed is above 0",
     ),
     (
         "full_disk",
         pa.string(),
-        "effect of the disk's fill level on compaction. full: no compaction is started; "
-        "almost-full: only minor compaction is started; forced: minor and major compaction "
-        "start immediately (isForceGCAllowWhenNoSpace); null: the disk has room, or its free "
+        "effect of the disk's fill level on compaction. full: no compaction is started. "
+        "almost-full: only minor compaction is started. forced: minor and major compaction "
+        "start immediately (isForceGCAllowWhenNoSpace). null: the disk has room, or its free "
         "bytes are not known",
     ),
     (
@@ -122,7 +121,7 @@ LOG_FORESIGHT = schema_of(
         "after_restart",
         pa.string(),
         "for a current log: the next action (delete, minor, major or keep) after a restart of "
-        "the bookie; null: the log is not current, or has entries that the index may not have yet",
+        "the bookie. null: the log is not current, or has entries that the index may not have yet",
     ),
 )
 """The table ``log_foresight``."""
@@ -325,8 +324,8 @@ DELETION_CANDIDATES = schema_of(
     (
         "state",
         pa.string(),
-        "ok; map-wrong: the entries contradict the ledgers map; damaged: a damaged record hides "
-        "other records; unreadable: the log was not read",
+        "ok. map-wrong: the entries contradict the ledgers map. damaged: a damaged record hides "
+        "other records. unreadable: the log was not read",
     ),
     ("reason", pa.string(), "reason why the state is not ok; null: it is ok"),
 )

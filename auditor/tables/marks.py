@@ -26,7 +26,7 @@ STALE_MARKS = schema_of(
     (
         "why",
         pa.string(),
-        "reason why the mark is stale. returned: all these bookies are registered again; repaired: "
+        "reason why the mark is stale. returned: all bookies in replicas are registered again. repaired: "
         "none of them is in an ensemble of the ledger any more",
     ),
 )

@@ -17,13 +17,12 @@ MEMBERS = schema_of(
     (
         "depending",
         pa.int64(),
-        "number of these ledgers that need the bookie for their entries or for their open last segment",
+        "number of ledgers that need the bookie for their entries or for their open last segment",
     ),
     (
         "replicas",
         pa.int64(),
-        "number of these ledgers for which the audit compares the entries that the bookie should "
-        "hold with those it has",
+        "number of ledgers for which the audit compares the bookie's expected entries with its entries",
     ),
 )
 

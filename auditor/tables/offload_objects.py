@@ -18,7 +18,7 @@ OFFLOAD_OBJECTS = schema_of(
     ("scope_id", pa.int64(), "always 0, because applications use no scopes"),
     ("ledger_id", pa.int64(), "the offloaded ledger"),
     ("objects", pa.int64(), "number of objects of this copy in the listing"),
-    ("bytes", pa.int64(), "total size of these objects in bytes"),
+    ("bytes", pa.int64(), "total size of the copy's objects in bytes"),
     ("has_data", pa.bool_(), "whether the listing contains the data object of the copy"),
     ("has_index", pa.bool_(), "whether the listing contains the index object of the copy"),
     ("fault", pa.string(), "fault of the copy: object-orphan or offload-object-missing; null: no fault"),

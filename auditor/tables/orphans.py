@@ -50,8 +50,8 @@ ORPHANS = schema_of(
     (
         "newer_than_scan",
         pa.bool_(),
-        "whether the ledger may be newer than the saved metadata: its index file is newer, or, on "
-        "RocksDB, its id is above all listed ids",
+        "whether the ledger may be newer than the saved metadata. Its index file is newer, or, on RocksDB, "
+        "its id is above all listed ids",
     ),
     (
         "doubt",
@@ -63,18 +63,18 @@ ORPHANS = schema_of(
 HOLDINGS = schema_of(
     ("bookie_id", pa.string(), "a bookie with an index"),
     ("ledgers", pa.int64(), "number of ledgers in the bookie's index"),
-    ("orphans", pa.int64(), "number of these ledgers that the metadata does not list"),
+    ("orphans", pa.int64(), "number of the bookie's ledgers that the metadata does not list"),
     ("in_doubt", pa.int64(), "number of orphans with a doubt (see table orphans)"),
     (
         "lasting",
         pa.int64(),
-        "number of orphans without a doubt that a run at least an hour earlier had also found; 0 if "
-        "there is no such run",
+        "number of orphans with no doubt (table orphans) that a run at least an hour earlier had also "
+        "found. 0 if there is no such run",
     ),
     (
         "recent",
         pa.int64(),
-        "number of orphans without a doubt whose metadata was deleted less than one garbage "
+        "number of orphans with no doubt (table orphans); their metadata was deleted less than one garbage "
         "collection interval before the scan",
     ),
     (
@@ -91,7 +91,7 @@ VANISHED_RANGES = schema_of(
     ("low", pa.int64(), "first id of a range of 10,000 ids in which all ledgers of the bookie are orphans"),
     ("high", pa.int64(), "last id of the range"),
     ("ledgers", pa.int64(), "number of the bookie's ledgers in the range"),
-    ("in_doubt", pa.int64(), "number of these ledgers with a doubt (see table orphans)"),
+    ("in_doubt", pa.int64(), "number of the range's ledgers with a doubt (see table orphans)"),
 )
 
 

@@ -24,7 +24,7 @@ OWNER_STORES = schema_of(
     (
         "scope_claimed",
         pa.string(),
-        "owners that the stores must be proved to contain before a ledger without a reference may be deleted",
+        "owners that the stores must contain, with proof, before a ledger without a reference may be deleted",
     ),
     (
         "scope_proved",
@@ -39,13 +39,13 @@ OWNER_STORES = schema_of(
     (
         "dropped",
         pa.int64(),
-        "number of these ledgers that no owner refers to now, and that lost their last owner within "
+        "number of ledgers in listed_before that no owner refers to now; they lost their last owner within "
         "the past week",
     ),
     (
         "identity",
         pa.string(),
-        "name that identifies the store in every run; null: the store was not read, or another row "
+        "name that identifies the store in every run. null: the store was not read, or another row "
         "is for the same store",
     ),
     ("gaps", pa.int64(), "number of paths of the store that could not be listed"),
@@ -57,7 +57,8 @@ OWNER_STORES = schema_of(
     (
         "foreign_claims",
         pa.int64(),
-        "for all stores together: number of these ledgers whose owner is in a namespace that no store has",
+        "for all stores together: number of ledgers whose custom metadata names an owner in a namespace "
+        "that no store has",
     ),
     (
         "unowned",

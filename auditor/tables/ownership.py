@@ -60,7 +60,7 @@ OWNERSHIP = schema_of(
     (
         "dropped_since",
         pa.int64(),
-        "scan time (ms since 1970, UTC) of the first run without an owner that an earlier run saw; "
+        "scan time (ms since 1970, UTC) of the first run without an owner that an earlier run saw. "
         "null: no such run",
     ),
     (
@@ -78,7 +78,7 @@ OWNERSHIP = schema_of(
     ("path", pa.string(), "the owner's znode"),
     ("claim", pa.string(), "owner's znode in the ledger's custom metadata, without a known chroot"),
     ("place", pa.int64(), "position of the ledger in the topic's list, counted from 0"),
-    ("list_size", pa.int64(), "number of ledgers in that list"),
+    ("list_size", pa.int64(), "number of ledgers in the topic's list"),
     ("entries", pa.int64(), "number of entries according to the owner's record"),
     ("size", pa.int64(), "number of bytes according to the owner's record"),
     ("offload", pa.string(), "incomplete, complete or deleted (from BookKeeper); null: never offloaded"),
@@ -101,8 +101,8 @@ NO_AGE_REASON = "the ledger's creation time is not known"
 """Reason for the standing unknown of a ledger without an owner if the store keeps no times (etcd)."""
 
 SHORT_GRACE_REASON = (
-    "--owner-grace is shorter than 4 hours, the usual ledger rollover time of brokers: a broker "
-    "may still add this ledger to its topic"
+    "--owner-grace is shorter than 4 hours, the usual ledger rollover time of brokers. A broker may still "
+    "add this ledger to its topic"
 )
 """Reason why a ledger without an owner is not confirmed as unowned: the grace is short."""
 

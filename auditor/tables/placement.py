@@ -58,7 +58,7 @@ PLACEMENT = schema_of(
     (
         "violated",
         pa.bool_(),
-        "whether the server's placement policy class returns FAIL for the segment; false: it does "
+        "whether the server's placement policy class returns FAIL for the segment. false: it does "
         "not, but the segment is at risk",
     ),
     (
@@ -66,14 +66,14 @@ PLACEMENT = schema_of(
         pa.bool_(),
         "whether the segment would pass the policy if every bookie with a location were writable",
     ),
-    ("windows", pa.int32(), "number of write sets of the segment with this result"),
-    ("bookies", _NAMES_TYPE, "bookies of the first write set with this result"),
-    ("locations", _NAMES_TYPE, "locations of these bookies in the mapping; null: not known"),
-    ("unwritable", _NAMES_TYPE, "bookies of that write set that are not writable"),
+    ("windows", pa.int32(), "number of the segment's write sets with the result in violated"),
+    ("bookies", _NAMES_TYPE, "bookies of the first write set with the result in violated"),
+    ("locations", _NAMES_TYPE, "locations of the write set's bookies in the mapping; null: not known"),
+    ("unwritable", _NAMES_TYPE, "bookies of the first such write set that are not writable"),
     (
         "domain",
         pa.string(),
-        "the rack, zone or region that has all copies of that write set; null: several have copies",
+        "the one rack, zone or region that has all copies of the write set; null: several have copies",
     ),
 )
 
@@ -330,7 +330,7 @@ BOOKIE_LOCATIONS = schema_of(
     (
         "location",
         pa.string(),
-        "location of the bookie in the server's form, such as /region/rack; null: not known, or the "
+        "location of the bookie in the server's form, such as /region/rack. null: not known, or the "
         "id belongs to no bookie",
     ),
     ("given", pa.string(), "location as written in the mapping; null: the mapping has no location"),

@@ -14,10 +14,18 @@ REACHABILITY = schema_of(
     (
         "reach",
         pa.string(),
-        "unavailable: no registered bookie of the ensemble can serve some entry; unrecoverable: the "
-        "ledger is not closed, and too few of its bookies are registered for recovery to close it; "
+        "unavailable: no registered bookie of the ensemble can serve some entry. unrecoverable: the "
+        "ledger is not closed, and too few of its bookies are registered for recovery to close it. "
         "single-copy: only one registered bookie can serve some entry",
     ),
-    ("entries", pa.int64(), "number of these entries; 0 for the open end of a ledger"),
-    ("bookies", pa.list_(pa.string()), "unregistered bookies in the ensembles of these entries, sorted"),
+    (
+        "entries",
+        pa.int64(),
+        "number of entries that one or no registered bookie can serve; 0 for the open end of a ledger",
+    ),
+    (
+        "bookies",
+        pa.list_(pa.string()),
+        "unregistered bookies in the ensembles of the affected entries, sorted",
+    ),
 )

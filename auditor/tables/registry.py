@@ -47,8 +47,8 @@ REGISTRATIONS = schema_of(
     (
         "ephemeral",
         pa.bool_(),
-        "whether the registration ends with the bookie's session or lease; false: it does not prove "
-        "that the bookie is running; null: not known (a dump)",
+        "whether the registration ends with the bookie's session or lease. false: it does not prove "
+        "that the bookie is running. null: not known (a dump)",
     ),
     (
         "used",
@@ -196,13 +196,12 @@ BOOKIES = schema_of(
     (
         "depending",
         pa.int64(),
-        "number of these ledgers that need the bookie for their entries or for their open last segment",
+        "number of ledgers that need the bookie for their entries or for their open last segment",
     ),
     (
         "replicas",
         pa.int64(),
-        "number of these ledgers for which the audit compares the entries that the bookie should "
-        "hold with those it has",
+        "number of ledgers for which the audit compares the bookie's expected entries with its entries",
     ),
     ("registered", pa.string(), "writable, readonly or both; null: not registered"),
     (
@@ -216,8 +215,8 @@ BOOKIES = schema_of(
     (
         "read",
         pa.string(),
-        "read: the whole index was read; partial: a part was read, and the entries of other parts "
-        "are unknown; unread: nothing was read",
+        "read: the whole index was read. partial: a part was read, and the entries of other parts "
+        "are unknown. unread: nothing was read",
     ),
     ("reason", pa.string(), "reason why the bookie's index was not read completely"),
     (
@@ -262,9 +261,9 @@ BOOKIES = schema_of(
     (
         "tail",
         pa.string(),
-        "state of the bookie's journal after lastMark: read (completely), stopped (the bookie shut "
-        "down cleanly, so all entries are in its index) or unread; null: no index of the bookie was "
-        "read",
+        "state of the bookie's journal after lastMark. read: read completely. stopped: the bookie shut down "
+        "cleanly, so all entries are in its index. unread: not read completely. null: no index of the "
+        "bookie was read",
     ),
     ("tail_reason", pa.string(), "reason why the bookie's journal was not read completely"),
 )

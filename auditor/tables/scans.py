@@ -34,7 +34,7 @@ DOUBTFUL_IDS = schema_of(
     (
         "unseen",
         pa.bool_(),
-        "whether the range may contain a ledger that no scan saw; false: the server derives these "
+        "whether the range may contain a ledger that no scan saw. false: the server derives these "
         "ids from a name that does not belong to a ledger",
     ),
     ("why", pa.string(), "path that could not be read or is in the wrong place, and the reason"),
@@ -168,7 +168,7 @@ MOVED = schema_of(
     (
         "listed",
         pa.bool_(),
-        "whether the ledger's znode is at the path of its id; false: the server mistakes a znode at "
+        "whether the ledger's znode is at the path of its id. false: the server mistakes a znode at "
         "another path for this ledger",
     ),
     (
@@ -184,7 +184,7 @@ MOVED = schema_of(
     (
         "doubt",
         pa.string(),
-        "if only one scan lists the ledger: reason why the other scan may have missed it; null: no "
+        "if only one scan lists the ledger: reason why the other scan may have missed it. null: no "
         "reason is known",
     ),
 )

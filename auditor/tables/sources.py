@@ -16,7 +16,7 @@ from auditor.model.source_scope import SourceScope
 SOURCES = schema_of(
     ("source", pa.string(), "URI of the source without credentials, or its name; for a bookie, its id"),
     ("kind", pa.string(), "metadata, bookies (a list), bookie (the entries of one bookie) or owners"),
-    ("scope_claimed", pa.string(), "objects that the audit assumes the source to list completely"),
+    ("scope_claimed", pa.string(), "objects that the source lists completely, as the audit assumes"),
     (
         "scope_proved",
         pa.string(),
@@ -26,7 +26,7 @@ SOURCES = schema_of(
     (
         "as_of",
         pa.int64(),
-        "time of the source's data (ms since 1970, UTC); null: the source was not read, or the time "
+        "time of the source's data (ms since 1970, UTC). null: the source was not read, or the time "
         "is not known",
     ),
     ("reason", pa.string(), "reason why scope_claimed is not completely proved; null: all of it is proved"),

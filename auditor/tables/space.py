@@ -40,25 +40,25 @@ SPACE = schema_of(
     (
         "class",
         pa.string(),
-        "live; over-replicated: no ensemble contains the bookie; orphan: the metadata has no such "
-        "ledger; surplus: entries that striping does not assign to this bookie; not-indexed: entries "
-        "that the bookie needs but its index lacks; owner-named: the metadata has no such ledger, "
-        "but an owner refers to it; superseded: the index needs nothing of the ledger in this log; "
-        "owner-unknown: none of these is certain; headers-and-maps: bytes of no ledger, including "
-        "padding; not-yet-mapped: bytes that are newer than the index, or at an open end",
+        "live. over-replicated: no ensemble contains the bookie. orphan: the metadata has no such "
+        "ledger. surplus: entries that striping does not assign to this bookie. not-indexed: entries "
+        "that the bookie needs but its index lacks. owner-named: the metadata has no such ledger, "
+        "but an owner refers to it. superseded: the index needs nothing of the ledger in this log. "
+        "owner-unknown: none of these is certain. headers-and-maps: bytes of no ledger, including "
+        "padding. not-yet-mapped: bytes that are newer than the index, or at an open end",
     ),
     ("bytes", pa.int64(), "number of bytes"),
     (
         "estimated",
         pa.bool_(),
-        "whether the division into live and surplus bytes is estimated from the numbers of entries; "
-        "the exact bytes are not known",
+        "whether the division into live and surplus bytes is estimated from the numbers of entries. The "
+        "exact bytes are not known",
     ),
     (
         "remains",
         pa.bool_(),
-        "whether these bytes remain after the next garbage collection, because the bookie has "
-        "the ledger and the collection keeps it",
+        "whether the bytes remain after the next garbage collection, because the bookie has the ledger and "
+        "the collection keeps it",
     ),
     (
         "current",
@@ -69,9 +69,9 @@ SPACE = schema_of(
     (
         "unflushed",
         pa.bool_(),
-        "true: the bookie may not have flushed the log since its last write, so garbage collection "
-        "skips it. These are the newest logs of a directory; all logs if each ledger has its own "
-        "log; all logs without a map if it is unknown whether each ledger has its own log",
+        "true: the bookie may not have flushed the log since its last write, so garbage collection skips "
+        "it. These are the newest logs of a directory. If each ledger has its own log, these are all logs. "
+        "If that is unknown, these are all logs without a map",
     ),
 )
 """The table ``space``."""
@@ -329,12 +329,12 @@ MISPLACED = schema_of(
     (
         "probe",
         pa.string(),
-        "result of the lookup of one entry. missing: no such log; misnamed: the log's file is named "
-        "by its id in decimal, so the bookie does not find it; past-end: the log ends before the "
-        "entry; other: another entry or no entry is there",
+        "result of the lookup of one entry. missing: no such log. misnamed: the log's file is named "
+        "by its id in decimal, so the bookie does not find it. past-end: the log ends before the "
+        "entry. other: another entry or no entry is there",
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
-    ("probe_offset", pa.int64(), "byte offset at which the index locates that entry"),
+    ("probe_offset", pa.int64(), "byte offset at which the index locates probe_entry"),
     (
         "there_ledger_id",
         pa.int64(),
@@ -344,7 +344,7 @@ MISPLACED = schema_of(
     (
         "since",
         pa.int64(),
-        "scan time (ms since 1970, UTC) of the first run in the unbroken series of runs with this result",
+        "scan time (ms since 1970, UTC) of the first run in the unbroken series of runs with the same probe",
     ),
 )
 """The table ``misplaced``."""

@@ -35,8 +35,8 @@ STARTS = schema_of(
     (
         "source",
         pa.string(),
-        "source of the bookie's configuration: configuration (its file), versions (VERSION "
-        "files), store (its cookie in the store), others (cookies of other bookies) or nothing",
+        "source of the bookie's configuration. configuration: its file. versions: its VERSION files. store: "
+        "its cookie in the store. others: cookies of other bookies. nothing: no source",
     ),
     ("agreed", pa.bool_(), "whether all cookies of the bookie have its id and the same directories"),
     ("journal_dirs", pa.string(), "journal directories of the bookie, joined by commas"),

@@ -54,7 +54,7 @@ UNEQUAL = schema_of(
     (
         "expected",
         pa.binary(),
-        "entries that the bookie should have, as groups of 24 bytes; null: the audit compares no "
+        "entries that the bookie should have, as groups of 24 bytes. null: the audit compares no "
         "entries of the ledger on this bookie",
     ),
     ("held", pa.binary(), "entries in the bookie's index, as groups of 24 bytes; null: there is no index"),
@@ -68,7 +68,7 @@ UNEQUAL = schema_of(
         "listed",
         pa.binary(),
         "entries of held that the bookie listed (rpc:), although its disks were read completely and "
-        "lack them; null: no such entries",
+        "lack them. null: no such entries",
     ),
     ("gone", pa.binary(), "entries that the index locates in a missing entry log; they are not in held"),
     (

@@ -43,7 +43,7 @@ UNSEEN_ENTRIES = schema_of(
     (
         "unseen",
         pa.int64(),
-        "smallest possible number of these entries that a damaged record hides; null: not known",
+        "smallest possible number of the entries that a damaged record hides; null: not known",
     ),
     ("offset", pa.int64(), "byte offset of one of the hidden entries, according to the index"),
     (

@@ -78,7 +78,7 @@ def test_a_hold_keeps_an_instruction_off_the_list_and_says_why() -> None:
 def test_a_stop_and_a_hold_on_the_stop_become_an_order(reason: str) -> None:
     run = held(("bookie", "bk-a", ["stop"], reason))
     [text] = texts(run, DANGER)
-    assert text.startswith("copy the entries that only bk-a serves to other bookies, then stop")
+    assert text.startswith("copy the entries that are served only by bk-a to other bookies, then stop")
 
 
 def test_an_order_to_copy_needs_permission_for_the_copies_too() -> None:
@@ -226,7 +226,7 @@ def test_bookies_that_alone_serve_an_entry_do_not_stop_together() -> None:
     assert texts[0].startswith("stop bk-a, bk-b: ")
     assert (
         texts[1]
-        == f"copy the entries that only bk-a, bk-c serve to other bookies, then {stop.format('bk-c')}"
+        == f"copy the entries that are served only by bk-a, bk-c to other bookies, then {stop.format('bk-c')}"
     )
     assert forbidden == []
 
@@ -243,8 +243,8 @@ def test_one_that_stops_after_its_copies_are_made_counts_as_stopped() -> None:
     last = held(("bookie", "bk-a", ["stop"], "last-served-copy"))
     texts, forbidden = order_of_stops([{"bk-a", "bk-b"}], run=last)
     assert sorted(text.partition(":")[0] for text in texts) == [
-        "copy the entries that only bk-a serves to other bookies, then stop bk-a",
-        "copy the entries that only bk-a, bk-b serve to other bookies, then stop bk-b",
+        "copy the entries that are served only by bk-a to other bookies, then stop bk-a",
+        "copy the entries that are served only by bk-a, bk-b to other bookies, then stop bk-b",
         "stop bk-c",
     ]
     assert forbidden == []

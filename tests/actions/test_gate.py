@@ -315,7 +315,7 @@ def test_a_check_that_did_not_run_refuses_what_it_could_forbid(check: Check, tmp
         if isinstance(answer, Refused):
             assert answer.unfit is UnfitRunReason.CHECKS_NOT_RUN
             assert check.id in answer.sentence
-            assert "audit again with all checks" in answer.sentence
+            assert "Audit again with all checks" in answer.sentence
 
 
 def test_a_check_without_holds_may_be_left_out(tmp_path: Path) -> None:

@@ -89,9 +89,9 @@ def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("now", "why"),
     [
-        (bookie(A, version=b"another"), "its index directories or their VERSION files changed"),
-        (bookie(A, index_time=999), "its index is older than in that run: a disk was restored"),
-        (bookie(A, index_time=None), "its index is older than in that run: a disk was restored"),
+        (bookie(A, version=b"another"), "the bookie's index directories or their VERSION files changed"),
+        (bookie(A, index_time=999), "the bookie's index is older than in that run: a disk was restored"),
+        (bookie(A, index_time=None), "the bookie's index is older than in that run: a disk was restored"),
     ],
 )
 def test_a_bookie_whose_disks_are_others_is_read_anew(

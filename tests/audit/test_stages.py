@@ -131,9 +131,7 @@ def test_a_resumed_run_says_where_it_continues_and_never_saves_an_earlier_stage(
     _, called, shown, saved = run_toys(AuditStage.INDEXES, finished_before=AuditStage.OWNERS)
     assert called == ["metadata", "owners", "indexes"]  # their tables are there: they only give their values
     assert saved == ["indexes"]
-    assert shown.notes == [
-        "the tables of an interrupted run are reused; it continues with stage 3 of 3: indexes"
-    ]
+    assert shown.notes == ["reusing the tables of an interrupted run; continuing with stage 3 of 3: indexes"]
     _, _, shown, saved = run_toys(AuditStage.METADATA, finished_before=AuditStage.OWNERS)
     assert (saved, shown.notes) == ([], [])  # nothing is left to do before that stage
 

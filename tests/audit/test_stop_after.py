@@ -95,7 +95,7 @@ def test_a_stopped_run_has_the_tables_of_its_stages_and_no_report(stopped: Stops
 
 
 def test_the_next_command_says_with_which_stage_it_continues(stopped: Stops) -> None:
-    kept = "bkaudit: the tables of an interrupted run are reused; it continues with stage"
+    kept = "bkaudit: reusing the tables of an interrupted run; continuing with stage"
     assert kept not in stopped.stops[AuditStage.METADATA].result.stderr
     assert f"{kept} 2 of 15: owners\n" in stopped.stops[AuditStage.OWNERS].result.stderr
     assert f"{kept} 15 of 15: report\n" in stopped.stops[AuditStage.REPORT].result.stderr

@@ -59,7 +59,7 @@ def test_a_registration_that_nothing_else_knows_may_be_nobodys(spark: SparkSessi
     bookies = [{"bookie_id": "stray:1", **said}, {"bookie_id": "on-disk:1", **said, "found": True}]
     told = [each.message for each in find("cookie-missing", tables(spark, bookies=bookies))]
     assert told == [
-        "on-disk:1 is registered (writable), but has no cookie: it cannot restart",
+        "on-disk:1 is registered (writable), but has no cookie: the bookie cannot restart",
         "stray:1 is registered (writable), but has no cookie: "
         "no ledger names it, and none of its directories was found",
     ]

@@ -82,7 +82,7 @@ def test_garbage_that_outlives_two_waits_is_stuck(spark: SparkSession) -> None:
     assert found.evidence["causes"] == ["listing-breaks-off", "not-listed"]
     assert found.message == (
         "bk1 still has 3 ledgers that its garbage collector should have deleted; the first has been known "
-        "since 1970-02-11 11:00:00 UTC, and 2 collector passes take 1.0 h"
+        "since 1970-02-11 11:00:00 UTC. 2 collector passes take 1.0 h"
     )
 
 

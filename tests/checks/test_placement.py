@@ -88,8 +88,8 @@ def test_what_a_zone_policy_refuses_by_shape_is_one_finding(spark: SparkSession)
     )
     assert of_shapes.message == (
         "the placement policy (zone, minNumZonesPerWriteQuorum 2) accepts no ensemble of 4 ledgers at any "
-        "location: it requires a write quorum larger than 2 that divides the ensemble size; these have "
-        "E2 Qw2 (1), E3 Qw2 (2), E5 Qw3 (1)"
+        "location: it requires a write quorum that is larger than 2 and divides the ensemble size; these "
+        "ledgers have E2 Qw2 (1), E3 Qw2 (2), E5 Qw3 (1)"
     )
     assert of_shapes.evidence["ledgers"] == 4
 
@@ -196,7 +196,7 @@ def test_a_bookie_in_two_groups_is_named(spark: SparkSession) -> None:
         {"bookie_id": "b2", "location": "/r2", "groups": ["a"]},
     ]
     [found] = find("bookie-in-two-groups", placed(spark, *rows))
-    assert (found.where, found.message) == ((None, "b1"), "b1 is in the groups a, b")
+    assert (found.where, found.message) == ((None, "b1"), "b1 is in more than one isolation group: a, b")
 
 
 def test_configurations_that_differ_are_told_once(spark: SparkSession) -> None:

@@ -143,7 +143,7 @@ def test_with_the_resolver_off_a_custom_id_cannot_be_found(spark: SparkSession) 
     ]
     [found] = find("endpoint-missing", tables(spark, facts(resolves_ids=False), registrations=rows))
     assert (found.where, found.severity) == ((None, "bookie-7"), "error")
-    assert found.message.endswith("its id is not host:port, and bookieAddressResolverEnabled=false")
+    assert found.message.endswith("the bookie's id is not host:port, and bookieAddressResolverEnabled=false")
     assert places(find("endpoint-missing", tables(spark, registrations=rows))) == [(None, "bk2:3181")]
 
 

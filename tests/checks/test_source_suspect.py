@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from tests.checks.tables_builder import INSTANCE, facts, find, tables
 
-REASON = "its newest file was written 2026-10-18 20:25:00 UTC, 30 days before the metadata"
+REASON = "the bookie's newest file was written 2026-10-18 20:25:00 UTC, 30 days before the metadata"
 
 
 def test_a_bookie_with_old_data_is_named_and_not_the_metadata(spark: SparkSession) -> None:

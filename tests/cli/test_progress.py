@@ -35,7 +35,7 @@ def test_a_log_gets_a_line_every_period_with_stage_rows_and_time() -> None:
         while not any("12 of 40" in line for line in lines) and time.monotonic() < deadline:
             time.sleep(0.01)
     assert lines[-1].startswith("stage 3 of 15: indexes, 12 of 40 tasks, ")
-    assert lines[-1].endswith(" in all")
+    assert lines[-1].endswith(" in total")
 
 
 def test_a_log_gets_its_lines_while_something_else_has_the_number_of_standard_error(
@@ -92,7 +92,7 @@ def test_a_new_stage_or_table_begins_without_the_tasks_of_the_one_before() -> No
 
 @pytest.mark.parametrize("width", [60, 200])
 def test_a_terminal_shows_stage_and_note_in_its_width(width: int) -> None:
-    note = "the tables of an interrupted run are reused; it continues with stage 7 of 15: judge"
+    note = "reusing the tables of an interrupted run; continuing with stage 7 of 15: judge"
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=True, color_system=None)
     with progress_module._new_bars(out, console) as bars:
@@ -128,6 +128,6 @@ def stderr(monkeypatch: pytest.MonkeyPatch, *flags: str) -> str:
 
 
 def test_quiet_says_errors_only_and_verbose_names_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "stage 3 of 15: indexes, a second in all" in stderr(monkeypatch)
+    assert "stage 3 of 15: indexes, a second in total" in stderr(monkeypatch)
     assert stderr(monkeypatch, "-q") == "bkaudit: enough\n"
     assert "stage 3 of 15: indexes (availability), " in stderr(monkeypatch, "-v")

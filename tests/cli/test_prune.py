@@ -121,7 +121,7 @@ def test_a_baseline_that_the_configuration_names_stays_too(
 def test_the_run_that_audits_take_tables_from_stays(runs: Path) -> None:
     file = runs / "audit.toml"
     file.write_text(f'since = "{runs}/run-3"\n')
-    assert "run-3 (named by the option since)" in prune(runs, "--keep-last", 1, "--conf", file).stdout
+    assert "run-3 (the option since names it)" in prune(runs, "--keep-last", 1, "--conf", file).stdout
     assert prune(runs, "--keep-last", 1, "--conf", file, "--yes").exit_code == 0
     assert {name for name in names(runs) if name.startswith("run")} == {"run-0", "run-3"}
     file.write_text('since = "last"\n')

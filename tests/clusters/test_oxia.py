@@ -184,7 +184,7 @@ def test_the_commands_of_the_page_audit_a_cluster_that_wants_a_certificate_and_a
 @pytest.mark.parametrize(
     ("absent", "command", "words"),
     [
-        ("token_env", "doctor", "set token or token_env in the [oxia] section"),
+        ("token_env", "doctor", "Set token or token_env in the [oxia] section"),
         ("certificate|key", "audit", "requires a client certificate; add certificate and key to [oxia.tls]"),
     ],
 )

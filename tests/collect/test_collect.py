@@ -135,7 +135,7 @@ def test_an_entry_log_is_summed_up_and_none_of_its_entries_is_copied(tmp_path: P
         (1, "no-map", None),
         (2, "unreadable", None),
     ]
-    assert collected.unread_lines == (f"{current}/2.log: 22 of 1024 header bytes",)
+    assert collected.unread_lines == (f"{current}/2.log: only 22 of 1024 header bytes",)
     assert b"themselves" not in b"".join(
         path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()
     )

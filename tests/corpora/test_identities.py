@@ -194,7 +194,7 @@ def test_what_looks_like_a_rename_is_an_edge_with_what_speaks_against_it(audited
     }
     assert set(edges) == {("10.1.0.4:3181", "bk-4"), ("10.1.0.8:3181", "bk-8")}
     assert edges["10.1.0.4:3181", "bk-4"]["against"] == (
-        "the live bookie's disks have none of the 2 ledgers that name the absent id, but not the live one"
+        "2 ledgers name the absent id and not the live one; the live bookie's disks have none of them"
     )
     assert edges["10.1.0.8:3181", "bk-8"]["against"] == "3 of 3 ledgers have both ids in the same ensemble"
 

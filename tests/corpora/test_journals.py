@@ -139,5 +139,5 @@ def test_a_collection_has_the_journals_and_one_without_them_is_read_as_such(
     found = audited(spark, idle, tmp_path / "collected", tmp_path / "older")
     assert {row["confidence"] for row in found.of("entry-lost")} == {"suspect"}
     assert {row["tail_reason"] for row in found.table("bookies")} == {
-        "its collection has no journals: an older version of this program made it"
+        "the bookie's collection has no journals: an older version of this program made it"
     }

@@ -398,7 +398,7 @@ def test_collected_databases_and_logs_give_the_space_of_the_disks(
     collected = audit(spark, f"dump://{real.dump}", real.root / "collected", out, entry_logs=True, deep=True)
     last = {path.name for path in places[-1].iterdir() if list(path.glob("current/*.log"))}
     unread = [row for row in collected.table("entry_logs") if row["reason"] and row["bytes"] is None]
-    assert {row["reason"] for row in unread} == {"its collection was made without --entry-logs"}
+    assert {row["reason"] for row in unread} == {"the bookie's collection was made without --entry-logs"}
     assert {Path(row["directory"]).parts[-2:] for row in unread} == {(places[-1].name, name) for name in last}
 
     def others(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

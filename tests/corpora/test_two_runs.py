@@ -108,7 +108,7 @@ def test_what_no_bookie_could_be_asked_of_is_confirmed_by_the_next_newer_index(
         "name": "monday",
         "finished": monday.report.run.finished,
     }
-    assert ", at the same version and with an older index" in found["message"]
+    assert ", for the same ledger version and with an older index" in found["message"]
 
 
 def test_a_running_etcd_keeps_no_times_and_two_runs_confirm_what_one_later_look_would(

@@ -95,8 +95,8 @@ def test_a_suspect_that_time_heals_is_confirmed_and_says_by_which_run(spark: Spa
     assert [each["confidence"] for each in said.values()] == ["confirmed"] * 3
     one = said[10]
     assert one["message"] == (
-        "it is lost; also seen by the run of 2026-11-21 05:07:49 UTC, at the same version and with an older "
-        "index"
+        "it is lost; also seen by the run of 2026-11-21 05:07:49 UTC, for the same ledger version and with "
+        "an older index"
     )
     assert one["evidence"]["earlier_run"] == {"name": "monday", "finished": END}
     assert one["evidence"]["doubts"] == [HEALING[0].text]

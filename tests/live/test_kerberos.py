@@ -102,7 +102,7 @@ def test_a_ticket_lets_an_auditor_in(cluster: Cluster, kdc: Kdc) -> None:
 def test_a_bookie_that_does_not_take_a_ticket_is_named_with_what_helps(cluster: Cluster, kdc: Kdc) -> None:
     no_ticket, code = access(cluster, kdc.environment())
     assert code == 3
-    assert "there is no ticket; run kinit" in no_ticket[1]
+    assert "there is no ticket. Run kinit" in no_ticket[1]
     assert "see [bookies.sasl] of the credentials file" in no_ticket[1]
     stranger, code = access(cluster, kdc.environment("stranger"))
     assert code == 3
@@ -152,7 +152,7 @@ def test_what_kerberos_has_against_a_login_to_zookeeper_is_said(
         str(file),
     )
     cases = (
-        ("", kdc.environment(), "there is no ticket; run kinit"),
+        ("", kdc.environment(), "there is no ticket. Run kinit"),
         (f'principal = "auditor@{REALM}"\n', kdc.environment(), "there is no ticket"),
         ('service = "nothing"\n', kdc.environment("auditor"), "the KDC has no principal nothing/HOST"),
     )

@@ -146,7 +146,7 @@ def test_a_tls_section_allows_no_plain_connection(cluster: Cluster) -> None:
     if cluster.security.has_tls and cluster.kind is not Kind.TLS_SASL:
         assert heard == ALL
     elif cluster.kind is Kind.TLS_SASL:
-        assert "nor a client without a login; compare" in str(heard.given_up)
+        assert "nor a client without a login. Compare" in str(heard.given_up)
     else:
         assert (heard.refuses, heard.connects) == (True, 1)
         assert "the bookie refuses TLS (EBADREQ (404) to START_TLS), and [bookies.tls]" in str(heard.given_up)

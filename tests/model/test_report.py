@@ -171,7 +171,7 @@ def test_the_verdict_names_holds_that_alone_keep_the_exit_code_above_0(
         assert "urgent hold" in status_line(held, "runs/a", 0)
         explained = " ".join(explain(RunView("runs/a", held, 6, fail_on=Severity.CRITICAL), 80).split())
         assert "exit code 3, with --fail-on critical" in explained
-        assert "a hold on data that is lost or about to be deleted is not accepted" in explained
+        assert "A hold on data that is lost or about to be deleted is not accepted" in explained
 
 
 def test_a_report_of_the_version_before_keeps_its_remarks() -> None:

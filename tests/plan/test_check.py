@@ -223,7 +223,7 @@ def test_a_plan_of_an_earlier_version_deletes_no_ledger_without_proof(tmp_path: 
     run_of(tmp_path / "once", [], **tables)
     [step] = asked(plan, str(tmp_path / "once"))
     assert step.state is StepState.UNKNOWN
-    assert step.why[0].startswith("not permitted: no audit proved that the ledger is closed and has no owner")
+    assert step.why[0].startswith("not permitted: no confirmed finding ledger-unowned proves that")
     run_of(tmp_path / "twice", [UNOWNED], **tables)
     [step] = asked(plan, str(tmp_path / "twice"))
     assert step.state is StepState.TRUE
@@ -243,7 +243,7 @@ def test_of_many_ledgers_the_listed_ones_are_not_all(tmp_path: Path) -> None:
     run_of(tmp_path / "new", [], ledgers=[])
     [step] = asked(plan, str(tmp_path / "new"))
     assert (step.state, step.why) == (
-        StepState.UNKNOWN, ("only 2 of 5,000 ledgers are listed, and these are done; plan again",),
+        StepState.UNKNOWN, ("the plan lists 2 of 5,000 ledgers, and these are done; plan again",),
     )  # fmt: skip
 
 

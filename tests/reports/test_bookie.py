@@ -230,7 +230,7 @@ def test_what_cannot_be_read_says_why() -> None:
     )
     text = render(broken)
     assert "cookie      is in the store, but cannot be read: byte 3: no" in text
-    assert "its service info cannot be read: byte 0: no such" in text
+    assert "service info cannot be read: byte 0: no such" in text
     assert "            no endpoint" in text
     assert (
         "registered  writable; the node is not ephemeral, so it does\n"

@@ -43,7 +43,7 @@ verdict    NOT HEALTHY: 1 critical, 3 error, 12 note; 4 note accepted; the rest
 why        there are findings of severity warning or higher, 3 of them
            confirmed; unconfirmed and suppressed findings also count
 exit code  1, with --fail-on error: there is a finding at or above that level,
-           or data is lost or about to be deleted; accepted findings do not
+           or data is lost or about to be deleted. Accepted findings do not
            count
 
 checked

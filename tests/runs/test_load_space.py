@@ -190,7 +190,11 @@ DISKS = [
     disk("bk1:3181", 1, 400_000, journal_bytes=5000, other_bytes=16),
     disk("bk1:3181", 2, 30_000, rocksdb_bytes=700),
     disk("bk1:3181", 2, 30_000, index_bytes=90),
-    {"bookie_id": "bk2:3181", "directory": "/l", "reason": "its collection was made without --entry-logs"},
+    {
+        "bookie_id": "bk2:3181",
+        "directory": "/l",
+        "reason": "the bookie's collection was made without --entry-logs",
+    },
 ]
 
 

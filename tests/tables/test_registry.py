@@ -77,7 +77,7 @@ def test_what_no_session_keeps_alive_registers_no_bookie() -> None:
 def test_clients_that_read_no_registrations_go_by_ids() -> None:
     [row] = registrations(_cluster({"available/bk1": _info("bookie-rpc")}), reads_registrations=False)
     assert row["host"] is None
-    assert "know it by its id alone" in row["unresolved"]
+    assert "know the bookie only by its id" in row["unresolved"]
 
 
 def test_an_instance_id_is_missing_only_where_everything_was_read() -> None:

@@ -120,7 +120,7 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int)
     count = np.where(is_repeated, (window_end - 1 - first) // period - first_repeat, 0) + 1
     new_runs = np.maximum(count - 2, 0)
     if float(new_runs.sum(dtype=np.float64)) > limit:
-        raise CoverageLimitError(f"more than {MAX_RUNS} runs to compare one by one")
+        raise CoverageLimitError(f"more than {MAX_RUNS} runs of entries would have to be compared one by one")
     row = np.repeat(np.arange(len(count)), count)
     repeat_number = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
     start = first[row] + (first_repeat[row] + repeat_number) * period[row]
@@ -227,7 +227,7 @@ def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _PartC
     """Return every repetition of every run within its interval. ``high`` is the end of the run's interval."""
     repeat_counts = (high - 1 - start) // window + 1
     if float(repeat_counts.sum(dtype=np.float64)) > MAX_RUNS:
-        raise CoverageLimitError(f"a result of more than {MAX_RUNS} runs that cannot be written as groups")
+        raise CoverageLimitError(f"more than {MAX_RUNS} runs of entries cannot be written as groups")
     row = np.repeat(np.arange(len(repeat_counts)), repeat_counts)
     repeat_number = np.arange(len(row)) - np.repeat(np.cumsum(repeat_counts) - repeat_counts, repeat_counts)
     id_shift = repeat_number * window[row]

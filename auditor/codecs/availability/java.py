@@ -78,7 +78,7 @@ class JavaAvailability:
         0
         """
         if len(data) < HEADER.size:
-            raise DecodeError(_FORMAT_NAME, len(data), f"{len(data)} of {HEADER.size} header bytes")
+            raise DecodeError(_FORMAT_NAME, len(data), f"only {len(data)} of {HEADER.size} header bytes")
         version, count = HEADER.unpack_from(data)
         if version > 0:
             raise DecodeError(_FORMAT_NAME, 0, f"version {version} is newer than 0")
@@ -128,11 +128,11 @@ class JavaAvailability:
             step = abs(period) or max(end - first, 1)
             runs = range(first, end, step)
             if len(runs) > max_entries:
-                raise CoverageLimitError(f"more than {max_entries} runs to list")
+                raise CoverageLimitError(f"too many runs of entries to list: more than {max_entries}")
             for start in runs:
                 run = range(start, min(start + min(size, step), end))
                 if len(available_entries) + len(run) > max_entries:
-                    raise CoverageLimitError(f"more than {max_entries} entries to list")
+                    raise CoverageLimitError(f"too many entries to list: more than {max_entries}")
                 available_entries += run
         return available_entries
 

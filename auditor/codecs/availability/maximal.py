@@ -142,7 +142,7 @@ def _cut_long_runs(batch: GroupBatch) -> GroupBatch:
     if float(part_counts[is_long].sum(dtype=np.float64)) > MAX_PIECES:
         longest_run = int(batch.size.max())
         raise CoverageLimitError(
-            f"a run of {longest_run} entries, more than {MAX_PIECES} pieces of {MAX_RUN_ENTRIES}"
+            f"runs of up to {longest_run} entries need more than {MAX_PIECES} pieces of {MAX_RUN_ENTRIES}"
         )
     source_rows, part_numbers, offsets = _repeat_rows(part_counts, batch.offsets)
     is_cut = is_long[source_rows]

@@ -57,7 +57,7 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
     if mode == "java":
         return JavaAvailability.parse(data)
     if len(data) < HEADER.size:
-        raise DecodeError(_FORMAT_NAME, len(data), f"{len(data)} of {HEADER.size} header bytes")
+        raise DecodeError(_FORMAT_NAME, len(data), f"only {len(data)} of {HEADER.size} header bytes")
     version, count = HEADER.unpack_from(data)
     if version != VERSION:
         raise DecodeError(_FORMAT_NAME, 0, f"version {version}, not {VERSION}")
@@ -77,10 +77,10 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
         "ends before it starts": last < first,
         "holds nothing": size < 1,
         "ends beyond the largest entry id": last > _MAX_LONG - (np.maximum(size, 1) - 1),
-        "spans more ids than there are": is_repeated & (span < 0),
-        "has a period without a second run": ~is_repeated & (period != 0),
-        "repeats before its run ends": is_repeated & (period < size),
-        "does not end on a run": is_repeated & (span % np.maximum(period, 1) != 0),
+        "spans more entry ids than exist": is_repeated & (span < 0),
+        "has a period, but only one run": ~is_repeated & (period != 0),
+        "has a period shorter than its run": is_repeated & (period < size),
+        "ends on a run that its period does not reach": is_repeated & (span % np.maximum(period, 1) != 0),
         "begins before the previous group ends": is_out_of_order,
         "begins below entry 0": first < 0,
     }

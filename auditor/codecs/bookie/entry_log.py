@@ -94,7 +94,7 @@ def decode_unchecked_header(data: bytes) -> EntryLogHeader:
     Raises `DecodeError` if ``data`` is not from an entry log.
     """
     if len(data) < HEADER_BYTES:
-        raise DecodeError(_FORMAT_NAME, len(data), f"{len(data)} of {HEADER_BYTES} header bytes")
+        raise DecodeError(_FORMAT_NAME, len(data), f"only {len(data)} of {HEADER_BYTES} header bytes")
     magic, *numbers = _HEADER_STRUCT.unpack_from(data)
     if magic != MAGIC:
         raise DecodeError(_FORMAT_NAME, 0, f"starts with {magic.hex()}, not {MAGIC.decode()}")
@@ -172,7 +172,7 @@ def _map_record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
         )
     if count < 0 or size != _RECORD_STRUCT.size - _SIZE_STRUCT.size + LEDGER.itemsize * count:
         raise DecodeError(
-            _FORMAT_NAME, start + offset, f"a ledgers map of {count} ledgers with a size of {size} bytes"
+            _FORMAT_NAME, start + offset, f"a ledgers map of {count} ledgers cannot have {size} bytes"
         )
     if len(data) - offset < _SIZE_STRUCT.size + size:
         raise DecodeError(_FORMAT_NAME, start + len(data), "the file ends inside a record of the ledgers map")
@@ -217,7 +217,7 @@ def decode_metadata(data: bytes) -> EntryLogMetadata:
         raise DecodeError(
             _METADATA_FORMAT_NAME,
             len(data),
-            f"{len(data)} of the {_METADATA_STRUCT.size} bytes before the list of ledgers",
+            f"only {len(data)} of the {_METADATA_STRUCT.size} bytes before the list of ledgers",
         )
     version, log_id, total, remaining, count = _METADATA_STRUCT.unpack_from(data)
     if version != 0:
@@ -233,7 +233,7 @@ def decode_metadata(data: bytes) -> EntryLogMetadata:
         raise DecodeError(
             _METADATA_FORMAT_NAME,
             26,
-            f"{ledger_bytes} bytes for {count} ledgers of {LEDGER.itemsize} bytes each",
+            f"{count} ledgers of {LEDGER.itemsize} bytes each declared, {ledger_bytes} bytes present",
         )
     return EntryLogMetadata(
         log_id, total, remaining, np.frombuffer(data, LEDGER, count, _METADATA_STRUCT.size)

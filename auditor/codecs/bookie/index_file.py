@@ -119,7 +119,7 @@ def header_key(data: bytes) -> bytes:
 def _header_error(header: bytes, length: int, lac_offset: int) -> DecodeError:
     """Return the error for the first wrong field of a damaged header."""
     if length < HEADER_BYTES:
-        return DecodeError(_FORMAT_NAME, length, f"{length} of {HEADER_BYTES} header bytes")
+        return DecodeError(_FORMAT_NAME, length, f"only {length} of {HEADER_BYTES} header bytes")
     magic_number, version, key_length = _HEADER_START.unpack_from(header)
     if magic_number != MAGIC:
         return DecodeError(_FORMAT_NAME, 0, f"starts with {magic_number.hex()}, not {MAGIC.decode()}")
@@ -127,7 +127,7 @@ def _header_error(header: bytes, length: int, lac_offset: int) -> DecodeError:
         return DecodeError(_FORMAT_NAME, 4, f"version {version} is newer than {NEWEST_VERSION}")
     if not lac_offset:
         return DecodeError(
-            _FORMAT_NAME, 8, f"a master key of {key_length} bytes in a header of {HEADER_BYTES} bytes"
+            _FORMAT_NAME, 8, f"invalid master key length: {key_length} bytes; the header has {HEADER_BYTES}"
         )
     [lac_length] = _INT_STRUCT.unpack_from(header, lac_offset)
-    return DecodeError(_FORMAT_NAME, lac_offset, f"an explicit LAC of {lac_length} bytes")
+    return DecodeError(_FORMAT_NAME, lac_offset, f"invalid explicit LAC length: {lac_length} bytes")

@@ -301,7 +301,7 @@ def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
     entry is allowed only with EOK or, in version 3, EUNKNOWNLEDGERSTATE.
     """
     if not 0 < length <= MAX_FRAME_BYTES or len(head) < min(length, HEAD_BYTES):
-        raise DecodeError(_FORMAT_NAME, len(head), f"{len(head)} of {length} bytes")
+        raise DecodeError(_FORMAT_NAME, len(head), f"only {len(head)} of {length} bytes")
     return _answer_2(head, length) if version == VERSION_2 else _answer_3(head, length)
 
 
@@ -365,7 +365,7 @@ def _require_same_ids(head: bytes, start: int, end: int, ledger_id: int, entry_i
             f"an entry of {end - start} bytes, shorter than its {_ENTRY_IDS.size} bytes of ids",
         )
     if start + _ENTRY_IDS.size > len(head):
-        raise DecodeError(_FORMAT_NAME, start, f"an entry that begins after the first {HEAD_BYTES} bytes")
+        raise DecodeError(_FORMAT_NAME, start, f"the entry begins after the first {HEAD_BYTES} bytes")
     ids = _ENTRY_IDS.unpack_from(head, start)
     if ids != (ledger_id, entry_id):
         raise DecodeError(

@@ -132,7 +132,7 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
     offset = number * meta.page_size
     if not 2 <= number < meta.pages:
         raise DecodeError(
-            FORMAT_NAME, min(offset, len(data)), f"no page has number {number}; there are {meta.pages}"
+            FORMAT_NAME, min(offset, len(data)), f"no page has number {number}; there are {meta.pages} pages"
         )
     if offset + meta.page_size > len(data):
         raise DecodeError(FORMAT_NAME, len(data), f"the file ends before the end of page {number}")

@@ -147,7 +147,7 @@ class _Parser:
             field = cast("FieldDescriptor | None", fields.get(name))
             if field is None:
                 # Not repeated: where a quote is broken, this can be a piece of a password.
-                self.fail(f"no field of {message.DESCRIPTOR.name}")
+                self.fail(f"the name is not a field of {message.DESCRIPTOR.name}")
             self.take_token()
             if not self.take_if(b":") and field.type != FieldDescriptor.TYPE_MESSAGE:
                 self.fail(f"{name} has no colon")

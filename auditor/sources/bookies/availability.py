@@ -43,11 +43,11 @@ SCHEMA = schema_of(
     (
         "state",
         pa.string(),
-        "state of the index, judged from this file alone. ok; cut: the file ends inside a slot, or inside a "
-        "page of the bookie's page_size; unreadable; limbo: the bookie does not know which entries it should "
-        "have; not-indexed: the bookie's index of ledgers does not list the ledger; misplaced: the file is "
-        "at the wrong path; wrong-directory: the ledger belongs in another index directory (RocksDB); stray: "
-        "the file is not one of the bookie's files; gap: the path was not read; damaged: a fault in the "
+        "state of the index, judged from this file alone. ok. cut: the file ends inside a slot, or inside a "
+        "page of the bookie's page_size; unreadable. limbo: the bookie does not know which entries it should "
+        "have. not-indexed: the bookie's index of ledgers does not list the ledger. misplaced: the file is "
+        "at the wrong path. wrong-directory: the ledger belongs in another index directory (RocksDB). stray: "
+        "the file is not one of the bookie's files. gap: the path was not read. damaged: a fault in the "
         "index that belongs to no ledger",
     ),
     ("reason", pa.string(), "reason for a state other than ok"),
@@ -64,8 +64,8 @@ SCHEMA = schema_of(
     (
         "stamp",
         pa.int64(),
-        "64-bit hash of inode, size and times of the file, or of all files of the database; null if it could "
-        "miss a change",
+        "64-bit hash of inode, size and times of the file, or of all files of the database. null: the hash "
+        "could miss a change",
     ),
     ("reused", pa.bool_(), "whether the row comes from an earlier run (--since)"),
 )

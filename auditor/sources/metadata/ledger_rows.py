@@ -135,7 +135,7 @@ LEDGERS = schema_of(
     (
         "damage",
         pa.string(),
-        "why the metadata could not be read; for misplaced: the other layout in which a ledger has this "
+        "why the metadata could not be read. For misplaced: the other layout in which a ledger has this "
         "path, if any",
     ),
     ("damage_offset", pa.int64(), "byte of the metadata at which decoding failed"),
@@ -167,8 +167,8 @@ LEDGERS = schema_of(
     (
         "reused",
         pa.bool_(),
-        "true: the row is copied from an earlier scan that read the same version. That is the scan of the "
-        "run in --since; in a second scan it is the first scan",
+        "true: the row is copied from an earlier scan that read the same version. In a first scan, this is "
+        "the scan of the run in --since. In a second scan, this is the first scan",
     ),
 )
 _SECOND_SCAN_COLUMNS = (

@@ -57,7 +57,7 @@ class SecretFile:
         allowed_mode = stat.S_IRGRP if self._status.st_uid == 0 else 0
         if stat.S_IMODE(self._status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO) & ~allowed_mode:
             raise UsageError(
-                f"{self.path}: other users may read this file, which contains a secret; run chmod 600 "
+                f"{self.path}: other users may read this file, which contains a secret. Run chmod 600 "
                 "on it, or use an environment variable (password_env)"
             )
 

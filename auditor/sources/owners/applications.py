@@ -315,7 +315,7 @@ OWNERS = schema_of(
     ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
     ("ledger_id", pa.int64(), "the ledger; null: the owner refers to no ledger, or was not read"),
     ("place", pa.int64(), "position of the ledger in the topic's list, from 0"),
-    ("list_size", pa.int64(), "number of ledgers in that list"),
+    ("list_size", pa.int64(), "number of ledgers in the topic's list"),
     ("entries", pa.int64(), "number of entries of a closed ledger, in the owner's record"),
     ("size", pa.int64(), "number of bytes of a closed ledger, in the owner's record"),
     ("timestamp", pa.int64(), "time when the ledger was closed, in the owner's record, ms"),

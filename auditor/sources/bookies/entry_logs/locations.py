@@ -63,9 +63,9 @@ LOCATIONS = schema_of(
     (
         "probe",
         pa.string(),
-        "result of the lookup of one entry. ok; missing: there is no such log; misnamed: the name of the log "
-        "has its id in decimal digits; past-end: the log ends before the entry; other: the entry is not at "
-        "the offset; null: no lookup",
+        "result of the lookup of one entry. ok. missing: there is no such log. misnamed: the name of the log "
+        "has its id in decimal digits. past-end: the log ends before the entry. other: the entry is not at "
+        "the offset. null: no lookup",
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
     ("probe_offset", pa.int64(), "offset of probe_entry according to the index"),
@@ -74,7 +74,7 @@ LOCATIONS = schema_of(
     (
         "gone",
         pa.binary(),
-        "entries, as groups, whose location is in a missing log or past the end of a log; null: no such "
+        "entries, as groups, whose location is in a missing log or past the end of a log. null: no such "
         "entry",
     ),
     ("reason", pa.string(), "reason why the index could not be read"),

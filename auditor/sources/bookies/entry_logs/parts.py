@@ -149,7 +149,7 @@ OWNER_COLUMNS = (
         "logger",
         pa.int32(),
         "number of the entry logger that wrote the log: on DbLedgerStorage the position of the ledger "
-        "directory, otherwise 0; null: the position is unknown",
+        "directory, otherwise 0. null: the position is unknown",
     ),
 )
 ENTRY_LOGS = pa.schema([*OWNER_COLUMNS, *SCHEMA])

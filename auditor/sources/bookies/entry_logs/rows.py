@@ -50,16 +50,16 @@ SCHEMA = schema_of(
     (
         "entry_bytes",
         pa.int64(),
-        "bytes of entries in the log, including the 4 size bytes of each; null if there is neither a "
-        "ledgers map nor a scan",
+        "bytes of entries in the log, including the 4 size bytes of each. null: there is neither a ledgers "
+        "map nor a scan",
     ),
     (
         "state",
         pa.string(),
-        "ok; no-map: the log has no ledgers map, because it is still written or was not closed properly; "
-        "map-wrong: the map contradicts the entries, or hides ledgers from garbage collection; "
-        "map-unreadable: the entries were read instead of the map; header-astray: like map-unreadable, but "
-        "a server with a larger read buffer than the default misreads the log; damaged: the log contains a "
+        "ok. no-map: the log has no ledgers map, because it is still written or was not closed properly. "
+        "map-wrong: the map contradicts the entries, or hides ledgers from garbage collection. "
+        "map-unreadable: the entries were read instead of the map. header-astray: like map-unreadable, but "
+        "a server with a larger read buffer than the default misreads the log. damaged: the log contains a "
         "record that no server wrote; unreadable",
     ),
     ("reason", pa.string(), "reason for a state other than ok"),
@@ -67,7 +67,7 @@ SCHEMA = schema_of(
     (
         "kind",
         pa.string(),
-        "log; compacting: a new log that compaction has not finished; compacted: a second name of a log "
+        "log. compacting: a new log that compaction has not finished. compacted: a second name of a log "
         "file, which compaction created",
     ),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null in a file's row"),
@@ -90,8 +90,8 @@ SCHEMA = schema_of(
         "collector_scan",
         pa.string(),
         "result if garbage collection reads the entries of this log. counts: it misses records, and counts "
-        "collected_bytes; may-fail: like counts, but it skips the log if Java has too little memory; fails: "
-        "it skips the log; null: it misses no record",
+        "collected_bytes. may-fail: like counts, but it skips the log if Java has too little memory. fails: "
+        "it skips the log. null: it misses no record",
     ),
     (
         "collected_bytes",

@@ -73,8 +73,8 @@ SCHEMA = schema_of(
     (
         "state",
         pa.string(),
-        "ok; only for a journal directory: gap (some entries after the mark are unknown), or gone (the "
-        "journal file of the mark is missing)",
+        "ok, gap or gone; the last two only for a journal directory. gap: some entries after the mark are "
+        "unknown. gone: the journal file of the mark is missing",
     ),
     ("reason", pa.string(), "reason for a state other than ok"),
     ("offset", pa.int64(), "byte offset of the fault in the file; null if unknown"),
@@ -90,7 +90,7 @@ SCHEMA = schema_of(
         "replay_error",
         pa.string(),
         "error that ends the bookie's replay at the faulty file: invalid-record, short-record, "
-        "invalid-padding, invalid-version or invalid-name; null: the replay continues, or this is unknown",
+        "invalid-padding, invalid-version or invalid-name. null: the replay continues, or this is unknown",
     ),
 )
 """The table ``journal_tails``."""

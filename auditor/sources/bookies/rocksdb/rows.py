@@ -149,7 +149,7 @@ def find_directory_faults(directory: str) -> Iterator[SkippedPath]:
                 None,
                 f"{current_path}/{database_name}",
                 IndexState.DAMAGED,
-                f"missing, though {other_name} exists",
+                f"missing, although {other_name} exists",
             )
 
 

@@ -75,12 +75,12 @@ class BookieAccess:
             )
         if self.tls.certificate is None:
             return (
-                "the bookie requires a login, or a client certificate with one of its roles; add "
+                "the bookie requires a login, or a client certificate with one of its roles. Add "
                 f"[bookies.sasl], or certificate and key to {TLS_SECTION}"
             )
         return (
-            "the bookie accepts neither the role in the client certificate nor a client without a login; "
-            "compare the certificate's OU with the bookie's authorizedRoles, or add [bookies.sasl]"
+            "the bookie accepts neither the role in the client certificate nor a client without a login. "
+            "Compare the certificate's OU with the bookie's authorizedRoles, or add [bookies.sasl]"
         )
 
     def connection_error(self, address_text: str, error: OSError) -> UnreadError:
@@ -140,7 +140,7 @@ def _tls_context(tls: Tls) -> ssl.SSLContext:
         except (OSError, ValueError):
             raise UsageError(
                 f"bookies.tls.certificate: {tls.certificate} and its key are not a PEM pair, or key_password "
-                "does not open the key; docs/secured.md describes how to convert JKS and PKCS12"
+                "does not open the key. docs/secured.md describes how to convert JKS and PKCS12"
             ) from None
     return context
 
@@ -196,7 +196,7 @@ async def start_tls(
                 raise RefusedError(
                     address_text,
                     f"the bookie refuses TLS ({status_text(answer.status)} to START_TLS), and {TLS_SECTION} "
-                    "allows no other connection; configure TLS on the bookie, or remove the section",
+                    "allows no other connection. Configure TLS on the bookie, or remove the section",
                 )
             await writer.start_tls(access.context, server_hostname=host)
     except (TimeoutError, IncompleteReadError, OSError, ValueError, DecodeError) as error:

@@ -156,7 +156,7 @@ class ListingClient(BookieClient[int, BookieAnswer, ListReply]):
         if self._has_listed or silent_count < MAX_SILENT_REQUESTS:
             return None
         return (
-            f"{DB_LEDGER_STORAGE} (the bookie answers for ledgers that it lacks, but not for "
+            f"{DB_LEDGER_STORAGE} (the bookie answers requests for ledgers that it lacks, but not for "
             f"{silent_count} other ledgers)"
         )
 

@@ -78,7 +78,7 @@ def key_of_line(line: bytes) -> Znode:
     if "czxid" in record:
         raise StoreError(
             f"this dump mixes two stores: it begins with etcd's modRevision, and {record['path']} has "
-            "ZooKeeper's czxid; save each store to its own file"
+            "ZooKeeper's czxid. Save each store to its own file"
         )
     path = etcd.key_text(base64_of(record, "key"))
     if path != record["path"]:

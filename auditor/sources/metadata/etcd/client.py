@@ -360,7 +360,7 @@ class EtcdClient:
         ):
             start = range_request.start.decode("utf-8", "backslashreplace")
             return StoreError(
-                f"not authorised to read {start} in {self.name} ({details}); in [etcd] of the "
+                f"not authorised to read {start} in {self.name} ({details}). In [etcd] of the "
                 "credentials file, set a user that may read the whole scope, and the user's password"
             )
         return StoreError(f"{self.name} refused to answer: {status_code.name}: {details}")

@@ -145,7 +145,7 @@ class EtcdStore(PinnedEtcd):
             and self._pages.first_key(*etcd.children(self.root, "ledgers"), pinned_moment.revision) is None
         ):
             raise StoreError(
-                f"there is no BookKeeper cluster below {self.root} in {self._client.name}; end the metadata "
+                f"there is no BookKeeper cluster below {self.root} in {self._client.name}. End the metadata "
                 "URI with the cluster's scope, exactly as in BookKeeper's configuration"
             )
         return by_node_name(self.root, znodes_of(key_batches)), gaps

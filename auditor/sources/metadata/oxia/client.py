@@ -361,7 +361,7 @@ class OxiaClient:
                     raise
             finally:
                 assignments_call.cancel()
-        raise AssertionError("the last name of the service was not asked for")
+        raise AssertionError("the loop over the service names must return or raise")
 
     def _call(self, address: str, method: str, answer: Any, request: Any, service: str | None = None) -> Any:
         credentials = read_credentials(self._options.credentials).oxia
@@ -390,7 +390,7 @@ def _assignments(name: str, namespace: str, message: Any) -> Assignments:
     for low, high, number, leader in ranges:
         # A hole would be records that nobody reads; what lies twice, records that are read twice.
         if low != expected_hash or high < low:
-            raise UnsettledError(f"{name}: its shards leave a hole or overlap at hash {expected_hash}")
+            raise UnsettledError(f"{name}: its shards leave a gap or overlap at hash {expected_hash}")
         if not leader:
             raise UnsettledError(f"{name}: shard {number} has no leader now; try again later")
         expected_hash = high + 1

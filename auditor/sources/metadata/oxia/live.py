@@ -267,7 +267,7 @@ class OxiaStore:
     def _check_root(self) -> None:
         if not self._exists(self.root):
             raise NoRootError(
-                f"there is no record {self.root} in {self._client.name}; use the namespace in the "
+                f"there is no record {self.root} in {self._client.name}. Use the namespace in the "
                 "bookies' metadataServiceUri, or, for owners, in the brokers' metadataStoreUrl"
             )
 

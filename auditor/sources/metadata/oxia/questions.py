@@ -15,7 +15,7 @@ from auditor.keys.etcd import key_bytes, key_text
 from auditor.sources.metadata.store import MAX_INT64, Znode, owner_of_session
 
 MIXED_TIMES_NOTE = (
-    "Oxia has no consistent view of all records: each directory of a shard is read at its own time"
+    "Oxia has no consistent view of all records: the directories of a shard are read at different times"
 )
 """Note about Oxia in the report."""
 
@@ -200,13 +200,13 @@ def range_request(shard: int, path: str, start: bytes | None) -> Any:
 def _require_child_key(path: str, key: bytes) -> bytes:
     key_prefix = key_bytes(path) + b"/"
     if not key.startswith(key_prefix) or b"/" in key[len(key_prefix) :]:
-        raise StoreError(f"{key_text(key)} was received, which is not directly below {path}")
+        raise StoreError(f"received the key {key_text(key)}, which is not directly below {path}")
     return key
 
 
 def _record_at(record: Any, key: bytes) -> OxiaRecord | None:
     if record.status not in (_KEY_FOUND, _NO_SUCH_KEY):
-        raise StoreError(f"{key_text(key)} was answered with status {record.status}")
+        raise StoreError(f"received status {record.status} for the key {key_text(key)}")
     return _record(record, key) if record.status == _KEY_FOUND else None
 
 

@@ -78,13 +78,13 @@ def refusal_error(name: str, namespace: str, error: grpc.RpcError) -> StoreError
         status_code is grpc.StatusCode.NOT_FOUND and "namespace" in details
     ):
         return StoreError(
-            f"{name}: there is no namespace {namespace}; use the namespace in the bookies' "
+            f"{name}: there is no namespace {namespace}. Use the namespace in the bookies' "
             "metadataServiceUri, or, for owners, in the brokers' metadataStoreUrl, as in "
             "metadata-store:oxia://host:6648/NAMESPACE"
         )
     if status_code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
         return StoreError(
-            f"not authorised to read {name} ({details}); set token or token_env in the [oxia] "
+            f"not authorised to read {name} ({details}). Set token or token_env in the [oxia] "
             "section of the credentials file to a token that the server accepts"
         )
     if status_code is grpc.StatusCode.UNIMPLEMENTED or _NOT_OXIA_MESSAGE in details:

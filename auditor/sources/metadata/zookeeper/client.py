@@ -266,7 +266,7 @@ class ZooKeeperReader:
                     session.close()
                 if attempt == MAX_ATTEMPTS or (session is None and not self._newest_zxid):
                     raise StoreError(
-                        f"cannot connect to ZooKeeper at {self._hosts}: {read_error}; check the hosts of the "
+                        f"cannot connect to ZooKeeper at {self._hosts}: {read_error}. Check the hosts of the "
                         "metadata URI, that this machine can reach them, and whether they require TLS"
                     ) from read_error
             except StoreError:

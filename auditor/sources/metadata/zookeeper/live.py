@@ -281,7 +281,7 @@ class ZooKeeperStore:
             return NoRootError(f"there is no znode {location}; end the metadata URI with the cluster's root")
         if failed_read.code == NO_AUTH:
             return StoreError(
-                f"not authorised to read {location}; give this client's user or address READ "
+                f"not authorised to read {location}. Give this client's user or address READ "
                 "permission there, or set a permitted user in the --credentials file"
             )
         return StoreError(f"cannot read {location}: {failed_read.reason}")

@@ -111,7 +111,8 @@ def test_a_value_that_no_server_wrote_says_where(tmp_path: Path) -> None:
     file, *ledgers = rows(tmp_path, value(WHOLE)[:-1])
     assert file["cache"] == "unreadable"
     assert file["cache_reason"] == (
-        f"{CACHE_NAME}: entry log metadata: 31 bytes for 2 ledgers of 16 bytes each (at byte 26)"
+        f"{CACHE_NAME}: entry log metadata: 2 ledgers of 16 bytes each declared, 31 bytes present "
+        "(at byte 26)"
     )
     assert {row["cached_bytes"] for row in ledgers} == {None}
 

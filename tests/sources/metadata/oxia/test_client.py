@@ -127,7 +127,7 @@ def test_a_shard_without_a_leader_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("options", "namespace", "words"),
     [
-        ({}, "broker", "there is no namespace broker; use the namespace in the bookies' metadataServiceUri"),
+        ({}, "broker", "there is no namespace broker. Use the namespace in the bookies' metadataServiceUri"),
         ({"token": "secret"}, None, r"not authorised .* token_env in the \[oxia\] section"),
         ({"service": "etcdserverpb.KV"}, None, "no Oxia server answers there"),
     ],
@@ -200,7 +200,7 @@ def test_shards_that_do_not_fit_together_are_not_read(damage: Any) -> None:
 @pytest.mark.parametrize(
     ("method", "message", "words"),
     [
-        ("_scan", pb.OxiaRecords(records=[pb.OxiaRecordFound(key=b"/other/a")]), "/other/a was received"),
+        ("_scan", pb.OxiaRecords(records=[pb.OxiaRecordFound(key=b"/other/a")]), "received the key /other/a"),
         ("_list", pb.OxiaKeys(keys=[b"/ledgers/00/0000/L1/x"]), "is not directly below"),
         ("_read", pb.OxiaRecords(records=[pb.OxiaRecordFound(status=2)]), "answered with status 2"),
         ("_read", pb.OxiaRecords(), "there was no answer for /ledgers/a"),
