@@ -235,7 +235,7 @@ def _remarks_on_possible_dump_cut(first_scan: FirstScan, finding_tally: list[Tal
     if not dependent_count:
         return []
     finding_text = plural(dependent_count, "finding depends", "findings depend")
-    text = f"the dump may be cut off: {finding_text} on records that are missing from it"
+    text = f"the dump may be cut off: {finding_text} on missing records"
     return [remark(RemarkKind.END_UNKNOWN, text, "make the dump with bkaudit dump, which writes an end mark")]
 
 
