@@ -1,8 +1,8 @@
 """Made clusters in which advice can destroy data (tests/data/hazards), laid out and audited.
 
 Each archive has a metadata dump and the directories of bookies; a program that shares no code with this one
-wrote them. Audits are made once per run of the tests, each case twice: what deletes for good needs a second
-run, and the first run's holds reach the second.
+wrote them. Audits are made once per run of the tests, and a second one where a test wants it: what deletes for
+good needs a second run, and the first run's holds reach the second.
 """
 
 from __future__ import annotations
@@ -73,14 +73,19 @@ class Hazards:
 
     def run(self, name: str, number: int = 1) -> RunReader:
         """The first or second audit of a case, opened an hour after its scan."""
+        return opened(self.run_path(name, number))
+
+    def run_path(self, name: str, number: int = 1) -> Path:
+        """The directory of the first or second audit of a case."""
         case = self.case(name)
+        if number > 1:
+            self.run_path(name, number - 1)
 
         def audit(place: Path) -> None:
-            for run in ("1", "2"):
-                Audit(case.metadata, [case.bookies], str(place / run), case.options).run(self._spark)
+            place.rmdir()
+            Audit(case.metadata, [case.bookies], str(place), case.options).run(self._spark)
 
-        place = made_once(self._root, f"runs-of-hazard-{name}", audit)
-        return opened(place / str(number))
+        return made_once(self._root / f"runs-of-hazard-{name}", str(number), audit)
 
 
 def opened(path: Path | str) -> RunReader:

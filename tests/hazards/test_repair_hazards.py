@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import pytest
 
-from auditor import Audit
-from auditor.demo.sample import extract
 from auditor.model.finding import Severity
-from auditor.model.options import AuditOptions
 from auditor.model.report import exit_code
 from auditor.reports import ledger as ledger_report
 from auditor.reports.first_screen import render
 from auditor.runs.load_ledger import ledger_view
 from auditor.runs.reader import RunReader
 from tests.corpora.audited import Audited
+from tests.hazards.cases import Hazards
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-HAZARDS = Path(__file__).parents[1] / "data" / "hazards"
 REPAIR = {
     "ledger-unavailable", "no-auditor", "no-replication-workers", "replication-disabled",
     "lost-bookie-delay-long", "all-bookies-read-only", "too-few-writable-bookies", "server-check-overdue",
 }  # fmt: skip
 
 
-def audited(spark: SparkSession, place: Path, case: str) -> Audited:
-    extract(HAZARDS / f"{case}.tar.gz", place)
-    sources = (f"dump://{place / case / 'metadata.jsonl'}", [str(place / case / "bookies")])
-    out = place / "run"
-    return Audited(Audit(*sources, str(out), AuditOptions()).run(spark), out)
+def audited(hazards: Hazards, case: str) -> Audited:
+    return Audited(hazards.run(case).report, hazards.run_path(case))
 
 
 def repair_findings(run: Audited) -> set[tuple[str, int | None, str, str]]:
@@ -73,14 +61,13 @@ def lines_of_ledgers_with_a_member_down(run: Audited) -> list[str]:
     ],
 )
 def test_what_repairs_nothing_is_said(
-    spark: SparkSession,
-    tmp_path: Path,
+    hazards: Hazards,
     case: str,
     found: set[tuple[str, int | None, str, str]],
     said: str,
     code: int,
 ) -> None:
-    run = audited(spark, tmp_path, case)
+    run = audited(hazards, case)
     assert repair_findings(run) == found
     assert exit_code(run.report, Severity.ERROR) == code
     screen = render(run.report, str(run.out))
@@ -89,8 +76,8 @@ def test_what_repairs_nothing_is_said(
     assert bool(lines_of_ledgers_with_a_member_down(run)) == (case in ("f3", "h20"))
 
 
-def test_a_ledger_whose_only_copy_is_on_a_bookie_that_is_down(spark: SparkSession, tmp_path: Path) -> None:
-    run = audited(spark, tmp_path, "h17")
+def test_a_ledger_whose_only_copy_is_on_a_bookie_that_is_down(hazards: Hazards) -> None:
+    run = audited(hazards, "h17")
     assert ("ledger-unavailable", 30, "error", "confirmed") in repair_findings(run)
     text = ledger_report.render(ledger_view(RunReader(run.out), 30))
     assert text.startswith("ledger 30: unavailable: no registered bookie can serve ")
