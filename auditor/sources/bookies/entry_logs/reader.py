@@ -132,7 +132,7 @@ def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = Fa
     """Read a log of ``size`` bytes in the same way as `read_contents`. The result includes any damage.
 
     >>> str(contents_of(lambda offset, length: b"", 0).damage)
-    'entry log: 0 of 1024 header bytes (at byte 0)'
+    'entry log: only 0 of 1024 header bytes (at byte 0)'
     """
     return _LogReader(read_at, LogContents(size=size)).read(scan, verify)
 
