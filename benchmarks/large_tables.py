@@ -29,6 +29,7 @@ from auditor.spark.session import build_session
 from auditor.spark.table_files import TableFiles
 from auditor.tables.index_counts import COUNTS, LARGEST_PAGE_BYTES, index_counts
 from auditor.tables.members import members
+from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS, rows_of_ledgers
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_store import write_snapshot
@@ -100,7 +101,9 @@ class _TableBenchmark:
 
     def lines(self) -> Iterator[Line]:
         spark, ledgers, indexes = self._spark, self._table("ledgers"), self._table("availability")
-        judged_ledgers = F.broadcast(self._table("judged"))
+        pairs, judged_ledgers = F.broadcast(self._table("unequal")), F.broadcast(self._table("judged"))
+        ledger_columns = [name for name in ledgers.columns if name in COLUMNS_OF_LEDGERS]
+        ids = pairs.select("ledger_id").distinct()
         files = {name: self._files(name) for name in ("ledgers", "availability", "unequal", "judged")}
 
         def index_kind_counts() -> DataFrame:
@@ -110,6 +113,9 @@ class _TableBenchmark:
         def all_verdicts() -> PartTable:
             verdicts_of_judged(judged_ledgers).write.mode("overwrite").parquet(self._path_of("others"))
             return verdicts(spark, files["ledgers"], files["judged"], self._files("others"))
+
+        def pair_table(name: str, columns: list[str]) -> PartTable:
+            return rows_of_ledgers(spark, files[name], files["unequal"], self._table(name).schema, columns)
 
         yield self._line(
             "members",
@@ -137,6 +143,16 @@ class _TableBenchmark:
             "counts of indexes",
             index_kind_counts,
             lambda: indexes.groupBy(*grouping_columns).agg(F.count("*").alias("number")),
+        )
+        yield self._line(
+            "ledgers of pairs",
+            lambda: pair_table("ledgers", ledger_columns),
+            lambda: ledgers.select(*ledger_columns).join(F.broadcast(ids), "ledger_id", "left_semi"),
+        )
+        yield self._line(
+            "indexes of pairs",
+            lambda: pair_table("availability", indexes.columns),
+            lambda: indexes.join(F.broadcast(ids), "ledger_id", "left_semi"),
         )
         class_of_closed_ledgers = F.when(F.col("state") == "CLOSED", "healthy").otherwise("not-closed")
         healthy_ledgers = ledgers.join(

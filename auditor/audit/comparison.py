@@ -23,7 +23,7 @@ from auditor.audit.bookie_rows import bookie_states
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.index_scan import Indexes, gap_reasons
 from auditor.audit.metadata_scan import FirstScan
-from auditor.audit.table_cache import SCRATCH_DIRECTORY, TableCache
+from auditor.audit.table_cache import SCRATCH_DIRECTORY, TableCache, semi_join_scratch
 from auditor.model.amounts import and_more, plural
 from auditor.model.columns import REPLICA
 from auditor.model.options import AuditOptions
@@ -44,6 +44,7 @@ from auditor.tables.read_replies import READ_ERROR_TEXT
 from auditor.tables.registry import registered_modes, registrations
 from auditor.tables.rejudgement import ledgers_worth_asking, rejudge, select_reads
 from auditor.tables.replica_blocks import Account
+from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS
 from auditor.tables.unequal import AccountFiles, BookieTrust, find_unequal
 
 MAX_BOOKIES_NAMED = 5
@@ -137,21 +138,27 @@ def rpc_limits(options: AuditOptions) -> StoreOptions:
 class UnequalPairs(NamedTuple):
     """Replicas whose expected and present entries differ (table ``unequal``), and the states of bookies.
 
-    A pair is a ledger and a bookie. ``bookies`` are the bookies whose entries were compared.
+    A pair is a ledger and a bookie. ``ledgers`` and ``indexes`` have at least the rows of these ledgers.
     """
 
     unequal_replicas: DataFrame
     states: Mapping[str, BookieState]
-    bookies: ClusterBookies
+    ledgers: DataFrame
+    indexes: Indexes
 
 
 class SideComparison(NamedTuple):
-    """The tables ``unequal`` and ``judged``, the witness reads, and how much of each bookie was read."""
+    """The tables ``unequal`` and ``judged``, the witness reads, and how much of each bookie was read.
+
+    ``ledgers`` and ``indexes`` have at least the rows for the ledgers in the table ``unequal``.
+    """
 
     unequal_replicas: DataFrame
     judged_ledgers: DataFrame
     states: Mapping[str, BookieState]
     witness: Witness
+    ledgers: DataFrame
+    indexes: Indexes
 
 
 def judge_by_index(
@@ -165,9 +172,9 @@ def judge_by_index(
 
     def judge() -> DataFrame:
         grace_ms = round(options.grace * 1000)
-        return judge_ledgers(first.ledgers, pairs.unequal_replicas, pairs.states, grace_ms)
+        return judge_ledgers(pairs.ledgers, pairs.unequal_replicas, pairs.states, grace_ms)
 
-    is_final_judgement = not _find_askable_bookies(first, pairs.bookies, options)
+    is_final_judgement = not _find_askable_bookies(first, pairs.indexes.bookies, options)
     if is_final_judgement or cache.run.exists(f"tables/judged/{DONE_FILE}"):
         return cache.write_table("judged", judge)
     return cache.write_table("judged_by_index", judge)
@@ -185,7 +192,8 @@ def judge_with_witness(
     If bookies are asked, their answers are written to the table ``witness``.
     """
     judgement, witness = _judge_with_reads(cache, first, pairs, judged_by_index, options)
-    return SideComparison(pairs.unequal_replicas, judgement, pairs.states, witness)
+    judged = cache.broadcast("judged", judgement)
+    return SideComparison(pairs.unequal_replicas, judged, pairs.states, witness, pairs.ledgers, pairs.indexes)
 
 
 def _judge_with_reads(
@@ -201,7 +209,7 @@ def _judge_with_reads(
         rows = cache.spark.read.parquet(cache.spark_path("tables/witness")) if has_witness_table else None
         return cache.write_table("judged", lambda: judged_by_index), Witness(rows, options.witness_reads)
     ledgers, states = first_scan.ledgers, pairs.states
-    askable_bookies = _find_askable_bookies(first_scan, pairs.bookies, options)
+    askable_bookies = _find_askable_bookies(first_scan, pairs.indexes.bookies, options)
     rows = None
     if not cache.count("judged_by_index"):
         cache.run.remove("tables/judged_by_index")
@@ -321,8 +329,10 @@ def compare_sides(
     )
     cache.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replica_count)
     find_rows = partial(_find_unequal_rows, cache, indexes, bookie_trust, answers is not None, has_gone)
-    unequal = cache.write_table("unequal", find_rows)
-    return UnequalPairs(unequal, states, indexes.bookies)
+    unequal = cache.broadcast("unequal", cache.write_table("unequal", find_rows))
+    ledgers = semi_join_scratch(cache, "unequal", "ledgers", first.ledgers, COLUMNS_OF_LEDGERS)
+    rows = semi_join_scratch(cache, "unequal", "availability", indexes.rows)
+    return UnequalPairs(unequal, states, ledgers, indexes.with_rows(rows))
 
 
 def _mark_stopped_bookies(states: Mapping[str, BookieState], first_scan: FirstScan) -> dict[str, BookieState]:

@@ -22,7 +22,7 @@ from auditor.audit.placement_scan import Placement, write_locations
 from auditor.audit.repair_scan import QueueTables, with_repair_state, write_reachability
 from auditor.audit.source_age import find_foreign_sources
 from auditor.audit.space_scan import find_recent_ids
-from auditor.audit.table_cache import SCRATCH_DIRECTORY, TableCache
+from auditor.audit.table_cache import SCRATCH_DIRECTORY, TableCache, semi_join_scratch
 from auditor.model.bookie_alias import alias_edges, identities
 from auditor.model.check_settings import CheckSettings
 from auditor.model.columns import REPLICA
@@ -63,6 +63,7 @@ from auditor.tables.orphans import (
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.parts import empty_parts, part_count_queries
 from auditor.tables.registry import BOOKIES, DIRECTORIES
+from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS
 from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES
 from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
@@ -121,10 +122,12 @@ def derive_tables(
     counts = arrow_frame(cache.spark, count_table)
     all_marks = metadata.second.marks
     ledger_marks = derive(marks_of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks)
+    ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, COLUMNS_OF_LEDGERS)
+    verdicts_of_marks = semi_join_scratch(cache, "marks", "verdicts", verdict_rows)
 
     @asks_tables("marks")
     def stale_rows(_: TableCache) -> DataFrame:
-        return stale_marks(ledger_marks, verdict_rows, ledgers, bookies)
+        return stale_marks(ledger_marks, verdicts_of_marks, ledgers_of_marks, bookies)
 
     _write_contents(cache, ledgers, indexes, comparison, bookies, counts)
     cache.write_rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
@@ -159,6 +162,7 @@ def derive_tables(
     }
     tables = Tables(
         frames,
+        ledgers_of_marks,
         moved_ledgers=difference.moved,
         roster=roster,
         cluster=roster.cluster,
@@ -244,8 +248,9 @@ def _write_orphans(
     def find_orphans() -> DataFrame:
         return orphans(
             comparison.unequal_replicas,
-            indexes.dated_replicas(),
-            metadata.first.ledgers,
+            # Copies of a ledger that was deleted between the scans may be complete, and have no unequal row.
+            (comparison.indexes if difference.moved is None else indexes).dated_replicas(),
+            comparison.ledgers,
             metadata.second.ledgers,
             difference.moved,
             metadata.source.scan_time,
@@ -255,6 +260,7 @@ def _write_orphans(
                 if name in comparison.states
             },
             difference.doubtful_ids,
+            metadata.first.ledgers,
         )
 
     orphan_rows = cache.write_table("orphans", find_orphans)
@@ -318,7 +324,9 @@ def _write_contents(
         )
         doubted_bookies = {row["bookie_id"] for row in bookies_in_doubt(pairs, incomplete_replicas).collect()}
         bookie_ids = sorted(doubted_bookies | set(indexes.overlapping_bookies))
-        pair_tables = LargeTables(ledgers, indexes.rows, counts, *_split_by_directory_count(rows))
+        pair_tables = LargeTables(
+            comparison.ledgers, comparison.indexes.rows, counts, *_split_by_directory_count(rows)
+        )
         return contents(
             indexes.rows, ledgers, pairs, incomplete_replicas, directories, bookies, bookie_ids, pair_tables
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -98,6 +98,10 @@ class Indexes:
     def database_bookies(self) -> list[str]:
         """Return the bookies with an index in RocksDB (DbLedgerStorage)."""
         return sorted({count.bookie_id for count in self.counts if count.storage == index_parts.ROCKSDB})
+
+    def with_rows(self, rows: DataFrame) -> Indexes:
+        """Return a copy of these indexes with ``rows`` as the table ``availability``."""
+        return replace(self, rows=rows)
 
     def tail(self, bookie_id: str) -> tuple[str | None, str | None]:
         """Return how much of a bookie's journal tail was read, and why the rest was not (`tail_state`)."""

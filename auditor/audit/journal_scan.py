@@ -41,6 +41,8 @@ NOT_COLLECTED_REASON = "the bookie's collection has no journals: an older versio
 OTHER_MARK_REASON = (
     "the journals in the bookie's collection do not start at the newest lastMark of its directories"
 )
+BROADCAST_BYTES = 32 << 20
+"""Largest size on disk at which ``journal_tails`` is broadcast to every task of a join, in bytes."""
 
 
 class LostJournal(NamedTuple):
@@ -149,18 +151,20 @@ def write_tails(
         piece_tails[name] = Tail(SEVERAL_SOURCES_REASON, 0, None)
     mismatched_bookies = [name for name, tail in piece_tails.items() if tail.reason == OTHER_MARK_REASON]
     return Tails(
-        _tail_pairs(table, mismatched_bookies),
+        _tail_pairs(cache, table, mismatched_bookies),
         {**disk_tails, **piece_tails},
         frozenset(mismatched_bookies),
     )
 
 
-def _tail_pairs(table: DataFrame, mismatched_bookies: Sequence[str]) -> DataFrame | None:
+def _tail_pairs(cache: TableCache, table: DataFrame, mismatched_bookies: Sequence[str]) -> DataFrame | None:
     ledger_rows = table.where("ledger_id is not null").where(
         ~F.col("bookie_id").isin(list(mismatched_bookies))
     )
     tail_replicas = ledger_rows.select(*REPLICA, "groups")
-    return None if tail_replicas.isEmpty() else tail_replicas
+    if tail_replicas.isEmpty():
+        return None
+    return cache.execution.broadcast(tail_replicas, cache.files(TAILS_TABLE), BROADCAST_BYTES)
 
 
 def _disk_tail(rows: Sequence[dict[str, Any]]) -> Tail:

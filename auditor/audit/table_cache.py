@@ -4,7 +4,7 @@ A table is not computed again if its files are complete. Some steps need only a 
 These rows are written to scratch tables, which are deleted after the checks.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from auditor.spark.table_files import TableFiles
 from auditor.spark.table_queries import TableQuery, TablesT, names_without_rows, queries_with_input
 from auditor.spark.tasks import report_tasks, restore_own_errors
 from auditor.spark.types import DataFrame, SparkSession
+from auditor.tables.rows_of_ledgers import rows_of_ledgers
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,10 @@ class TableCache:
         """Adapt Spark's query planning to the size of these tables and the number of replicas to compare."""
         self.execution.plan_for(sum(self.files(name).size for name in names), replicas)
 
+    def broadcast(self, name: str, table: DataFrame) -> DataFrame:
+        """Return the table. A small table is marked for broadcast, so that joins copy it to every task."""
+        return self.execution.broadcast(table, self.files(name))
+
 
 def count_values(table_files: TableFiles, column: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the number of rows for each value of a text column. The result has the columns of ``schema``."""
@@ -178,6 +183,25 @@ def _table_path(directory: str, name: str) -> str:
 
 SCRATCH_DIRECTORY = "scratch"
 """Directory, below the tables of a run, for tables that are deleted after the checks."""
+
+
+def semi_join_scratch(
+    cache: TableCache, key_table: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
+) -> DataFrame:
+    """Return at least the rows of ``table`` whose ledger id is in the table ``key_table``.
+
+    If the key table is large, the result has all rows. Both tables must already be written. ``rows`` are
+    all rows of ``table``. ``columns`` are the columns to keep, or None for all columns.
+    """
+    name = f"{table}_of_{key_table}"
+    table_files, key_files = cache.files(table), cache.files(key_table)
+
+    def join() -> tuple[DataFrame, TableFiles]:
+        joined_rows = partial(rows_of_ledgers, cache.spark, table_files, key_files, rows.schema, columns)
+        joined_table = cache.write_table(name, joined_rows, f"tables/{SCRATCH_DIRECTORY}")
+        return joined_table, cache.files(f"{SCRATCH_DIRECTORY}/{name}")
+
+    return cache.execution.semi_join(rows, key_files, join)
 
 
 def drop_scratch_tables(cache: TableCache) -> None:

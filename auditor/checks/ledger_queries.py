@@ -88,7 +88,7 @@ def waiting_marks(tables: Tables) -> DataFrame:
         .join(marks_of_deleted_ledgers(tables).select(*LEDGER), [*LEDGER], "left_anti")
     )
     empty_ledgers = (
-        tables.ledgers.where("status in ('ok', 'broken') and not undecidable")
+        tables.ledgers_of_marks.where("status in ('ok', 'broken') and not undecidable")
         .where("state = 'CLOSED' and last_entry_id = -1")
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, F.lit(True).alias("empty"))
@@ -128,7 +128,7 @@ def marks_of_deleted_ledgers(tables: Tables) -> DataFrame:
         return marks.limit(0)  # ledgers at paths of another layout may have any of these ids
     # Keep only ledgers with a mark, so that the join is as small as the marks.
     listed_ledgers = (
-        tables.ledgers.where("ledger_id is not null")
+        tables.ledgers_of_marks.where("ledger_id is not null")
         .select(*LEDGER)
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
     )

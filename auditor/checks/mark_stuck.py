@@ -51,11 +51,11 @@ def mark_stuck(tables: Tables) -> DataFrame:
         F.filter("replicas", lambda replica: replica["depends"]), lambda replica: replica["bookie_id"]
     )
     ledgers = (
-        tables.ledgers.where(F.col("status").isin(*DECODED))
+        tables.ledgers_of_marks.where(F.col("status").isin(*DECODED))
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, "write_quorum", dependent_bookies.alias("members"))
     )
-    listed_ledgers = tables.ledgers.where(F.col("status").isin(*LISTED)).select(*LEDGER).distinct()
+    listed_ledgers = tables.ledgers_of_marks.where(F.col("status").isin(*LISTED)).select(*LEDGER).distinct()
     is_unrecoverable = (F.col("write_quorum") == 1) & (F.size(F.array_except("members", "registered")) > 0)
     marks = marks.join(listed_ledgers.withColumn("listed", F.lit(True)), [*LEDGER], "left")
     rows = marks.join(ledgers, [*LEDGER], "left").crossJoin(registered_ids(tables.bookies))

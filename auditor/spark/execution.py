@@ -20,6 +20,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyarrow import fs
 
+from auditor.spark import functions as F
 from auditor.spark.batches import (
     Rows,
     arrow_frame,
@@ -56,6 +57,11 @@ IN_MEMORY_BYTES = 256 << 10
 """Largest Parquet size of a table whose rows the driver keeps in memory, in bytes.
 
 A table of some thousands of ledgers has this size.
+"""
+MAX_BROADCAST_BYTES = 4 << 20
+"""Largest Parquet size of a table that is sent to every task, in bytes.
+
+A table of some hundred thousand narrow rows has this size.
 """
 
 BucketFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -239,6 +245,29 @@ class Execution:
         )
         rows = PartTable(self.spark, spark_types(schema), tuple(parts)).frame()
         return rows.repartition(buckets, "bucket").mapInArrow(map_bucket_rows, spark_types(columns))
+
+    def broadcast(
+        self, rows: DataFrame, table: TableFiles, max_bytes: int = MAX_BROADCAST_BYTES
+    ) -> DataFrame:
+        """Mark a written table for broadcast joins if it is small enough.
+
+        Spark then sends the table to every task. Without the mark, Spark assumes that the table is ten
+        times as large as its files. Spark would then sort all ledgers to join a few of them.
+        """
+        return F.broadcast(rows) if IN_MEMORY_BYTES < table.size <= max_bytes else rows
+
+    def semi_join(
+        self,
+        rows: DataFrame,
+        key_files: TableFiles,
+        write_joined_rows: Callable[[], tuple[DataFrame, TableFiles]],
+    ) -> DataFrame:
+        """Return the rows of ``rows`` whose key is in ``key_files``, or all rows if there are many keys.
+
+        If there are few keys, ``write_joined_rows`` is called. It writes the rows that have one of the
+        keys, and returns the written table and its files.
+        """
+        return self.broadcast(*write_joined_rows()) if key_files.size <= MAX_BROADCAST_BYTES else rows
 
 
 def _read_bucketed(

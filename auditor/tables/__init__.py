@@ -27,6 +27,8 @@ class Tables:
     """
 
     frames: Mapping[str, DataFrame]
+    ledgers_of_marks: DataFrame
+    """Rows of ``ledgers`` that include every ledger with an under-replication mark."""
     roster: Roster
     """Facts about the bookies, as rows in the driver."""
     cluster: ClusterFacts

@@ -67,11 +67,12 @@ CONTENTS = schema_of(
 
 
 class LargeTables(NamedTuple):
-    """The tables ``ledgers`` and ``availability``, and what is known of their rows.
+    """Parts and counts of ``ledgers`` and ``availability``. With them, not all rows of the tables are read.
 
-    ``counts`` has the number of index rows of each kind (`auditor.tables.index_counts`).
-    ``single_directory_bookies`` have exactly one directory apart from journals, which contains all their
-    ledgers. ``several_directory_bookies`` have several such directories.
+    ``ledgers`` and ``availability`` have at least the rows for the ledgers of the unequal pairs. ``counts``
+    has the number of index rows of each kind (`auditor.tables.index_counts`). ``single_directory_bookies``
+    have exactly one directory apart from journals, which contains all their ledgers.
+    ``several_directory_bookies`` have several such directories.
     """
 
     ledgers: DataFrame

@@ -104,6 +104,7 @@ def orphans(
     scan_time: int,
     index_times: Mapping[str, int | None],
     doubtful_ids: DataFrame | None = None,
+    all_ledgers: DataFrame | None = None,
 ) -> DataFrame:
     """Find ledgers that are on a bookie but not in the store, with one row per pair of ledger and bookie.
 
@@ -114,14 +115,15 @@ def orphans(
 
     Args:
         unequal_pairs: The table of that name.
-        indexes: Rows of ``availability``.
-        ledgers: The table of that name.
+        indexes: Rows of ``availability``. If ``moved`` is empty, those of the unequal pairs are enough.
+        ledgers: The table of that name. Rows for the unequal pairs are enough if ``all_ledgers`` is given.
         second_scan: The second scan of a live store, or None for a saved store.
         moved: Differences between the two scans (`auditor.tables.scans`), or None for a saved store.
         scan_time: Time of the first scan, in ms.
         index_times: Latest possible time of each bookie's index, in ms, or None if it is unknown. Only
             RocksDB indexes need it.
         doubtful_ids: Ids that a scan may have missed (`auditor.tables.scans`), or None if there are none.
+        all_ledgers: All rows of the table ``ledgers``, if ``ledgers`` has only some of them.
     """
     stored_replicas = unequal_pairs.where(F.col("index_state").isin(*ON_DISK))
     scanned_ids = scan_ids(ledgers)
@@ -155,7 +157,9 @@ def orphans(
     ]
     if second_scan is None and bookies_with_later_index:
         rows_with_later_index = rows_with_later_index.unionByName(
-            _find_ids_above_all(indexes, scanned_ids, bookies_with_later_index)
+            _find_ids_above_all(
+                indexes, scan_ids(ledgers if all_ledgers is None else all_ledgers), bookies_with_later_index
+            )
         )
     rows_newer_than_scan = (
         rows_with_later_index.join(candidate_pairs, [*_PAIR_KEY], "left_semi")

@@ -131,6 +131,7 @@ def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Seq
         frames,
         cluster=cluster,
         roster=roster,
+        ledgers_of_marks=frames["ledgers"],
         collector_settings=CollectorSettings(),
         empty_table_names=OPTIONAL_TABLES - {"ownership", *rows},
     )
